@@ -1,0 +1,293 @@
+"""Linear algebra over F2, the field of two elements: addition is XOR, multiplication is AND.
+
+A vector is a Python int whose bit i is coordinate i, so no dimension is too large and adding two
+vectors is one instruction. A matrix is the sequence of its columns. The number of rows is not part of a
+matrix; the functions that need it ask for it.
+
+    columns = (0b01, 0b11)        the matrix  1 1
+                                              0 1     row 0 is the lowest bit of every column
+
+Wherever several answers exist the choice is fixed: a solution sets the free variables to zero, where the
+free variables are the columns that depend on columns before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+class Echelon:
+    """The span of the vectors added so far, and how each member of it is a sum of them.
+
+    Only vectors that enlarge the span take part in those sums, so the answer of `solve` is unique: the
+    vectors that depend on earlier ones get coefficient zero.
+
+    >>> span = Echelon((0b011, 0b110))
+    >>> span.add(0b101), span.rank          # 0b101 is the sum of the other two
+    (False, 2)
+    >>> bin(span.solve(0b101)), span.solve(0b001)
+    ('0b11', None)
+    """
+
+    __slots__ = ("_combinations", "_pivots", "_size", "rank")
+
+    def __init__(self, vectors: Iterable[int] = ()) -> None:
+        # Keyed by bit length: the one stored vector with that leading bit, and the vectors it sums.
+        self._pivots: dict[int, int] = {}
+        self._combinations: dict[int, int] = {}
+        self._size = 0
+        self.rank = 0
+        for vector in vectors:
+            self.add(vector)
+
+    def __len__(self) -> int:
+        """Return the number of vectors added, dependent ones included."""
+        return self._size
+
+    def _eliminate(self, vector: int) -> tuple[int, int]:
+        """Return what no stored vector cancels of `vector`, and the combination that was cancelled."""
+        pivots = self._pivots
+        combination = 0
+        while vector:
+            lead = vector.bit_length()
+            pivot = pivots.get(lead)
+            if pivot is None:
+                break
+            vector ^= pivot
+            combination ^= self._combinations[lead]
+        return vector, combination
+
+    def add(self, vector: int) -> bool:
+        """Add `vector` as the next one and tell whether it enlarged the span."""
+        if vector < 0:
+            raise ValueError(f"add: a vector is a non-negative integer, got {vector}")
+        rest, combination = self._eliminate(vector)
+        index = self._size
+        self._size = index + 1
+        if not rest:
+            return False
+        lead = rest.bit_length()
+        self._pivots[lead] = rest
+        self._combinations[lead] = combination ^ (1 << index)
+        self.rank += 1
+        return True
+
+    def solve(self, target: int) -> int | None:
+        """Return the set of added vectors whose sum is `target`, bit i for the i-th; None if none."""
+        rest, combination = self._eliminate(target)
+        return None if rest else combination
+
+    def __contains__(self, vector: int) -> bool:
+        """Tell whether `vector` lies in the span."""
+        return not self._eliminate(vector)[0]
+
+
+def multiply_vector(columns: Sequence[int], x: int) -> int:
+    """A x: the sum of the columns that the set bits of `x` select.
+
+    Requires: `x` has no bit beyond the number of columns.
+
+    >>> bin(multiply_vector((0b01, 0b11), 0b11))
+    '0b10'
+    """
+    if x >> len(columns):
+        raise ValueError(f"multiply_vector: vector {x} does not fit in {len(columns)} coordinates")
+    result = 0
+    while x:
+        lowest = x & -x
+        result ^= columns[lowest.bit_length() - 1]
+        x ^= lowest
+    return result
+
+
+def multiply(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
+    """A B, by its columns.
+
+    Requires: the columns of `b` fit in as many coordinates as `a` has columns.
+    Ensures: multiply_vector(multiply(a, b), x) == multiply_vector(a, multiply_vector(b, x)).
+
+    >>> multiply((1, 3), (1, 3))
+    (1, 2)
+    """
+    return tuple([multiply_vector(a, column) for column in b])
+
+
+def rank(columns: Iterable[int]) -> int:
+    """dim span(columns).
+
+    >>> rank((0b011, 0b110, 0b101))
+    2
+    """
+    return Echelon(columns).rank
+
+
+def solve(columns: Iterable[int], target: int) -> int | None:
+    """x with A x = target, or None when there is none.
+
+    Choice: the free variables are zero. For many targets keep an `Echelon`.
+
+    >>> solve((0b01, 0b01, 0b10), 0b11)
+    5
+    """
+    return Echelon(columns).solve(target)
+
+
+def null_space(columns: Sequence[int]) -> tuple[int, ...]:
+    """Basis of {x : A x = 0}.
+
+    Ensures: one vector for each free variable, in their order, with the other free variables zero.
+
+    >>> null_space((0b01, 0b01, 0b10, 0))
+    (3, 8)
+    """
+    span = Echelon()
+    kernel: list[int] = []
+    for index, column in enumerate(columns):
+        if not span.add(column):
+            combination = span.solve(column)
+            assert combination is not None, "a vector that does not enlarge the span lies in it"
+            kernel.append(combination | 1 << index)
+    return tuple(kernel)
+
+
+def in_span(columns: Iterable[int], vector: int) -> bool:
+    """Tell whether `vector` is a sum of columns.
+
+    >>> in_span((0b011, 0b110), 0b101)
+    True
+    """
+    return vector in Echelon(columns)
+
+
+def reduce(columns: Iterable[int]) -> tuple[int, ...]:
+    """Reduced echelon basis of span(columns), in increasing order.
+
+    Ensures: equal spans give equal tuples; the leading bit of a member is set in no other member.
+
+    >>> reduce((6, 5)) == reduce((3, 6, 5)) == (3, 5)
+    True
+    """
+    basis: list[int] = []  # kept fully reduced and increasing
+    for vector in columns:
+        rest = vector
+        for member in basis:
+            if rest >> (member.bit_length() - 1) & 1:
+                rest ^= member
+        if rest:
+            lead = rest.bit_length() - 1
+            basis = [member ^ rest if member >> lead & 1 else member for member in basis]
+            basis.append(rest)
+            basis.sort()
+    return tuple(basis)
+
+
+def intersection(u: Sequence[int], v: Sequence[int]) -> tuple[int, ...]:
+    """Basis of span(u) ∩ span(v).
+
+    Choice: the reduced basis, so equal intersections give equal tuples.
+
+    >>> intersection((0b001, 0b010), (0b011, 0b100))
+    (3,)
+    """
+    # A sum of u equals a sum of v exactly where the two coefficient vectors lie in the kernel of [u v].
+    only_u = (1 << len(u)) - 1
+    return reduce(multiply_vector(u, x & only_u) for x in null_space((*u, *v)))
+
+
+def extend(vectors: Iterable[int], candidates: Iterable[int]) -> tuple[int, ...]:
+    """Those candidates, in order, that each enlarge the span of `vectors` and the earlier candidates.
+
+    Ensures: the result is independent of `vectors`, and together they span all of both arguments.
+
+    >>> extend((0b011,), (0b001, 0b010, 0b100))
+    (1, 4)
+    """
+    span = Echelon(vectors)
+    return tuple([candidate for candidate in candidates if span.add(candidate)])
+
+
+def complement(vectors: Iterable[int], dim: int) -> tuple[int, ...]:
+    """Basis of a complement of span(vectors) in the space of `dim` coordinates.
+
+    Choice: the first unit vectors that fit.
+
+    >>> complement((0b011, 0b100), 3)
+    (1,)
+    """
+    return extend(vectors, (1 << i for i in range(dim)))
+
+
+def identity(dim: int) -> tuple[int, ...]:
+    """Return the columns of the identity matrix.
+
+    >>> identity(3)
+    (1, 2, 4)
+    """
+    return tuple([1 << i for i in range(dim)])
+
+
+def transpose(columns: Sequence[int], rows: int) -> tuple[int, ...]:
+    """Aᵀ: column i of the result is row i of A.
+
+    Requires: every column fits in `rows` coordinates.
+
+    >>> transpose((0b01, 0b11, 0b00), 2)
+    (3, 2)
+    """
+    result = [0] * rows
+    for index, column in enumerate(columns):
+        if column >> rows:
+            raise ValueError(f"transpose: column {index} = {column} does not fit in {rows} coordinates")
+        rest = column
+        while rest:
+            lowest = rest & -rest
+            result[lowest.bit_length() - 1] |= 1 << index
+            rest ^= lowest
+    return tuple(result)
+
+
+def invert(columns: Sequence[int]) -> tuple[int, ...]:
+    """A⁻¹.
+
+    Requires: A is square and of full rank.
+    Ensures: multiply(A, invert(A)) == multiply(invert(A), A) == identity(len(A)).
+
+    >>> invert((0b01, 0b11))
+    (1, 3)
+    """
+    size = len(columns)
+    for index, column in enumerate(columns):
+        if column >> size:
+            raise ValueError(f"invert: column {index} = {column} does not fit a square matrix of size {size}")
+    span = Echelon(columns)
+    if span.rank != size:
+        raise ValueError(f"invert: the matrix is singular: {size} columns of rank {span.rank}")
+    return _right_inverse(span, size)
+
+
+def pseudoinvert(columns: Iterable[int], rows: int) -> tuple[int, ...]:
+    """X with A X = 1.
+
+    Requires: A is surjective onto `rows` coordinates.
+    Ensures: multiply(A, pseudoinvert(A, rows)) == identity(rows).
+    Choice: the free variables are zero.
+
+    >>> pseudoinvert((0b01, 0b01, 0b10), 2)
+    (1, 4)
+    """
+    span = Echelon(columns)
+    if span.rank != rows:
+        raise ValueError(
+            f"pseudoinvert: the matrix is not surjective: rank {span.rank} onto {rows} coordinates"
+        )
+    return _right_inverse(span, rows)
+
+
+def _right_inverse(span: Echelon, rows: int) -> tuple[int, ...]:
+    solutions: list[int] = []
+    for row in range(rows):
+        solution = span.solve(1 << row)
+        if solution is None:
+            raise ValueError(f"pseudoinvert: coordinate {row} of {rows} is reached by no input")
+        solutions.append(solution)
+    return tuple(solutions)
