@@ -1,0 +1,133 @@
+"""Diagnostics: what went wrong, where in the user's file, in the form MLIR's own tools print.
+
+Everything the tools report passes through `Diagnostic`: what upstream MLIR hands to a handler, what libtriton
+writes to the standard error stream (it has no handler Python could attach), and what this project raises.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import NoReturn, TextIO
+
+SEVERITIES = ("error", "warning", "remark", "note")
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One message at one place of a file; `line` and `column` count from 1, 0 means unknown."""
+
+    severity: str
+    message: str
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    notes: tuple[Diagnostic, ...] = ()
+
+    def __str__(self) -> str:
+        place = (
+            f"{self.file}:{self.line}:{self.column}: " if self.line else f"{self.file}: " if self.file else ""
+        )
+        return f"{place}{self.severity}: {self.message}"
+
+
+class ToolError(Exception):
+    """A failure the user can act on: the tools print its diagnostics and exit with status 1."""
+
+    def __init__(self, *diagnostics: Diagnostic) -> None:
+        super().__init__("\n".join(map(str, diagnostics)))
+        self.diagnostics = diagnostics
+
+
+def fail(message: str, file: str = "", line: int = 0, column: int = 0) -> NoReturn:
+    """Raise a ToolError with one error."""
+    raise ToolError(Diagnostic("error", message, file, line, column))
+
+
+# A location's first file position, inside whatever wraps it: loc("a.py":3:4), loc("x"("a.py":3:4)), callsite, fused.
+_POSITION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
+_SEVERITY = "|".join(SEVERITIES)
+_TRITON = re.compile(
+    rf"^(?P<place>loc\(.*?\)|<unknown>:0|[^\s:][^:\n]*:\d+:\d+): (?P<severity>{_SEVERITY}): (?P<message>.*)$"
+)
+_BARE = re.compile(rf"^(?P<place>)(?P<severity>{_SEVERITY}): (?P<message>.*)$")
+
+
+def position(location: str) -> tuple[str, int, int]:
+    """File, line and column of a printed location; `("", 0, 0)` when it holds none.
+
+    >>> position('loc("kernel"("a.py":3:4))')
+    ('a.py', 3, 4)
+    """
+    if found := _POSITION.search(location):
+        return found[1], int(found[2]), int(found[3])
+    if found := re.fullmatch(r"(.+):(\d+):(\d+)", location):
+        return found[1], int(found[2]), int(found[3])
+    return "", 0, 0
+
+
+def parse_diagnostics(text: str) -> tuple[list[Diagnostic], str]:
+    """The diagnostics in what an MLIR library printed, notes under their error, and the text that is none."""
+    found: list[Diagnostic] = []
+    rest: list[str] = []
+    for line in text.splitlines():
+        match = _TRITON.match(line) or _BARE.match(line)
+        if match is None:
+            rest.append(line)
+            continue
+        diagnostic = Diagnostic(match["severity"], match["message"], *position(match["place"]))
+        if diagnostic.severity == "note" and found:
+            found[-1] = replace(found[-1], notes=(*found[-1].notes, diagnostic))
+        else:
+            found.append(diagnostic)
+    return found, "\n".join(rest)
+
+
+@dataclass
+class Captured:
+    """What the process wrote to its standard error stream while it was captured."""
+
+    text: str = ""
+
+
+@contextmanager
+def captured_stderr() -> Iterator[Captured]:
+    """Collect everything written to file descriptor 2, by C++ code as well; not for use from several threads."""
+    captured = Captured()
+    sys.stderr.flush()
+    saved = os.dup(2)
+    with tempfile.TemporaryFile() as sink:
+        os.dup2(sink.fileno(), 2)
+        try:
+            yield captured
+        finally:
+            sys.stderr.flush()
+            os.dup2(saved, 2)
+            os.close(saved)
+            sink.seek(0)
+            captured.text = sink.read().decode(errors="replace")
+
+
+@dataclass
+class Printer:
+    """Writes diagnostics as MLIR does: the message, the line of the source, a caret; notes after their error."""
+
+    sources: Mapping[str, str] = field(default_factory=dict)
+    stream: TextIO | None = None
+
+    def print(self, diagnostic: Diagnostic) -> None:
+        """Write one diagnostic and its notes."""
+        stream = self.stream or sys.stderr
+        print(diagnostic, file=stream)
+        lines = self.sources.get(diagnostic.file, "").split("\n")
+        if 0 < diagnostic.line <= len(lines) and lines[diagnostic.line - 1].strip():
+            text = lines[diagnostic.line - 1]
+            before = text[: max(diagnostic.column - 1, 0)]
+            print(text, "\n", re.sub(r"[^\t]", " ", before), "^", sep="", file=stream)
+        for note in diagnostic.notes:
+            self.print(note)
