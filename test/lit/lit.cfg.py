@@ -1,0 +1,34 @@
+"""Configuration of the lit tests: run them with `lit test/lit` or by CMake's target `check-triton-linear`."""
+
+import os
+import shutil
+import sys
+
+import lit.formats
+
+# lit executes this file with these two names defined.
+config = globals()["config"]
+lit_config = globals()["lit_config"]
+
+config.name = "triton-linear"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".ttgir"]
+config.excludes = ["Inputs"]
+config.test_source_root = os.path.dirname(os.path.abspath(__file__))
+config.test_exec_root = os.path.join(
+    getattr(config, "triton_linear_obj_root", os.path.join(config.test_source_root, "..", "..", "build")),
+    "test",
+    "lit",
+)
+
+# The tools are those of the environment that runs lit, unless the site configuration names another.
+tools_dir = getattr(config, "triton_linear_tools_dir", os.path.dirname(sys.executable))
+config.environment["PATH"] = os.pathsep.join((tools_dir, config.environment.get("PATH", "")))
+for tool in ("triton-linear-opt", "triton-linear", "filecheck"):
+    if shutil.which(tool, path=config.environment["PATH"]) is None:
+        lit_config.fatal(
+            f"lit.cfg.py: tool '{tool}' is not on PATH; install the project with '.[test]' first"
+        )
+
+# FileCheck is the Python package's command; `not` is lit's own.
+config.substitutions.append((r"\bFileCheck\b", "filecheck"))
