@@ -1,0 +1,70 @@
+# Everything runs in an environment that is made on first use and renewed when pyproject.toml changes.
+#   PYTHON=python3.12   the interpreter (3.10 to 3.13) that makes it
+#   VENV=PATH           an environment of yours instead, e.g. VENV=$VIRTUAL_ENV
+#   JOBS=2              processes that run tests
+PYTHON ?= python3
+VENV ?= .venv
+JOBS ?= 2
+
+bin := $(VENV)/bin
+stamp := $(VENV)/.triton-linear
+rooms := dialect passes lowering tools examples
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DELETE_ON_ERROR:
+.PHONY: help environment demo test bench fuzz lint format clean
+
+help:
+	@echo "make demo    compile the example kernels for cuda:80, cuda:90 and hip:gfx942 and show every conversion"
+	@echo "make test    run the test suite; the last line counts the tests"
+	@echo "make bench   measure compile time with and without the passes, and run the GPU checks if there is one"
+	@echo "make fuzz    verify 2,000 random conversions for cuda:90 and as many for hip:gfx942"
+	@echo "make lint    check style and types"
+	@echo "make format  lay the code out as 'make lint' wants it"
+	@echo "make clean   remove build/ (the environment, $(VENV), stays)"
+
+$(bin)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' || \
+		{ echo "$(PYTHON) must be Python 3.10 to 3.13; choose one with PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV) && $(PYTHON) -m venv --without-pip $(VENV) && \
+		$(PYTHON) -m pip --python $(VENV)/bin/python install -q pip; } || \
+		{ rm -rf $(VENV); echo "$(PYTHON) makes no environment: install its venv or pip package" >&2; exit 1; }
+
+$(stamp): pyproject.toml | $(bin)/python
+	@echo "setting up $(VENV)"
+	@$(bin)/python -m pip install -q -e '.[test,lint]'
+	@touch $@
+
+environment: $(stamp)
+
+demo: $(stamp)
+	@$(bin)/triton-linear demo
+
+test: $(stamp)
+	@$(bin)/python test/run.py --jobs $(JOBS)
+
+bench: $(stamp)
+	@$(bin)/python bench/compile_time.py
+	@$(bin)/python bench/gpu_check.py --if-present
+
+fuzz: $(stamp)
+	@$(bin)/triton-linear verify --random 2000 --target cuda:90
+	@$(bin)/triton-linear verify --random 2000 --target hip:gfx942
+
+# The rooms under their installed names, for tools that resolve imports by path.
+build/package: plugin $(rooms)
+	@rm -rf $@ && mkdir -p $@/triton_linear
+	@ln -s $(CURDIR)/plugin/* $@/triton_linear/
+	@for room in $(rooms); do ln -s $(CURDIR)/$$room $@/triton_linear/$$room; done
+
+lint: $(stamp) build/package
+	@$(bin)/ruff check .
+	@$(bin)/ruff format --check .
+	@MYPYPATH=build/package $(bin)/mypy -p triton_linear
+
+format: $(stamp)
+	@$(bin)/ruff check --fix-only .
+	@$(bin)/ruff format .
+
+clean:
+	rm -rf build
