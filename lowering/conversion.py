@@ -1,0 +1,157 @@
+"""Which thread holds what a destination register needs: the map behind every lowering.
+
+A source layout A and a destination layout B map (register, lane, warp, block) bits onto the same tensor. A
+conversion is a linear map C from destination bits to source bits with
+
+    A(C(x)) = B(x)    for every destination index x.
+
+A may hold an element in several places (its null space is not zero), so C is not unique. The choice made here
+moves least: every destination bit is looked for in the same thread first, then in the same warp, then in the
+same CTA, then anywhere, and what is looked for is only the difference from staying where one is. Whatever A
+leaves free therefore stays identity.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from triton_linear.dialect import f2
+from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
+
+HARDWARE_DIMS = (REGISTER, LANE, WARP, BLOCK)
+
+
+class Reach(enum.IntEnum):
+    """How far an element travels."""
+
+    THREAD = 0
+    WARP = 1
+    CTA = 2
+    CLUSTER = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """The flattened columns of a distributed layout, one tuple per hardware dimension."""
+
+    register: tuple[int, ...]
+    lane: tuple[int, ...]
+    warp: tuple[int, ...]
+    block: tuple[int, ...]
+
+    @staticmethod
+    def of(layout: LinearLayout) -> Hardware:
+        """The columns of `layout`; a dimension it lacks is empty.
+
+        Raises ValueError for an in-dim that is not a hardware dimension.
+        """
+        if unknown := [name for name in layout.in_dim_names if name not in HARDWARE_DIMS]:
+            raise ValueError(f"in-dim '{unknown[0]}' is not one of {', '.join(HARDWARE_DIMS)}")
+        return Hardware(*(layout.columns(d) if layout.has_in_dim(d) else () for d in HARDWARE_DIMS))
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where one destination bit comes from: source bits to flip, a mask per hardware dimension."""
+
+    register: int
+    lane: int
+    warp: int
+    block: int
+    reach: Reach
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """C, by columns: the origin of each destination bit. `src` and `dst` are the columns of A and B."""
+
+    src: Hardware
+    dst: Hardware
+    register: tuple[Origin, ...]
+    lane: tuple[Origin, ...]
+    warp: tuple[Origin, ...]
+    block: tuple[Origin, ...]
+
+    def bits(self) -> Iterator[tuple[str, int, Origin]]:
+        """(dimension, bit, origin) of every destination bit."""
+        for name in HARDWARE_DIMS:
+            for bit, origin in enumerate(getattr(self, name)):
+                yield name, bit, origin
+
+    @property
+    def reach(self) -> Reach:
+        """The farthest that any destination bit travels."""
+        return max((origin.reach for _, _, origin in self.bits()), default=Reach.THREAD)
+
+    def witness(self, reach: Reach) -> str:
+        """The first destination bit that travels farther than `reach`, in words."""
+        for name, bit, origin in self.bits():
+            if origin.reach > reach:
+                held = [
+                    f"{d}={getattr(origin, d)}"
+                    for d in HARDWARE_DIMS[1 : origin.reach + 1]
+                    if getattr(origin, d) or d == HARDWARE_DIMS[origin.reach]
+                ]
+                return f"destination {name}={1 << bit} is held by source {', '.join(held)}"
+        raise ValueError(f"no destination bit travels farther than {reach.name.lower()}")
+
+
+@functools.lru_cache(maxsize=4096)
+def conversion(src: LinearLayout, dst: LinearLayout) -> Conversion:
+    """The conversion from `src` to `dst` that moves least.
+
+    Requires: both map hardware dimensions onto the same out-dims; `src` holds every element.
+    Ensures: src(C(x)) = dst(x) for every destination index x.
+
+    Raises ValueError where the requirement fails, with the bit that has no source.
+    """
+    if src.out_dims != dst.out_dims:
+        raise ValueError(f"conversion between different tensors: {src.out_dims} and {dst.out_dims}")
+    a, b = Hardware.of(src), Hardware.of(dst)
+    origins = {name: _origins(a, b, name) for name in HARDWARE_DIMS}
+    return Conversion(a, b, **origins)
+
+
+def _origins(a: Hardware, b: Hardware, name: str) -> tuple[Origin, ...]:
+    spans = _spans(a)
+    here = HARDWARE_DIMS.index(name)
+    stay: tuple[int, ...] = getattr(a, name)
+    origins = []
+    for bit, target in enumerate(getattr(b, name)):
+        anchor = stay[bit] if bit < len(stay) else 0
+        if here == 0 and anchor != target:
+            anchor = 0  # a register number means nothing to the other layout unless it already agrees
+        found = None
+        for reach in Reach:
+            span, widths = spans[reach]
+            if (found := span.solve(target ^ anchor)) is not None:
+                break
+        else:
+            raise ValueError(
+                f"destination {name}={1 << bit} has no source: the source layout is not surjective"
+            )
+        parts = [0, 0, 0, 0]
+        for dim, width in enumerate(widths):
+            parts[dim] = found & ((1 << width) - 1)
+            found >>= width
+        if here or anchor:
+            parts[here] ^= (1 << bit) if bit < len(stay) else 0
+        moved = [dim for dim in range(1, 4) if parts[dim] != ((1 << bit) if dim == here else 0)]
+        origins.append(Origin(*parts, reach=Reach(max(moved, default=0))))
+    return tuple(origins)
+
+
+@functools.lru_cache(maxsize=256)
+def _spans(a: Hardware) -> tuple[tuple[f2.Echelon, tuple[int, ...]], ...]:
+    """Per reach, the span of the source columns within it, and how many each dimension gave."""
+    dims = (a.register, a.lane, a.warp, a.block)
+    return tuple(
+        (
+            f2.Echelon(column for dim in dims[: reach + 1] for column in dim),
+            tuple(map(len, dims[: reach + 1])),
+        )
+        for reach in Reach
+    )

@@ -1,0 +1,371 @@
+"""From plan to code: the LLVM-dialect function that takes a struct of source registers to destination ones.
+
+Emission decides nothing; it follows the plan. Elements are moved as integers of their width (i1 as i8 where it
+is packed or stored), so no float operation can touch a NaN's payload.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from triton_linear.lowering.plan import Access, NoOpPlan, Plan, RegisterPlan, SharedPlan, ShufflePlan, Stage
+from triton_linear.lowering.targets import Target
+from triton_linear.lowering.text import (
+    I32,
+    I64,
+    SHARED,
+    FunctionWriter,
+    StubHeader,
+    build_vector,
+    split_vector,
+    struct_fields,
+    struct_type,
+    vector_type,
+)
+
+
+class _Machine(Protocol):
+    """What differs between vendors in the emitted code."""
+
+    def thread(self, writer: FunctionWriter) -> str: ...
+    def shuffle(self, writer: FunctionWriter, word: str, lane: str | int) -> str: ...
+    def barrier(self, writer: FunctionWriter, scope: str) -> None: ...
+
+
+class _Nvidia:
+    """PTX through NVVM. `shfl.sync` reads the lane given; clamp 31 lets it be any of the warp."""
+
+    def thread(self, writer: FunctionWriter) -> str:
+        return writer.op(f"nvvm.read.ptx.sreg.tid.x : {I32}")
+
+    def shuffle(self, writer: FunctionWriter, word: str, lane: str | int) -> str:
+        mode, where = ("bfly", writer.constant(lane)) if isinstance(lane, int) else ("idx", lane)
+        everyone, clamp = writer.constant(-1), writer.constant(31)
+        return writer.op(f"nvvm.shfl.sync {mode} {everyone}, {word}, {where}, {clamp} : {I32} -> {I32}")
+
+    def barrier(self, writer: FunctionWriter, scope: str) -> None:
+        if scope == "warp":
+            writer.effect(f"nvvm.bar.warp.sync {writer.constant(-1)} : {I32}")
+        else:
+            writer.effect("nvvm.barrier0")
+
+
+class _Amd:
+    """AMDGCN through ROCDL. `ds_bpermute` addresses lanes in bytes; a wave's LDS accesses execute in order,
+    so inside a wave only the compiler needs a fence."""
+
+    def thread(self, writer: FunctionWriter) -> str:
+        return writer.op(f"rocdl.workitem.id.x : {I32}")
+
+    def shuffle(self, writer: FunctionWriter, word: str, lane: str | int) -> str:
+        if isinstance(lane, int):
+            own = writer.binary("and", self.thread(writer), writer.constant(63))
+            lane = writer.binary("xor", own, writer.constant(lane))
+        address = writer.binary("shl", lane, writer.constant(2))
+        return writer.op(f"rocdl.ds_bpermute {address}, {word} : ({I32}, {I32}) -> {I32}")
+
+    def barrier(self, writer: FunctionWriter, scope: str) -> None:
+        if scope == "warp":
+            writer.effect('llvm.fence syncscope("wavefront") acq_rel')
+            return
+        writer.effect('llvm.fence syncscope("workgroup") release')
+        writer.effect("rocdl.s.barrier")
+        writer.effect('llvm.fence syncscope("workgroup") acquire')
+
+
+_MACHINES: dict[str, _Machine] = {"nvidia": _Nvidia(), "amd": _Amd()}
+
+
+def emit(plan: Plan, header: StubHeader, target: Target) -> str:
+    """The text of the function `header` announces, with the body that `plan` describes.
+
+    Requires: the header's first argument and its result are structs with one field per register.
+    Ensures: an `always_inline` function without debug locations; it takes those of its call.
+
+    Raises ValueError when the plan needs scratch and the header has no shared-memory argument.
+    """
+    writer = FunctionWriter()
+    source, source_type = header.arguments[0]
+    fields = struct_fields(source_type)
+    element = fields[0]
+    machine = _MACHINES[target.vendor]
+
+    @functools.cache
+    def register(index: int) -> str:
+        return writer.op(f"llvm.extractvalue {source}[{index}] : {source_type}")
+
+    if isinstance(plan, NoOpPlan):
+        values = [register(index) for index in range(len(fields))]
+    elif isinstance(plan, RegisterPlan):
+        values = [register(index) for index in plan.sources]
+    elif isinstance(plan, ShufflePlan):
+        values = _emit_shuffle(writer, plan, element, register, machine)
+    else:
+        values = _emit_shared(writer, plan, element, register, machine, header.shared_base())
+    result = writer.op(f"llvm.mlir.undef : {header.result}")
+    for index, value in enumerate(values):
+        result = writer.op(f"llvm.insertvalue {value}, {result}[{index}] : {header.result}")
+    writer.effect(f"llvm.return {result} : {header.result}")
+    arguments = ", ".join(f"{name}: {type_}" for name, type_ in header.arguments)
+    attributes = f"always_inline, {header.attributes}" if header.attributes else "always_inline"
+    return (
+        f"  llvm.func internal @{header.symbol}({arguments}) -> {header.result} attributes {{{attributes}}} {{\n"
+        f"{writer.body()}  }}\n"
+    )
+
+
+def header_for(symbol: str, element: str, source_registers: int, result_registers: int) -> StubHeader:
+    """The signature that Triton gives a stub over these registers, for code that runs on its own."""
+    arguments = (
+        ("%arg0", struct_type(element.removeprefix("!llvm."), source_registers)),
+        ("%arg1", SHARED),
+    )
+    return StubHeader(symbol, arguments, struct_type(element.removeprefix("!llvm."), result_registers))
+
+
+# --- elements as integers ---------------------------------------------------------------------------------
+
+
+def _width(element: str) -> int:
+    """Bits of an LLVM element type; an i1 moves as 8 bits."""
+    if element.startswith("!llvm.ptr"):
+        return 64
+    if element == "bf16":
+        return 16
+    return max(8, int(element[1:]))
+
+
+def _to_integer(writer: FunctionWriter, value: str, element: str) -> str:
+    integer = f"i{_width(element)}"
+    if element.startswith("!llvm.ptr"):
+        return writer.op(f"llvm.ptrtoint {value} : {element} to {integer}")
+    if element == "i1":
+        return writer.op(f"llvm.zext {value} : i1 to i8")
+    return value if element == integer else writer.op(f"llvm.bitcast {value} : {element} to {integer}")
+
+
+def _from_integer(writer: FunctionWriter, value: str, element: str) -> str:
+    integer = f"i{_width(element)}"
+    if element.startswith("!llvm.ptr"):
+        return writer.op(f"llvm.inttoptr {value} : {integer} to {element}")
+    if element == "i1":
+        return writer.op(f"llvm.trunc {value} : i8 to i1")
+    return value if element == integer else writer.op(f"llvm.bitcast {value} : {integer} to {element}")
+
+
+def _pack(writer: FunctionWriter, values: Sequence[str], bits: int) -> list[str]:
+    """Integers of `bits` bits as 32-bit words, lowest first; fewer than 32 bits are zero-extended."""
+    if bits == 32:
+        return list(values)
+    if bits == 64:
+        words = [writer.op(f"llvm.bitcast {value} : {I64} to vector<2xi32>") for value in values]
+        return [part for word in words for part in split_vector(writer, word, I32, 2)]
+    per_word = min(len(values), 32 // bits)
+    words = []
+    for start in range(0, len(values), per_word):
+        vector = build_vector(writer, values[start : start + per_word], f"i{bits}")
+        packed_bits = bits * per_word
+        if per_word > 1:
+            vector = writer.op(f"llvm.bitcast {vector} : vector<{per_word}xi{bits}> to i{packed_bits}")
+        words.append(
+            vector if packed_bits == 32 else writer.op(f"llvm.zext {vector} : i{packed_bits} to {I32}")
+        )
+    return words
+
+
+def _unpack(writer: FunctionWriter, words: Sequence[str], bits: int, count: int) -> list[str]:
+    """The inverse of `_pack` for `count` integers."""
+    if bits == 32:
+        return list(words)
+    if bits == 64:
+        pairs = [build_vector(writer, words[start : start + 2], I32) for start in range(0, len(words), 2)]
+        return [writer.op(f"llvm.bitcast {pair} : vector<2xi32> to {I64}") for pair in pairs]
+    per_word = min(count, 32 // bits)
+    values = []
+    for word in words:
+        packed_bits = bits * per_word
+        narrow = word if packed_bits == 32 else writer.op(f"llvm.trunc {word} : {I32} to i{packed_bits}")
+        if per_word > 1:
+            narrow = writer.op(f"llvm.bitcast {narrow} : i{packed_bits} to vector<{per_word}xi{bits}>")
+        values += split_vector(writer, narrow, f"i{bits}", per_word)
+    return values
+
+
+# --- functions of the thread number ------------------------------------------------------------------------
+
+
+def _linear_in_thread(writer: FunctionWriter, thread: str, columns: Sequence[int]) -> str | None:
+    """The xor of columns[j] over the set bits j of the thread number; None when it is always zero.
+
+    Bits that move by the same distance are moved together.
+    """
+    masks: dict[int, int] = {}
+    for bit, column in enumerate(columns):
+        for place in range(column.bit_length()):
+            if column >> place & 1:
+                masks[place - bit] = masks.get(place - bit, 0) | 1 << bit
+    total: str | None = None
+    for shift, mask in sorted(masks.items()):
+        part = writer.binary("and", thread, writer.constant(mask))
+        if shift:
+            part = writer.binary("shl" if shift > 0 else "lshr", part, writer.constant(abs(shift)))
+        total = part if total is None else writer.binary("xor", total, part)
+    return total
+
+
+def _parity(writer: FunctionWriter, thread: str, mask: int) -> str:
+    """An i1: whether an odd number of the bits of `mask` are set in the thread number."""
+    selected = writer.binary("and", thread, writer.constant(mask))
+    if mask & (mask - 1):
+        count = writer.op(f"llvm.intr.ctpop({selected}) : ({I32}) -> {I32}")
+        selected = writer.binary("and", count, writer.constant(1))
+    return writer.op(f'llvm.icmp "ne" {selected}, {writer.constant(0)} : {I32}')
+
+
+# --- the two ways of moving data ----------------------------------------------------------------------------
+
+
+def _emit_shuffle(
+    writer: FunctionWriter, plan: ShufflePlan, element: str, register: Callable[[int], str], machine: _Machine
+) -> list[str]:
+    bits = _width(element)
+    packing = len(plan.words[0])
+    thread = machine.thread(writer)
+    conditions = {stage.mask: _parity(writer, thread, stage.mask) for stage in (*plan.pre, *plan.post)}
+
+    def select(stage: Stage, swapped: list[str], kept: list[str]) -> list[str]:
+        condition = conditions[stage.mask]
+        return [
+            writer.op(f"llvm.select {condition}, {a}, {b} : i1, {I32}")
+            for a, b in zip(swapped, kept, strict=True)
+        ]
+
+    # Words are made on demand: what no round reads is never packed or selected.
+    @functools.cache
+    def packed(index: int) -> list[str]:
+        return _pack(writer, [_to_integer(writer, register(r), element) for r in plan.words[index]], bits)
+
+    @functools.cache
+    def before(depth: int, index: int) -> list[str]:
+        if depth == 0:
+            return packed(index)
+        stage = plan.pre[depth - 1]
+        return select(stage, before(depth - 1, stage.partner[index]), before(depth - 1, index))
+
+    base = None if plan.lane_map_is_identity else _linear_in_thread(writer, thread, plan.lane_columns)
+
+    @functools.cache
+    def lane_of(lane_xor: int) -> str | int:
+        if plan.lane_map_is_identity:
+            return lane_xor
+        if base is None:
+            return writer.constant(lane_xor)
+        return writer.binary("xor", base, writer.constant(lane_xor)) if lane_xor else base
+
+    @functools.cache
+    def shuffled(index: int) -> list[str]:
+        round_ = plan.rounds[index]
+        words = before(len(plan.pre), round_.word)
+        if plan.lane_map_is_identity and not round_.lane_xor:
+            return words
+        return [machine.shuffle(writer, word, lane_of(round_.lane_xor)) for word in words]
+
+    @functools.cache
+    def after(depth: int, index: int) -> list[str]:
+        if depth == 0:
+            return shuffled(index)
+        stage = plan.post[depth - 1]
+        return select(stage, after(depth - 1, stage.partner[index]), after(depth - 1, index))
+
+    @functools.cache
+    def unpacked(index: int) -> list[str]:
+        return _unpack(writer, after(len(plan.post), index), bits, packing)
+
+    return [_from_integer(writer, unpacked(word)[position], element) for word, position in plan.outputs]
+
+
+def _emit_shared(
+    writer: FunctionWriter,
+    plan: SharedPlan,
+    element: str,
+    register: Callable[[int], str],
+    machine: _Machine,
+    base: str,
+) -> list[str]:
+    bits = _width(element)
+    thread = machine.thread(writer)
+    slots = plan.access_bytes // plan.element_bytes
+    word_bits = min(64 if bits == 64 else 32, plan.access_bytes * 8)
+    word, words = f"i{word_bits}", plan.access_bytes * 8 // word_bits
+    type_ = vector_type(word, words)
+
+    def addresses(columns: Sequence[int]) -> Callable[[int], str]:
+        moving = functools.reduce(int.__or__, columns, 0)
+        origin = _linear_in_thread(writer, thread, columns)
+
+        @functools.cache
+        def row(flipped: int) -> str:
+            if origin is None:
+                return base
+            offset = writer.binary("xor", origin, writer.constant(flipped)) if flipped else origin
+            return writer.op(f"llvm.getelementptr {base}[{offset}] : ({SHARED}, {I32}) -> {SHARED}, i8")
+
+        def address(offset: int) -> str:
+            # Where the thread's own bits cannot reach, xor is addition and becomes an immediate offset.
+            start, rest = row(offset & moving), offset & ~moving
+            if not rest:
+                return start
+            return writer.op(f"llvm.getelementptr {start}[{rest}] : ({SHARED}) -> {SHARED}, i8")
+
+        return address
+
+    @functools.cache
+    def integer(index: int) -> str:
+        return _to_integer(writer, register(index), element)
+
+    def store(access: Access, address: str) -> None:
+        values = [integer(index) for index in access.registers]
+        vector = build_vector(writer, _regroup(writer, values, bits, word_bits), word)
+        writer.effect(
+            f"llvm.store {vector}, {address} {{alignment = {plan.access_bytes} : i64}} : {type_}, {SHARED}"
+        )
+
+    def load(address: str) -> list[str]:
+        vector = writer.op(
+            f"llvm.load {address} {{alignment = {plan.access_bytes} : i64}} : {SHARED} -> {type_}"
+        )
+        parts = split_vector(writer, vector, word, words)
+        return [_from_integer(writer, v, element) for v in _degroup(writer, parts, bits, word_bits, slots)]
+
+    store_address, load_address = addresses(plan.store_columns), addresses(plan.load_columns)
+    loaded: list[list[list[str]]] = []
+    for index, (stores, loads) in enumerate(zip(plan.stores, plan.loads, strict=True)):
+        if index:
+            machine.barrier(writer, plan.scope)
+        for access in stores:
+            store(access, store_address(access.offset))
+        machine.barrier(writer, plan.scope)
+        loaded.append([load(load_address(access.offset)) for access in loads])
+    return [loaded[round_][access][position] for round_, access, position in plan.outputs]
+
+
+def _regroup(writer: FunctionWriter, values: list[str], bits: int, word_bits: int) -> list[str]:
+    """Element integers as memory words of `word_bits` bits."""
+    if bits == word_bits:
+        return values
+    if word_bits == 32:
+        return _pack(writer, values, bits)
+    vector = build_vector(writer, values, f"i{bits}")
+    return [writer.op(f"llvm.bitcast {vector} : {vector_type(f'i{bits}', len(values))} to i{word_bits}")]
+
+
+def _degroup(writer: FunctionWriter, words: list[str], bits: int, word_bits: int, count: int) -> list[str]:
+    """The inverse of `_regroup`."""
+    if bits == word_bits:
+        return words
+    if word_bits == 32:
+        return _unpack(writer, words, bits, count)
+    vector = writer.op(f"llvm.bitcast {words[0]} : i{word_bits} to {vector_type(f'i{bits}', count)}")
+    return split_vector(writer, vector, f"i{bits}", count)

@@ -1,0 +1,169 @@
+"""What a conversion will do: plans, rejections, and their cost. Pure data; nothing here decides or emits.
+
+A plan is complete: every register, mask, offset and barrier is in it, so that emission has no decisions left
+and two equal plans give the same code. A thread is numbered as the hardware does: the lane in the low bits,
+the warp above. `mask` fields select bits of that number; `parity(mask & thread)` steers a select.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Why a planner does not serve a conversion; `reason` names the basis vector that does not fit."""
+
+    planner: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.planner}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one warp executes, and the clocks that the target's table makes of it."""
+
+    clocks: float = 0.0
+    shuffles: int = 0
+    alu: int = 0
+    wavefronts: int = 0
+    barriers: int = 0
+    scratch_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NoOpPlan:
+    """Both layouts are the same map: nothing moves."""
+
+    kind: str = "noop"
+    scratch_bytes: int = 0
+
+    def summary(self) -> str:
+        """One line for people."""
+        return "no-op"
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterPlan:
+    """Destination register i is source register `sources[i]` of the same thread."""
+
+    sources: tuple[int, ...]
+    kind: str = "registers"
+    scratch_bytes: int = 0
+
+    def summary(self) -> str:
+        """One line for people."""
+        return f"registers: {len(self.sources)} renamed"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """word[i] becomes word[partner[i]] in threads where parity(mask & thread) is one."""
+
+    mask: int
+    partner: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One result word: lane l receives `word` of lane (lane map of l) xor `lane_xor`."""
+
+    word: int
+    lane_xor: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShufflePlan:
+    """Registers move between the lanes of a warp.
+
+    Packed words of source registers pass the `pre` stages, are shuffled once per round, pass the `post`
+    stages and are unpacked: destination register i is at (word, position) `outputs[i]`. The lane that a
+    round reads from is the xor of `lane_columns[j]` over the set bits j of the thread number, xor `lane_xor`;
+    `lane_map_is_identity` says that this is the own lane but for `lane_xor`.
+    """
+
+    words: tuple[tuple[int, ...], ...]
+    pre: tuple[Stage, ...]
+    lane_columns: tuple[int, ...]
+    lane_map_is_identity: bool
+    rounds: tuple[Round, ...]
+    post: tuple[Stage, ...]
+    outputs: tuple[tuple[int, int], ...]
+    scratch_bytes: int = 0
+
+    @property
+    def kind(self) -> str:
+        """ "registers" when no round leaves the lane, else "shuffle"."""
+        return "shuffle" if self.shuffles else "registers"
+
+    @property
+    def shuffles(self) -> int:
+        """Rounds that move a word to another lane."""
+        return sum(bool(r.lane_xor) or not self.lane_map_is_identity for r in self.rounds)
+
+    def summary(self) -> str:
+        """One line for people."""
+        packing = len(self.words[0])
+        packed = f" of {packing} packed registers" if packing > 1 else ""
+        selects = len(self.pre) + len(self.post)
+        return f"{self.kind}: {self.shuffles} shuffles{packed}, {selects} select stages"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One vector access at byte `offset`: its elements are these registers, lowest address first."""
+
+    offset: int
+    registers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPlan:
+    """Elements travel through shared memory, in one or more rounds over the same scratch.
+
+    A thread's byte address is the xor of `store_columns[j]` (or `load_columns[j]`) over the set bits j of
+    its thread number, xor the access's offset. Rounds are separated by barriers of the plan's scope.
+    """
+
+    scope: str
+    element_bytes: int
+    access_bytes: int
+    store_columns: tuple[int, ...]
+    load_columns: tuple[int, ...]
+    stores: tuple[tuple[Access, ...], ...]
+    loads: tuple[tuple[Access, ...], ...]
+    outputs: tuple[tuple[int, int, int], ...]
+    scratch_bytes: int
+
+    @property
+    def kind(self) -> str:
+        """ "warp-shared" or "cta-shared"."""
+        return f"{self.scope}-shared"
+
+    @property
+    def barriers(self) -> int:
+        """One between the stores and loads of a round, one between rounds."""
+        return 2 * len(self.stores) - 1
+
+    def summary(self) -> str:
+        """One line for people."""
+        stores, loads = (sum(map(len, rounds)) for rounds in (self.stores, self.loads))
+        width = self.access_bytes * 8
+        return (
+            f"{self.kind}: {stores} stores and {loads} loads of {width} bits, "
+            f"{self.barriers} barriers, {self.scratch_bytes} bytes of scratch"
+        )
+
+
+Plan = NoOpPlan | RegisterPlan | ShufflePlan | SharedPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The chosen plan (None: left to Triton), its cost, and the rivals that lost, each with its reason."""
+
+    plan: Plan | None
+    cost: Cost
+    rejected: tuple[Rejected, ...]

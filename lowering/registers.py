@@ -1,0 +1,35 @@
+"""Conversions inside a thread: nothing moves, or registers are renamed."""
+
+from __future__ import annotations
+
+from triton_linear.dialect import f2
+from triton_linear.lowering.conversion import Conversion, Reach
+from triton_linear.lowering.plan import NoOpPlan, RegisterPlan, Rejected
+
+
+def plan_noop(conv: Conversion) -> NoOpPlan | Rejected:
+    """No-op when A = B, register by register; Triton then relabels the value at no cost."""
+    if conv.src == conv.dst:
+        return NoOpPlan()
+    for name, bit, _ in conv.bits():
+        source: tuple[int, ...] = getattr(conv.src, name)
+        target: tuple[int, ...] = getattr(conv.dst, name)
+        if bit >= len(source) or source[bit] != target[bit]:
+            return Rejected("noop", f"{name}={1 << bit} differs between source and destination")
+    return Rejected("noop", "the source has more registers than the destination")
+
+
+def plan_registers(conv: Conversion) -> RegisterPlan | Rejected:
+    """A renaming of registers, the same in every thread.
+
+    Requires nothing; ensures destination register i is source register sources[i] of the same thread.
+    """
+    if conv.reach > Reach.THREAD:
+        return Rejected("registers", conv.witness(Reach.THREAD))
+    for name, origins in (("lane", conv.lane), ("warp", conv.warp)):
+        for bit, origin in enumerate(origins):
+            if origin.register:
+                held = f"source register={origin.register} of the same thread"
+                return Rejected("registers", f"destination {name}={1 << bit} is held by {held}")
+    columns = tuple(origin.register for origin in conv.register)
+    return RegisterPlan(tuple(f2.multiply_vector(columns, r) for r in range(1 << len(columns))))

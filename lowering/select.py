@@ -1,0 +1,93 @@
+"""Choosing a lowering: ordered planners, and the cost model where several serve.
+
+A no-op or a renaming of registers is taken at once. Inside a warp, shuffles and shared memory compete by
+modelled clocks. Everything that stays in a CTA has shared memory; what crosses CTAs is left to Triton.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.lowering.conversion import Conversion, conversion
+from triton_linear.lowering.element import ElementType
+from triton_linear.lowering.plan import Cost, NoOpPlan, Plan, RegisterPlan, Rejected, Selection, SharedPlan
+from triton_linear.lowering.registers import plan_noop, plan_registers
+from triton_linear.lowering.shared import cost_of_shared, plan_cta_shared, plan_warp_shared
+from triton_linear.lowering.shuffle import cost_of_shuffle, plan_shuffle
+from triton_linear.lowering.targets import Target
+
+
+@functools.lru_cache(maxsize=4096)
+def select(
+    src: LinearLayout,
+    dst: LinearLayout,
+    element: ElementType,
+    target: Target,
+    scratch_limit: int | None = None,
+) -> Selection:
+    """The plan that takes a value from layout `src` to layout `dst`, and why the others lost.
+
+    `scratch_limit` bounds the scratch in bytes where rounds can (None: the target's default); a tile that
+    both sides touch with every lane and warp can need more.
+
+    Requires: both layouts map register, lane, warp (and block) onto the same tensor.
+    Ensures: `plan` is None exactly when the conversion must be left to Triton.
+    """
+    if reason := _misfit(src, dst, target):
+        return Selection(None, Cost(), (Rejected("any", reason),))
+    conv = conversion(src, dst)
+    limit = target.default_scratch_bytes if scratch_limit is None else scratch_limit
+    rejected = []
+    for attempt in (plan_noop(conv), plan_registers(conv)):
+        if not isinstance(attempt, Rejected):
+            return Selection(attempt, cost(attempt, element, target), tuple(rejected))
+        rejected.append(attempt)
+    serving: list[tuple[Cost, Plan]] = []
+    for candidate in _movers(conv, element, target, limit):
+        if isinstance(candidate, Rejected):
+            rejected.append(candidate)
+        else:
+            serving.append((cost(candidate, element, target), candidate))
+    if not serving:
+        return Selection(None, Cost(), tuple(rejected))
+    serving.sort(key=lambda entry: entry[0].clocks)
+    (best_cost, best), *losers = serving
+    for lost_cost, lost in losers:
+        reason = f"{lost_cost.clocks:.1f} clocks per warp against {best_cost.clocks:.1f}"
+        rejected.append(Rejected(lost.kind, reason))
+    return Selection(best, best_cost, tuple(rejected))
+
+
+def cost(plan: Plan, element: ElementType, target: Target) -> Cost:
+    """The modelled cost of `plan`."""
+    if isinstance(plan, NoOpPlan | RegisterPlan):
+        return Cost()
+    if isinstance(plan, SharedPlan):
+        return cost_of_shared(plan, target)
+    return cost_of_shuffle(plan, element, target)
+
+
+def _movers(
+    conv: Conversion, element: ElementType, target: Target, limit: int
+) -> tuple[Plan | Rejected, ...]:
+    """Every plan that moves data, in order of scope; a CTA exchange only where a warp one does not serve."""
+    inside = plan_shuffle(conv, element, target), plan_warp_shared(conv, element, target, limit)
+    if any(not isinstance(plan, Rejected) for plan in inside):
+        return inside
+    return *inside, plan_cta_shared(conv, element, target, limit)
+
+
+def _misfit(src: LinearLayout, dst: LinearLayout, target: Target) -> str | None:
+    """Why the pair is no conversion within CTAs of this target, before any planning."""
+    for side, layout in (("source", src), ("destination", dst)):
+        lanes = layout.in_dim_size("lane") if layout.has_in_dim("lane") else 1
+        if lanes != target.lanes:
+            return f"the {side} layout has {lanes} lanes, {target.name} has {target.lanes}"
+    warps = [layout.in_dim_size("warp") if layout.has_in_dim("warp") else 1 for layout in (src, dst)]
+    if warps[0] != warps[1]:
+        return f"the source layout has {warps[0]} warps, the destination {warps[1]}"
+    blocks = [layout.columns("block") if layout.has_in_dim("block") else () for layout in (src, dst)]
+    if blocks[0] != blocks[1]:
+        return "source and destination differ in their block bits: the conversion crosses CTAs"
+    return None

@@ -1,0 +1,93 @@
+"""What the planners need to know of a GPU, as data.
+
+Shared-memory capacities: CUDA programming guide, table of technical specifications per compute capability
+(the maximum a thread block may ask for), and the CDNA ISA manuals (LDS per work-group). Banks and bandwidth:
+32 banks of 4 bytes, one 128-byte wavefront per clock, on every target listed here; an access wider than
+4 bytes per lane is served in phases of 128 bytes.
+
+Instruction costs are clocks per warp instruction and SM with 16 warps resident, measured on one H200 for the
+NVIDIA targets. Those of AMD targets follow from the issue rates of the CDNA ISA manuals: a wave of 64
+takes four clocks per vector instruction on a 16-lane SIMD, and LDS serves 128 bytes per clock and CU.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Clocks of one warp instruction (`shuffle`, `alu`), of one 128-byte `wavefront`, of one barrier."""
+
+    shuffle: float
+    alu: float
+    wavefront: float
+    warp_barrier: float
+    cta_barrier: float
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One GPU as the planners see it; `name` is Triton's spelling, as in `cuda:90` or `hip:gfx942`."""
+
+    name: str
+    vendor: str
+    lanes: int
+    max_shared_bytes: int
+    costs: Costs
+    banks: int = 32
+    bank_bytes: int = 4
+    max_access_bytes: int = 16
+    default_scratch_bytes: int = 16 * 1024
+
+    @property
+    def wavefront_bytes(self) -> int:
+        """Bytes that shared memory serves at once: every bank one word."""
+        return self.banks * self.bank_bytes
+
+    def lanes_per_phase(self, access_bytes: int) -> int:
+        """Consecutive lanes served together when each touches `access_bytes` bytes.
+
+        >>> [target("cuda:90").lanes_per_phase(size) for size in (1, 4, 8, 16)]
+        [32, 32, 16, 8]
+        """
+        return min(self.lanes, self.wavefront_bytes // max(access_bytes, self.bank_bytes))
+
+
+_NVIDIA = Costs(shuffle=1.0, alu=0.53, wavefront=1.0, warp_barrier=0.3, cta_barrier=20.0)
+_AMD = Costs(shuffle=2.0, alu=1.0, wavefront=1.0, warp_barrier=0.0, cta_barrier=20.0)
+
+_SHARED_KIB = {
+    "cuda:80": 163,
+    "cuda:86": 99,
+    "cuda:87": 163,
+    "cuda:89": 99,
+    "cuda:90": 227,
+    "cuda:100": 227,
+    "cuda:103": 227,
+    "cuda:120": 99,
+    "hip:gfx90a": 64,
+    "hip:gfx942": 64,
+    "hip:gfx950": 160,
+}
+
+
+def _make(name: str, kib: int) -> Target:
+    if name.startswith("cuda:"):
+        return Target(name, "nvidia", 32, kib * 1024, _NVIDIA)
+    return Target(name, "amd", 64, kib * 1024, _AMD)
+
+
+TARGETS = {name: _make(name, kib) for name, kib in _SHARED_KIB.items()}
+
+
+def target(name: str) -> Target:
+    """The target called `name`.
+
+    Raises ValueError for a name that is not in the table, listing those that are.
+    """
+    found = TARGETS.get(re.sub(r"^cuda:sm_?", "cuda:", name))
+    if found is None:
+        raise ValueError(f"unknown target '{name}'; known: {', '.join(TARGETS)}")
+    return found

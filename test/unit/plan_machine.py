@@ -1,0 +1,104 @@
+"""Executes plans directly, thread by thread, from their definition: a second reading of what they mean."""
+
+from __future__ import annotations
+
+import random
+
+from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
+from triton_linear.lowering.plan import NoOpPlan, Plan, RegisterPlan, SharedPlan, ShufflePlan
+
+
+def random_layout(rng: random.Random, dims: int, lane_bits: int, warp_bits: int, extra: int, general: bool):
+    """A surjective layout onto 2^dims elements with `extra` zero columns; general: any basis, not unit vectors."""
+    columns = [1 << i for i in range(dims)]
+    rng.shuffle(columns)
+    if general:
+        for _ in range(4 * dims):
+            i, j = rng.randrange(dims), rng.randrange(dims)
+            if i != j:
+                columns[i] ^= columns[j]
+    columns += [0] * (extra + max(0, lane_bits + warp_bits - dims - extra))
+    rng.shuffle(columns)
+    lane, warp, register = (
+        columns[:lane_bits],
+        columns[lane_bits : lane_bits + warp_bits],
+        columns[lane_bits + warp_bits :],
+    )
+    bases = [(name, [[c] for c in cs]) for name, cs in ((REGISTER, register), (LANE, lane), (WARP, warp))]
+    return LinearLayout.from_bases([*bases, (BLOCK, [])], [("dim0", 1 << dims)])
+
+
+def held(layout: LinearLayout, register: int, lane: int, warp: int) -> int:
+    """The element at a place of a one-dimensional layout."""
+    value = 0
+    for name, index in ((REGISTER, register), (LANE, lane), (WARP, warp)):
+        for bit, column in enumerate(layout.columns(name)):
+            value ^= column if index >> bit & 1 else 0
+    return value
+
+
+def parity(x: int) -> int:
+    return bin(x).count("1") & 1
+
+
+def linear(columns, x: int) -> int:
+    total = 0
+    for bit, column in enumerate(columns):
+        total ^= column if x >> bit & 1 else 0
+    return total
+
+
+def run(plan: Plan, source: list[list[int]], lanes: int) -> list[list[int]]:
+    """Destination registers by thread, from source registers by thread."""
+    if isinstance(plan, NoOpPlan):
+        return source
+    if isinstance(plan, RegisterPlan):
+        return [[registers[i] for i in plan.sources] for registers in source]
+    if isinstance(plan, ShufflePlan):
+        return _run_shuffle(plan, source, lanes)
+    return _run_shared(plan, source)
+
+
+def _staged(stages, words, thread):
+    for stage in stages:
+        if parity(stage.mask & thread):
+            words = [words[partner] for partner in stage.partner]
+    return words
+
+
+def _run_shuffle(plan: ShufflePlan, source, lanes):
+    words = [[tuple(registers[r] for r in word) for word in plan.words] for registers in source]
+    words = [_staged(plan.pre, row, thread) for thread, row in enumerate(words)]
+    results = []
+    for thread in range(len(source)):
+        row = []
+        for round_ in plan.rounds:
+            lane = linear(plan.lane_columns, thread) ^ round_.lane_xor
+            if plan.lane_map_is_identity:
+                assert lane == thread % lanes ^ round_.lane_xor
+            row.append(words[thread // lanes * lanes + lane][round_.word])
+        row = _staged(plan.post, row, thread)
+        results.append([row[word][position] for word, position in plan.outputs])
+    return results
+
+
+def _run_shared(plan: SharedPlan, source):
+    results = [[None] * len(plan.outputs) for _ in source]
+    size, threads = plan.element_bytes, range(len(source))
+    for index, (stores, loads) in enumerate(zip(plan.stores, plan.loads, strict=True)):
+        memory = {}
+        for thread in threads:
+            for access in stores:
+                assert len(access.registers) * size == plan.access_bytes
+                address = linear(plan.store_columns, thread) ^ access.offset
+                assert address % plan.access_bytes == 0
+                for slot, register in enumerate(access.registers):
+                    where, value = address + slot * size, source[thread][register]
+                    assert where + size <= plan.scratch_bytes
+                    assert memory.setdefault(where, value) == value
+        for thread in threads:
+            for register, (round_, access, position) in enumerate(plan.outputs):
+                if round_ == index:
+                    address = linear(plan.load_columns, thread) ^ loads[access].offset
+                    results[thread][register] = memory[address + position * size]
+    return results

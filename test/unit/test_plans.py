@@ -1,0 +1,77 @@
+"""Every planner's plan, run from its definition, takes every element to every place that wants it."""
+
+from __future__ import annotations
+
+import random
+
+import plan_machine
+import pytest
+from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP
+from triton_linear.lowering.conversion import conversion
+from triton_linear.lowering.element import element_type
+from triton_linear.lowering.plan import Rejected
+from triton_linear.lowering.registers import plan_noop, plan_registers
+from triton_linear.lowering.select import select
+from triton_linear.lowering.shared import plan_cta_shared, plan_warp_shared
+from triton_linear.lowering.shuffle import plan_shuffle
+from triton_linear.lowering.targets import target
+
+ELEMENTS = [element_type(name) for name in ("i1", "i8", "f16", "f32", "i64")]
+
+
+def check(plan, src, dst, lanes, warps):
+    registers = src.in_dim_size(REGISTER)
+    places = [(lane, warp) for warp in range(warps) for lane in range(lanes)]
+    source = [[plan_machine.held(src, r, lane, warp) for r in range(registers)] for lane, warp in places]
+    wanted = [
+        [plan_machine.held(dst, r, lane, warp) for r in range(dst.in_dim_size(REGISTER))]
+        for lane, warp in places
+    ]
+    assert plan_machine.run(plan, source, lanes) == wanted
+
+
+def random_pair(rng, machine):
+    lane_bits = machine.lanes.bit_length() - 1
+    warp_bits = rng.randrange(3)
+    dims = rng.randrange(1, lane_bits + warp_bits + 5)
+    general = rng.random() < 0.5
+    src = plan_machine.random_layout(rng, dims, lane_bits, warp_bits, rng.randrange(3), general)
+    if rng.random() < 0.6:  # keep the warps, so that conversions inside a warp are common
+        columns = {name: list(src.columns(name)) for name in (REGISTER, LANE)}
+        flat = columns[REGISTER] + columns[LANE]
+        for _ in range(rng.randrange(1, 8)):
+            i, j = rng.randrange(len(flat)), rng.randrange(len(flat))
+            flat[i], flat[j] = flat[j], flat[i]
+            if general and i != j and rng.random() < 0.5:
+                flat[i] ^= flat[j]
+        count = len(columns[REGISTER])
+        bases = [(REGISTER, [[c] for c in flat[:count]]), (LANE, [[c] for c in flat[count:]])]
+        bases += [(WARP, [[c] for c in src.columns(WARP)]), ("block", [])]
+        return src, type(src).from_bases(bases, [("dim0", 1 << dims)]), warp_bits
+    dst = plan_machine.random_layout(rng, dims, lane_bits, warp_bits, rng.randrange(3), general)
+    return src, dst, warp_bits
+
+
+@pytest.mark.parametrize("name", ["cuda:90", "hip:gfx942"])
+def test_every_plan_of_random_pairs(name):
+    machine, rng, seen = target(name), random.Random(90), {}
+    for _ in range(250):
+        src, dst, warp_bits = random_pair(rng, machine)
+        element = rng.choice(ELEMENTS)
+        conv = conversion(src, dst)
+        limit = rng.choice((256, 4096, 1 << 20))
+        plans = [
+            plan_noop(conv),
+            plan_registers(conv),
+            plan_shuffle(conv, element, machine),
+            plan_warp_shared(conv, element, machine, limit),
+            plan_cta_shared(conv, element, machine, limit),
+            select(src, dst, element, machine).plan,
+        ]
+        assert not isinstance(plans[-2], Rejected), "an exchange in the CTA always serves"
+        assert plans[-1] is not None
+        for plan in plans:
+            if not isinstance(plan, Rejected):
+                seen[plan.kind] = seen.get(plan.kind, 0) + 1
+                check(plan, src, dst, machine.lanes, 1 << warp_bits)
+    assert set(seen) >= {"registers", "shuffle", "warp-shared", "cta-shared"}, seen
