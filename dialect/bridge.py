@@ -1,0 +1,197 @@
+"""TritonGPU IR between libtriton and upstream MLIR, both ways, as text that loses nothing.
+
+libtriton's bindings print and parse modules but cannot walk or rewrite them; upstream's can, but do not know
+Triton's dialects. MLIR prints a module that fails its verifier in generic form, which every MLIR parses, so one
+attribute is made invalid while libtriton prints. Upstream keeps operations, types and attributes that it does not
+know as they stand. Locations travel as part of the text.
+
+What upstream keeps as text it does not look into, so an alias there (`#ttg.slice<{dim = 1, parent = #blocked}>`)
+would lose its meaning: all aliases are expanded on the way in, and introduced again on the way out, where they
+halve the time that libtriton takes to parse.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from triton_linear.dialect import encodings, ll
+from triton_linear.dialect.mlir_adapter import Context, Module, new_context, operations
+
+_MARK = "generic form"
+_WARPS = "ttg.num-warps"
+# A quote inside a printed string is written \22, so quotes pair up; a "#" between two of them is no alias.
+_DEFINITION = re.compile(r"^(?P<name>[#!](?!loc\d*\b)[A-Za-z_]\w*) = (?P<value>.*)$", re.MULTILINE)
+_ALIAS = re.compile(r"[#!](?!loc\d*\b)[A-Za-z_]\w*\b(?!\.)")
+_ENCODING = re.compile(r'#ttg\.\w+<\{[^{}"]*\}>')
+_LAYOUT = re.compile(r"#ll\.layout<\{[^{}]*\}, \[[\d, ]*\]>")
+_GENERIC = re.compile(r'^\s*(?:%\S+ = )?"(?:builtin\.module|tt\.func)"\(', re.MULTILINE)
+
+
+class BridgeError(Exception):
+    """IR that one side cannot take from the other."""
+
+
+def triton_context() -> Any:
+    """A fresh libtriton context that knows every dialect of this Triton."""
+    from triton._C.libtriton import amd, ir, nvidia
+
+    context = ir.context()
+    ir.load_dialects(context)
+    nvidia.load_dialects(context)
+    amd.load_dialects(context)
+    return context
+
+
+def upstream_context() -> Context:
+    """A fresh upstream context that has the `ll` dialect and takes every other dialect as it stands."""
+    context = new_context()
+    ll.load(context)
+    return context
+
+
+def parse_triton(source: str | os.PathLike[str], context: Any) -> Any:
+    """Parse and verify text, or the file at a path, with libtriton; messages go to standard error."""
+    from triton._C.libtriton import ir
+
+    if isinstance(source, os.PathLike):
+        try:
+            module = ir.parse_mlir_module(os.fspath(source), context)
+        except RuntimeError as error:
+            raise BridgeError(f"parse_triton: {os.fspath(source)}: {error}") from error
+    else:
+        # libtriton reads files only. One in memory costs no disk and leaves nothing behind.
+        descriptor = os.memfd_create("module.mlir")
+        try:
+            with os.fdopen(descriptor, "wb", closefd=False) as file:
+                file.write(source.encode())
+            module = ir.parse_mlir_module(_memory_path(descriptor), context)
+        except RuntimeError as error:
+            raise BridgeError(f"parse_triton: {error}") from error
+        finally:
+            os.close(descriptor)
+    module.context = context  # Triton's own stages read it
+    return module
+
+
+def _memory_path(descriptor: int) -> str:
+    return f"/proc/self/fd/{descriptor}"
+
+
+def generic_text(module: Any) -> str:
+    """A libtriton module in generic form with its locations; `module` comes out as it went in."""
+    from triton._C.libtriton import ir
+
+    builder = ir.builder(module.context)
+    warps = module.get_int_attr(_WARPS)
+    if warps is None:  # what is set cannot be taken away again, so set it on a copy
+        module = parse_triton(str(module), module.context)
+    module.set_attr(_WARPS, builder.get_string_attr(_MARK))
+    try:
+        text = str(module)
+    finally:
+        if warps is not None:
+            module.set_attr(_WARPS, builder.get_int32_attr(warps))
+    marked = f'"{_WARPS}" = "{_MARK}"'
+    if text.count(marked) != 1:
+        raise BridgeError(
+            f"generic_text: expected {marked} once in the printed module, got {text.count(marked)}"
+        )
+    if warps is not None:
+        return text.replace(marked, f'"{_WARPS}" = {warps} : i32')
+    return re.sub(rf"(?: \{{{marked}\}}|{marked}, |, {marked})", "", text)
+
+
+def expand_aliases(text: str) -> str:
+    """`text` with every alias but those of locations replaced by what it stands for; lines keep their numbers.
+
+    >>> expand_aliases('#b = #ttg.blocked<{}>\\n%0 : tensor<4xf32, #ttg.slice<{parent = #b}>>')
+    '\\n%0 : tensor<4xf32, #ttg.slice<{parent = #ttg.blocked<{}>}>>'
+    """
+    meanings: dict[str, str] = {}
+
+    def meaning(match: re.Match[str]) -> str:
+        return meanings.get(match[0], match[0])
+
+    def define(match: re.Match[str]) -> str:
+        meanings[match["name"]] = _ALIAS.sub(meaning, match["value"])
+        return ""
+
+    text = _DEFINITION.sub(define, text)
+    if not meanings:
+        return text
+    pieces = text.split('"')
+    if not any("#" in piece or "!" in piece for piece in pieces[1::2]):
+        return _ALIAS.sub(meaning, text)
+    pieces[::2] = [_ALIAS.sub(meaning, piece) for piece in pieces[::2]]
+    return '"'.join(pieces)
+
+
+def introduce_aliases(text: str) -> str:
+    """`text` with each of Triton's layout encodings written once and named afterwards."""
+    if any("#ttg." in piece for piece in text.split('"')[1::2]):
+        return text
+    names: dict[str, str] = {}
+
+    def name(match: re.Match[str]) -> str:
+        return names.setdefault(match[0], f"#layout{len(names)}")
+
+    replaced = 1
+    while replaced:  # an encoding inside another is named first
+        text, replaced = _ENCODING.subn(name, text)
+    return "".join(f"{alias} = {encoding}\n" for encoding, alias in names.items()) + text
+
+
+def to_upstream(module: Any, context: Context) -> Module:
+    """A libtriton module in `context`, every operation at its location."""
+    return Module.parse(expand_aliases(generic_text(module)), context)
+
+
+def text_to_upstream(text: str, context: Context, filename: str = "-") -> Module:
+    """Parse `text`, in Triton's syntax or in generic form, as the contents of a file called `filename`.
+
+    Triton's syntax is read, and verified, by libtriton; text in generic form is taken as it stands, with the
+    `ll` attributes that it may carry.
+    """
+    if _GENERIC.search(text):
+        module = Module.parse(expand_aliases(text), context)
+        printed = module.operation.get_asm(print_generic_op_form=True, enable_debug_info=True)
+        return Module.parse(_renamed(printed, "-", filename), context)
+    triton = triton_context()
+    descriptor = os.memfd_create("module.mlir")
+    try:
+        with os.fdopen(descriptor, "wb", closefd=False) as file:
+            file.write(text.encode())
+        path = _memory_path(descriptor)
+        from pathlib import Path
+
+        printed = generic_text(parse_triton(Path(path), triton))
+    finally:
+        os.close(descriptor)
+    return Module.parse(expand_aliases(_renamed(printed, path, filename)), context)
+
+
+def _renamed(text: str, old: str, new: str) -> str:
+    escaped = new.replace("\\", "\\\\").replace('"', "\\22")
+    return text.replace(f'"{old}":', f'"{escaped}":')
+
+
+def to_triton(module: Module, context: Any) -> Any:
+    """A module of ours in libtriton's `context`, verified there; `module` is not changed.
+
+    The `ll` attributes stay behind. An encoding that is an `#ll.layout` becomes Triton's `#ttg.linear`.
+    """
+    return parse_triton(triton_text(module), context)
+
+
+def triton_text(module: Module) -> str:
+    """The generic text of `module` that libtriton can parse."""
+    copy = module.operation.clone()
+    for op in operations(copy):
+        for name in [name for name in op.attributes if name.startswith("ll.")]:
+            del op.attributes[name]
+    text: str = copy.get_asm(print_generic_op_form=True, enable_debug_info=True)
+    if "#ll." in text:
+        text = _LAYOUT.sub(lambda m: encodings.linear_encoding_text(ll.layout_from_text(m[0])), text)
+    return introduce_aliases(text)

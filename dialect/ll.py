@@ -1,0 +1,192 @@
+"""The `ll` dialect: layouts and plans as MLIR attributes.
+
+    #ll.layout<{block = [], lane = [[1, 0], [2, 0]], register = [[0, 1]], warp = []}, [4, 2]>
+
+is a linear layout: the basis vectors of each input dimension, one coordinate for each tensor dimension, then
+the sizes of the tensor dimensions. Input dimensions are those of a distributed tensor (`register`, `lane`,
+`warp`, `block`) or of shared memory (`offset`, `block`); the text lists them by name, the layout in that order.
+
+    #ll.plan<"shuffle", {clocks = 6.0 : f64, scratch_bytes = 0, shuffles = 4}, ["registers: ..."]>
+
+is what a conversion will do: the kind of its plan, the figures of its cost, and the planners that were passed
+over, each with its reason. The dialect is defined by IRDL text, so a context that has it parses, verifies
+and prints these attributes like any other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from triton_linear.dialect.linear_layout import (
+    BLOCK,
+    LANE,
+    OFFSET,
+    REGISTER,
+    WARP,
+    LinearLayout,
+    dim_names,
+)
+from triton_linear.dialect.mlir_adapter import (
+    Attribute,
+    Context,
+    MLIRError,
+    OpaqueAttr,
+    StringAttr,
+    load_irdl,
+)
+
+# Attributes that the passes leave on operations.
+RESULTS = "ll.results"
+ARGUMENTS = "ll.arguments"
+PLAN = "ll.plan"
+STOCK = "ll.stock"
+SOURCE = "ll.source"
+DESTINATION = "ll.destination"
+ELEMENT = "ll.element"
+
+DEFINITION = """
+irdl.dialect @ll {
+  irdl.attribute @layout {
+    %bases = irdl.base "#builtin.dictionary"
+    %sizes = irdl.base "#builtin.array"
+    irdl.parameters(bases: %bases, sizes: %sizes)
+  }
+  irdl.attribute @plan {
+    %kind = irdl.base "#builtin.string"
+    %figures = irdl.base "#builtin.dictionary"
+    %rejected = irdl.base "#builtin.array"
+    irdl.parameters(kind: %kind, figures: %figures, rejected: %rejected)
+  }
+}
+"""
+
+_IN_DIMS = (REGISTER, LANE, WARP, OFFSET, BLOCK)
+_LAYOUT = re.compile(r"#ll\.layout<\{(?P<bases>.*)\}, (?P<sizes>\[[\d, ]*\])>")
+_BASES = re.compile(r'"?(?P<name>\w+)"? = (?P<vectors>\[(?:[^\[\]]|\[[^\[\]]*\])*\])')
+_PLAN = re.compile(r'#ll\.plan<"(?P<kind>[^"]*)", \{(?P<figures>[^}]*)\}, \[(?P<rejected>.*)\]>', re.DOTALL)
+_FIGURE = re.compile(r"(\w+) = ([^,:]+)")
+_STRING = re.compile(r'"([^"]*)"')
+_ESCAPE = re.compile(r"((?:\\[0-9A-F]{2})+)|\\\\")
+
+
+def is_loaded(context: Context) -> bool:
+    """Whether `context` has the dialect: it then reads `#ll.layout` as more than opaque text."""
+    try:
+        return not isinstance(Attribute.parse("#ll.layout<{}, []>", context), OpaqueAttr)
+    except MLIRError:
+        return False
+
+
+def load(context: Context) -> None:
+    """Give `context` the dialect; does nothing where it is loaded already."""
+    if not is_loaded(context):
+        load_irdl(context, DEFINITION)
+
+
+@lru_cache(maxsize=4096)
+def layout_text(layout: LinearLayout) -> str:
+    """`layout` as it is written in IR.
+
+    >>> layout_text(LinearLayout.identity_1d(4, "lane", "dim0"))
+    '#ll.layout<{lane = [[1], [2]]}, [4]>'
+    """
+    names = layout.in_dim_names
+    if list(names) != sorted(names, key=_position) or (OFFSET in names and names not in _SHARED):
+        raise ValueError(
+            f"layout_text: in-dims {', '.join(names)} are neither register, lane, warp, block nor offset, block, "
+            "in this order"
+        )
+    sizes = [layout.out_dim_size(name) for name in layout.out_dim_names]
+    if tuple(layout.out_dim_names) != dim_names(len(sizes)):
+        raise ValueError(f"layout_text: out-dims {', '.join(layout.out_dim_names)} are not dim0, dim1, ...")
+    bases = sorted((name, json.dumps(vectors)) for name, vectors in layout.bases)
+    return (
+        f"#ll.layout<{{{', '.join(f'{name} = {vectors}' for name, vectors in bases)}}}, {json.dumps(sizes)}>"
+    )
+
+
+_SHARED = ((OFFSET,), (OFFSET, BLOCK))
+
+
+def _position(name: str) -> int:
+    if name not in _IN_DIMS:
+        raise ValueError(f"layout_text: in-dim '{name}' is none of {', '.join(_IN_DIMS)}")
+    return _IN_DIMS.index(name)
+
+
+@lru_cache(maxsize=4096)
+def layout_from_text(text: str) -> LinearLayout:
+    """The layout that `text` writes.
+
+    >>> layout_from_text('#ll.layout<{lane = [[1], [2]]}, [4]>').apply({"lane": 3})
+    {'dim0': 3}
+    """
+    if (match := _LAYOUT.fullmatch(text)) is None:
+        raise ValueError(f"layout_from_text: expected #ll.layout<{{bases}}, [sizes]>, got '{text}'")
+    bases = {found["name"]: json.loads(found["vectors"]) for found in _BASES.finditer(match["bases"])}
+    sizes = json.loads(match["sizes"])
+    ordered = [(name, bases[name]) for name in sorted(bases, key=_position)]
+    return LinearLayout.from_bases(ordered, dim_names(len(sizes)), sizes, require_surjective=False)
+
+
+def layout_attribute(layout: LinearLayout, context: Context) -> Attribute:
+    """`layout` as an attribute of `context`, which has the dialect loaded."""
+    return Attribute.parse(layout_text(layout), context)
+
+
+def layout_from_attribute(attribute: Attribute) -> LinearLayout:
+    """The layout of an `#ll.layout`."""
+    return layout_from_text(str(attribute))
+
+
+@dataclass(frozen=True)
+class PlanRecord:
+    """What an `#ll.plan` says: a plan's kind, the figures of its cost, who was passed over and why."""
+
+    kind: str
+    figures: tuple[tuple[str, float], ...]
+    rejected: tuple[str, ...]
+
+
+def plan_attribute(
+    kind: str, figures: Mapping[str, float], rejected: Iterable[str], context: Context
+) -> Attribute:
+    """A plan as an attribute of `context`, which has the dialect loaded."""
+
+    def quote(text: str) -> str:
+        return str(StringAttr.get(text, context))
+
+    numbers = ", ".join(
+        f"{name} = {value:d}" if isinstance(value, int) else f"{name} = {value:.6e} : f64"
+        for name, value in sorted(figures.items())
+    )
+    reasons = ", ".join(map(quote, rejected))
+    return Attribute.parse(f"#ll.plan<{quote(kind)}, {{{numbers}}}, [{reasons}]>", context)
+
+
+@lru_cache(maxsize=4096)
+def plan_from_text(text: str) -> PlanRecord:
+    """What the plan attribute printed as `text` says.
+
+    >>> plan_from_text('#ll.plan<"shuffle", {shuffles = 4}, ["registers: lane=1 moves"]>').rejected
+    ('registers: lane=1 moves',)
+    """
+    if (match := _PLAN.fullmatch(text)) is None:
+        raise ValueError(f"plan_from_text: expected #ll.plan<kind, {{figures}}, [rejected]>, got '{text}'")
+    figures = tuple((name, json.loads(value)) for name, value in _FIGURE.findall(match["figures"]))
+    rejected = tuple(map(_unescaped, _STRING.findall(match["rejected"])))
+    return PlanRecord(match["kind"], figures, rejected)
+
+
+def _unescaped(text: str) -> str:
+    """MLIR writes a byte that is not printable ASCII as a backslash and two digits."""
+    return _ESCAPE.sub(lambda m: bytes.fromhex(m[1].replace("\\", "")).decode() if m[1] else "\\", text)
+
+
+def plan_from_attribute(attribute: Attribute) -> PlanRecord:
+    """What an `#ll.plan` says."""
+    return plan_from_text(str(attribute))

@@ -1,0 +1,126 @@
+"""Upstream MLIR's Python bindings as this project uses them.
+
+Names that drift between versions of the bindings, and the two calls into MLIR's C API, are here and nowhere
+else. The bindings carry no type marker that type checkers accept, so what is imported here is untyped.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from mlir import ir  # type: ignore[import-untyped, unused-ignore]
+from mlir._mlir_libs import _mlir  # type: ignore[import-untyped, unused-ignore]
+from mlir.passmanager import PassManager  # type: ignore[import-untyped, unused-ignore]
+
+ArrayAttr = ir.ArrayAttr
+Attribute = ir.Attribute
+Block = ir.Block
+Context = ir.Context
+DenseElementsAttr = ir.DenseElementsAttr
+FlatSymbolRefAttr = ir.FlatSymbolRefAttr
+InsertionPoint = ir.InsertionPoint
+Location = ir.Location
+MLIRError = ir.MLIRError
+Module = ir.Module
+OpaqueAttr = ir.OpaqueAttr
+OpaqueType = ir.OpaqueType
+Operation = ir.Operation
+RankedTensorType = ir.RankedTensorType
+StringAttr = ir.StringAttr
+Type = ir.Type
+UnitAttr = ir.UnitAttr
+Value = ir.Value
+
+__all__ = [
+    "ArrayAttr",
+    "Attribute",
+    "Block",
+    "Context",
+    "DenseElementsAttr",
+    "FlatSymbolRefAttr",
+    "InsertionPoint",
+    "Location",
+    "MLIRError",
+    "Module",
+    "OpaqueAttr",
+    "OpaqueType",
+    "Operation",
+    "PassManager",
+    "RankedTensorType",
+    "StringAttr",
+    "Type",
+    "UnitAttr",
+    "Value",
+    "block_arguments",
+    "load_irdl",
+    "new_context",
+    "operations",
+]
+
+
+def new_context() -> Context:
+    """A context that knows the builtin dialect only and takes every other as it stands.
+
+    Operations of unknown dialects keep all they carry through parsing and printing, whatever version of
+    MLIR wrote them. The bindings' own constructor would register and load every upstream dialect.
+    """
+    context = _mlir.ir._Context()
+    context.enable_multithreading(False)
+    context.allow_unregistered_dialects = True
+    return context
+
+
+class _Handle(ctypes.Structure):
+    """MLIR's C API passes contexts and dialect handles as a struct of one pointer."""
+
+    _fields_ = (("pointer", ctypes.c_void_p),)
+
+
+def _pointer(capsule: Any) -> _Handle:
+    name = ctypes.pythonapi.PyCapsule_GetName
+    name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return _Handle(pointer(capsule, name(capsule)))
+
+
+def load_irdl(context: Context, text: str) -> None:
+    """Define the dialects that `text` describes in IRDL in `context`; each may be defined there once."""
+    library = ctypes.CDLL(_mlir.__file__)  # finds the C API among the libraries that the bindings link
+    try:
+        handle, load = library.mlirGetDialectHandle__irdl__, library.mlirDialectHandleLoadDialect
+    except AttributeError as error:
+        raise ImportError(
+            f"load_irdl: {_mlir.__file__} does not export MLIR's C API; install xtc-mlir-python-bindings "
+            "or LLVM's own wheels"
+        ) from error
+    handle.restype, handle.argtypes = _Handle, []
+    load.restype, load.argtypes = _Handle, [_Handle, _Handle]
+    load(handle(), _pointer(context._CAPIPtr))
+    from mlir.dialects import irdl  # type: ignore[import-untyped, unused-ignore]
+
+    irdl.load_dialects(Module.parse(text, context))
+
+
+def operations(root: Operation) -> list[Operation]:
+    """`root` and every operation inside it, outermost first, in the order they are written."""
+    found: list[Operation] = []
+
+    def visit(op: Operation) -> ir.WalkResult:
+        found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    root.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found
+
+
+def block_arguments(op: Operation) -> Iterator[Value]:
+    """The arguments of every block of every region of `op`, in order."""
+    for region in op.regions:
+        for block in region.blocks:
+            yield from block.arguments
+
+
+PassCallback = Callable[[Operation, Any], None]
