@@ -1,1 +1,47 @@
-"""Linear layouts for Triton."""
+"""Linear layouts for Triton: layout conversions planned and lowered by MLIR passes in Python.
+
+    import triton_linear
+
+    triton_linear.install()                      # every kernel compiled from here on
+    with triton_linear.enabled() as reports:     # or only those compiled in here
+        kernel[grid](...)
+    print(reports[-1])
+
+Importing this package imports neither Triton nor MLIR; MLIR is imported when the first kernel that has
+something to convert is compiled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from triton_linear.hook import enabled, install, uninstall
+    from triton_linear.report import FallbackWarning, Report, last_report
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "install": "hook",
+    "uninstall": "hook",
+    "enabled": "hook",
+    "last_report": "report",
+    "FallbackWarning": "report",
+    "Report": "report",
+}
+
+__all__ = ["FallbackWarning", "Report", "__version__", "enabled", "install", "last_report", "uninstall"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    from importlib import import_module  # noqa: PLC0415
+
+    value: object = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

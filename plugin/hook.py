@@ -1,0 +1,280 @@
+"""Turning the plugin on and off.
+
+While it is on, four things of Triton's are ours:
+
+- `knobs.runtime.add_stages_inspection_hook`: wraps the stage `llir` of each compile; a hook that was there
+  before is called first, and what it returns counts;
+- `hash` of the NVIDIA and AMD backends: adds the setting's fingerprint, which keeps kernels on disk apart;
+- `triton.runtime.jit.compute_cache_key` and `JITFunction._do_compile`: the same for a process's own kernel
+  cache.
+
+Nothing of the four is left when it is off. A compile keeps the setting under which its cache key was made,
+also if another thread turns the plugin on or off meanwhile, so no cache entry holds a kernel of another
+setting.
+"""
+
+# ruff: noqa: PLC0415  Triton is imported when the plugin is turned on, not with this package.
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+from triton_linear.interfaces import Backend, Stages
+from triton_linear.patch import Patch
+from triton_linear.report import Report
+from triton_linear.setting import FINGERPRINT, Options, Setting
+
+
+class _State:
+    """Which settings are in force: the open `enabled` blocks, innermost last, over at most one `install`."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.installed: Setting | None = None
+        self.blocks: list[Setting] = []
+        self.active: Setting | None = None
+        self.patches: tuple[Patch, ...] = ()
+        self.local = threading.local()
+
+    def settle(self) -> None:
+        """Patch Triton if some setting is in force, and only then. Requires: the lock is held."""
+        self.active = self.blocks[-1] if self.blocks else self.installed
+        if self.active is not None and not self.patches:
+            patches = _patches()
+            for patch in patches:
+                patch.apply()
+            self.patches = patches
+        elif self.active is None and self.patches:
+            patches, self.patches = self.patches, ()
+            for patch in reversed(patches):
+                patch.undo()
+
+    def current(self) -> Setting | None:
+        """The setting that this thread compiles under. Asked at each launch, hence without the lock."""
+        pin: tuple[Setting | None] | None = getattr(self.local, "pin", None)
+        return self.active if pin is None else pin[0]
+
+    @contextmanager
+    def pinned(self, setting: Setting | None) -> Iterator[None]:
+        """Within the block this thread compiles under `setting`, whatever others do."""
+        before = getattr(self.local, "pin", None)
+        self.local.pin = (setting,)
+        try:
+            yield
+        finally:
+            self.local.pin = before
+
+
+_state = _State()
+
+
+def install(
+    *,
+    strict: bool = False,
+    scratch_limit: int | None = None,
+    on_report: Callable[[Report], object] | None = None,
+) -> None:
+    """Compile every kernel of this process with the plugin from here on.
+
+    strict: raise where the plugin fails, rather than warn and compile with stock Triton.
+    scratch_limit: most bytes of shared memory one conversion may use as scratch; None leaves it to the
+    target.
+    on_report: called with the `Report` of each compile, in the thread that compiled.
+
+    Again after `install`, the new options replace the old ones; one `uninstall` undoes both.
+    """
+    setting = _setting(strict, scratch_limit, (on_report,) if on_report else ())
+    with _state.lock:
+        _state.installed = setting
+        _state.settle()
+
+
+def uninstall() -> None:
+    """Undo `install`; without one, do nothing. An `enabled` block that is open stays in force until it
+    ends.
+    """
+    with _state.lock:
+        _state.installed = None
+        _state.settle()
+
+
+@contextmanager
+def enabled(
+    *,
+    strict: bool = False,
+    scratch_limit: int | None = None,
+    on_report: Callable[[Report], object] | None = None,
+) -> Iterator[list[Report]]:
+    """Compile with the plugin within the block, which gets the list of reports of what is compiled in it.
+
+    The options are those of `install`. Blocks nest; the innermost one counts, for every thread of the
+    process.
+    """
+    reports: list[Report] = []
+    listeners = (reports.append, on_report) if on_report else (reports.append,)
+    setting = _setting(strict, scratch_limit, listeners)
+    with _state.lock:
+        _state.blocks.append(setting)
+        _state.settle()
+    try:
+        yield reports
+    finally:
+        with _state.lock:
+            _state.blocks.remove(setting)
+            _state.settle()
+
+
+def _setting(
+    strict: bool, scratch_limit: int | None, listeners: tuple[Callable[[Report], object], ...]
+) -> Setting:
+    return Setting(Options(strict=strict, scratch_limit=scratch_limit), listeners)
+
+
+def _patches() -> tuple[Patch, ...]:
+    """What turning on replaces. Requires: the plugin is off, so what is found is not ours."""
+    from triton import knobs
+    from triton.backends import backends
+    from triton.runtime import jit
+
+    runtime: Any = knobs.runtime
+    patches = [
+        Patch(runtime, "add_stages_inspection_hook", StagesHook(runtime.add_stages_inspection_hook)),
+        Patch(jit, "compute_cache_key", _keyed(jit.compute_cache_key)),
+        Patch(jit.JITFunction, "_do_compile", _pinning(jit.JITFunction._do_compile)),
+    ]
+    for name in ("nvidia", "amd"):
+        if name in backends:
+            compiler: Any = backends[name].compiler
+            patches.append(Patch(compiler, "hash", _hashed(compiler.hash)))
+    return tuple(patches)
+
+
+class _Decision:
+    """The setting under which a backend object was hashed, kept on the object itself.
+
+    Triton makes a backend object for each compile, hashes it for the cache key, and asks it for the stages
+    later. By then another thread may have turned the plugin off, or a knob scope may have dropped the hook.
+    """
+
+    ATTRIBUTE = "_triton_linear_decision"
+
+    def __init__(self, backend: Backend, setting: Setting) -> None:
+        self.backend = backend
+        self.setting = setting
+        self.applied = False
+
+    @classmethod
+    def of(cls, backend: Backend) -> _Decision | None:
+        return cast("_Decision | None", vars(backend).get(cls.ATTRIBUTE))
+
+    def keep(self) -> None:
+        vars(self.backend)[self.ATTRIBUTE] = self
+        vars(self.backend)["add_stages"] = self.add_stages
+
+    def add_stages(self, stages: Stages, options: object, language: object) -> None:
+        """The backend's own `add_stages`; then the wrapping, if no hook of ours did it."""
+        self.applied = False
+        type(self.backend).add_stages(self.backend, stages, options, language)
+        if not self.applied:
+            _wrap(self.backend, stages, options, self.setting)
+
+
+def _hashed(stock: Callable[[Backend], str]) -> Callable[[Backend], str]:
+    @functools.wraps(stock)
+    def hash(self: Backend) -> str:
+        setting = _state.current()
+        if setting is None:
+            return stock(self)
+        _Decision(self, setting).keep()
+        return f"{stock(self)}-{setting.fingerprint}"
+
+    return hash
+
+
+def _keyed(stock: Callable[..., str]) -> Callable[..., str]:
+    @functools.wraps(stock)
+    def compute_cache_key(*args: object) -> str:
+        return _key_under(_state.current(), stock(*args))
+
+    return compute_cache_key
+
+
+def _key_under(setting: Setting | None, key: str) -> str:
+    return key if setting is None else f"{key}-{setting.fingerprint}"
+
+
+def _pinning(stock: Callable[..., object]) -> Callable[..., object]:
+    """Compile and remember under one setting, also where `key` was made under another one (as by
+    `preload`).
+    """
+
+    @functools.wraps(stock)
+    def _do_compile(self: object, key: str, *args: object, **kwargs: object) -> object:
+        setting = _state.current()
+        with _state.pinned(setting):
+            return stock(self, _key_under(setting, key.partition(f"-{FINGERPRINT}-")[0]), *args, **kwargs)
+
+    return _do_compile
+
+
+class StagesHook:
+    """The hook of `knobs.runtime.add_stages_inspection_hook`, over one that may have been there before."""
+
+    def __init__(self, before: Callable[..., Any] | None) -> None:
+        self.before = before
+
+    def __call__(
+        self,
+        backend: Backend | None = None,
+        stages: Stages | None = None,
+        options: object = None,
+        language: object = None,
+        capability: object = None,
+    ) -> Any:
+        if backend is None or stages is None:
+            return self._key()
+        result = self.before(backend, stages, options, language, capability) if self.before else None
+        decision = _Decision.of(backend)
+        if decision is not None:
+            decision.applied = True
+            setting: Setting | None = decision.setting
+        else:
+            setting = None if _called_by_compile() else _state.current()
+        if setting is not None:
+            _wrap(backend, stages, options, setting)
+        return result
+
+    def _key(self) -> tuple[str, str]:
+        """What Tritons after 3.6 ask for: a key and a hash of what the hook does to the stages."""
+        key, digest = self.before() if self.before else ("", "")
+        setting = _state.current()
+        return (key, digest) if setting is None else (key + setting.fingerprint, digest + setting.fingerprint)
+
+
+def _called_by_compile() -> bool:
+    """Whether `triton.compile` is asking: its cache key is made already, and not under a setting of ours."""
+    from triton.compiler import compiler
+
+    code = compiler.compile.__code__
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code is not code:
+        frame = cast("Any", frame.f_back)
+    return frame is not None
+
+
+def _wrap(backend: Backend, stages: Stages, options: object, setting: Setting) -> None:
+    if "llir" in stages:
+        from triton_linear.stage import LLIRStage
+
+        stages["llir"] = LLIRStage(stages["llir"], backend, target_name(backend, options), setting)
+
+
+def target_name(backend: Backend, options: object) -> str:
+    """Triton's name of what a backend compiles for: `cuda:90`, `hip:gfx942`."""
+    arch = str(getattr(options, "arch", None) or backend.target.arch)
+    return f"{backend.target.backend}:{arch.removeprefix('sm')}"

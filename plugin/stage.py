@@ -1,0 +1,205 @@
+"""The stage `llir` with the plugin in it: TritonGPU IR to LLVM IR.
+
+Why this stage and not `ttgir`: Triton's cached `.ttgir` stays its own, sources that are `.ttgir` files come
+through here too, and the untouched module is at hand when something fails.
+"""
+
+# ruff: noqa: PLC0415  Lowering tables and Triton's cache are imported when needed.
+
+from __future__ import annotations
+
+import logging
+import traceback
+import warnings
+from dataclasses import dataclass
+
+from triton_linear import pipeline, seam
+from triton_linear.interfaces import Backend, Compile, Metadata, Module, Operation
+from triton_linear.report import Clock, Conversion, FallbackWarning, Outcome, Report, publish
+from triton_linear.setting import Setting
+
+_log = logging.getLogger("triton_linear")
+MINIMAL_SCRATCH = 0
+"""A scratch limit that no plan can meet by choice: each takes as little as it can."""
+
+
+class UnknownTarget(ValueError):
+    """There is no table for the GPU that is compiled for."""
+
+
+@dataclass
+class _Attempt:
+    """One compile under way: what is known of it so far."""
+
+    kernel: str
+    clock: Clock
+    outcome: Outcome = Outcome.LEFT
+    seen: int = 0
+    conversions: tuple[Conversion, ...] = ()
+    remarks: tuple[str, ...] = ()
+    error: Exception | None = None
+
+    def report(self, target: str) -> Report:
+        error = self.error
+        return Report(
+            kernel=self.kernel,
+            target=target,
+            outcome=self.outcome,
+            seen=self.seen,
+            conversions=self.conversions,
+            remarks=self.remarks,
+            seconds=dict(self.clock.seconds),
+            error=None if error is None else f"{type(error).__name__}: {error}",
+            traceback=None if error is None else "".join(traceback.format_exception(error)),
+        )
+
+
+class LLIRStage:
+    """`stock`, the stage that was there, with conversions outlined before it and emitted bodies spliced
+    inside it.
+    """
+
+    def __init__(self, stock: Compile, backend: Backend, target: str, setting: Setting) -> None:
+        self._stock = stock
+        self._backend = backend
+        self._target = target
+        self._setting = setting
+
+    def __call__(self, src: Module, metadata: Metadata) -> str:
+        """LLVM IR of `src`; `metadata` gets what the stock stage adds.
+
+        Ensures: where the plugin fails, the result and `metadata` are those of the stock stage on the
+        untouched `src` (strict: the failure is raised).
+        """
+        attempt = _Attempt(src.get_entry_func_name(), Clock())
+        try:
+            return self._compile(src, metadata, attempt)
+        finally:
+            self._tell(attempt.report(self._target))
+
+    def _compile(self, src: Module, metadata: Metadata, attempt: _Attempt) -> str:
+        with attempt.clock.phase("screen"):
+            attempt.seen = count_conversions(src)
+        if attempt.seen == 0:
+            attempt.outcome = Outcome.NOTHING_TO_DO
+        else:
+            try:
+                llir = self._convert(src, metadata, attempt)
+            except Exception as error:
+                attempt.outcome, attempt.error = Outcome.FELL_BACK, error
+                if self._setting.options.strict:
+                    raise
+            else:
+                if llir is not None:
+                    return llir
+        with attempt.clock.phase("stock"):
+            llir = self._stock(src, metadata)
+        if attempt.error is not None:
+            self._warn(attempt.kernel, attempt.error, metadata)
+        return llir
+
+    def _convert(self, src: Module, metadata: Metadata, attempt: _Attempt) -> str | None:
+        """The kernel with its conversions replaced, or None where the stock stage is to take `src` as it
+        is.
+        """
+        from triton_linear.lowering import targets
+
+        try:
+            target = targets.target(self._target)
+        except ValueError as error:
+            raise UnknownTarget(str(error)) from error
+        limits = dict.fromkeys((self._setting.options.scratch_limit, MINIMAL_SCRATCH))
+        tried = None
+        for limit in limits:
+            prepared = pipeline.prepare(src, target, limit, attempt.clock)
+            attempt.conversions = prepared.conversions
+            if prepared.module is None:
+                return None
+            if prepared.plans == tried:
+                break
+            tried = prepared.plans
+            trial = dict(metadata)
+            llir = self._stock_with_bodies(prepared, trial, attempt.clock)
+            if (shared := trial.get("shared") or 0) <= target.max_shared_bytes:
+                metadata.update(trial)
+                attempt.outcome = Outcome.CONVERTED
+                return llir
+            budget = "the default scratch" if limit is None else f"scratch limited to {limit} bytes"
+            remark = (
+                f"{shared} bytes of shared memory with {budget}, {self._target} has {target.max_shared_bytes}"
+            )
+            attempt.remarks += (remark,)
+        attempt.conversions = tuple(
+            Conversion(c.location, c.source, c.destination, "triton", "shared memory is exhausted")
+            for c in attempt.conversions
+        )
+        return None
+
+    def _stock_with_bodies(self, prepared: pipeline.Prepared, metadata: Metadata, clock: Clock) -> str:
+        assert prepared.module is not None
+        spliced = False
+
+        def splice(llvm_dialect: object) -> object:
+            nonlocal spliced
+            spliced = True
+            with clock.phase("splice"):
+                return pipeline.splice(llvm_dialect, prepared)
+
+        with seam.opened(seam.backend_module(self._backend), splice), clock.phase("stock"):
+            llir = self._stock(prepared.module, metadata)
+        if not spliced:
+            raise RuntimeError(
+                "the stage 'llir' did not reach llvm.to_module: the outlined bodies are not in place"
+            )
+        return llir
+
+    def _tell(self, report: Report) -> None:
+        publish(report)
+        _log.debug("%s", report)
+        for conversion in report.left:
+            _log.info("%s: %s: left to Triton: %s", report.kernel, conversion.location, conversion.detail)
+        for remark in report.remarks:
+            _log.info("%s: %s", report.kernel, remark)
+        for listener in self._setting.listeners:
+            listener(report)
+
+    def _warn(self, kernel: str, error: Exception, metadata: Metadata) -> None:
+        subject = "" if isinstance(error, UnknownTarget) else kernel
+        if (subject, self._target) in self._setting.warned:
+            return
+        self._setting.warned.add((subject, self._target))
+        text = f"kernel '{kernel}' for {self._target} is compiled by stock Triton: "
+        if isinstance(error, UnknownTarget):
+            text = f"kernels are compiled by stock Triton: {error}"
+        elif isinstance(error, ImportError):
+            text += f"{error}; the plugin needs MLIR's Python bindings (module 'mlir')"
+        else:
+            trace = "".join(traceback.format_exception(error))
+            text += (
+                f"the plugin failed: {type(error).__name__}: {error}\n"
+                f"this is a bug; please attach {_module_file(kernel, metadata)} and this:\n{trace}"
+            )
+        warnings.warn(f"triton_linear: {text}", FallbackWarning, stacklevel=2)
+
+
+def count_conversions(module: Module) -> int:
+    """The `ttg.convert_layout` operations of a libtriton module, without printing it."""
+    found = 0
+
+    def visit(operation: Operation) -> None:
+        nonlocal found
+        found += operation.get_name() == "ttg.convert_layout"
+
+    module.walk(visit)
+    return found
+
+
+def _module_file(kernel: str, metadata: Metadata) -> str:
+    """Where Triton keeps the TritonGPU IR of this kernel, in words if it keeps none."""
+    from triton.runtime.cache import get_cache_manager
+
+    if key := metadata.get("hash"):
+        path: str | None = get_cache_manager(key).get_file(f"{kernel[:150]}.ttgir")
+        if path is not None:
+            return path
+    return "the kernel's .ttgir (TRITON_KERNEL_DUMP=1 writes it)"
