@@ -1,61 +1,156 @@
-"""Linear layouts: linear maps over F2 between named dimensions."""
+"""Linear layouts: where each element of a tensor lives, as a linear map over F2.
+
+A layout maps a place in the hardware to a place in the tensor. Both are named coordinates, the sizes are
+powers of two, and the map is linear for XOR: L(x xor y) = L(x) xor L(y). So the images of the powers of two
+say everything. They are the *bases* of the layout.
+
+The running example is a 16x16 tensor held by two warps of 32 lanes. Each thread holds a patch of 2x2
+elements, each warp has 4 rows of 8 threads, and the warps lie one below the other:
+
+    register=1 -> (0, 1)        one step to the right
+    register=2 -> (1, 0)        one row down
+    lane=1     -> (0, 2)        the neighbouring thread starts two columns on
+    lane=2     -> (0, 4)
+    lane=4     -> (0, 8)
+    lane=8     -> (2, 0)        the next row of threads starts two rows down
+    lane=16    -> (4, 0)
+    warp=1     -> (8, 0)
+
+Register 1 of lane 9 of warp 0 is therefore element (0, 1) xor (0, 2) xor (2, 0) = (2, 3):
+
+>>> patches = LinearLayout.from_bases(
+...     [
+...         (REGISTER, [(0, 1), (1, 0)]),
+...         (LANE, [(0, 2), (0, 4), (0, 8), (2, 0), (4, 0)]),
+...         (WARP, [(8, 0)]),
+...     ],
+...     dim_names(2),
+... )
+>>> patches.apply({REGISTER: 1, LANE: 9, WARP: 0})
+{'dim0': 2, 'dim1': 3}
+
+It is built from smaller ones by the product, which stacks its factors: bits of the left factor are the
+minor ones of every dimension, on both sides.
+
+>>> identity = LinearLayout.identity_1d
+>>> registers = identity(2, REGISTER, "dim1") * identity(2, REGISTER, "dim0")
+>>> lanes = identity(8, LANE, "dim1") * identity(4, LANE, "dim0")
+>>> product = registers * lanes * identity(2, WARP, "dim0")
+>>> product.transpose_outs(dim_names(2)) == patches
+True
+
+Read as a matrix over F2 the bases are its columns, and the algebra is matrix algebra with labels: `compose`
+is the matrix product, `*` the block diagonal, `divide_left` splits a block off, `invert` inverts. Two
+layouts A and B of one tensor give the conversion between them, which place of B holds the element at a place
+of A, as `A.invert_and_compose(B)`. A layout may map several places to one element (zero columns: copies of
+the data) or leave elements out (not surjective); every operation says what it needs.
+
+One rule for flattening holds everywhere: the first dimension is the most minor one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import Final
 
-from triton_linear.dialect import f2
-from triton_linear.dialect.labelled_matrix import (
-    Dims,
-    LabelledMatrix,
-    _bits,
-    _checked_dims,
-    _join,
-    _realign,
-    _sizes,
+from . import f2
+from .dimensions import (
+    check_fit,
+    checked_bits,
+    divide_dims,
+    fields,
+    join,
+    move,
+    moves,
+    multiply_dims,
+    realign,
+    show,
+    split,
 )
+from .labelled_matrix import LabelledMatrix
 
-REGISTER = "register"
-LANE = "lane"
-WARP = "warp"
-BLOCK = "block"
-OFFSET = "offset"
+REGISTER: Final = "register"
+LANE: Final = "lane"
+WARP: Final = "warp"
+BLOCK: Final = "block"
+OFFSET: Final = "offset"
 
 
-@lru_cache(maxsize=None)
+@cache
 def dim_names(rank: int) -> tuple[str, ...]:
-    """Names of the tensor dimensions, ("dim0", ..., "dim<rank-1>")."""
-    return tuple([f"dim{i}" for i in range(rank)])
+    """Names of the dimensions of a tensor of this rank.
+
+    >>> dim_names(2)
+    ('dim0', 'dim1')
+    """
+    return tuple([f"dim{axis}" for axis in range(rank)])
 
 
 @lru_cache(maxsize=4096)
+def _pivots(columns: tuple[int, ...]) -> int:
+    """Mask of the columns that do not depend on earlier ones; their number is the rank."""
+    span = f2.Echelon()
+    return sum([1 << index for index, column in enumerate(columns) if span.add(column)])
+
+
 def _rank(columns: tuple[int, ...]) -> int:
-    return f2.rank(columns)
+    return _pivots(columns).bit_count()
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class LinearLayout(LabelledMatrix):
+    """An F2-linear map from named in-dims to named out-dims; see the head of this module.
+
+    `repr` evaluates back to an equal layout; `str` lists the bases.
+
+    >>> print(LinearLayout.strided_1d(4, 2, "lane", "dim0"))
+    <BLANKLINE>
+     - lane=1 -> (2)
+       lane=2 -> (4)
+    where out dims are: [dim0 (size 8)]
+    """
+
+    # Construction
+
     @classmethod
     def empty(cls) -> LinearLayout:
+        """The map between spaces of no dimension, neutral for `*`."""
         return cls._trusted((), (), ())
 
     @classmethod
     def identity_1d(cls, size: int, in_dim: str, out_dim: str) -> LinearLayout:
+        """L(x) = x, for x < size.
+
+        >>> LinearLayout.identity_1d(4, "lane", "dim0").matrix()
+        (1, 2)
+        """
         return cls.strided_1d(size, 1, in_dim, out_dim)
 
     @classmethod
     def strided_1d(cls, size: int, stride: int, in_dim: str, out_dim: str) -> LinearLayout:
-        bits = _bits(size, f"strided_1d: in-dim {in_dim!r}")
-        shift = _bits(stride, "strided_1d: stride")
+        """L(x) = stride * x, for x < size; the out-dim has size * stride places.
+
+        Requires: size and stride are powers of two.
+
+        >>> LinearLayout.strided_1d(4, 2, "lane", "dim0").matrix()
+        (2, 4)
+        """
+        bits = checked_bits(size, f"strided_1d: in-dim {in_dim!r}")
+        shift = checked_bits(stride, "strided_1d: the stride")
         columns = tuple([1 << i + shift for i in range(bits)])
         return cls._trusted([(in_dim, bits)], columns, ((out_dim, size * stride),))
 
     @classmethod
     def zeros_1d(cls, size: int, in_dim: str, out_dim: str, out_size: int = 1) -> LinearLayout:
-        bits = _bits(size, f"zeros_1d: in-dim {in_dim!r}")
-        _bits(out_size, f"zeros_1d: out-dim {out_dim!r}")
+        """L(x) = 0, for x < size: that many copies of one element.
+
+        >>> LinearLayout.zeros_1d(4, "warp", "dim0").matrix()
+        (0, 0)
+        """
+        bits = checked_bits(size, f"zeros_1d: in-dim {in_dim!r}")
+        checked_bits(out_size, f"zeros_1d: out-dim {out_dim!r}")
         return cls._trusted([(in_dim, bits)], (0,) * bits, ((out_dim, out_size),))
 
     @classmethod
@@ -66,121 +161,329 @@ class LinearLayout(LabelledMatrix):
         out_dim_sizes: Sequence[int] | None = None,
         require_surjective: bool = True,
     ) -> LinearLayout:
+        """L(2^i of in-dim d) = bases[d][i], one coordinate for each out-dim.
+
+        Requires: coordinates fit the out-dims; the layout is surjective unless told otherwise.
+        Choice: out-dim sizes that are given nowhere (neither with the names nor after them) are the smallest
+        powers of two that hold the coordinates.
+
+        >>> LinearLayout.from_bases({"lane": [(0, 1), (1, 0)]}, ["dim0", "dim1"]).out_dims
+        (('dim0', 2), ('dim1', 2))
+        """
         pairs = bases.items() if isinstance(bases, Mapping) else bases
-        frozen = tuple([(name, tuple([tuple(basis) for basis in vectors])) for name, vectors in pairs])
-        outs = list(out_dim_names.items() if isinstance(out_dim_names, Mapping) else out_dim_names)
-        out_dims: Dims
-        names = [dim if isinstance(dim, str) else dim[0] for dim in outs]
-        sizes: list[int] = [dim[1] for dim in outs if not isinstance(dim, str)]
+        vectors = tuple([(name, tuple([tuple(basis) for basis in images])) for name, images in pairs])
+        given = list(out_dim_names.items() if isinstance(out_dim_names, Mapping) else out_dim_names)
+        names = [dim if isinstance(dim, str) else dim[0] for dim in given]
+        sizes = [dim[1] for dim in given if not isinstance(dim, str)]
         if out_dim_sizes is not None:
             sizes = list(out_dim_sizes)
         elif not sizes:
             sizes = [1] * len(names)
-            for _, vectors in frozen:
-                for basis in vectors:
-                    for i, value in enumerate(basis[: len(sizes)]):
-                        sizes[i] = max(sizes[i], 1 << value.bit_length())
+            for _, images in vectors:
+                for basis in images:
+                    sizes = [max(s, 1 << v.bit_length()) for s, v in zip(sizes, basis, strict=False)]
         if len(sizes) != len(names):
-            raise ValueError(f"from_bases: {len(sizes)} sizes for {len(names)} out-dims")
-        out_dims = _checked_dims(zip(names, sizes, strict=True), "out-dim")
-        layout = cls(frozen, out_dims)
+            raise ValueError(f"from_bases: {len(sizes)} sizes for the out-dims {join(names)}")
+        layout = cls(vectors, tuple(zip(names, sizes, strict=True)))
         if require_surjective and not layout.is_surjective():
             raise ValueError(
-                f"from_bases: not surjective: rank {_rank(layout._columns)} of {layout.total_out_bits} bits"
+                f"from_bases: the layout is not surjective: its bases have rank {_rank(layout._columns)}, "
+                f"the out-dims {show(layout.out_dims)} have {layout.total_out_bits} bits"
             )
         return layout
 
+    # Evaluation and composition
+
     def apply(self, inputs: Mapping[str, int]) -> dict[str, int]:
+        """L(x), by names.
+
+        Requires: a value for every in-dim and no other, each smaller than the in-dim.
+
+        >>> LinearLayout.from_bases({"lane": [(0, 1), (1, 1)]}, ["dim0", "dim1"]).apply({"lane": 3})
+        {'dim0': 1, 'dim1': 0}
+        """
         x = 0
-        shift = 0
-        if len(inputs) != len(self.bases):
-            raise ValueError(f"apply: inputs {_join(inputs)} are not the in-dims {_join(self.in_dim_names)}")
+        position = 0
         for name, vectors in self.bases:
+            value = inputs.get(name)
             bits = len(vectors)
-            if name not in inputs:
+            if value is None:
                 raise ValueError(
-                    f"apply: inputs {_join(inputs)} are not the in-dims {_join(self.in_dim_names)}"
+                    f"apply: no value for in-dim {name!r}; the inputs are {show(inputs.items())}"
                 )
-            value = inputs[name]
             if value >> bits:
                 raise ValueError(f"apply: {name}={value} is outside in-dim {name!r} of size {1 << bits}")
-            x |= value << shift
-            shift += bits
-        flat = f2.multiply_vector(self._columns, x)
-        result: dict[str, int] = {}
-        for name, size in self.out_dims:
-            result[name] = flat & (size - 1)
-            flat >>= size.bit_length() - 1
-        return result
+            x |= value << position
+            position += bits
+        if len(inputs) != len(self.bases):
+            raise ValueError(f"apply: {show(inputs.items())} are not the in-dims {join(self.in_dim_names)}")
+        y = f2.multiply_vector(self._columns, x)
+        pairs = zip(self.out_dims, fields(self.out_dims), strict=True)
+        return {name: y >> shift & mask for (name, _), (shift, mask) in pairs}
 
     def compose(self, outer: LinearLayout) -> LinearLayout:
+        """(self.compose(outer))(x) = outer(self(x)): outer after self.
+
+        Requires: the out-dims of self are the in-dims of outer, in any order, and none is larger.
+
+        >>> a = LinearLayout.strided_1d(2, 2, "lane", "offset")
+        >>> b = LinearLayout.from_bases({"offset": [[1], [3]]}, ["dim0"])
+        >>> a.compose(b).matrix() == (b.basis("offset", 1)[0],)
+        True
+        """
         ins = outer.in_dims
-        sizes = dict(ins)
-        for name, size in self.out_dims:
-            if sizes.get(name, 0) < size:
-                raise ValueError(
-                    f"compose: out-dim {name}={size} does not fit in outer's in-dims {_sizes(ins)}"
-                )
-        if len(sizes) != len(self.out_dims):
-            raise ValueError(
-                f"compose: out-dims {_sizes(self.out_dims)} are not outer's in-dims {_sizes(ins)}"
-            )
-        columns = f2.multiply(outer._columns, _realign(self._columns, self.out_dims, ins))
+        check_fit("compose", self.out_dims, ins, "in-dims")
+        columns = f2.multiply(outer._columns, realign(self._columns, self.out_dims, ins))
         return self._trusted(self._in_bits(), columns, outer.out_dims)
 
+    def invert_and_compose(self, outer: LinearLayout) -> LinearLayout:
+        """outer(C(x)) = self(x), for C = self.invert_and_compose(outer): outer⁻¹ after self.
+
+        With two layouts of one tensor, C says which place of `outer` holds what a place of `self` holds.
+
+        Requires: equal sets of out-dims, none larger in self; outer reaches whatever self reaches.
+        Ensures: C.compose(outer) == self, once the out-dims of self have the sizes and order of outer's.
+        Choice: an in-dim with the same bases in both maps to itself, so what need not move does not, copies
+        included. The other inputs use those in-dims of outer only where no other solution exists, and their
+        free variables are zero.
+
+        >>> a = LinearLayout.from_bases({"lane": [[1], [2]], "warp": [[0]]}, ["dim0"])
+        >>> b = LinearLayout.from_bases({"lane": [[2], [1]], "warp": [[0]]}, ["dim0"])
+        >>> a.invert_and_compose(b).bases
+        (('lane', ((2, 0), (1, 0))), ('warp', ((0, 1),)))
+        """
+        check_fit("invert_and_compose", self.out_dims, outer.out_dims, "out-dims")
+        targets = split(realign(self._columns, self.out_dims, outer.out_dims), self._in_bits())
+        available = split(outer._columns, outer._in_bits())
+        same = {name for name, columns in available.items() if targets.get(name) == columns}
+        # Columns of outer in elimination order, and the position of each in outer's flattened inputs.
+        order: list[int] = []
+        late: list[int] = []
+        where: dict[str, int] = {}
+        position = 0
+        for name, columns in available.items():
+            where[name] = position
+            (late if name in same else order).extend(range(position, position + len(columns)))
+            position += len(columns)
+        order += late
+        span = f2.Echelon([outer._columns[index] for index in order])
+        place = tuple([1 << index for index in order])
+        result: list[int] = []
+        for name, vectors in self.bases:
+            if name in same:
+                result += [1 << where[name] + bit for bit in range(len(vectors))]
+                continue
+            for bit, target in enumerate(targets[name]):
+                solution = span.solve(target)
+                if solution is None:
+                    raise ValueError(
+                        f"invert_and_compose: outer does not reach {name}={1 << bit} -> {vectors[bit]}"
+                    )
+                result.append(f2.multiply_vector(place, solution) if late else solution)
+        return self._trusted(self._in_bits(), tuple(result), outer.in_dims)
+
+    def invert(self) -> LinearLayout:
+        """L⁻¹(L(x)) = x and L(L⁻¹(y)) = y.
+
+        Requires: `is_invertible()`.
+
+        >>> LinearLayout.from_bases({"offset": [[1], [3]]}, ["dim0"]).invert().bases
+        (('dim0', ((1,), (3,))),)
+        """
+        if not self.is_invertible():
+            raise ValueError(f"invert: the layout is not invertible: {self._rank_text()}")
+        return self.pseudoinvert()
+
+    def pseudoinvert(self) -> LinearLayout:
+        """L(L⁺(y)) = y: a right inverse.
+
+        Requires: `is_surjective()`.
+        Choice: as for `invert_and_compose`, applied to the identity; free variables are zero.
+
+        >>> LinearLayout.from_bases({"lane": [[1], [0], [2]]}, ["dim0"]).pseudoinvert().bases
+        (('dim0', ((1,), (4,))),)
+        """
+        if not self.is_surjective():
+            raise ValueError(f"pseudoinvert: the layout is not surjective: {self._rank_text()}")
+        in_bits = [(name, size.bit_length() - 1) for name, size in self.out_dims]
+        identity = self._trusted(in_bits, f2.identity(self.total_out_bits), self.out_dims)
+        return identity.invert_and_compose(self)
+
+    # Products and quotients
+
     def __mul__(self, outer: LinearLayout) -> LinearLayout:
-        out_dims = _product_dims(self.out_dims, outer.out_dims, "out-dim")
-        in_dims = _product_dims(self.in_dims, outer.in_dims, "in-dim")
-        inner_columns = _realign(self._columns, self.out_dims, out_dims)
-        minor = dict(self.out_dims)
-        # The outer coordinates go above the inner ones of the same name.
-        grown = tuple([(name, size * minor.get(name, 1)) for name, size in outer.out_dims])
-        shifted = LinearLayout._trusted(
-            outer._in_bits(), _raise(outer._columns, outer.out_dims, minor), grown
+        """(A * B)(x_A + |A| x_B) = A(x_A) + |A| B(x_B), in every dimension: the block diagonal of A and B.
+
+        |A| is the size of a dimension in A, 1 where A lacks it. A is the minor, inner factor.
+
+        >>> a = LinearLayout.identity_1d(2, "lane", "dim1") * LinearLayout.identity_1d(2, "lane", "dim0")
+        >>> (a * LinearLayout.identity_1d(4, "warp", "dim1")).bases
+        (('lane', ((1, 0), (0, 1))), ('warp', ((2, 0), (4, 0))))
+        """
+        in_dims = multiply_dims(self.in_dims, outer.in_dims)
+        out_dims = multiply_dims(self.out_dims, outer.out_dims)
+        low = split(realign(self._columns, self.out_dims, out_dims), self._in_bits())
+        high = split(
+            move(outer._columns, moves(outer.out_dims, out_dims, minor=self.out_dims)), outer._in_bits()
         )
-        outer_columns = _realign(shifted._columns, grown, out_dims)
-        inner_by_name = _split(inner_columns, self._in_bits())
-        outer_by_name = _split(outer_columns, outer._in_bits())
-        columns = tuple(
-            [c for name, _ in in_dims for c in inner_by_name.get(name, ()) + outer_by_name.get(name, ())]
+        columns: list[int] = []
+        for name, _ in in_dims:
+            columns += low.get(name, ())
+            columns += high.get(name, ())
+        return self._trusted([(n, s.bit_length() - 1) for n, s in in_dims], tuple(columns), out_dims)
+
+    def divide_left(self, divisor: LinearLayout) -> LinearLayout | None:
+        """divisor * C = self, for C = self.divide_left(divisor); None when there is no such C.
+
+        Ensures: C has the in-dims and out-dims of self, in their order, size 1 where nothing is left; the
+        product equals self by names, and exactly unless divisor orders its dimensions otherwise.
+
+        >>> tile = LinearLayout.identity_1d(4, "register", "offset")
+        >>> layout = tile * LinearLayout.identity_1d(8, "lane", "offset")
+        >>> tile * layout.divide_left(tile) == layout
+        True
+        """
+        in_dims = divide_dims(self.in_dims, divisor.in_dims)
+        out_dims = divide_dims(self.out_dims, divisor.out_dims)
+        if in_dims is None or out_dims is None:
+            return None
+        inner = split(realign(divisor._columns, divisor.out_dims, self.out_dims), divisor._in_bits())
+        up = moves(out_dims, self.out_dims, minor=divisor.out_dims)
+        down = tuple([(position, mask, source) for source, mask, position in up])
+        quotient: list[int] = []
+        for name, columns in split(self._columns, self._in_bits()).items():
+            expected = inner.get(name, ())
+            rest = columns[len(expected) :]
+            lowered = move(rest, down)
+            if columns[: len(expected)] != expected or move(lowered, up) != rest:
+                return None
+            quotient += lowered
+        return self._trusted([(n, s.bit_length() - 1) for n, s in in_dims], tuple(quotient), out_dims)
+
+    def divide_right(self, divisor: LinearLayout) -> LinearLayout | None:
+        """C * divisor = self, for C = self.divide_right(divisor); None when there is no such C.
+
+        Ensures: as for `divide_left`.
+
+        >>> tile = LinearLayout.identity_1d(4, "warp", "dim0")
+        >>> layout = LinearLayout.identity_1d(8, "lane", "dim0") * tile
+        >>> layout.divide_right(tile) * tile == layout
+        True
+        """
+        in_dims = divide_dims(self.in_dims, divisor.in_dims)
+        out_dims = divide_dims(self.out_dims, divisor.out_dims)
+        if in_dims is None or out_dims is None:
+            return None
+        raised = move(divisor._columns, moves(divisor.out_dims, self.out_dims, minor=out_dims))
+        outer = split(raised, divisor._in_bits())
+        quotient: list[int] = []
+        for name, columns in split(self._columns, self._in_bits()).items():
+            expected = outer.get(name, ())
+            kept = columns[: len(columns) - len(expected)]
+            lowered = realign(kept, self.out_dims, out_dims)
+            if columns[len(kept) :] != expected or realign(lowered, out_dims, self.out_dims) != kept:
+                return None
+            quotient += lowered
+        return self._trusted([(n, s.bit_length() - 1) for n, s in in_dims], tuple(quotient), out_dims)
+
+    def is_trivial_over(self, dims: str | Iterable[str]) -> bool:
+        """Tell whether L is the identity on `dims` and apart from that keeps away from them.
+
+        Each name must be an in-dim and an out-dim of one size, mapped to itself bit by bit, and no other
+        in-dim may reach it.
+
+        >>> (LinearLayout.identity_1d(4, "warp", "warp") * LinearLayout.zeros_1d(2, "lane", "lane")
+        ...  ).is_trivial_over(["warp"])
+        True
+        """
+        names = {dims} if isinstance(dims, str) else set(dims)
+        if any(not (self.has_in_dim(name) and self.has_out_dim(name)) for name in names):
+            return False
+        reached = dict(zip(self.out_dim_names, fields(self.out_dims), strict=True))
+        forbidden = sum([reached[name][1] << reached[name][0] for name in names])
+        for name, columns in split(self._columns, self._in_bits()).items():
+            if name not in names:
+                if any(column & forbidden for column in columns):
+                    return False
+                continue
+            position, mask = reached[name]
+            if columns != tuple([1 << position + bit for bit in range(mask.bit_length())]):
+                return False
+        return True
+
+    def quotient(self, dims: str | Iterable[str]) -> LinearLayout | None:
+        """Return what is left of L without `dims`, or None unless L is trivial over them.
+
+        >>> layout = LinearLayout.identity_1d(4, "lane", "lane") * LinearLayout.identity_1d(2, "warp", "warp")
+        >>> layout.quotient(["warp"]) == LinearLayout.identity_1d(4, "lane", "lane")
+        True
+        """
+        names = frozenset((dims,) if isinstance(dims, str) else dims)
+        if not self.is_trivial_over(names):
+            return None
+        return self.sublayout(
+            [name for name in self.in_dim_names if name not in names],
+            [name for name in self.out_dim_names if name not in names],
         )
-        return self._trusted([(name, size.bit_length() - 1) for name, size in in_dims], columns, out_dims)
+
+    # Rank
 
     def is_surjective(self) -> bool:
+        """Tell whether every output is reached: the rank is the number of output bits."""
         return _rank(self._columns) == self.total_out_bits
 
     def is_injective(self) -> bool:
+        """Tell whether no two inputs meet: the rank is the number of input bits."""
         return _rank(self._columns) == len(self._columns)
 
     def is_invertible(self) -> bool:
-        return len(self._columns) == self.total_out_bits and self.is_surjective()
+        """Tell whether L is a bijection."""
+        return self.is_injective() and self.is_surjective()
 
+    def free_variable_masks(self) -> dict[str, int]:
+        """For each in-dim the mask of the bits whose image is a sum of images of earlier bits.
 
-def _split(columns: tuple[int, ...], in_bits: list[tuple[str, int]]) -> dict[str, tuple[int, ...]]:
-    result: dict[str, tuple[int, ...]] = {}
-    position = 0
-    for name, bits in in_bits:
-        result[name] = columns[position : position + bits]
-        position += bits
-    return result
+        Ensures: the masked bits span as much as the kernel has dimensions; clearing them loses no output.
 
+        >>> LinearLayout.from_bases({"lane": [[1], [0]], "warp": [[1], [2]]}, ["dim0"]).free_variable_masks()
+        {'lane': 2, 'warp': 1}
+        """
+        free = ~_pivots(self._columns)
+        masks: dict[str, int] = {}
+        for name, vectors in self.bases:
+            masks[name] = free & (1 << len(vectors)) - 1
+            free >>= len(vectors)
+        return masks
 
-def _raise(columns: tuple[int, ...], dims: Dims, minor: Mapping[str, int]) -> tuple[int, ...]:
-    result: list[int] = []
-    for column in columns:
-        moved = 0
-        shift = 0
-        for name, size in dims:
-            below = minor.get(name, 1).bit_length() - 1
-            moved |= ((column & (size - 1)) << below) << shift
-            column >>= size.bit_length() - 1
-            shift += below + size.bit_length() - 1
-        result.append(moved)
-    return tuple(result)
+    def num_consecutive_in_out(self) -> int:
+        """Largest power of two n such that L(x + k) = L(x) + k for k < n and x a multiple of n.
 
+        Inputs and outputs count in the flattened first in-dim and first out-dim, so n is how many elements
+        of one thread are neighbours in memory.
 
-def _product_dims(inner: Dims, outer: Dims, what: str) -> Dims:
-    sizes = dict(inner)
-    for name, size in outer:
-        sizes[name] = sizes.get(name, 1) * size
-    return tuple(sizes.items())
+        >>> layout = LinearLayout.from_bases({"register": [[1], [2], [8]], "lane": [[4]]}, ["dim0"])
+        >>> layout.num_consecutive_in_out()
+        4
+        """
+        if not self.bases or not self.out_dims:
+            return 1
+        run = 0
+        for index, column in enumerate(self.columns(self.bases[0][0])):
+            if column != 1 << index or column >= self.out_dims[0][1]:
+                break
+            run += 1
+        others = 0
+        for column in self._columns[run:]:
+            others |= column & (self.out_dims[0][1] - 1)
+        lowest = others & -others
+        return min(1 << run, lowest) if lowest else 1 << run
+
+    def equal_ignoring_out_dim_sizes(self, other: LinearLayout) -> bool:
+        """Tell whether the bases and the names agree, whatever room the out-dims have."""
+        return self.bases == other.bases and self.out_dim_names == other.out_dim_names
+
+    def _rank_text(self) -> str:
+        return (
+            f"rank {_rank(self._columns)}, {len(self._columns)} bits of in-dims {show(self.in_dims)}, "
+            f"{self.total_out_bits} bits of out-dims {show(self.out_dims)}"
+        )
