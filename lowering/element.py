@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
-    """An element: its MLIR spelling, width in bits, and LLVM-dialect type inside Triton's register structs."""
+    """An element: its MLIR spelling, its width in bits, and its LLVM type in Triton's register structs."""
 
     name: str
     bits: int

@@ -1,7 +1,7 @@
 """From plan to code: the LLVM-dialect function that takes a struct of source registers to destination ones.
 
-Emission decides nothing; it follows the plan. Elements are moved as integers of their width (i1 as i8 where it
-is packed or stored), so no float operation can touch a NaN's payload.
+Emission decides nothing; it follows the plan. Elements are moved as integers of their width (i1 as i8 where
+it is packed or stored), so no float operation can touch a NaN's payload.
 """
 
 from __future__ import annotations
@@ -110,10 +110,8 @@ def emit(plan: Plan, header: StubHeader, target: Target) -> str:
     writer.effect(f"llvm.return {result} : {header.result}")
     arguments = ", ".join(f"{name}: {type_}" for name, type_ in header.arguments)
     attributes = f"always_inline, {header.attributes}" if header.attributes else "always_inline"
-    return (
-        f"  llvm.func internal @{header.symbol}({arguments}) -> {header.result} attributes {{{attributes}}} {{\n"
-        f"{writer.body()}  }}\n"
-    )
+    signature = f"@{header.symbol}({arguments}) -> {header.result} attributes {{{attributes}}}"
+    return f"  llvm.func internal {signature} {{\n{writer.body()}  }}\n"
 
 
 def header_for(symbol: str, element: str, source_registers: int, result_registers: int) -> StubHeader:

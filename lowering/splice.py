@@ -1,4 +1,4 @@
-"""Putting our bodies into Triton's LLVM-dialect module: the text of each stub is replaced, all else is kept."""
+"""Putting our bodies into Triton's LLVM-dialect module: each stub's text is replaced, all else is kept."""
 
 from __future__ import annotations
 

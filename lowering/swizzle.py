@@ -1,13 +1,13 @@
 """The optimal swizzle: where in shared memory each element of an exchange goes.
 
-A memory layout is a basis of the exchanged space, cut into (V, sub, bank, segment): V indexes the elements of
-one vector access, `sub` the accesses within one bank word when they are narrower than a bank, `bank` the rest
-of one wavefront, `segment` the wavefronts. An access of a phase's lanes P is free of conflicts exactly when no
-sum of P lies in span(segment) but for zero, modulo what shares a bank word. Two subspaces of equal dimension
-always have a common complement: with I = span(S) ∩ span(L), S = I + E and L = I + F for the lanes S of a store
-phase and L of a load phase, it is spanned by the sums e_i + f_i and a complement C of S + L. So with 32 lanes'
-worth of banks neither side ever conflicts (PAPER: the section on optimal swizzling; its unavoidable-conflict
-branch needs more lanes in a phase than there are banks).
+A memory layout is a basis of the exchanged space, cut into (V, sub, bank, segment): V indexes the elements
+of one vector access, `sub` the accesses within one bank word when they are narrower than a bank, `bank` the
+rest of one wavefront, `segment` the wavefronts. An access of a phase's lanes P is free of conflicts exactly
+when no sum of P lies in span(segment) but for zero, modulo what shares a bank word. Two subspaces of equal
+dimension always have a common complement: with I = span(S) ∩ span(L), S = I + E and L = I + F for the lanes S
+of a store phase and L of a load phase, it is spanned by the sums e_i + f_i and a complement C of S + L. So
+neither side ever conflicts while a phase has no more lanes than there are banks (arXiv 2505.23819, section on
+optimal swizzling; its branch of unavoidable conflicts needs more lanes).
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def optimal_swizzle(
 ) -> Swizzle:
     """A swizzle without bank conflicts for these phases.
 
-    Requires: `rest` is a basis of the space without `vector` and `rounds`; the lanes of a store phase and of a
-    load phase lie in its span and number at most `bank_bits` + `sub_bits` independent vectors each.
+    Requires: `rest` is a basis of the space without `vector` and `rounds`; the lanes of a store phase and of
+    a load phase lie in its span and number at most `bank_bits` independent vectors each.
     Ensures: span(segment) meets neither phase, modulo span(sub).
     """
     common = f2.intersection(store_phase, load_phase)

@@ -9,7 +9,7 @@ from triton_linear.lowering.plan import NoOpPlan, Plan, RegisterPlan, SharedPlan
 
 
 def random_layout(rng: random.Random, dims: int, lane_bits: int, warp_bits: int, extra: int, general: bool):
-    """A surjective layout onto 2^dims elements with `extra` zero columns; general: any basis, not unit vectors."""
+    """A surjective layout onto 2^dims elements with `extra` zero columns; general: any basis."""
     columns = [1 << i for i in range(dims)]
     rng.shuffle(columns)
     if general:

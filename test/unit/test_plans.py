@@ -75,3 +75,31 @@ def test_every_plan_of_random_pairs(name):
                 seen[plan.kind] = seen.get(plan.kind, 0) + 1
                 check(plan, src, dst, machine.lanes, 1 << warp_bits)
     assert set(seen) >= {"registers", "shuffle", "warp-shared", "cta-shared"}, seen
+
+
+def phase_conflicts(columns, accesses, access_bytes, machine):
+    """(phase, access) pairs where two lanes want different words of one bank."""
+    lanes = machine.lanes_per_phase(access_bytes)
+    conflicts = 0
+    for access in accesses:
+        for first in range(0, machine.lanes, lanes):
+            words = set()
+            for lane in range(first, first + lanes):
+                address = plan_machine.linear(columns, lane) ^ access.offset
+                words.update(range(address // 4, (address + access_bytes + 3) // 4))
+            conflicts += len({word % machine.banks for word in words}) < len(words)
+    return conflicts
+
+
+@pytest.mark.parametrize("name", ["cuda:90", "hip:gfx942"])
+def test_no_phase_of_an_exchange_conflicts(name):
+    machine, rng, accesses = target(name), random.Random(7), 0
+    for _ in range(400):
+        src, dst, _ = random_pair(rng, machine)
+        element = rng.choice(ELEMENTS)
+        plan = plan_cta_shared(conversion(src, dst), element, machine, rng.choice((256, 4096, 1 << 20)))
+        for columns, rounds in ((plan.store_columns, plan.stores), (plan.load_columns, plan.loads)):
+            for round_ in rounds:
+                accesses += len(round_)
+                assert not phase_conflicts(columns, round_, plan.access_bytes, machine), (src, dst, plan)
+    assert accesses > 2000
