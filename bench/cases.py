@@ -1,7 +1,8 @@
-"""One hundred kernels that do nothing but convert a layout, drawn from every distributed encoding and element type.
+"""One hundred kernels that do nothing but convert a layout, from every distributed encoding and element type.
 
-A kernel loads a tensor in layout A, converts it to B and stores it from there, so whatever the layouts the result is
-the input again. Looped kernels convert back and forth, which reuses scratch memory and exercises the barriers.
+A kernel loads a tensor in layout A, converts it to B and stores it from there, so whatever the layouts the result
+is the input again. Looped kernels convert back and forth, which reuses scratch memory and exercises the barriers;
+they add to the elements on the way.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ SEED = 20260101
 COUNT = 100
 LOOP_STEPS = 5
 
-# Element type -> (bits of the integer it is loaded and stored as, Gluon's type or None if that integer itself).
+# Element type -> (bits of the integer it is loaded and stored as, Gluon's type or None if it is that integer).
 ELEMENTS: dict[str, tuple[int, Any]] = {
     "i1": (8, None),
     "i8": (8, None),
@@ -38,7 +39,7 @@ ELEMENTS: dict[str, tuple[int, Any]] = {
 
 @gluon.jit
 def through(x, target, element: gl.constexpr, kind: gl.constexpr):
-    """x in the layout `target`, travelling as `element`: with the same bits, or as x != 0 where `kind` is i1."""
+    """x in the layout `target`, moved as `element` with the same bits, or as x != 0 where `kind` is i1."""
     if kind == "i1":
         return gl.convert_layout(x != 0, target).to(x.dtype)
     elif element is None:
@@ -108,7 +109,7 @@ def convert_vector(
 
 @dataclass(frozen=True)
 class Case:
-    """One kernel: a tensor of `shape` and `element` goes from `source` to `destination`, each (family, layout)."""
+    """One kernel: a tensor of `shape` and `element` goes from `source` to `destination` (family, layout)."""
 
     index: int
     shape: tuple[int, ...]
@@ -123,7 +124,8 @@ class Case:
         """A readable identifier, unique by its leading index."""
         size = "x".join(map(str, self.shape))
         loop = ", looped" if self.loop else ""
-        return f"{self.index:03d} {self.source[0]} -> {self.destination[0]}, {size} {self.element}, {self.warps} warps{loop}"
+        families = f"{self.source[0]} -> {self.destination[0]}"
+        return f"{self.index:03d} {families}, {size} {self.element}, {self.warps} warps{loop}"
 
     @property
     def bits(self) -> int:
@@ -211,8 +213,12 @@ def dot_operand_v3(rng: random.Random, shape: tuple[int, ...], bits: int, warps:
 
 
 def linear(rng: random.Random, shape: tuple[int, ...], bits: int, warps: int) -> Any:
-    """The unit vectors of the tensor dealt at random to registers, lanes and warps, with zero vectors among them."""
-    units = [[(1 << bit) * (axis == dim) for axis in range(len(shape))] for dim in range(len(shape)) for bit in range(log2(shape[dim]))]
+    """The tensor's unit vectors dealt at random to registers, lanes and warps, with zero vectors among them."""
+    units = [
+        [(1 << bit) * (axis == dim) for axis in range(len(shape))]
+        for dim in range(len(shape))
+        for bit in range(log2(shape[dim]))
+    ]
     rng.shuffle(units)
     zero = [0] * len(shape)
     lanes, warp_bases = [], []
@@ -263,7 +269,10 @@ def draw(rng: random.Random, index: int) -> Case:
         # At most 64 registers of 64 bits a thread, and 64 KiB in all.
         limit = min(32 * warps * 64, (64 << 10) * 8 // bits)
         choices = [
-            (rows, columns) for rows in (16, 32, 64, 128) for columns in (16, 32, 64, 128) if rows * columns <= limit
+            (rows, columns)
+            for rows in (16, 32, 64, 128)
+            for columns in (16, 32, 64, 128)
+            if rows * columns <= limit
         ]
         shape = rng.choice(choices)
     known = families(rank, bits, warps)
@@ -271,7 +280,9 @@ def draw(rng: random.Random, index: int) -> Case:
     others = [family for family in known if family is not source] + [blocked, linear]
     destination = rng.choice(others)
     pair = [(family.__name__, family(rng, shape, bits, warps)) for family in (source, destination)]
-    return Case(index, shape, element, warps, pair[0], pair[1], index % 4 == 3 and element not in ("ptr", "i1"))
+    return Case(
+        index, shape, element, warps, pair[0], pair[1], index % 4 == 3 and element not in ("ptr", "i1")
+    )
 
 
 def cases(count: int = COUNT) -> list[Case]:

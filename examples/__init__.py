@@ -1,5 +1,21 @@
 """Four kernels as they are used in earnest, for the demo, the benches and the tests.
 
-Every module has the Triton kernels, `compile_specs(target)` to compile them with no GPU, and `problem(device)` to run them
-on one against PyTorch. Importing them needs Triton alone; PyTorch is imported by what runs on a GPU.
+Every module has the Triton kernels, `compile_specs(target)` to compile them with no GPU, and
+`problem(device, target)` to run them on one against PyTorch. Importing them needs Triton alone; PyTorch is
+imported by what runs on a GPU.
 """
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from triton.backends.compiler import GPUTarget
+from triton_linear.examples import attention, int4_matmul, layer_norm, matmul
+from triton_linear.examples.spec import KernelSpec
+
+EXAMPLES: tuple[ModuleType, ...] = (matmul, attention, layer_norm, int4_matmul)
+
+
+def specs(target: GPUTarget) -> list[KernelSpec]:
+    """Every kernel of every example, as it is compiled for `target`."""
+    return [spec for example in EXAMPLES for spec in example.compile_specs(target)]

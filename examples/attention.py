@@ -7,7 +7,6 @@ from typing import Any
 import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
-
 from triton_linear.examples.spec import KernelSpec, Problem
 
 
@@ -31,8 +30,8 @@ def attention_forward(
 ):
     """BLOCK_M queries of one head against all keys, with the running maximum and sum of the online softmax.
 
-    `q`, `k`, `v` and `out` are [batch, heads, length, HEAD_DIM] with the same strides, the last one 1; `lse` is
-    [batch, heads, length] and takes the natural logarithm of the softmax's sum, for a backward pass.
+    `q`, `k`, `v` and `out` are [batch, heads, length, HEAD_DIM] with the same strides, the last one 1; `lse`
+    is [batch, heads, length] and takes the natural logarithm of the softmax's sum, for a backward pass.
     """
     tile = tl.program_id(0)
     head = tl.program_id(1)
@@ -106,7 +105,7 @@ def compile_specs(target: GPUTarget) -> tuple[KernelSpec, ...]:
 
 
 def attention(q: Any, k: Any, v: Any, target: GPUTarget, causal: bool = True) -> tuple[Any, Any]:
-    """Attention of [batch, heads, length, head_dim] tensors of equal strides, and the log-sum-exp of each query's scores."""
+    """Attention over [batch, heads, length, head_dim], all of equal strides; and the scores' log-sum-exp."""
     import torch
 
     batch, heads, length, head_dim = q.shape

@@ -7,7 +7,6 @@ from typing import Any
 import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
-
 from triton_linear.examples.spec import KernelSpec, Problem
 
 
@@ -31,8 +30,8 @@ def int4_matmul_kernel(
 ):
     """One BLOCK_M x BLOCK_N tile of the result.
 
-    A byte of `packed` [k / 2, n] holds the signed weights of rows 2i (low nibble) and 2i + 1 (high nibble). `scale`
-    is [k / GROUP, n], and a step of BLOCK_K rows lies within one group. `k` is a multiple of BLOCK_K.
+    A byte of `packed` [k / 2, n] holds the signed weights of rows 2i (low nibble) and 2i + 1 (high nibble).
+    `scale` is [k / GROUP, n], and a step of BLOCK_K rows lies within one group. `k` is a multiple of BLOCK_K.
     """
     tl.static_assert(GROUP % BLOCK_K == 0, "a step must lie within one group of rows")
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -74,9 +73,7 @@ def compile_specs(target: GPUTarget) -> tuple[KernelSpec, ...]:
     pointers = {"a_ptr": "*fp16", "packed_ptr": "*i8", "scale_ptr": "*fp16", "out_ptr": "*fp16"}
     integers = ("m", "n", "k", "stride_am", "stride_packed", "stride_scale", "stride_om")
     signature = pointers | dict.fromkeys(integers, "i32")
-    return (
-        KernelSpec("int4_matmul", int4_matmul_kernel, signature, constants, tuple(signature), options),
-    )
+    return (KernelSpec("int4_matmul", int4_matmul_kernel, signature, constants, tuple(signature), options),)
 
 
 def pack(weights: Any) -> Any:

@@ -7,7 +7,6 @@ from typing import Any
 import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
-
 from triton_linear.examples.spec import KernelSpec, Problem
 
 
@@ -62,7 +61,7 @@ def layer_norm_backward(
     BLOCK_ROWS: tl.constexpr,
     BLOCK_COLUMNS: tl.constexpr,
 ):
-    """The gradient of x, and this program's share of those of weight and bias (one row each of [programs, columns])."""
+    """The gradient of x; and this program's share of those of weight and bias, a row of [programs, columns]."""
     program = tl.program_id(0)
     column = tl.arange(0, BLOCK_COLUMNS)
     column_ok = column < columns

@@ -7,7 +7,6 @@ from typing import Any
 import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
-
 from triton_linear.examples.spec import KernelSpec, Problem
 
 
@@ -36,7 +35,7 @@ def matmul_gelu_residual(
     BLOCK_K: tl.constexpr,
     GROUP_M: tl.constexpr,
 ):
-    """One BLOCK_M x BLOCK_N tile of the result; tiles run in groups of GROUP_M rows to share b in the L2 cache."""
+    """One BLOCK_M x BLOCK_N tile; tiles go in groups of GROUP_M rows, which share b in the L2 cache."""
     program = tl.program_id(0)
     tiles_m = tl.cdiv(m, BLOCK_M)
     tiles_n = tl.cdiv(n, BLOCK_N)
@@ -73,11 +72,9 @@ def matmul_gelu_residual(
 
 def blocks(target: GPUTarget) -> tuple[dict[str, int], dict[str, int]]:
     """Tile sizes and launch options that suit a target's registers and shared memory."""
-    if target.backend == "hip":
-        return {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 32, "GROUP_M": 8}, {"num_warps": 4, "num_stages": 2}
-    if target.arch >= 90:
-        return {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "GROUP_M": 8}, {"num_warps": 4, "num_stages": 3}
-    return {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 32, "GROUP_M": 8}, {"num_warps": 4, "num_stages": 3}
+    deep = target.backend == "cuda" and target.arch >= 90
+    constants = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64 if deep else 32, "GROUP_M": 8}
+    return constants, {"num_warps": 4, "num_stages": 2 if target.backend == "hip" else 3}
 
 
 def compile_specs(target: GPUTarget) -> tuple[KernelSpec, ...]:
@@ -86,13 +83,11 @@ def compile_specs(target: GPUTarget) -> tuple[KernelSpec, ...]:
     pointers = ("a_ptr", "b_ptr", "bias_ptr", "residual_ptr", "out_ptr")
     integers = ("m", "n", "k", "stride_am", "stride_bk", "stride_om")
     signature = dict.fromkeys(pointers, "*fp16") | dict.fromkeys(integers, "i32")
-    return (
-        KernelSpec("matmul", matmul_gelu_residual, signature, constants, pointers + integers, options),
-    )
+    return (KernelSpec("matmul", matmul_gelu_residual, signature, constants, pointers + integers, options),)
 
 
 def matmul(a: Any, b: Any, bias: Any, residual: Any, target: GPUTarget) -> Any:
-    """gelu(a @ b + bias) + residual for row-major `a` [m, k], `b` [k, n], `residual` [m, n] and `bias` [n]."""
+    """gelu(a @ b + bias) + residual, row-major: `a` [m, k], `b` [k, n], `bias` [n], `residual` [m, n]."""
     import torch
 
     m, k = a.shape
