@@ -1,0 +1,166 @@
+"""What the plugin adds to the compile time of the example kernels.
+
+Each sample is a process of its own with an empty cache: it compiles a small kernel first, which pays for
+imports, and then the kernel in question once, so nothing that this package or Triton remembers of that kernel
+helps. Stock and plugin samples alternate. Wall time counts ptxas and other children; the table gives medians.
+
+    python bench/compile_time.py [--targets cuda:90 hip:gfx942] [--samples 5] [--output bench/results]
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import triton
+import triton.language as tl
+from triton_linear.examples import specs
+from triton_linear.examples.spec import KernelSpec, gpu_target
+
+MODES = ("stock", "plugin")
+
+
+@triton.jit
+def warm_up(source, destination, SIZE: tl.constexpr):
+    """Sums rows: small, and with a conversion, so that everything a compile needs gets imported."""
+    index = tl.arange(0, SIZE)
+    tile = tl.load(source + index[:, None] * SIZE + index[None, :])
+    tl.store(destination + index, tl.sum(tile, 1))
+
+
+WARM_UP = KernelSpec(
+    "warm_up", warm_up, {"source": "*fp32", "destination": "*fp32"}, {"SIZE": 32}, ("source", "destination")
+)
+
+
+def timed(spec: KernelSpec, target: str) -> float:
+    """Seconds that one compile takes, from Triton's AST pass to the binary."""
+    start = time.perf_counter()
+    triton.compile(spec.source(), target=gpu_target(target), options=dict(spec.options))
+    return time.perf_counter() - start
+
+
+def sample(mode: str, kernel: str, target: str) -> dict[str, Any]:
+    """One sample, in this process."""
+    (spec,) = (spec for spec in specs(gpu_target(target)) if spec.name == kernel)
+    start = time.perf_counter()
+    reports: list[Any] = []
+    if mode == "plugin":
+        import triton_linear
+
+        triton_linear.install(strict=True, on_report=reports.append)
+    first = time.perf_counter() - start + timed(WARM_UP, target)
+    seconds = timed(spec, target)
+    result: dict[str, Any] = {"first": first, "seconds": seconds}
+    if mode == "plugin":
+        result["phases"] = dict(reports[-1].seconds)
+        result["conversions"] = reports[-1].seen
+        result["ours"] = reports[-1].ours
+    return result
+
+
+def fresh_sample(mode: str, kernel: str, target: str) -> dict[str, Any]:
+    """One sample, in a process and with a cache of its own."""
+    with tempfile.TemporaryDirectory() as cache:
+        command = [sys.executable, __file__, "--sample", mode, kernel, target]
+        environment = os.environ | {"TRITON_CACHE_DIR": cache}
+        done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{mode} {kernel} {target} failed:\n{done.stderr}")
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def measure(kernel: str, target: str, samples: int) -> dict[str, Any]:
+    """The row of one kernel: medians of each mode, and of each of the plugin's phases."""
+    taken: dict[str, list[dict[str, Any]]] = {mode: [] for mode in MODES}
+    for _ in range(samples):
+        for mode in MODES:
+            taken[mode].append(fresh_sample(mode, kernel, target))
+    median = {mode: statistics.median(one["seconds"] for one in taken[mode]) for mode in MODES}
+    first = {mode: statistics.median(one["first"] for one in taken[mode]) for mode in MODES}
+    phases = {
+        phase: statistics.median(one["phases"].get(phase, 0.0) for one in taken["plugin"])
+        for phase in taken["plugin"][0]["phases"]
+    }
+    return {
+        "kernel": kernel,
+        "target": target,
+        "conversions": taken["plugin"][0]["conversions"],
+        "ours": taken["plugin"][0]["ours"],
+        "stock_ms": 1e3 * median["stock"],
+        "plugin_ms": 1e3 * median["plugin"],
+        "overhead_percent": 100 * (median["plugin"] / median["stock"] - 1),
+        "first_compile_extra_ms": 1e3 * (first["plugin"] - first["stock"]),
+        "phases_ms": {phase: 1e3 * seconds for phase, seconds in phases.items()},
+        "samples": {mode: [1e3 * one["seconds"] for one in taken[mode]] for mode in MODES},
+    }
+
+
+def markdown(result: dict[str, Any]) -> str:
+    """The table for people."""
+    lines = [
+        f"Compile time, Triton {result['triton']}, Python {result['python']}, {result['date']}: median of "
+        f"{result['samples']}, milliseconds from the AST to the binary.",
+        "",
+        "| target | kernel | conversions | stock | with the plugin | overhead |",
+        "| --- | --- | ---: | ---: | ---: | ---: |",
+    ]
+    lines += [
+        f"| {row['target']} | {row['kernel']} | {row['conversions']} | {row['stock_ms']:.0f} "
+        f"| {row['plugin_ms']:.0f} | {row['overhead_percent']:+.1f} % |"
+        for row in result["rows"]
+    ]
+    extra = statistics.median(row["first_compile_extra_ms"] for row in result["rows"])
+    lines += [
+        "",
+        f"A process's first compile takes {extra:.0f} ms longer: it imports the MLIR bindings.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--targets", nargs="+", default=["cuda:90", "hip:gfx942"])
+    parser.add_argument("--samples", type=int, default=5)
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--sample", nargs=3, metavar=("MODE", "KERNEL", "TARGET"), help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    if options.sample:
+        print(json.dumps(sample(*options.sample)))
+        return 0
+
+    rows = []
+    for target in options.targets:
+        for spec in specs(gpu_target(target)):
+            rows.append(measure(spec.name, target, options.samples))
+            print(f"{target} {spec.name}: {rows[-1]['overhead_percent']:+.1f} %", file=sys.stderr, flush=True)
+    result = {
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+        "triton": triton.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "samples": options.samples,
+        "rows": rows,
+    }
+    options.output.mkdir(parents=True, exist_ok=True)
+    (options.output / "compile_time.json").write_text(json.dumps(result, indent=2) + "\n")
+    table = markdown(result)
+    (options.output / "compile_time.md").write_text(table)
+    print(table, end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
