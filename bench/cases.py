@@ -1,8 +1,8 @@
 """One hundred kernels that do nothing but convert a layout, from every distributed encoding and element type.
 
-A kernel loads a tensor in layout A, converts it to B and stores it from there, so whatever the layouts the result
-is the input again. Looped kernels convert back and forth, which reuses scratch memory and exercises the barriers;
-they add to the elements on the way.
+A kernel loads a tensor in layout A, converts it to B and stores it from there, so whatever the layouts the
+result is the input again. Looped kernels convert back and forth, which reuses scratch memory and exercises the
+barriers; they add to the elements on the way.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SEED = 20260101
 COUNT = 100
 LOOP_STEPS = 5
 
-# Element type -> (bits of the integer it is loaded and stored as, Gluon's type or None if it is that integer).
+# Element type -> (bits of the integer in memory, Gluon's type or None where that is the integer).
 ELEMENTS: dict[str, tuple[int, Any]] = {
     "i1": (8, None),
     "i8": (8, None),
@@ -213,7 +213,7 @@ def dot_operand_v3(rng: random.Random, shape: tuple[int, ...], bits: int, warps:
 
 
 def linear(rng: random.Random, shape: tuple[int, ...], bits: int, warps: int) -> Any:
-    """The tensor's unit vectors dealt at random to registers, lanes and warps, with zero vectors among them."""
+    """The tensor's unit vectors, dealt at random to registers, lanes and warps; zero vectors among them."""
     units = [
         [(1 << bit) * (axis == dim) for axis in range(len(shape))]
         for dim in range(len(shape))

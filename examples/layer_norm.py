@@ -61,7 +61,7 @@ def layer_norm_backward(
     BLOCK_ROWS: tl.constexpr,
     BLOCK_COLUMNS: tl.constexpr,
 ):
-    """The gradient of x; and this program's share of those of weight and bias, a row of [programs, columns]."""
+    """The gradient of x, and this program's share of those of weight and bias: row `program` of each."""
     program = tl.program_id(0)
     column = tl.arange(0, BLOCK_COLUMNS)
     column_ok = column < columns

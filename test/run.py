@@ -1,4 +1,4 @@
-"""Runs the whole suite, pytest and then lit, and closes with a line that counts both: `N passed, M failed`."""
+"""Runs the whole suite, pytest and then lit; its last line counts both: `N passed, M failed`."""
 
 from __future__ import annotations
 
