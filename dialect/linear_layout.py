@@ -243,8 +243,8 @@ class LinearLayout(LabelledMatrix):
 
         Requires: equal sets of out-dims, none larger in self; outer reaches whatever self reaches.
         Ensures: C.compose(outer) == self, once the out-dims of self have the sizes and order of outer's.
-        Choice: an in-dim with the same bases in both maps to itself, so what need not move does not, copies
-        included. The other inputs use those in-dims of outer only where no other solution exists, and their
+        Choice: when the out-dims have equal sizes, an in-dim with the same bases in both maps to itself: what
+        need not move does not, copies included. The other inputs use those in-dims of outer only where no other solution exists, and their
         free variables are zero.
 
         >>> a = LinearLayout.from_bases({"lane": [[1], [2]], "warp": [[0]]}, ["dim0"])
@@ -255,7 +255,9 @@ class LinearLayout(LabelledMatrix):
         check_fit("invert_and_compose", self.out_dims, outer.out_dims, "out-dims")
         targets = split(realign(self._columns, self.out_dims, outer.out_dims), self._in_bits())
         available = split(outer._columns, outer._in_bits())
-        same = {name for name, columns in available.items() if targets.get(name) == columns}
+        same: set[str] = set()
+        if dict(self.out_dims) == dict(outer.out_dims):
+            same = {name for name, columns in available.items() if targets.get(name) == columns}
         # Columns of outer in elimination order, and the position of each in outer's flattened inputs.
         order: list[int] = []
         late: list[int] = []
