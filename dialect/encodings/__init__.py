@@ -1,0 +1,108 @@
+"""Every encoding of Triton as a linear layout, from the text that Triton prints.
+
+>>> text = "#ttg.blocked<{sizePerThread = [2], threadsPerWarp = [32], warpsPerCTA = [2], order = [0]}>"
+>>> layout_of(text, (256,)).apply({"register": 3, "lane": 1, "warp": 0, "block": 0})
+{'dim0': 131}
+
+The texts of Triton 3.6 and 3.9 are understood alike; where the two versions disagree on the layout of equal
+texts, 3.6 is followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from types import MappingProxyType
+
+from ..linear_layout import LinearLayout
+from .blocked import Blocked
+from .derived import DotOperand, Slice
+from .encoding import DotParent, Encoding
+from .linear import GenericLinear, Linear, linear_encoding_text
+from .nvidia import NvidiaMma
+from .syntax import Attribute, MalformedEncoding, UnknownEncoding, parse_attribute
+
+__all__ = [
+    "Blocked",
+    "DotOperand",
+    "DotParent",
+    "Encoding",
+    "GenericLinear",
+    "Linear",
+    "MalformedEncoding",
+    "NvidiaMma",
+    "Slice",
+    "UnknownEncoding",
+    "is_distributed",
+    "is_shared",
+    "is_tensor_memory",
+    "layout_of",
+    "linear_encoding_text",
+    "parse",
+    "to_linear_layout",
+]
+
+_CLASSES: MappingProxyType[str, type[Encoding]] = MappingProxyType(
+    {
+        "#ttg.blocked": Blocked,
+        "#ttg.dot_op": DotOperand,
+        "#ttg.generic_linear": GenericLinear,
+        "#ttg.linear": Linear,
+        "#ttg.nvidia_mma": NvidiaMma,
+        "#ttg.slice": Slice,
+    }
+)
+
+
+def _build(attribute: Attribute) -> Encoding:
+    encoding = _CLASSES.get(attribute.name)
+    if encoding is None:
+        hint = "" if "." in attribute.name else " (an alias? expand aliases first)"
+        raise UnknownEncoding(f"unknown encoding '{attribute.name}'{hint}")
+    return encoding.from_attribute(attribute, _build)
+
+
+@lru_cache(maxsize=4096)
+def parse(text: str) -> Encoding:
+    """The encoding that an attribute's text denotes.
+
+    Requires: aliases are expanded. Raises `UnknownEncoding`, which names the encoding, and
+    `MalformedEncoding`, which names the field or the offset.
+
+    >>> parse("#ttg.linear<{register = [[0, 1]], lane = [], warp = [], block = []}>").rank
+    2
+    """
+    return _build(parse_attribute(text))
+
+
+def to_linear_layout(encoding: Encoding | str, shape: Sequence[int]) -> LinearLayout:
+    """The layout of a tensor of this shape with this encoding; see `layout_of`."""
+    parsed = parse(encoding) if isinstance(encoding, str) else encoding
+    return parsed.to_linear_layout(tuple(shape))
+
+
+@lru_cache(maxsize=8192)
+def layout_of(encoding_text: str, shape: tuple[int, ...], element_bits: int = 32) -> LinearLayout:
+    """The layout of a tensor of this shape, whose encoding Triton prints as ``encoding_text``.
+
+    Ensures: equals Triton's ``toLinearLayout`` bit for bit. In-dims are register, lane, warp, block for
+    distributed encodings, offset, block for shared ones, row, col for tensor memory; out-dims dim0, dim1, ...
+
+    No encoding of Triton 3.6 to 3.9 depends on ``element_bits``: those to which the width matters state it.
+    """
+    return parse(encoding_text).to_linear_layout(shape)
+
+
+def is_distributed(encoding_text: str) -> bool:
+    """Whether the encoding places a tensor in registers."""
+    return parse(encoding_text).space == "distributed"
+
+
+def is_shared(encoding_text: str) -> bool:
+    """Whether the encoding places a tensor in shared memory."""
+    return parse(encoding_text).space == "shared"
+
+
+def is_tensor_memory(encoding_text: str) -> bool:
+    """Whether the encoding places a tensor in tensor memory."""
+    return parse(encoding_text).space == "tensor memory"
