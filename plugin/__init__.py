@@ -36,7 +36,7 @@ __all__ = ["FallbackWarning", "Report", "__version__", "enabled", "install", "la
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    from importlib import import_module  # noqa: PLC0415
+    from importlib import import_module
 
     value: object = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
     globals()[name] = value

@@ -13,8 +13,6 @@ also if another thread turns the plugin on or off meanwhile, so no cache entry h
 setting.
 """
 
-# ruff: noqa: PLC0415  Triton is imported when the plugin is turned on, not with this package.
-
 from __future__ import annotations
 
 import functools

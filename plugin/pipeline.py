@@ -3,8 +3,6 @@
 Nothing here is imported before the first kernel that has a conversion: MLIR comes in with it.
 """
 
-# ruff: noqa: PLC0415  MLIR is imported by the first kernel that needs it.
-
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Why this stage and not `ttgir`: Triton's cached `.ttgir` stays its own, sources 
 through here too, and the untouched module is at hand when something fails.
 """
 
-# ruff: noqa: PLC0415  Lowering tables and Triton's cache are imported when needed.
-
 from __future__ import annotations
 
 import logging

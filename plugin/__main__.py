@@ -1,0 +1,94 @@
+"""Run an unchanged script with the plugin on.
+
+    python -m triton_linear [--strict] [--report] SCRIPT [ARGUMENT ...]
+    python -m triton_linear [--strict] [--report] -m MODULE [ARGUMENT ...]
+
+The script runs as `python SCRIPT` runs it: as the module `__main__`, with its own `sys.argv`, and its folder
+first on `sys.path`. `--report` prints to the standard error what happened to each kernel that was compiled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.machinery
+import importlib.util
+import os
+import runpy
+import sys
+import types
+
+from triton_linear import __version__
+from triton_linear.hook import install
+from triton_linear.report import Report
+
+
+def main(arguments: list[str]) -> None:
+    """Turn the plugin on and become the script."""
+    parser = argparse.ArgumentParser(
+        prog="python -m triton_linear",
+        usage="%(prog)s [--strict] [--report] (SCRIPT | -m MODULE) [ARGUMENT ...]",
+        description="Run an unchanged script; triton_linear lowers the layout conversions of its kernels.",
+    )
+    parser.add_argument("--strict", action="store_true", help="raise where the plugin fails; no fallback")
+    parser.add_argument("--report", action="store_true", help="print what happened to each compiled kernel")
+    parser.add_argument("--version", action="version", version=__version__)
+    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
+    parser.add_argument("script", metavar="SCRIPT", help="file to run")
+    parser.add_argument("rest", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="arguments of the script")
+    chosen = parser.parse_args(arguments)
+    if not chosen.module and not os.path.exists(chosen.script):
+        parser.error(f"can't open file '{chosen.script}'")
+    install(strict=chosen.strict, on_report=_print if chosen.report else None)
+    sys.argv = [chosen.script, *chosen.rest]
+    if chosen.module:
+        _run_module(chosen.script, parser)
+    elif os.path.isdir(chosen.script) or chosen.script.endswith((".zip", ".pyz")):
+        runpy.run_path(chosen.script, run_name="__main__")
+    else:
+        _run_file(os.path.abspath(chosen.script))
+
+
+def _run_file(script: str) -> None:
+    """Run a file as Python's command line does."""
+    sys.path[0] = os.path.dirname(script)
+    loader = importlib.machinery.SourceFileLoader("__main__", script)
+    code = compile(loader.get_data(script), script, "exec", dont_inherit=True)
+    _become_main(code, script, loader, None)
+
+
+def _run_module(name: str, parser: argparse.ArgumentParser) -> None:
+    """Run a module, or a package's `__main__`, as `python -m` does; the path is as it should be."""
+    try:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = importlib.util.find_spec(f"{name}.__main__")
+    except ModuleNotFoundError as error:
+        parser.error(str(error))
+    get_code = getattr(spec and spec.loader, "get_code", None)
+    code = get_code(spec.name) if spec and get_code else None
+    if spec is None or code is None:
+        parser.error(f"no module named '{name}' that can be run")
+    sys.argv[0] = spec.origin or name
+    _become_main(code, sys.argv[0], spec.loader, spec)
+
+
+def _become_main(
+    code: types.CodeType, file: str, loader: object, spec: importlib.machinery.ModuleSpec | None
+) -> None:
+    """Run `code` in a module `__main__` that stays after its last line.
+
+    What `runpy` offers takes the module down again, under the feet of threads, exit handlers and pickles.
+    """
+    module = types.ModuleType("__main__")
+    vars(module).update(__file__=file, __loader__=loader, __spec__=spec)
+    module.__package__ = spec.parent if spec else None
+    sys.modules["__main__"] = module
+    exec(code, vars(module))
+
+
+def _print(report: Report) -> None:
+    print(report, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
