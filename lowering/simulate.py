@@ -1,0 +1,227 @@
+"""The SIMT interpreter: runs one emitted LLVM-dialect function for every thread of a CTA, in lockstep.
+
+    outcome = simulate(text, registers, target, num_warps=4, shared_bytes=16384)
+
+The text is parsed by upstream MLIR, its operations become closures once (`simulate_program`, handlers in
+`simulate_ops` and `simulate_lanes`), and those run over numpy arrays of shape (trials, threads): every trial
+is an independent run with other register contents. Shared memory (`simulate_memory`) checks bounds and
+alignment and finds races; `simulate_counts` says what it all costs. Operations without a handler, control
+flow and whatever the machine would not define are refused with the place in the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from mlir import ir  # type: ignore[import-untyped, unused-ignore]
+from triton_linear.lowering import simulate_lanes, simulate_ops
+from triton_linear.lowering.simulate_counts import Access, Counts, wavefronts
+from triton_linear.lowering.simulate_memory import Bits, Race, Recorded, SharedMemory, SimulationError
+from triton_linear.lowering.simulate_program import POISON, Aggregate, Builder, Machine, Scalar, Tree, leaves
+from triton_linear.lowering.targets import Target
+
+__all__ = ["Outcome", "Race", "SimulationError", "simulate"]
+
+HANDLERS = {**simulate_ops.OPERATIONS, **simulate_lanes.OPERATIONS}
+
+# Scratch starts where an allocator may put it: aligned to the widest access and to nothing more.
+SHARED_BASE = 1040
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What a run returned and what it took.
+
+    `values` and `undefined` have shape (results, trials, threads): bit patterns, and which bits no defined
+    input determines.
+    """
+
+    values: Bits
+    undefined: Bits
+    races: tuple[Race, ...]
+    counts: Counts
+
+
+def simulate(
+    function_text: str,
+    registers: Sequence[Bits],
+    target: Target,
+    num_warps: int,
+    shared_bytes: int = 0,
+    shared_base: int = SHARED_BASE,
+) -> Outcome:
+    """Run the function on `registers`, the fields of its first argument.
+
+    Requires: each register is an array of shape (trials, threads) of bit patterns; `function_text` holds one
+    function of one block.
+    Ensures: deterministic; the text is not changed.
+
+    Raises SimulationError for what the interpreter does not know and for what no machine defines: an access
+    out of bounds, misaligned or at an undefined address.
+    """
+    program = _Program.compile(function_text, target, num_warps * target.lanes)
+    return program.run(registers, shared_bytes, shared_base)
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    text: str
+    build: Builder
+    arguments: tuple[Tree, ...]
+    shared: tuple[int, ...]
+    results: tuple[int, ...]
+
+    @classmethod
+    def compile(cls, text: str, target: Target, threads: int) -> _Program:
+        context = ir.Context()
+        with context:
+            module = _parse(text)  # owns the block
+            block = _only_block(module)
+            build = Builder(target, threads, has_flags="overflow<" in text)
+            arguments: list[Tree] = []
+            shared: list[int] = []
+            for argument in block.arguments:
+                tree = _argument(build, argument, shared)
+                build.values[argument] = tree
+                arguments.append(tree)
+            results: tuple[int, ...] = ()
+            values = build.values
+            for index, view in enumerate(block.operations):
+                op = view.operation
+                name = op.name
+                build.operation = index
+                if name == "llvm.return":
+                    results = tuple(leaf for x in build.operands(op) for leaf in leaves(x))
+                    continue
+                handler = HANDLERS.get(name)
+                if handler is None:
+                    raise SimulationError(f"{_place(op)}: operation '{name}' is not interpreted")
+                try:
+                    tree_or_none = handler(build, op)
+                except SimulationError as error:
+                    raise SimulationError(f"{_place(op)}: {name}: {error}") from None
+                if tree_or_none is not None:
+                    values[op.results[0]] = tree_or_none
+            build.values = {}
+            build.types = {}
+        return cls(text, build, tuple(arguments), tuple(shared), results)
+
+    def run(self, registers: Sequence[Bits], shared_bytes: int, shared_base: int) -> Outcome:
+        build = self.build
+        fields = leaves(self.arguments[0]) if self.arguments else ()
+        if len(fields) != len(registers):
+            raise SimulationError(f"the function takes {len(fields)} registers, not {len(registers)}")
+        trials = max((len(register) for register in registers), default=1)
+        memory = SharedMemory(
+            trials, build.threads, build.target.lanes, shared_bytes, shared_base, build.granule
+        )
+        machine = Machine(build.slots, build.threads, build.target.lanes, memory)
+        full = np.full((1, 1), np.iinfo(np.uint64).max, np.uint64)
+        machine.undefined[build.undefined_slot] = full
+        for slot, value in build.initial:
+            machine.values[slot] = value
+        for slot, value in zip(fields, registers, strict=True):
+            machine.values[slot] = value
+        for slot in self.shared:
+            machine.values[slot] = np.full((1, 1), shared_base, np.uint64)
+        position = -1
+        try:
+            for position, step in enumerate(build.steps):  # noqa: B007
+                step(machine)
+        except SimulationError as error:
+            raise SimulationError(f"{self._where(build.origins[position])}: {error}") from None
+        return self._outcome(machine, trials)
+
+    def _outcome(self, machine: Machine, trials: int) -> Outcome:
+        shape = (len(self.results), trials, machine.threads)
+        values, undefined = np.zeros(shape, np.uint64), np.zeros(shape, np.uint64)
+        for index, slot in enumerate(self.results):
+            if slot == POISON:
+                undefined[index] = np.iinfo(np.uint64).max
+                continue
+            values[index] = machine.values[slot]
+            if slot in machine.undefined:
+                undefined[index] = machine.undefined[slot]
+        races = tuple(replace(race, location=self._where(race.operation)) for race in machine.memory.races)
+        return Outcome(values, undefined, races, self._counts(machine.memory))
+
+    def _counts(self, memory: SharedMemory) -> Counts:
+        build = self.build
+        warps = build.threads // build.target.lanes
+
+        def moved(kind: str) -> int:
+            return sum(r.width * build.threads for r in memory.recorded if r.kind == kind)
+
+        return Counts(
+            warps=warps,
+            accesses=_costs(memory.recorded, build.target),
+            shuffles=build.shuffles,
+            alu=tuple(sorted(build.alu.items())),
+            warp_barriers=build.warp_barriers,
+            cta_barriers=build.cta_barriers,
+            bytes_stored=moved("store"),
+            bytes_loaded=moved("load"),
+        )
+
+    def _where(self, operation: int) -> str:
+        """Place and name of an operation, found by parsing again: no MLIR object outlasts compilation."""
+        with ir.Context():
+            module = _parse(self.text)
+            op = list(_only_block(module).operations)[operation].operation
+            return f"{_place(op)}: {op.name}"
+
+
+def _costs(recorded: Sequence[Recorded], target: Target) -> tuple[Access, ...]:
+    found: dict[int, Access] = {}
+    for width in {r.width for r in recorded}:
+        which = [k for k, r in enumerate(recorded) if r.width == width]
+        addresses = np.stack([recorded[k].addresses for k in which]).reshape(len(which), -1, target.lanes)
+        counts, fewest = wavefronts(addresses, width, target.lanes_per_phase(width), target.banks)
+        for k, count, minimum in zip(which, counts.sum(axis=1), fewest.sum(axis=1), strict=True):
+            found[k] = Access(recorded[k].operation, recorded[k].kind, width, int(count), int(minimum))
+    return tuple(found[k] for k in range(len(recorded)))
+
+
+def _parse(text: str) -> ir.Module:
+    try:
+        return ir.Module.parse(text)
+    except ir.MLIRError as error:
+        raise SimulationError(f"the function does not parse: {error}") from None
+
+
+def _only_block(module: ir.Module) -> ir.Block:
+    functions = [op for op in module.body.operations if op.operation.name == "llvm.func"]
+    if len(functions) != 1:
+        raise SimulationError(f"expected one llvm.func, found {len(functions)}")
+    blocks = list(functions[0].regions[0].blocks)
+    if len(blocks) != 1:
+        raise SimulationError(f"expected a body of one block, found {len(blocks)}")
+    return blocks[0]
+
+
+def _argument(build: Builder, argument: ir.Value, shared: list[int]) -> Tree:
+    """Fresh slots for the registers of the first argument and shared memory; others are undefined."""
+    type_ = build.type_of(argument)
+
+    def fill(part: object) -> Tree:
+        if isinstance(part, Aggregate):
+            return tuple(fill(field) for field in part.fields)
+        return build.new()
+
+    if argument.arg_number == 0:
+        return fill(type_)
+    if isinstance(type_, Scalar) and type_.space == 3:
+        shared.append(build.new())
+        if len(shared) > 1:
+            raise SimulationError("a second pointer to shared memory is not interpreted")
+        return shared[0]
+    return simulate_ops.filled(type_, build.undefined_slot)
+
+
+def _place(op: ir.Operation) -> str:
+    """Line and column in the function's text."""
+    found = re.search(r'"-":(\d+):(\d+)', str(op.location))
+    return f"{found[1]}:{found[2]}" if found else str(op.location)

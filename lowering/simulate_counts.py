@@ -1,0 +1,111 @@
+"""What the interpreter counts: shared-memory wavefronts by the phase rule, and the operations of one warp.
+
+The phase rule. An access of `width` bytes per lane is served in phases of consecutive lanes, so few that one
+phase can be at most `banks` words wide without a conflict (32 lanes of 4 bytes or less, 16 of 8, 8 of 16).
+Within a phase every bank serves one of its words per wavefront, to however many lanes want it: lanes that
+touch the same word (the same address, or other bytes of it) share a wavefront. A phase therefore takes as
+many wavefronts as its busiest bank has distinct words. Source: CUDA C++ programming guide, shared memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+WORD_BYTES = 4
+
+
+def wavefronts(
+    addresses: npt.ArrayLike, width: int, lanes_per_phase: int, banks: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Wavefronts of warp accesses, and the fewest that any placement of the same distinct words needs.
+
+    Requires: `addresses` has one byte address per lane on its last axis, each a multiple of min(width, 4);
+    lanes_per_phase divides the number of lanes.
+    Ensures: both results have the shape of the other axes; the second is at most the first.
+
+    >>> counts, fewest = wavefronts([[lane * 128 for lane in range(32)], [0] * 32], 4, 32, 32)
+    >>> counts.tolist(), fewest.tolist()
+    ([32, 1], [1, 1])
+    """
+    first = np.asarray(addresses, dtype=np.int64) // WORD_BYTES
+    words = first[..., None] + np.arange(max(1, width // WORD_BYTES))
+    outer = first.shape[:-1]
+    phases = first.shape[-1] // lanes_per_phase
+    words = np.sort(words.reshape(-1, lanes_per_phase * words.shape[-1]), axis=-1)
+    distinct = np.ones(words.shape, dtype=bool)
+    distinct[:, 1:] = words[:, 1:] != words[:, :-1]
+    row = np.broadcast_to(np.arange(len(words))[:, None], words.shape)
+    per_bank = np.bincount((row * banks + words % banks)[distinct], minlength=len(words) * banks)
+    busiest = per_bank.reshape(-1, banks).max(axis=-1)
+    fewest = -(-distinct.sum(axis=-1) // banks)
+    shape = (*outer, phases)
+    return busiest.reshape(shape).sum(axis=-1), fewest.reshape(shape).sum(axis=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One shared-memory instruction: `operation` is its position in the function's block.
+
+    `wavefronts` and `minimum` add up all warps of the CTA.
+    """
+
+    operation: int
+    kind: str
+    width: int
+    wavefronts: int
+    minimum: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What one run of a function cost.
+
+    `accesses` lists shared-memory instructions in program order. `shuffles`, `alu` and barriers count
+    instructions of one warp (all warps run the same). `bytes_stored` and `bytes_loaded` add up all threads.
+    """
+
+    warps: int
+    accesses: tuple[Access, ...]
+    shuffles: int
+    alu: tuple[tuple[str, int], ...]
+    warp_barriers: int
+    cta_barriers: int
+    bytes_stored: int
+    bytes_loaded: int
+
+    @property
+    def wavefronts(self) -> int:
+        """Wavefronts of all accesses of all warps."""
+        return sum(access.wavefronts for access in self.accesses)
+
+    @property
+    def minimum_wavefronts(self) -> int:
+        """Wavefronts the same accesses would take without bank conflicts."""
+        return sum(access.minimum for access in self.accesses)
+
+    def of_kind(self, kind: str) -> Mapping[int, int]:
+        """Instructions per width in bytes; kind is 'load' or 'store'."""
+        widths: dict[int, int] = {}
+        for access in self.accesses:
+            if access.kind == kind:
+                widths[access.width] = widths.get(access.width, 0) + 1
+        return widths
+
+    @property
+    def loads(self) -> Mapping[int, int]:
+        """Load instructions per width in bytes."""
+        return self.of_kind("load")
+
+    @property
+    def stores(self) -> Mapping[int, int]:
+        """Store instructions per width in bytes."""
+        return self.of_kind("store")
+
+    @property
+    def alu_operations(self) -> int:
+        """Arithmetic, logic, select, compare, convert and permute operations of one warp."""
+        return sum(count for _, count in self.alu)

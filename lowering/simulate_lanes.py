@@ -1,0 +1,432 @@
+"""Handlers of what threads do together: identifiers, lane exchanges, barriers and shared memory.
+
+Shuffles follow PTX's `shfl.sync`; a read from a lane that the mask leaves out is undefined, and a mask that
+leaves out an executing lane is refused, since all lanes execute. `ds_bpermute` takes the lane number times
+four, modulo the wave.
+
+Barriers. NVIDIA: `nvvm.barrier0`, or `nvvm.barrier` for the whole CTA, orders the CTA; `nvvm.bar.warp.sync`
+with all lanes in its mask orders each warp. AMD: `rocdl.barrier` orders the CTA; so does `rocdl.s.barrier`
+with a workgroup release fence before it and an acquire fence behind, no shared-memory access in between; alone
+it waits for no memory operation. Inside a wave LDS operations execute in order, so a fence of any scope
+or a wave barrier, which keep the compiler from reordering them, order the wave.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from mlir import ir  # type: ignore[import-untyped, unused-ignore]
+from triton_linear.lowering.simulate_memory import Bits, SimulationError
+from triton_linear.lowering.simulate_ops import Handler
+from triton_linear.lowering.simulate_program import (
+    POISON,
+    Aggregate,
+    Builder,
+    Machine,
+    Scalar,
+    Tree,
+    byte_size,
+    element_bits,
+    elements,
+    leaves,
+    scalar_mask,
+)
+
+Lanes = npt.NDArray[np.intp]
+_ACQUIRE: Final = {4, 6, 7}
+_RELEASE: Final = {5, 6, 7}
+
+
+# Identifiers
+
+
+def _identifier(value: Callable[[Machine], npt.NDArray[np.int64]]) -> Handler:
+    def handler(build: Builder, op: ir.Operation) -> Tree:
+        d = build.new()
+
+        def step(machine: Machine) -> None:
+            machine.values[d] = value(machine).astype(np.uint64)[None, :]
+
+        build.emit(step)
+        return d
+
+    return handler
+
+
+def _thread_count(build: Builder, op: ir.Operation) -> Tree:
+    return build.constant(build.threads, 32)
+
+
+# Lane exchanges
+
+
+def _gather(machine: Machine, d: int, a: int, source: Lanes) -> None:
+    """Every thread takes slot `a` of thread `source`."""
+    value = machine.values[a]
+    machine.values[d] = _taken(value, source)
+    if a in machine.undefined:
+        mask = _taken(machine.undefined[a], source)
+        machine.undefined[d] = np.bitwise_or.reduce(mask, axis=0, keepdims=True)
+
+
+def _taken(value: Bits, source: Lanes) -> Bits:
+    if value.shape[1] == 1 and len(source) == 1:
+        return value
+    if len(source) == 1:
+        return value.take(source[0], axis=1)
+    trials, threads = max(len(value), len(source)), source.shape[1]
+    return np.take_along_axis(np.broadcast_to(value, (trials, threads)), source, axis=1)
+
+
+_MODES: Final = {"bfly", "idx", "up", "down"}
+
+
+def _shuffle(build: Builder, op: ir.Operation) -> Tree:
+    mask, value, where, clamp = (build.scalar(x) if i != 1 else x for i, x in enumerate(build.operands(op)))
+    found = re.search(r"shfl_kind\s+(\w+)", str(op.attributes["kind"]))
+    mode = found[1] if found else ""
+    if mode not in _MODES:
+        raise SimulationError(f"shuffle kind {op.attributes['kind']} is not interpreted")
+    build.shuffles += 1
+    result, valid = build.new(), build.new()
+    poison = value == POISON
+    key = ("shfl", mode, mask, where, clamp)
+    if not isinstance(value, int):
+        raise SimulationError("expected a scalar, got an aggregate")
+    a = build.solid(value)
+
+    def step(machine: Machine) -> None:
+        source = machine.cache.get(key)
+        if source is None:
+            for slot, what in ((mask, "mask"), (where, "lane operand"), (clamp, "clamp operand")):
+                machine.refuse_undefined(slot, f"the shuffle's {what}")
+            source, inside, unread = _source_lanes(machine, mode, mask, where, clamp)
+            machine.cache[key] = source
+            machine.cache[key, "inside"] = inside.astype(np.uint64)
+            machine.cache[key, "unread"] = np.where(unread, scalar_mask(32), np.uint64(0))
+        _gather(machine, result, a, source)
+        machine.values[valid] = machine.cache[key, "inside"]
+        unread_mask = machine.cache[key, "unread"]
+        if unread_mask.any():
+            machine.undefined[result] = unread_mask | machine.undefined.get(result, np.uint64(0))
+
+    build.emit(step)
+    shuffled = POISON if poison else result
+    return (shuffled, valid) if isinstance(build.type_of(op.results[0]), Aggregate) else shuffled
+
+
+def _source_lanes(
+    machine: Machine, mode: str, mask: int, where: int, clamp: int
+) -> tuple[Lanes, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Per thread: the thread read, whether it was in range, and whether the mask leaves it out."""
+    lane = machine.lane[None, :]
+    b = machine.values[where].astype(np.int64) & 31
+    c = machine.values[clamp].astype(np.int64)
+    segment, limit = (c >> 8) & 31, c & 31
+    highest = (lane & segment) | (limit & ~segment)
+    if mode == "up":
+        j = lane - b
+        inside = j >= highest
+    else:
+        lowest = lane & segment
+        j = {"down": lane + b, "bfly": lane ^ b, "idx": lowest | (b & ~segment)}[mode]
+        inside = j <= highest
+    j = np.where(inside, j, lane)
+    members = machine.values[mask].astype(np.int64)
+    if (((members >> lane) & 1) == 0).any():
+        raise SimulationError("the member mask leaves out a lane that executes the instruction")
+    unread = ((members >> j) & 1) == 0
+    return machine.thread[None, :] - lane + j, inside, unread.any(axis=0, keepdims=True)
+
+
+def _lane_gather(
+    lanes_of: Callable[[Machine, int], npt.NDArray[np.int64]], index: int, value: int
+) -> Handler:
+    """A handler that reads operand `value` from the lane that operand `index` says."""
+
+    def handler(build: Builder, op: ir.Operation) -> Tree:
+        operands = build.operands(op)
+        where, a = build.scalar(operands[index]), operands[value]
+        build.shuffles += 1
+        if not isinstance(a, int):
+            raise SimulationError("expected a scalar, got an aggregate")
+        if a == POISON:
+            return POISON
+        d = build.new()
+        key = (lanes_of, where)
+
+        def step(machine: Machine) -> None:
+            source = machine.cache.get(key)
+            if source is None:
+                machine.refuse_undefined(where, "the lane operand")
+                lane = lanes_of(machine, where) % machine.lanes
+                source = machine.cache[key] = (machine.thread - machine.lane)[None, :] + lane
+            _gather(machine, d, a, source)
+
+        build.emit(step)
+        return d
+
+    return handler
+
+
+def _bpermute_lanes(machine: Machine, slot: int) -> npt.NDArray[np.int64]:
+    return machine.values[slot].astype(np.int64) >> 2
+
+
+def _plain_lanes(machine: Machine, slot: int) -> npt.NDArray[np.int64]:
+    lanes = machine.values[slot].astype(np.int64)
+    by_wave = np.broadcast_to(lanes, (len(lanes), machine.threads)).reshape(len(lanes), -1, machine.lanes)
+    if (by_wave != by_wave[..., :1]).any():
+        raise SimulationError("the lane operand differs within a wave")
+    return lanes
+
+
+def _first_lane(build: Builder, op: ir.Operation) -> Tree:
+    a = build.operands(op)[0]
+    if not isinstance(a, int):
+        raise SimulationError("expected a scalar, got an aggregate")
+    if a == POISON:
+        return POISON
+    d = build.new()
+    build.shuffles += 1
+
+    def step(machine: Machine) -> None:
+        _gather(machine, d, a, (machine.thread - machine.lane)[None, :])
+
+    build.emit(step)
+    return d
+
+
+# Byte permutes and inline assembly
+
+
+def permute_bytes(a: Bits, b: Bits, selector: Bits) -> Bits:
+    """PTX `prmt.b32` in its default mode: byte k of the result is byte selector[4k..4k+2] of b:a.
+
+    Bit 4k+3 replicates the sign of that byte instead.
+    """
+    both = a | (b << np.uint64(32))
+    result = np.zeros(1, np.uint64)
+    for k in range(4):
+        nibble = (selector >> np.uint64(4 * k)) & np.uint64(15)
+        byte = (both >> ((nibble & np.uint64(7)) << np.uint64(3))) & np.uint64(0xFF)
+        sign = np.where(byte >= 0x80, np.uint64(0xFF), np.uint64(0))
+        result = result | (np.where(nibble >= 8, sign, byte) << np.uint64(8 * k))
+    return result
+
+
+def _permute(build: Builder, operands: list[Tree]) -> Tree:
+    if POISON in operands:
+        return POISON
+    a, b, selector = (build.scalar(x) for x in operands)
+    d = build.new()
+    build.alu["permute"] += 1
+
+    def step(machine: Machine) -> None:
+        values, undefined = machine.values, machine.undefined
+        values[d] = permute_bytes(values[a], values[b], values[selector])
+        if a in undefined or b in undefined or selector in undefined:
+            none = np.zeros((1, 1), np.uint64)
+            mask = permute_bytes(undefined.get(a, none), undefined.get(b, none), values[selector])
+            undefined[d] = np.bitwise_or.reduce(mask, axis=0, keepdims=True)
+            if selector in undefined:
+                machine.taint(d, 32, selector)
+
+    build.emit(step)
+    return d
+
+
+OnOperands = Callable[[Builder, "list[Tree]"], "Tree | None"]
+
+
+def _wave_barrier(build: Builder, operands: list[Tree]) -> None:
+    build.warp_barriers += 1
+    build.emit(lambda machine: machine.memory.warp_barrier())
+
+
+INTRINSICS: Final[dict[str, OnOperands]] = {
+    "llvm.amdgcn.wave.barrier": _wave_barrier,
+    "llvm.nvvm.prmt": _permute,
+}
+
+# One instruction of inline assembly by mnemonic; operands in the order the text names them.
+ASSEMBLY: Final[dict[str, OnOperands]] = {
+    "prmt.b32": _permute,
+}
+
+
+def _text(attribute: ir.Attribute) -> str:
+    return str(attribute).strip('"')
+
+
+def _intrinsic(build: Builder, op: ir.Operation) -> Tree | None:
+    name = _text(op.attributes["intrin"])
+    if name not in INTRINSICS:
+        raise SimulationError(f"intrinsic '{name}' is not interpreted")
+    return INTRINSICS[name](build, build.operands(op))
+
+
+def _inline_assembly(build: Builder, op: ir.Operation) -> Tree | None:
+    text = _text(op.attributes["asm_string"]).strip()
+    found = re.fullmatch(r"([\w.]+)\s*([^;]*);?", text)
+    if found is None or found[1] not in ASSEMBLY:
+        raise SimulationError(f"inline assembly '{text}' is not interpreted")
+    given = build.operands(op)
+    results = 1 if len(op.results) else 0
+    operands: list[Tree] = []
+    for token in (part.strip() for part in found[2].split(",")):
+        if re.fullmatch(r"\$\d+", token):
+            number = int(token[1:])
+            if number >= results:
+                operands.append(given[number - results])
+        else:
+            try:
+                operands.append(build.constant(int(token, 0), 32))
+            except ValueError:
+                raise SimulationError(f"inline assembly '{text}' is not interpreted") from None
+    return ASSEMBLY[found[1]](build, operands)
+
+
+# Barriers
+
+
+def _order_cta(build: Builder) -> None:
+    build.emit(lambda machine: machine.memory.cta_barrier())
+
+
+def _cta_barrier(build: Builder, op: ir.Operation) -> None:
+    operands = build.operands(op)
+    if operands and [build.constants.get(build.scalar(x)) for x in operands] != [0, build.threads]:
+        raise SimulationError("a named barrier, or one for part of the CTA, is not interpreted")
+    build.cta_barriers += 1
+    _order_cta(build)
+
+
+def _warp_sync(build: Builder, op: ir.Operation) -> None:
+    mask = build.scalar(build.operands(op)[0])
+    build.warp_barriers += 1
+
+    def step(machine: Machine) -> None:
+        machine.refuse_undefined(mask, "the barrier's mask")
+        members = machine.values[mask].astype(np.int64)
+        if (((members >> machine.lane) & 1) == 0).any():
+            raise SimulationError("the member mask leaves out a lane that executes the instruction")
+        machine.memory.warp_barrier()
+
+    build.emit(step)
+
+
+def _wave_barrier_op(build: Builder, op: ir.Operation) -> None:
+    _wave_barrier(build, [])
+
+
+def _s_barrier(build: Builder, op: ir.Operation) -> None:
+    build.cta_barriers += 1
+    build.arriving = build.released
+    build.released = False
+
+
+def _fence(build: Builder, op: ir.Operation) -> None:
+    ordering = op.attributes["ordering"].value
+    scope = _text(op.attributes["syncscope"]) if "syncscope" in op.attributes else ""
+    if build.target.vendor != "amd":
+        return
+    if scope not in ("singlethread", "singlethread-one-as"):
+        build.emit(lambda machine: machine.memory.warp_barrier())
+    if scope in ("", "agent", "workgroup", "one-as", "agent-one-as", "workgroup-one-as"):
+        if ordering in _ACQUIRE and build.arriving:
+            _order_cta(build)
+            build.arriving = False
+        if ordering in _RELEASE:
+            build.released = True
+
+
+# Shared memory
+
+
+def _address(build: Builder, op: ir.Operation, operand: int) -> int:
+    type_ = build.type_of(op.operands[operand])
+    if not isinstance(type_, Scalar) or type_.space != 3:
+        raise SimulationError("an access outside shared memory (address space 3) is not interpreted")
+    if "ordering" in op.attributes and op.attributes["ordering"].value:
+        raise SimulationError("an atomic access is not interpreted")
+    build.released = build.arriving = False
+    return build.scalar(build.operands(op)[operand])
+
+
+def _access(build: Builder, op: ir.Operation, value: ir.Value) -> tuple[int, int, int, int]:
+    """Element bits and bytes, width, and how many instructions the alignment allows it to be."""
+    type_ = build.type_of(value)
+    parts = elements(type_)
+    bits = element_bits(parts[0])
+    element = byte_size(parts[0])
+    if (len(parts) > 1 and bits < 8) or bits not in (1, 8, 16, 32, 64):
+        raise SimulationError(f"memory elements of {bits} bits are not interpreted")
+    width = element * len(parts)
+    if width & (width - 1):
+        raise SimulationError(f"an access of {width} bytes is not interpreted")
+    alignment = op.attributes["alignment"].value if "alignment" in op.attributes else width
+    piece = min(width, alignment, build.target.max_access_bytes)
+    build.granule = min(build.granule, element, piece)
+    return bits, element, width, width // piece
+
+
+def _load(build: Builder, op: ir.Operation) -> Tree:
+    address = _address(build, op, 0)
+    bits, element, width, pieces = _access(build, op, op.results[0])
+    slots = tuple(build.new() for _ in range(width // element))
+    operation, limit = build.operation, scalar_mask(bits)
+
+    def step(machine: Machine) -> None:
+        machine.refuse_undefined(address, "the load's address")
+        values, masks = machine.memory.load(operation, machine.values[address], width, element, pieces)
+        for slot, value in zip(slots, values, strict=True):
+            machine.values[slot] = value & limit if bits < 8 else value
+        if masks is not None:
+            for slot, mask in zip(slots, masks, strict=True):
+                machine.undefined[slot] = mask & limit
+
+    build.emit(step)
+    return slots[0] if isinstance(build.type_of(op.results[0]), Scalar) else slots
+
+
+def _store(build: Builder, op: ir.Operation) -> None:
+    address = _address(build, op, 1)
+    _, element, _, pieces = _access(build, op, op.operands[0])
+    slots = [build.solid(slot) for slot in leaves(build.operands(op)[0])]
+    operation = build.operation
+
+    def step(machine: Machine) -> None:
+        machine.refuse_undefined(address, "the store's address")
+        values = [machine.values[slot] for slot in slots]
+        undefined = [machine.undefined.get(slot) for slot in slots]
+        machine.memory.store(operation, machine.values[address], element, values, undefined, pieces)
+
+    build.emit(step)
+
+
+OPERATIONS: Final[dict[str, Handler]] = {
+    "nvvm.read.ptx.sreg.tid.x": _identifier(lambda machine: machine.thread),
+    "nvvm.read.ptx.sreg.laneid": _identifier(lambda machine: machine.lane),
+    "nvvm.read.ptx.sreg.ntid.x": _thread_count,
+    "rocdl.workitem.id.x": _identifier(lambda machine: machine.thread),
+    "nvvm.shfl.sync": _shuffle,
+    "rocdl.ds_bpermute": _lane_gather(_bpermute_lanes, index=0, value=1),
+    "rocdl.readlane": _lane_gather(_plain_lanes, index=1, value=0),
+    "rocdl.readfirstlane": _first_lane,
+    "llvm.call_intrinsic": _intrinsic,
+    "llvm.inline_asm": _inline_assembly,
+    "nvvm.barrier0": _cta_barrier,
+    "nvvm.barrier": _cta_barrier,
+    "nvvm.bar.warp.sync": _warp_sync,
+    "rocdl.barrier": _cta_barrier,
+    "rocdl.s.barrier": _s_barrier,
+    "rocdl.wave.barrier": _wave_barrier_op,
+    "llvm.fence": _fence,
+    "llvm.load": _load,
+    "llvm.store": _store,
+}

@@ -1,0 +1,246 @@
+"""Shared memory of one CTA as the interpreter sees it: contents, undefined bits, hazards and accesses.
+
+Hazards. Per granule (the narrowest element the function moves) it remembers who wrote and who read since
+the last synchronisation, at two levels: warps since the last CTA barrier, threads since the last warp or CTA
+barrier. Touching what another agent wrote, or writing what another agent read, is a race. Two agents
+writing the same bits is not: conversions of replicated tensors do so on purpose.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+Bits = npt.NDArray[np.uint64]
+Indices = npt.NDArray[np.intp]
+Flags = npt.NDArray[np.bool_]
+
+_MANY = -1
+_UINT = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+class SimulationError(ValueError):
+    """The function does something the machine does not allow, or that the interpreter does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """Two unordered accesses of one address.
+
+    `scope` is what has to order them ('cta' or 'warp'), `hazard` is 'read after write', 'write after read' or
+    'write after write', `operation` the position of the later access in the function's block, `location`
+    where its text is, `offset` the first byte concerned (from the start of scratch).
+    """
+
+    scope: str
+    hazard: str
+    operation: int
+    offset: int
+    location: str = ""
+
+    def __str__(self) -> str:
+        ordering = "CTA" if self.scope == "cta" else "warp"
+        return f"{self.location}: {self.hazard} at byte {self.offset} without a {ordering} barrier between"
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An access as executed: `addresses` has one entry per thread."""
+
+    operation: int
+    kind: str
+    width: int
+    addresses: npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class _Agents:
+    """Last writer and reader per granule (0 nobody, _MANY several), for one level of synchronisation."""
+
+    scope: str
+    agent: npt.NDArray[np.int32]
+    writer: npt.NDArray[np.int32]
+    reader: npt.NDArray[np.int32]
+
+    def forget(self) -> None:
+        self.writer.fill(0)
+        self.reader.fill(0)
+
+    def read(self, granules: Indices, agent: npt.NDArray[np.int32]) -> Flags:
+        """Note a read; ensures: flags granules that another agent wrote."""
+        _mark(self.reader, granules, agent)
+        return _foreign(self.writer[granules], agent)
+
+    def write(self, granules: Indices, agent: npt.NDArray[np.int32]) -> tuple[Flags, Flags, Flags]:
+        """Note a write; ensures: flags granules that another agent read before, wrote before, writes now."""
+        read = _foreign(self.reader[granules], agent)
+        return (read, *_mark(self.writer, granules, agent))
+
+
+def _foreign(owner: npt.NDArray[np.int32], agent: npt.NDArray[np.int32]) -> Flags:
+    return np.asarray((owner != 0) & (owner != agent))
+
+
+def _mark(
+    owners: npt.NDArray[np.int32], granules: Indices, agent: npt.NDArray[np.int32]
+) -> tuple[Flags, Flags]:
+    """Make `agent` the owner; where there is another one, before or in this access, there are many."""
+    before = _foreign(owners[granules], agent)
+    owners[granules] = agent
+    now = owners[granules] != agent
+    shared = before | now
+    if shared.any():
+        owners[granules[shared]] = _MANY
+    return before, now
+
+
+@dataclass(slots=True)
+class SharedMemory:
+    """`size` bytes at address `base`, for `threads` threads in warps of `lanes`."""
+
+    trials: int
+    threads: int
+    lanes: int
+    size: int
+    base: int
+    granule: int
+    races: list[Race] = field(default_factory=list)
+    recorded: list[Recorded] = field(default_factory=list)
+    _bytes: npt.NDArray[np.uint8] = field(init=False)
+    _undefined: npt.NDArray[np.uint8] = field(init=False)
+    _levels: tuple[_Agents, _Agents] = field(init=False)
+
+    def __post_init__(self) -> None:
+        rounded = -(-self.size // 8) * 8
+        self._bytes = np.zeros((self.trials, rounded), np.uint8)
+        self._undefined = np.full(rounded, 0xFF, np.uint8)
+        thread = np.arange(self.threads, dtype=np.int32)
+        granules = rounded // self.granule
+
+        def level(scope: str, agent: npt.NDArray[np.int32]) -> _Agents:
+            return _Agents(scope, agent + 1, np.zeros(granules, np.int32), np.zeros(granules, np.int32))
+
+        self._levels = (level("cta", thread // self.lanes), level("warp", thread))
+
+    def cta_barrier(self) -> None:
+        """Order all threads' earlier accesses before all later ones."""
+        for agents in self._levels:
+            agents.forget()
+
+    def warp_barrier(self) -> None:
+        """Order earlier accesses before later ones within each warp."""
+        self._levels[1].forget()
+
+    def load(
+        self, operation: int, address: Bits, width: int, element: int, pieces: int
+    ) -> tuple[list[Bits], list[Bits] | None]:
+        """Elements of `element` bytes each from `width` bytes per thread, and their undefined bits if any.
+
+        `pieces` is how many instructions the access takes.
+        """
+        offset = self._check(operation, "load", address, width, pieces)
+        granules, agents = self._granules(offset, width)
+        cta, warp = (level.read(granules, agent) for level, agent in zip(self._levels, agents, strict=True))
+        self._report(operation, "read after write", granules, cta, warp)
+        index = offset // element
+        memory, undefined = self._bytes.view(_UINT[element]), self._undefined.view(_UINT[element])
+        indices = [index + k for k in range(width // element)]
+        values = [memory[:, i].astype(np.uint64) for i in indices]
+        masks = [undefined[i].astype(np.uint64)[None, :] for i in indices]
+        return values, (masks if any(mask.any() for mask in masks) else None)
+
+    def store(
+        self,
+        operation: int,
+        address: Bits,
+        element: int,
+        values: list[Bits],
+        undefined: list[Bits | None],
+        pieces: int,
+    ) -> None:
+        """Write consecutive elements of `element` bytes; `undefined` gives each one's undefined bits."""
+        width = element * len(values)
+        offset = self._check(operation, "store", address, width, pieces)
+        granules, agents = self._granules(offset, width)
+        (cta_read, *cta), (warp_read, *warp) = (
+            level.write(granules, agent) for level, agent in zip(self._levels, agents, strict=True)
+        )
+        self._report(operation, "write after read", granules, cta_read, warp_read)
+        contended = bool(warp[0].any() or warp[1].any() or cta[0].any())
+        before = self._contents(granules) if contended else None
+        index = offset // element
+        memory, masks = self._bytes.view(_UINT[element]), self._undefined.view(_UINT[element])
+        for k, (value, mask) in enumerate(zip(values, undefined, strict=True)):
+            memory[:, index + k] = value
+            masks[index + k] = 0 if mask is None else mask[0]
+        if before is not None:
+            mine = self._image(element, values, undefined)
+            after = self._contents(granules)
+            lost = (_differ(mine, before), _differ(mine, after))
+            clashes = ((level[0] & lost[0]) | (level[1] & lost[1]) for level in (cta, warp))
+            self._report(operation, "write after write", granules, *clashes)
+
+    def _check(self, operation: int, kind: str, address: Bits, width: int, pieces: int) -> Indices:
+        """Offsets of a checked access, one per thread."""
+        if len(address) > 1:
+            if (address != address[0]).any():
+                raise SimulationError(f"{kind} address depends on the data converted")
+            address = address[:1]
+        flat = np.broadcast_to(address[0], (self.threads,))
+        offset = (flat - np.uint64(self.base)).astype(np.int64)
+        outside = (offset < 0) | (offset > self.size - width)
+        if outside.any():
+            thread = int(outside.argmax())
+            raise SimulationError(
+                f"{kind} of {width} bytes by thread {thread} at byte {int(offset[thread])} is out of bounds: "
+                f"scratch has {self.size} bytes"
+            )
+        piece = width // pieces
+        if misaligned := int((flat % np.uint64(piece)).any() and (flat % np.uint64(piece) != 0).argmax() + 1):
+            thread = misaligned - 1
+            raise SimulationError(
+                f"{kind} by thread {thread} at byte {int(offset[thread])} of scratch is misaligned: address is "
+                f"no multiple of {piece} bytes"
+            )
+        for k in range(pieces):
+            self.recorded.append(Recorded(operation, kind, piece, flat.astype(np.int64) + k * piece))
+        return offset
+
+    def _granules(
+        self, offset: Indices, width: int
+    ) -> tuple[Indices, tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]]:
+        count = width // self.granule
+        granules = (offset // self.granule)[:, None] + np.arange(count)
+        cta, warp = (np.repeat(level.agent, count) if count > 1 else level.agent for level in self._levels)
+        return granules.ravel(), (cta, warp)
+
+    def _contents(self, granules: Indices) -> Bits:
+        """Values and undefined bits per granule, as compared to tell equal writes."""
+        dtype = _UINT[self.granule]
+        values = self._bytes.view(dtype)[:, granules]
+        return np.concatenate([values, self._undefined.view(dtype)[None, granules]]).astype(np.uint64)
+
+    def _image(self, element: int, values: list[Bits], undefined: list[Bits | None]) -> Bits:
+        """What this store writes, in the form of `_contents`."""
+        dtype = _UINT[element]
+        image = np.zeros((self.trials + 1, self.threads, len(values)), dtype)
+        for k, (value, mask) in enumerate(zip(values, undefined, strict=True)):
+            image[:-1, :, k] = value
+            if mask is not None:
+                image[-1, :, k] = mask[0]
+        return image.reshape(self.trials + 1, -1).view(_UINT[self.granule]).astype(np.uint64)
+
+    def _report(self, operation: int, hazard: str, granules: Indices, cta: Flags, warp: Flags) -> None:
+        for scope, flags in (("cta", cta), ("warp", warp)):
+            if flags.any():
+                offset = int(granules[int(flags.argmax())]) * self.granule
+                self.races.append(Race(scope, hazard, operation, offset))
+                return
+
+
+def _differ(left: Bits, right: Bits) -> Flags:
+    """Per granule, whether two contents differ in any trial, leaving bits undefined in both aside."""
+    defined = ~(left[-1] & right[-1])
+    return np.asarray((((left ^ right) & defined) != 0).any(axis=0))

@@ -1,0 +1,582 @@
+"""Handlers of the LLVM dialect's arithmetic, casts, vectors and aggregates.
+
+Undefined bits: bitwise operations, shifts by a defined amount, truncation and packing track them bit by bit;
+everything else is wholly undefined where any operand bit is. Poison (an `llvm.mlir.poison` element, a shift
+beyond the width, a broken `disjoint`) spoils the whole result.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+import numpy as np
+from mlir import ir  # type: ignore[import-untyped, unused-ignore]
+from triton_linear.lowering.simulate_memory import Bits, SimulationError
+from triton_linear.lowering.simulate_program import (
+    FULL,
+    POISON,
+    Aggregate,
+    Builder,
+    Machine,
+    Scalar,
+    Tree,
+    Type,
+    byte_size,
+    constant_bits,
+    element_bits,
+    elements,
+    leaves,
+    scalar_mask,
+)
+
+Handler: TypeAlias = Callable[[Builder, ir.Operation], "Tree | None"]
+_ZERO: Final = np.uint64(0)
+_ONES: Final = np.array([value.bit_count() for value in range(256)], np.uint64)
+
+
+def _each(operands: list[Tree], function: Callable[..., int]) -> Tree:
+    """Apply `function` to corresponding slots of equal trees; poison in, poison out."""
+    if all(isinstance(x, int) for x in operands):
+        return POISON if POISON in operands else function(*operands)
+    return tuple(_each(list(parts), function) for parts in zip(*operands, strict=True))  # type: ignore[arg-type]
+
+
+def _no_flags(build: Builder, op: ir.Operation) -> None:
+    if build.has_flags and "overflow<" in str(op).split(":", maxsplit=1)[0]:
+        raise SimulationError("overflow flags are not interpreted")
+
+
+# Constants and aggregates
+
+
+def float_pattern(value: float, bits: int, brain: bool) -> int:
+    """Bits of a float of 16, 32 or 64 bits; `brain` for bf16."""
+    if brain:
+        return int(struct.unpack("<I", struct.pack("<f", value))[0]) >> 16
+    code, carrier = {16: ("<e", "<H"), 32: ("<f", "<I"), 64: ("<d", "<Q")}[bits]
+    return int(struct.unpack(carrier, struct.pack(code, value))[0])
+
+
+def _constant(build: Builder, op: ir.Operation) -> Tree:
+    attribute = op.attributes["value"]
+    type_ = build.type_of(op.results[0])
+    bits = build.bits_of(op.results[0])
+    if isinstance(attribute, ir.IntegerAttr):
+        return build.constant(attribute.value, bits)
+    if isinstance(attribute, ir.BoolAttr):
+        return build.constant(int(attribute.value), bits)
+    if isinstance(attribute, ir.FloatAttr):
+        return build.constant(float_pattern(attribute.value, bits, "bf16" in str(attribute.type)), bits)
+    if isinstance(attribute, ir.DenseIntElementsAttr) and isinstance(type_, Aggregate):
+        return tuple(build.constant(int(attribute[i]), bits) for i in range(len(type_.fields)))
+    if isinstance(attribute, ir.DenseFPElementsAttr) and isinstance(type_, Aggregate):
+        brain = "bf16" in str(op.results[0].type)
+        patterns = [float_pattern(attribute[i], bits, brain) for i in range(len(type_.fields))]
+        return tuple(build.constant(pattern, bits) for pattern in patterns)
+    raise SimulationError(f"constant {attribute} is not interpreted")
+
+
+def filled(type_: Type, slot: int) -> Tree:
+    """The slot in place of every scalar of a type."""
+    return slot if isinstance(type_, Scalar) else tuple(filled(field, slot) for field in type_.fields)
+
+
+def _undef(build: Builder, op: ir.Operation) -> Tree:
+    return filled(build.type_of(op.results[0]), build.undefined_slot)
+
+
+def _poison(build: Builder, op: ir.Operation) -> Tree:
+    return filled(build.type_of(op.results[0]), POISON)
+
+
+def _zero(build: Builder, op: ir.Operation) -> Tree:
+    return filled(build.type_of(op.results[0]), build.constant(0, 64))
+
+
+def _extract_value(build: Builder, op: ir.Operation) -> Tree:
+    tree = build.tree(op.operands[0])
+    for index in op.attributes["position"]:
+        assert isinstance(tree, tuple)
+        tree = tree[index]
+    return tree
+
+
+def _insert_value(build: Builder, op: ir.Operation) -> Tree:
+    container, value = build.operands(op)
+    return _replaced(container, list(op.attributes["position"]), value)
+
+
+def _replaced(tree: Tree, path: list[int], value: Tree) -> Tree:
+    if not path:
+        return value
+    assert isinstance(tree, tuple)
+    index = path[0]
+    return (*tree[:index], _replaced(tree[index], path[1:], value), *tree[index + 1 :])
+
+
+def _index(build: Builder, tree: Tree) -> int:
+    slot = build.scalar(tree)
+    if slot not in build.constants:
+        raise SimulationError("a vector index that is not a constant is not interpreted")
+    return build.constants[slot]
+
+
+def _extract_element(build: Builder, op: ir.Operation) -> Tree:
+    vector, position = build.operands(op)
+    assert isinstance(vector, tuple)
+    index = _index(build, position)
+    return vector[index] if index < len(vector) else POISON
+
+
+def _insert_element(build: Builder, op: ir.Operation) -> Tree:
+    vector, value, position = build.operands(op)
+    assert isinstance(vector, tuple)
+    index = _index(build, position)
+    if index >= len(vector):
+        return (POISON,) * len(vector)
+    return (*vector[:index], value, *vector[index + 1 :])
+
+
+def _shuffle_vector(build: Builder, op: ir.Operation) -> Tree:
+    first, second = build.operands(op)
+    both = leaves(first) + leaves(second)
+    return tuple(both[index] if index >= 0 else POISON for index in op.attributes["mask"])
+
+
+# Integers
+
+
+def _bitwise(name: str, fn: Callable[[Bits, Bits], Bits]) -> Handler:
+    def rule(machine: Machine, d: int, a: int, b: int) -> None:
+        undefined = machine.undefined
+        if a not in undefined and b not in undefined:
+            return
+        ua, ub = undefined.get(a, constant_bits(0)), undefined.get(b, constant_bits(0))
+        va, vb = machine.values[a], machine.values[b]
+        if name == "xor":
+            mask = ua | ub
+        elif name == "and":  # a defined 0 decides
+            mask = (ua & ub) | (ua & vb) | (ub & va)
+        else:  # a defined 1 decides
+            mask = (ua & ub) | (ua & ~vb) | (ub & ~va)
+        undefined[d] = np.bitwise_or.reduce(mask, axis=0, keepdims=True)
+
+    def handler(build: Builder, op: ir.Operation) -> Tree:
+        disjoint = name == "or" and "isDisjoint" in op.attributes
+        bits = build.bits_of(op.results[0])
+
+        def one(a: int, b: int) -> int:
+            d = build.new()
+            build.alu["logic"] += 1
+
+            def step(machine: Machine) -> None:
+                values = machine.values
+                values[d] = fn(values[a], values[b])
+                if machine.undefined:
+                    rule(machine, d, a, b)
+                if disjoint and (overlap := (values[a] & values[b]) != 0).any():
+                    _spoil(machine, d, bits, overlap)
+
+            build.emit(step)
+            return d
+
+        return _each(build.operands(op), one)
+
+    return handler
+
+
+def _spoil(
+    machine: Machine, d: int, bits: int, where: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+) -> None:
+    """Make whole values undefined where an operation yields poison."""
+    mask = np.where(where.any(axis=0, keepdims=True), scalar_mask(bits), _ZERO)
+    machine.undefined[d] = mask | machine.undefined.get(d, constant_bits(0))
+
+
+def _arithmetic(fn: Callable[[Bits, Bits], Bits]) -> Handler:
+    def handler(build: Builder, op: ir.Operation) -> Tree:
+        _no_flags(build, op)
+        bits = build.bits_of(op.results[0])
+        limit = scalar_mask(bits)
+
+        def one(a: int, b: int) -> int:
+            d = build.new()
+            build.alu["arithmetic"] += 1
+
+            def step(machine: Machine) -> None:
+                values = machine.values
+                values[d] = fn(values[a], values[b]) & limit
+                if machine.undefined:
+                    machine.taint(d, bits, a, b)
+
+            build.emit(step)
+            return d
+
+        return _each(build.operands(op), one)
+
+    return handler
+
+
+def signed(value: Bits, bits: int) -> Bits:
+    """The value sign-extended from `bits` to 64 bits."""
+    sign = np.uint64(1 << (bits - 1))
+    return (value ^ sign) - sign
+
+
+def _left(value: Bits, amount: Bits, bits: int) -> Bits:
+    return (value << amount) & scalar_mask(bits)
+
+
+def _right(value: Bits, amount: Bits, bits: int) -> Bits:
+    return value >> amount
+
+
+def _right_signed(value: Bits, amount: Bits, bits: int) -> Bits:
+    shifted = signed(value, bits).view(np.int64) >> amount.view(np.int64)
+    return shifted.view(np.uint64) & scalar_mask(bits)
+
+
+def _shift(fn: Callable[[Bits, Bits, int], Bits]) -> Handler:
+    def handler(build: Builder, op: ir.Operation) -> Tree:
+        _no_flags(build, op)
+        bits = build.bits_of(op.results[0])
+
+        def one(a: int, b: int) -> int:
+            d = build.new()
+            build.alu["shift"] += 1
+            known = build.constants.get(b)
+            if known is not None and known >= bits:
+                return POISON
+
+            def step(machine: Machine) -> None:
+                values = machine.values
+                amount = values[b]
+                beyond = None
+                if known is None and (beyond := amount >= bits).any():
+                    amount = np.where(beyond, _ZERO, amount)
+                values[d] = fn(values[a], amount, bits)
+                if machine.undefined:
+                    if a in machine.undefined and len(amount) == 1:
+                        machine.undefined[d] = fn(machine.undefined[a], amount, bits)
+                        if b in machine.undefined:
+                            machine.taint(d, bits, a, b)
+                    else:
+                        machine.taint(d, bits, a, b)
+                if beyond is not None and beyond.any():
+                    _spoil(machine, d, bits, beyond)
+
+            build.emit(step)
+            return d
+
+        return _each(build.operands(op), one)
+
+    return handler
+
+
+_COMPARE: Final[
+    tuple[tuple[Callable[[Bits, Bits], np.ndarray[tuple[int, ...], np.dtype[np.bool_]]], bool], ...]
+] = (
+    (np.equal, False),
+    (np.not_equal, False),
+    (np.less, True),
+    (np.less_equal, True),
+    (np.greater, True),
+    (np.greater_equal, True),
+    (np.less, False),
+    (np.less_equal, False),
+    (np.greater, False),
+    (np.greater_equal, False),
+)
+
+
+def _icmp(build: Builder, op: ir.Operation) -> Tree:
+    compare, is_signed = _COMPARE[op.attributes["predicate"].value]
+    flip = np.uint64(1 << (build.bits_of(op.operands[0]) - 1)) if is_signed else _ZERO
+
+    def one(a: int, b: int) -> int:
+        d = build.new()
+        build.alu["compare"] += 1
+
+        def step(machine: Machine) -> None:
+            values = machine.values
+            values[d] = compare(values[a] ^ flip, values[b] ^ flip).astype(np.uint64)
+            if machine.undefined:
+                machine.taint(d, 1, a, b)
+
+        build.emit(step)
+        return d
+
+    return _each(build.operands(op), one)
+
+
+def _select(build: Builder, op: ir.Operation) -> Tree:
+    condition, yes, no = build.operands(op)
+    type_ = build.type_of(op.results[0])
+
+    def one(c: int, x: int, y: int, bits: int) -> int:
+        if c == POISON or (x == POISON and y == POISON):
+            return POISON
+        if x == y:
+            return x
+        x, y = build.solid(x), build.solid(y)
+        d = build.new()
+        build.alu["select"] += 1
+
+        def step(machine: Machine) -> None:
+            values = machine.values
+            cache = machine.cache
+            chosen = cache.get(c)
+            if chosen is None:
+                chosen = cache[c] = values[c].astype(np.bool_)
+            values[d] = np.where(chosen, values[x], values[y])
+            undefined = machine.undefined
+            if undefined and (c in undefined or x in undefined or y in undefined):
+                none = constant_bits(0)
+                mask = np.where(chosen, undefined.get(x, none), undefined.get(y, none))
+                if c in undefined:
+                    mask = mask | np.where(undefined[c] != 0, scalar_mask(bits), _ZERO)
+                undefined[d] = np.bitwise_or.reduce(mask, axis=0, keepdims=True)
+
+        build.emit(step)
+        return d
+
+    def walk(c: Tree, x: Tree, y: Tree, part: Type) -> Tree:
+        if isinstance(part, Scalar):
+            return one(c, x, y, part.bits)  # type: ignore[arg-type]
+        assert isinstance(x, tuple)
+        assert isinstance(y, tuple)
+        conditions = c if isinstance(c, tuple) else (c,) * len(x)
+        parts = zip(conditions, x, y, part.fields, strict=True)
+        return tuple(walk(*each) for each in parts)
+
+    return walk(condition, yes, no, type_)
+
+
+def _count_ones(build: Builder, op: ir.Operation) -> Tree:
+    bits = build.bits_of(op.results[0])
+
+    def one(a: int) -> int:
+        d = build.new()
+        build.alu["logic"] += 1
+
+        def step(machine: Machine) -> None:
+            x = machine.values[a]
+            octets = np.ascontiguousarray(x).view(np.uint8).reshape(*x.shape, 8)
+            machine.values[d] = _ONES[octets].sum(axis=-1, dtype=np.uint64)
+            machine.taint(d, bits, a)
+
+        build.emit(step)
+        return d
+
+    return _each(build.operands(op), one)
+
+
+# Casts
+
+
+def _keep(build: Builder, op: ir.Operation) -> Tree:
+    """Values are kept zero-extended, so this one is unchanged."""
+    return build.tree(op.operands[0])
+
+
+def _freeze(build: Builder, op: ir.Operation) -> Tree:
+    """Arbitrary but defined bits: still wrong in any output, so they stay undefined."""
+    return _each_solid(build, build.tree(op.operands[0]))
+
+
+def _each_solid(build: Builder, tree: Tree) -> Tree:
+    return build.solid(tree) if isinstance(tree, int) else tuple(_each_solid(build, part) for part in tree)
+
+
+def _zext(build: Builder, op: ir.Operation) -> Tree:
+    build.alu["convert"] += 1
+    return _keep(build, op)
+
+
+def _narrow(build: Builder, tree: Tree, bits: int) -> Tree:
+    limit = scalar_mask(bits)
+
+    def one(a: int) -> int:
+        d = build.new()
+        build.alu["convert"] += 1
+
+        def step(machine: Machine) -> None:
+            machine.values[d] = machine.values[a] & limit
+            if a in machine.undefined and (mask := machine.undefined[a] & limit).any():
+                machine.undefined[d] = mask
+
+        build.emit(step)
+        return d
+
+    return _each([tree], one)
+
+
+def _trunc(build: Builder, op: ir.Operation) -> Tree:
+    _no_flags(build, op)
+    return _narrow(build, build.tree(op.operands[0]), build.bits_of(op.results[0]))
+
+
+def _sext(build: Builder, op: ir.Operation) -> Tree:
+    source, result = build.bits_of(op.operands[0]), build.bits_of(op.results[0])
+    limit = scalar_mask(result)
+
+    def one(a: int) -> int:
+        d = build.new()
+        build.alu["convert"] += 1
+
+        def step(machine: Machine) -> None:
+            machine.values[d] = signed(machine.values[a], source) & limit
+            if a in machine.undefined:
+                machine.undefined[d] = signed(machine.undefined[a], source) & limit
+
+        build.emit(step)
+        return d
+
+    return _each([build.tree(op.operands[0])], one)
+
+
+def _pointer_cast(build: Builder, op: ir.Operation) -> Tree:
+    tree = build.tree(op.operands[0])
+    source, result = build.bits_of(op.operands[0]), build.bits_of(op.results[0])
+    return tree if result >= source else _narrow(build, tree, result)
+
+
+def _bitcast(build: Builder, op: ir.Operation) -> Tree:
+    source, result = build.type_of(op.operands[0]), build.type_of(op.results[0])
+    slots = leaves(build.tree(op.operands[0]))
+    from_bits, to_bits = element_bits(elements(source)[0]), element_bits(elements(result)[0])
+    count = len(elements(result))
+    if len(slots) * from_bits != count * to_bits or max(from_bits, to_bits) % min(from_bits, to_bits):
+        raise SimulationError("a bitcast between these types is not interpreted")
+    if from_bits == to_bits:
+        parts = slots
+    elif from_bits > to_bits:
+        ratio = from_bits // to_bits
+        parts = tuple(_field(build, slot, k * to_bits, to_bits) for slot in slots for k in range(ratio))
+    else:
+        ratio = to_bits // from_bits
+        parts = tuple(_packed(build, slots[i * ratio : (i + 1) * ratio], from_bits) for i in range(count))
+    return parts[0] if isinstance(result, Scalar) else parts
+
+
+def _field(build: Builder, a: int, shift: int, bits: int) -> int:
+    """Bits [shift, shift + bits) of a slot."""
+    if a == POISON:
+        return POISON
+    d = build.new()
+    amount, limit = np.uint64(shift), scalar_mask(bits)
+    build.alu["pack"] += 1
+
+    def step(machine: Machine) -> None:
+        machine.values[d] = (machine.values[a] >> amount) & limit
+        if a in machine.undefined and (mask := (machine.undefined[a] >> amount) & limit).any():
+            machine.undefined[d] = mask
+
+    build.emit(step)
+    return d
+
+
+def _packed(build: Builder, slots: tuple[int, ...], bits: int) -> int:
+    """Slots of `bits` bits side by side, the first lowest."""
+    if POISON in slots:
+        return POISON
+    d = build.new()
+    build.alu["pack"] += len(slots) - 1
+    amounts = [np.uint64(k * bits) for k in range(len(slots))]
+
+    def step(machine: Machine) -> None:
+        values, undefined = machine.values, machine.undefined
+        packed = values[slots[0]]
+        for slot, amount in zip(slots[1:], amounts[1:], strict=True):
+            packed = packed | (values[slot] << amount)
+        values[d] = packed
+        if undefined:
+            masks = [
+                undefined[slot] << k for slot, k in zip(slots, amounts, strict=True) if slot in undefined
+            ]
+            if masks:
+                mask = masks[0]
+                for other in masks[1:]:
+                    mask = mask | other
+                undefined[d] = mask
+
+    build.emit(step)
+    return d
+
+
+# Addresses
+
+
+_DYNAMIC: Final = -(1 << 31)
+
+
+def _getelementptr(build: Builder, op: ir.Operation) -> Tree:
+    base, *dynamic = build.operands(op)
+    type_: Type = build.read_type(op.attributes["elem_type"].value)
+    constant = 0
+    terms: list[tuple[int, np.uint64, int]] = []
+    indices = iter(zip(dynamic, list(op.operands)[1:], strict=True))
+    for position, raw in enumerate(op.attributes["rawConstantIndices"]):
+        if position:
+            if isinstance(type_, Scalar) or type_.kind == "struct":
+                raise SimulationError("an index into this type is not interpreted")
+            type_ = type_.fields[0]
+        size = byte_size(type_)
+        if raw == _DYNAMIC:
+            tree, value = next(indices)
+            terms.append((build.scalar(tree), np.uint64(size), build.bits_of(value)))
+        else:
+            constant += raw * size
+    address = build.scalar(base)
+    if not terms and not constant:
+        return address
+    d = build.new()
+    offset = np.uint64(constant & FULL)
+    build.alu["address"] += len(terms)
+
+    def step(machine: Machine) -> None:
+        values = machine.values
+        total = values[address] + offset
+        for slot, size, bits in terms:
+            total = total + signed(values[slot], bits) * size
+        values[d] = total
+        if machine.undefined:
+            machine.taint(d, 64, address, *(slot for slot, _, _ in terms))
+
+    build.emit(step)
+    return d
+
+
+OPERATIONS: Final[dict[str, Handler]] = {
+    "llvm.mlir.constant": _constant,
+    "llvm.mlir.undef": _undef,
+    "llvm.mlir.poison": _poison,
+    "llvm.mlir.zero": _zero,
+    "llvm.extractvalue": _extract_value,
+    "llvm.insertvalue": _insert_value,
+    "llvm.extractelement": _extract_element,
+    "llvm.insertelement": _insert_element,
+    "llvm.shufflevector": _shuffle_vector,
+    "llvm.and": _bitwise("and", np.bitwise_and),
+    "llvm.or": _bitwise("or", np.bitwise_or),
+    "llvm.xor": _bitwise("xor", np.bitwise_xor),
+    "llvm.add": _arithmetic(np.add),
+    "llvm.sub": _arithmetic(np.subtract),
+    "llvm.mul": _arithmetic(np.multiply),
+    "llvm.shl": _shift(_left),
+    "llvm.lshr": _shift(_right),
+    "llvm.ashr": _shift(_right_signed),
+    "llvm.intr.ctpop": _count_ones,
+    "llvm.icmp": _icmp,
+    "llvm.select": _select,
+    "llvm.zext": _zext,
+    "llvm.sext": _sext,
+    "llvm.trunc": _trunc,
+    "llvm.bitcast": _bitcast,
+    "llvm.freeze": _freeze,
+    "llvm.ptrtoint": _pointer_cast,
+    "llvm.inttoptr": _pointer_cast,
+    "llvm.getelementptr": _getelementptr,
+}

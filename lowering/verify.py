@@ -1,0 +1,150 @@
+"""Is a lowered conversion right? Run its code in the interpreter and compare every register of every thread.
+
+Element identities travel byte by byte. The trial t of element i holds digit t of i in every one of its bytes
+(base 256, or bits for i1), scrambled by a pattern per byte so that no identity is all zeros; one further
+trial numbers the bytes within the element. So a result byte that belongs to any other element, or to any
+other byte of its own, differs in some trial: the comparison is exact, however narrow the element.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
+from triton_linear.lowering.element import ElementType
+from triton_linear.lowering.simulate import Outcome, Race, simulate
+from triton_linear.lowering.simulate_counts import Counts
+from triton_linear.lowering.simulate_memory import Bits
+from triton_linear.lowering.targets import Target
+
+_FULL = np.uint64(np.iinfo(np.uint64).max)
+_REPORTED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A destination register that holds something else than its element; `undefined` if it is not determined."""
+
+    register: int
+    thread: int
+    element: int
+    undefined: bool
+
+    def __str__(self) -> str:
+        what = "an undefined value" if self.undefined else "something else"
+        return f"register {self.register} of thread {self.thread} should hold element {self.element}, holds {what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`checked` registers (over all threads) of which `wrong` were wrong, the first few as `examples`."""
+
+    checked: int
+    wrong: int
+    examples: tuple[Wrong, ...]
+    races: tuple[Race, ...]
+    counts: Counts
+
+    @property
+    def ok(self) -> bool:
+        """Nothing wrong and no races."""
+        return not self.wrong and not self.races
+
+
+def verify_conversion(
+    function_text: str,
+    src: LinearLayout,
+    dst: LinearLayout,
+    element: ElementType,
+    target: Target,
+    num_warps: int,
+    shared_bytes: int = 0,
+    block: int = 0,
+) -> Verdict:
+    """Run the function on a tensor laid out by `src` and compare what it returns with `dst`.
+
+    Requires: both layouts map register, lane, warp (and block) onto the same tensor; the function takes a
+    struct of one field per source register and returns one of one field per destination register.
+    Ensures: deterministic; every copy of an element is fed and checked in the CTA numbered `block`.
+
+    Raises SimulationError where the function cannot be run, ValueError where the layouts do not fit.
+    """
+    if src.out_dims != dst.out_dims:
+        raise ValueError(f"source covers {src.out_dims}, destination covers {dst.out_dims}")
+    fed = held_elements(src, target.lanes, num_warps, block)
+    expected = held_elements(dst, target.lanes, num_warps, block)
+    patterns = element_patterns(_size(src), element.bits)
+    registers = patterns[:, fed].swapaxes(0, 1)
+    outcome = simulate(function_text, list(registers), target, num_warps, shared_bytes)
+    return _judge(outcome, expected, patterns, element.bits)
+
+
+def _judge(outcome: Outcome, expected: npt.NDArray[np.int64], patterns: Bits, bits: int) -> Verdict:
+    if len(outcome.values) != len(expected):
+        raise ValueError(f"the function returns {len(outcome.values)} registers, not {len(expected)}")
+    limit = _FULL >> np.uint64(64 - bits)
+    undefined = (outcome.undefined & limit).any(axis=1)
+    different = (outcome.values != patterns[:, expected].swapaxes(0, 1)).any(axis=1)
+    wrong = undefined | different
+    examples = tuple(
+        Wrong(int(r), int(t), int(expected[r, t]), bool(undefined[r, t]))
+        for r, t in np.argwhere(wrong)[:_REPORTED]
+    )
+    return Verdict(wrong.size, int(wrong.sum()), examples, outcome.races, outcome.counts)
+
+
+def _size(layout: LinearLayout) -> int:
+    return int(np.prod([size for _, size in layout.out_dims], dtype=np.int64))
+
+
+@functools.lru_cache(maxsize=256)
+def held_elements(layout: LinearLayout, lanes: int, num_warps: int, block: int) -> npt.NDArray[np.int64]:
+    """The element index in every (register, thread); out-dim 0 is in the lowest bits.
+
+    Raises ValueError when the layout is for another number of lanes or warps.
+    """
+    for dim, size in ((LANE, lanes), (WARP, num_warps)):
+        if layout.in_dim_size(dim) != size:
+            raise ValueError(f"layout has {layout.in_dim_size(dim)} in '{dim}', the CTA has {size}")
+    start = _values(layout.columns(BLOCK))[block] if BLOCK in layout.in_dim_names else 0
+    registers = _values(layout.columns(REGISTER))
+    threads = _values((*layout.columns(LANE), *layout.columns(WARP)))
+    held = registers[:, None] ^ threads[None, :] ^ start
+    held.flags.writeable = False
+    return np.asarray(held, np.int64)
+
+
+def _values(columns: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    """The sums of every subset of the columns, in binary order."""
+    values = np.zeros(1, np.int64)
+    for column in columns:
+        values = np.concatenate([values, values ^ column])
+    return values
+
+
+@functools.lru_cache(maxsize=64)
+def element_patterns(size: int, bits: int) -> Bits:
+    """Bit patterns of shape (trials, size) that identify each of `size` elements; see the module's docstring.
+
+    >>> len(element_patterns(256, 8)), len(element_patterns(512, 8)), len(element_patterns(512, 1))
+    (1, 2, 9)
+    """
+    identity = np.arange(size, dtype=np.uint64)
+    index_bits = max(1, (size - 1).bit_length())
+    if bits < 8:
+        trials = [((identity >> np.uint64(t)) ^ np.uint64(t & 1)) & np.uint64(1) for t in range(index_bits)]
+        return np.stack(trials)
+    count = bits // 8
+    scramble = sum(((0xA7 + 0x1D * k) & 0xFF) << (8 * k) for k in range(count))
+    spread = sum(1 << (8 * k) for k in range(count))
+    digits = range(-(-index_bits // 8))
+    trials = [((identity >> np.uint64(8 * t)) & np.uint64(0xFF)) * np.uint64(spread) for t in digits]
+    if count > 1:
+        trials.append(np.full(size, sum(k << (8 * k) for k in range(count)), np.uint64))
+    result = np.stack(trials) ^ np.uint64(scramble)
+    result.flags.writeable = False
+    return result
