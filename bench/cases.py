@@ -1,8 +1,8 @@
 """One hundred kernels that do nothing but convert a layout, from every distributed encoding and element type.
 
 A kernel loads a tensor in layout A, converts it to B and stores it from there, so whatever the layouts the
-result is the input again. Looped kernels convert back and forth, which reuses scratch memory and exercises the
-barriers; they add to the elements on the way.
+result is the input again. Looped kernels convert back and forth, adding to the elements on the way, which
+reuses scratch memory and exercises the barriers.
 """
 
 from __future__ import annotations
@@ -258,11 +258,11 @@ def families(rank: int, bits: int, warps: int) -> list[Family]:
 
 
 def draw(rng: random.Random, index: int) -> Case:
-    """The case of an index; types go round, and every sixth case is a vector, every fourth a loop."""
+    """The case of an index; types go round, every seventh case is a vector, every fifth a loop."""
     element = list(ELEMENTS)[index % len(ELEMENTS)]
     bits = ELEMENTS[element][0]
     warps = rng.choice((1, 2, 4, 4, 8))
-    rank = 1 if index % 6 == 5 else 2
+    rank = 1 if index % 7 == 6 else 2
     if rank == 1:
         shape: tuple[int, ...] = (rng.choice((16, 128, 512, 1024)),)
     else:
@@ -281,7 +281,7 @@ def draw(rng: random.Random, index: int) -> Case:
     destination = rng.choice(others)
     pair = [(family.__name__, family(rng, shape, bits, warps)) for family in (source, destination)]
     return Case(
-        index, shape, element, warps, pair[0], pair[1], index % 4 == 3 and element not in ("ptr", "i1")
+        index, shape, element, warps, pair[0], pair[1], index % 5 == 3 and element not in ("ptr", "i1")
     )
 
 

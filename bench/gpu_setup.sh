@@ -1,0 +1,15 @@
+# Sourced on a GPU machine that has Triton, PyTorch and numpy but neither a package index nor MLIR's bindings:
+#   source bench/gpu_setup.sh [BUNDLE] && python3 bench/gpu_check.py
+# BUNDLE is a .tar.xz of the packages `mlir` and `llvm` for its Python (default .gpu/mlir.tar.xz). They are unpacked
+# beside this repository's folders under their installed names, and PYTHONPATH points there.
+_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+_site=$(mktemp -d)
+tar -xJf "${1:-$_root/.gpu/mlir.tar.xz}" -C "$_site" || return 1
+mkdir "$_site/triton_linear"
+ln -s "$_root"/plugin/* "$_site/triton_linear/"
+for _room in dialect passes lowering tools examples; do ln -s "$_root/$_room" "$_site/triton_linear/$_room"; done
+export PYTHONPATH="$_site${PYTHONPATH:+:$PYTHONPATH}"
+python3 - <<'PYTHON' || return 1
+import mlir.ir, triton, triton_linear.dialect
+print("triton", triton.__version__, "with", triton_linear.__file__, "and", mlir.ir.__file__)
+PYTHON

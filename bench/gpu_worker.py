@@ -1,0 +1,204 @@
+"""Runs the checks of `gpu_check.py` one by one in this process, one line of JSON each.
+
+    python bench/gpu_worker.py FIRST [--dry TARGET]
+
+FIRST is the index to start at. With --dry nothing is launched: every kernel is compiled both ways.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import triton
+import triton_linear
+from cases import LOOP_STEPS, Case, cases
+from triton_linear.examples import EXAMPLES
+from triton_linear.examples.spec import KernelSpec, gpu_target
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Check:
+    """Something to run: `launch` on a GPU, `compile` for a target without one."""
+
+    name: str
+    facts: Result
+    launch: Callable[[], Result]
+    compile: Callable[[str], None]
+
+
+def checks() -> Iterator[Check]:
+    """The four examples, then the single conversions."""
+    for example in EXAMPLES:
+        name = example.__name__.rpartition(".")[2]
+        yield Check(
+            name,
+            {"group": "example"},
+            lambda example=example: run_example(example),
+            lambda target, example=example: compile_specs(example.compile_specs(gpu_target(target)), target),
+        )
+    for case in cases():
+        facts = {
+            "group": "conversion",
+            "element": case.element,
+            "shape": list(case.shape),
+            "warps": case.warps,
+            "loop": case.loop,
+            "source": str(case.source[1]),
+            "destination": str(case.destination[1]),
+        }
+        yield Check(
+            case.name,
+            facts,
+            lambda case=case: run_case(case),
+            lambda target, case=case: compile_case(case, target),
+        )
+
+
+def compile_specs(specs: Sequence[KernelSpec], target: str) -> None:
+    """Compile an example's kernels without launching them."""
+    for spec in specs:
+        triton.compile(spec.source(), target=gpu_target(target), options=dict(spec.options))
+
+
+def compile_case(case: Case, target: str) -> None:
+    """Compile a conversion without launching it."""
+    triton.compile(case.compile_source(), target=gpu_target(target), options={"num_warps": case.warps})
+
+
+def modes() -> Iterator[tuple[str, Callable[[], AbstractContextManager[list[Any]]]]]:
+    """Stock Triton, then with the plugin; each gives the list that gathers the plugin's reports."""
+    yield "stock", lambda: nullcontext([])
+    yield "plugin", triton_linear.enabled
+
+
+def digest(reports: Sequence[Any]) -> Result:
+    """What the plugin says that it did."""
+    return {
+        "plans": [conversion.lowering for report in reports for conversion in report.conversions],
+        "compiled": sorted({report.outcome.value for report in reports}),
+        "errors": [report.error for report in reports if report.error],
+    }
+
+
+def same_bits(left: Any, right: Any) -> bool:
+    """Whether two tensors hold the same bytes."""
+    import torch
+
+    return torch.equal(left.contiguous().view(torch.uint8), right.contiguous().view(torch.uint8))
+
+
+def verdict(identical: bool, right: bool, stock_right: bool, found: Result) -> str:
+    """The outcome in a word or two; "identical" alone is a pass."""
+    if found["errors"]:
+        return "fell back"
+    if not identical:
+        return "differs from stock" if right or stock_right else "differs from stock, both wrong"
+    return "identical" if right else "identical, both wrong"
+
+
+def run_example(example: Any) -> Result:
+    """Both ways on the same input; also against PyTorch, and timed."""
+    import torch
+
+    device = torch.cuda.get_device_capability()
+    problem = example.problem("cuda", gpu_target(f"cuda:{10 * device[0] + device[1]}"))
+    expected = problem.reference()
+    outputs: dict[str, Mapping[str, Any]] = {}
+    milliseconds: dict[str, list[float]] = {"stock": [], "plugin": []}
+    found: Result = {}
+    for mode, context in modes():
+        with context() as reports:
+            outputs[mode] = {key: value.clone() for key, value in problem.launch().items()}
+            if mode == "plugin":
+                found = digest(reports)
+    for _ in range(3):
+        for mode, context in modes():
+            with context():
+                milliseconds[mode].append(triton.testing.do_bench(problem.launch, return_mode="median"))
+    errors = {
+        mode: max(
+            (
+                (output[key].float() - expected[key].float()).abs().max() / expected[key].float().abs().max()
+            ).item()
+            for key in expected
+        )
+        for mode, output in outputs.items()
+    }
+    right = {mode: error < problem.tolerance for mode, error in errors.items()}
+    identical = all(same_bits(outputs["stock"][key], outputs["plugin"][key]) for key in expected)
+    times = {mode: min(values) for mode, values in milliseconds.items()}
+    return found | {
+        "outcome": verdict(identical, right["plugin"], right["stock"], found),
+        "relative_error": errors,
+        "milliseconds": times,
+        "stock_over_plugin": times["stock"] / times["plugin"],
+    }
+
+
+def run_case(case: Case) -> Result:
+    """Both ways on the same random bits, which the conversion must not change."""
+    import torch
+
+    kind = {8: torch.int8, 16: torch.int16, 32: torch.int32, 64: torch.int64}[case.bits]
+    generator = torch.Generator("cuda").manual_seed(case.index)
+    limits = (-2, 2) if case.element == "i1" else (torch.iinfo(kind).min, torch.iinfo(kind).max)
+    source = torch.randint(*limits, case.shape, device="cuda", dtype=kind, generator=generator)
+    expected = (source != 0).to(kind) if case.element == "i1" else source
+    if case.loop:
+        expected = expected + LOOP_STEPS * (LOOP_STEPS - 1)
+    outputs = {}
+    found: Result = {}
+    for mode, context in modes():
+        destination = torch.full_like(source, 0x55)
+        with context() as reports:
+            case.kernel[(1,)](source, destination, LOOP_STEPS, **case.constants(), num_warps=case.warps)
+            torch.cuda.synchronize()
+        outputs[mode] = destination
+        found = digest(reports)
+    right = {mode: same_bits(output, expected) for mode, output in outputs.items()}
+    identical = same_bits(outputs["stock"], outputs["plugin"])
+    return found | {"outcome": verdict(identical, right["plugin"], right["stock"], found)}
+
+
+def dry_run(check: Check, target: str) -> Result:
+    """Compile both ways."""
+    found: Result = {}
+    for _, context in modes():
+        with context() as reports:
+            check.compile(target)
+        found = digest(reports)
+    return found | {"outcome": "fell back" if found["errors"] else "compiled"}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("first", type=int)
+    parser.add_argument("--dry", metavar="TARGET")
+    options = parser.parse_args(argv)
+    for index, check in enumerate(checks()):
+        if index < options.first:
+            continue
+        start = time.perf_counter()
+        try:
+            outcome = dry_run(check, options.dry) if options.dry else check.launch()
+        except Exception as error:
+            outcome = {"outcome": "error", "errors": [f"{type(error).__name__}: {error}"], "plans": []}
+        seconds = round(time.perf_counter() - start, 3)
+        result = {"index": index, "name": check.name, **check.facts, **outcome, "seconds": seconds}
+        print(json.dumps(result), flush=True)
+        if any("CUDA error" in error for error in result["errors"]):
+            return 1  # The context is lost; a new process goes on with the next check.
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
