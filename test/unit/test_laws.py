@@ -1,0 +1,567 @@
+"""The laws of the algebra of linear layouts, each stated once.
+
+Every law is checked on random layouts with size-1 dimensions, zero columns (copies) and empty sides.
+`apply` and `==` speak of layouts by names; `matrix` speaks of the flattened map.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from strategies import (
+    bits_of,
+    dims,
+    inputs_of,
+    invertible_layouts,
+    layouts,
+    matrices,
+    surjective_layouts,
+)
+from triton_linear.dialect import f2
+from triton_linear.dialect.dimensions import merge_names, multiply_dims
+from triton_linear.dialect.linear_layout import LinearLayout
+
+laws = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+A = ("a", "b", "c")
+B = ("p", "q", "r")
+C = ("x", "y", "z")
+
+
+def identity(sizes: tuple[tuple[str, int], ...]) -> LinearLayout:
+    """Return the identity on these dimensions."""
+    in_bits = bits_of(sizes)
+    return LinearLayout.from_matrix(f2.identity(in_bits), sizes, sizes)
+
+
+def chain(draw: st.DataObject, *names: tuple[str, ...]) -> list[LinearLayout]:
+    """Layouts of which each takes the outputs of the one before."""
+    spaces = [draw.draw(dims(side, 5)) for side in names]
+    return [draw.draw(layouts(in_dims=ins, out_dims=outs)) for ins, outs in pairwise(spaces)]
+
+
+def permuted(data: st.DataObject, layout: LinearLayout) -> LinearLayout:
+    """Return the layout with both sides in another order."""
+    ins = data.draw(st.permutations(layout.in_dim_names))
+    outs = data.draw(st.permutations(layout.out_dim_names))
+    return layout.transpose_ins(ins).transpose_outs(outs)
+
+
+# The map
+
+
+@laws
+@given(st.data())
+def test_linearity(data: st.DataObject) -> None:
+    """L(x xor y) = L(x) xor L(y), and L(0) = 0."""
+    layout = data.draw(layouts())
+    x, y = data.draw(inputs_of(layout)), data.draw(inputs_of(layout))
+    both = layout.apply({name: x[name] ^ y[name] for name in x})
+    lx, ly = layout.apply(x), layout.apply(y)
+    assert both == {name: lx[name] ^ ly[name] for name in lx}
+    assert not any(layout.apply(dict.fromkeys(x, 0)).values())
+
+
+@laws
+@given(layouts())
+def test_bases_are_the_images_of_powers_of_two(layout: LinearLayout) -> None:
+    """L(2^i of d) = basis(d, i)."""
+    zero = dict.fromkeys(layout.in_dim_names, 0)
+    for name in layout.in_dim_names:
+        for i in range(layout.in_dim_bits(name)):
+            assert tuple(layout.apply(zero | {name: 1 << i}).values()) == layout.basis(name, i)
+
+
+@laws
+@given(layouts())
+def test_matrix_determines_the_layout(layout: LinearLayout) -> None:
+    """from_matrix(matrix(), in_dims, out_dims) = L; the columns of the in-dims are those of the matrix."""
+    assert LinearLayout.from_matrix(layout.matrix(), layout.in_dims, layout.out_dims) == layout
+    assert sum((layout.columns(name) for name in layout.in_dim_names), ()) == layout.matrix()
+    assert LinearLayout(layout.bases, layout.out_dims).matrix() == layout.matrix()
+
+
+@laws
+@given(layouts())
+def test_repr_evaluates_back(layout: LinearLayout) -> None:
+    """eval(repr(L)) = L, with an equal hash."""
+    again = eval(repr(layout))
+    assert again == layout
+    assert hash(again) == hash(layout)
+    assert again.matrix() == layout.matrix()
+
+
+# Composition
+
+
+@laws
+@given(st.data())
+def test_compose_applies_outer_last(data: st.DataObject) -> None:
+    """(f.compose(g))(x) = g(f(x))."""
+    f, g = chain(data, A, B, C)
+    x = data.draw(inputs_of(f))
+    assert f.compose(g).apply(x) == g.apply(f.apply(x))
+
+
+@laws
+@given(st.data())
+def test_compose_is_associative(data: st.DataObject) -> None:
+    """f.compose(g).compose(h) = f.compose(g.compose(h))."""
+    f, g, h = chain(data, A, B, C, ("u", "v"))
+    assert f.compose(g).compose(h) == f.compose(g.compose(h))
+
+
+@laws
+@given(layouts())
+def test_identity_is_neutral_for_compose(layout: LinearLayout) -> None:
+    """1.compose(L) = L = L.compose(1)."""
+    assert identity(layout.in_dims).compose(layout) == layout == layout.compose(identity(layout.out_dims))
+
+
+@laws
+@given(st.data())
+def test_compose_is_the_matrix_product(data: st.DataObject) -> None:
+    """matrix(f.compose(g)) = matrix(g) matrix(f)."""
+    f, g = chain(data, A, B, C)
+    assert f.compose(g).matrix() == f2.multiply(g.matrix(), f.matrix())
+
+
+@laws
+@given(st.data())
+def test_compose_goes_by_names(data: st.DataObject) -> None:
+    """The order of the dimensions in between is irrelevant."""
+    f, g = chain(data, A, B, C)
+    between = data.draw(st.permutations(f.out_dim_names))
+    assert f.transpose_outs(between).compose(g) == f.compose(g)
+
+
+# Products
+
+
+@laws
+@given(st.data())
+def test_product_stacks_its_factors(data: st.DataObject) -> None:
+    """(A * B)(x + |A| y) = A(x) + |A| B(y) in every dimension."""
+    a, b = data.draw(layouts(in_names=A, out_names=C)), data.draw(layouts(in_names=A, out_names=C))
+    x, y = data.draw(inputs_of(a)), data.draw(inputs_of(b))
+    ab = a * b
+    size_in, size_out = dict(a.in_dims), dict(a.out_dims)
+    joined = {name: x.get(name, 0) + size_in.get(name, 1) * y.get(name, 0) for name in ab.in_dim_names}
+    ax, by = a.apply(x), b.apply(y)
+    expected = {name: ax.get(name, 0) + size_out.get(name, 1) * by.get(name, 0) for name in ab.out_dim_names}
+    assert ab.apply(joined) == expected
+    assert ab.in_dims == multiply_dims(a.in_dims, b.in_dims)
+    assert ab.out_dims == multiply_dims(a.out_dims, b.out_dims)
+
+
+@laws
+@given(layouts(), layouts(), layouts())
+def test_product_is_associative_by_names(a: LinearLayout, b: LinearLayout, c: LinearLayout) -> None:
+    """(A * B) * C = A * (B * C), up to the order of dimensions, and exactly where the orders agree."""
+    left, right = (a * b) * c, a * (b * c)
+    assert left.transpose_ins(right.in_dim_names).transpose_outs(right.out_dim_names) == right
+
+
+@laws
+@given(layouts())
+def test_empty_is_neutral_for_product(layout: LinearLayout) -> None:
+    """empty() * L = L = L * empty()."""
+    assert LinearLayout.empty() * layout == layout == layout * LinearLayout.empty()
+
+
+@laws
+@given(st.data())
+def test_product_respects_compose(data: st.DataObject) -> None:
+    """(f * g).compose(f' * g') = f.compose(f') * g.compose(g'), by names."""
+    f, f2_ = chain(data, A, B, C)
+    g, g2 = chain(data, A, B, C)
+    left, right = (f * g).compose(f2_ * g2), f.compose(f2_) * g.compose(g2)
+    assert left.transpose_ins(right.in_dim_names).transpose_outs(right.out_dim_names) == right
+
+
+@laws
+@given(layouts(), layouts())
+def test_rank_of_a_product(a: LinearLayout, b: LinearLayout) -> None:
+    """A * B is surjective, injective, invertible exactly when both factors are."""
+    assert (a * b).is_surjective() == (a.is_surjective() and b.is_surjective())
+    assert (a * b).is_injective() == (a.is_injective() and b.is_injective())
+    assert (a * b).is_invertible() == (a.is_invertible() and b.is_invertible())
+
+
+@laws
+@given(
+    st.permutations(("a", "b", "c", "d")),
+    st.lists(st.booleans(), min_size=4, max_size=4),
+    st.lists(st.booleans(), min_size=4, max_size=4),
+)
+def test_merged_names_keep_both_orders(names: list[str], in_first: list[bool], in_second: list[bool]) -> None:
+    """Two parts of one order merge into an order of their union that restricts to each."""
+    first = tuple(name for name, keep in zip(names, in_first, strict=True) if keep)
+    second = tuple(name for name, keep in zip(names, in_second, strict=True) if keep)
+    merged = merge_names(first, second)
+    assert tuple(name for name in merged if name in first) == first
+    assert tuple(name for name in merged if name in second) == second
+    assert sorted(merged) == sorted({*first, *second})
+
+
+# Division
+
+
+def ordered_like(data: st.DataObject, other: LinearLayout) -> LinearLayout:
+    """Return a layout whose dimensions are among those of `other`, in the same order."""
+    ins = [d for d in other.in_dim_names if data.draw(st.booleans())]
+    outs = [d for d in other.out_dim_names if data.draw(st.booleans())]
+    sizes = st.integers(0, 2).map(lambda bits: 1 << bits)
+    in_dims = [(name, data.draw(sizes)) for name in ins]
+    out_dims = [(name, data.draw(sizes)) for name in outs]
+    return data.draw(layouts(in_dims=in_dims, out_dims=out_dims))
+
+
+@laws
+@given(st.data())
+def test_divide_left_undoes_product(data: st.DataObject) -> None:
+    """(B * C).divide_left(B) = C."""
+    c = data.draw(layouts(in_names=A, out_names=C))
+    b = ordered_like(data, c)
+    assert (b * c).divide_left(b) == c
+
+
+@laws
+@given(st.data())
+def test_divide_right_undoes_product(data: st.DataObject) -> None:
+    """(C * B).divide_right(B) = C."""
+    c = data.draw(layouts(in_names=A, out_names=C))
+    b = ordered_like(data, c)
+    assert (c * b).divide_right(b) == c
+
+
+@laws
+@given(st.data())
+def test_division_answers_exactly_when_there_is_a_quotient(data: st.DataObject) -> None:
+    """L.divide_left(B) = C means B * C = L; None means that no candidate works; likewise on the right."""
+    layout = data.draw(layouts(in_names=A, out_names=C, max_bits=4))
+    b = data.draw(st.one_of(st.just(layout), st.builds(lambda: ordered_like(data, layout))))
+    if data.draw(st.booleans()) and layout.total_in_bits:  # a product with one bit flipped
+        columns = list((b * layout).matrix())
+        if columns and layout.total_out_bits:
+            columns[data.draw(st.integers(0, len(columns) - 1))] ^= 1
+        layout = LinearLayout.from_matrix(columns, (b * layout).in_dims, (b * layout).out_dims)
+    left, right = layout.divide_left(b), layout.divide_right(b)
+    assert left is None or b * left == layout
+    assert right is None or right * b == layout
+    low = _block(layout, b, low=True)
+    high = _block(layout, b, low=False)
+    assert (left is not None) == low
+    assert (right is not None) == high
+
+
+def _block(layout: LinearLayout, b: LinearLayout, *, low: bool) -> bool:
+    """Test by bits whether `layout` has block b in its low (or high) corner and zeros beside it."""
+    for big, small in ((layout.in_dims, b.in_dims), (layout.out_dims, b.out_dims)):
+        sizes = dict(big)
+        if any(sizes.get(name, 0) < size for name, size in small):
+            return False
+    in_size, out_size = dict(b.in_dims), dict(b.out_dims)
+    for in_dim in layout.in_dim_names:
+        bits = layout.in_dim_bits(in_dim)
+        own = in_size.get(in_dim, 1).bit_length() - 1
+        for i in range(bits):
+            inside = i < own if low else i >= bits - own
+            for out_dim, value in zip(layout.out_dim_names, layout.basis(in_dim, i), strict=True):
+                size = layout.out_dim_size(out_dim)
+                part = out_size.get(out_dim, 1)
+                mask = part - 1 if low else size - size // part
+                if inside:
+                    j = i if low else i - (bits - own)
+                    has = b.has_out_dim(out_dim)
+                    wanted = b.basis(in_dim, j)[b.out_dim_names.index(out_dim)] if has else 0
+                    if value != (wanted if low else wanted * (size // part)):
+                        return False
+                elif value & mask:
+                    return False
+    return True
+
+
+# Inverses
+
+
+@laws
+@given(invertible_layouts())
+def test_inverse(layout: LinearLayout) -> None:
+    """L.compose(L⁻¹) = 1 = L⁻¹.compose(L), and (L⁻¹)⁻¹ = L."""
+    inverse = layout.invert()
+    assert layout.compose(inverse) == identity(layout.in_dims)
+    assert inverse.compose(layout) == identity(layout.out_dims)
+    assert inverse.invert() == layout
+
+
+@laws
+@given(surjective_layouts())
+def test_pseudoinverse(layout: LinearLayout) -> None:
+    """L⁺.compose(L) = 1, and L⁺ does not use free variables."""
+    right = layout.pseudoinvert()
+    assert right.compose(layout) == identity(layout.out_dims)
+    free = layout.free_variable_masks()
+    for in_dim in right.in_dim_names:
+        for i in range(right.in_dim_bits(in_dim)):
+            basis = dict(zip(right.out_dim_names, right.basis(in_dim, i), strict=True))
+            assert not any(basis[name] & mask for name, mask in free.items())
+
+
+@laws
+@given(st.data())
+def test_invert_and_compose_solves(data: st.DataObject) -> None:
+    """self.invert_and_compose(outer).compose(outer) = self."""
+    outer = data.draw(surjective_layouts())
+    layout = data.draw(layouts(out_dims=outer.out_dims))
+    found = layout.invert_and_compose(outer)
+    assert found.in_dims == layout.in_dims
+    assert found.out_dims == outer.in_dims
+    assert found.compose(outer) == layout
+
+
+@laws
+@given(st.data())
+def test_invert_and_compose_needs_only_the_image(data: st.DataObject) -> None:
+    """outer need not be surjective as long as it reaches what self reaches."""
+    outer = data.draw(layouts())
+    by = data.draw(layouts(in_names=C, out_dims=outer.in_dims))
+    layout = by.compose(outer)
+    assert layout.invert_and_compose(outer).compose(outer) == layout
+
+
+@laws
+@given(st.data())
+def test_equal_dimensions_convert_to_themselves(data: st.DataObject) -> None:
+    """L.invert_and_compose(L) = 1, for any L, copies included."""
+    layout = data.draw(layouts())
+    assert layout.invert_and_compose(layout) == identity(layout.in_dims)
+
+
+# Rank
+
+
+@laws
+@given(layouts(max_bits=5))
+def test_ranks_by_enumeration(layout: LinearLayout) -> None:
+    """Surjective: every output has an input. Injective: no two inputs meet. Invertible: both."""
+    columns = layout.matrix()
+    images = {f2.multiply_vector(columns, x) for x in range(1 << len(columns))}
+    assert layout.is_surjective() == (len(images) == 1 << layout.total_out_bits)
+    assert layout.is_injective() == (len(images) == 1 << len(columns))
+    assert layout.is_invertible() == (layout.is_surjective() and layout.is_injective())
+
+
+@laws
+@given(st.data())
+def test_free_variables(data: st.DataObject) -> None:
+    """Clearing the free bits of an input loses no output, and as many bits are free as the kernel has."""
+    layout = data.draw(layouts(max_bits=5))
+    masks = layout.free_variable_masks()
+    assert tuple(masks) == layout.in_dim_names
+    columns = layout.matrix()
+    free = kept = shift = 0
+    for name, mask in masks.items():
+        free += mask.bit_count()
+        kept |= (layout.in_dim_size(name) - 1 & ~mask) << shift
+        shift += layout.in_dim_bits(name)
+    assert free == len(columns) - f2.rank(columns)
+    assert f2.rank([c for i, c in enumerate(columns) if kept >> i & 1]) == f2.rank(columns)
+
+
+@laws
+@given(st.data())
+def test_num_consecutive(data: st.DataObject) -> None:
+    """The first coordinate of L(x + k) is that of L(x) plus k, the others stay; no larger n does."""
+    layout = data.draw(layouts(max_bits=5, min_dims=1))
+    n = layout.num_consecutive_in_out()
+    columns = layout.matrix()
+
+    def holds(n: int) -> bool:
+        first = layout.in_dim_size(layout.in_dim_names[0])
+        if n > first or n > layout.out_dims[0][1]:
+            return False
+        outs = layout.out_dims[0][1] - 1
+        for x in range(0, 1 << len(columns), n):
+            at = f2.multiply_vector(columns, x)
+            for k in range(n):
+                image = f2.multiply_vector(columns, x + k)
+                if image & ~outs != at & ~outs or image & outs != (at & outs) + k:
+                    return False
+        return True
+
+    assert holds(n)
+    assert not holds(2 * n)
+
+
+# Regrouping
+
+
+@laws
+@given(st.data())
+def test_reshape_keeps_the_matrix(data: st.DataObject) -> None:
+    """reshape, flatten, squeeze and unsqueeze change labels only."""
+    layout = data.draw(layouts())
+    ins, outs = data.draw(split_of(layout.total_in_bits, A)), data.draw(split_of(layout.total_out_bits, B))
+    shaped = layout.reshape_ins(ins).reshape_outs(outs)
+    assert (shaped.in_dims, shaped.out_dims, shaped.matrix()) == (ins, outs, layout.matrix())
+    assert shaped.reshape_ins(layout.in_dims).reshape_outs(layout.out_dims) == layout
+    assert layout.unsqueeze_ins("new").unsqueeze_outs("new").squeeze_ins("new").squeeze_outs("new") == layout
+    flat = layout.flatten_ins().flatten_outs()
+    assert flat.matrix() == layout.matrix()
+    assert flat.in_dim_names == layout.in_dim_names[:1]
+    assert flat.out_dim_names == layout.out_dim_names[:1]
+
+
+@st.composite
+def split_of(draw: st.DrawFn, bits: int, names: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    """Split `bits` bits over these names."""
+    cuts = sorted(draw(st.lists(st.integers(0, bits), min_size=len(names) - 1, max_size=len(names) - 1)))
+    ends = zip([0, *cuts], [*cuts, bits], strict=True)
+    return tuple((name, 1 << b - a) for name, (a, b) in zip(names, ends, strict=True))
+
+
+@laws
+@given(st.data())
+def test_transpose_keeps_the_map(data: st.DataObject) -> None:
+    """Reordering dimensions changes no value by names, and reordering back restores the layout."""
+    layout = data.draw(layouts())
+    other = permuted(data, layout)
+    x = data.draw(inputs_of(layout))
+    assert other.apply(x) == layout.apply(x)
+    assert other.transpose_ins(layout.in_dim_names).transpose_outs(layout.out_dim_names) == layout
+
+
+@laws
+@given(st.data())
+def test_rename_keeps_the_bases(data: st.DataObject) -> None:
+    """Renaming changes names only, and renaming back restores the layout."""
+    layout = data.draw(layouts())
+    ins = {name: name + "'" for name in layout.in_dim_names if data.draw(st.booleans())}
+    outs = {name: name + "'" for name in layout.out_dim_names if data.draw(st.booleans())}
+    other = layout.rename_ins(ins).rename_outs(outs)
+    assert other.matrix() == layout.matrix()
+    assert other.in_dim_names == tuple(ins.get(name, name) for name in layout.in_dim_names)
+    back_in, back_out = ({v: k for k, v in names.items()} for names in (ins, outs))
+    assert other.rename_ins(back_in).rename_outs(back_out) == layout
+
+
+# Cutting and joining
+
+
+@laws
+@given(st.data())
+def test_sublayout_restricts_and_projects(data: st.DataObject) -> None:
+    """sublayout(d, e)(x) is the e part of L(x), for x in d."""
+    layout = data.draw(layouts())
+    ins = [name for name in layout.in_dim_names if data.draw(st.booleans())]
+    outs = [name for name in layout.out_dim_names if data.draw(st.booleans())]
+    part = layout.sublayout(ins, outs)
+    assert part == layout.sublayout(ins[::-1], outs[::-1])
+    x = data.draw(inputs_of(part))
+    full = layout.apply(dict.fromkeys(layout.in_dim_names, 0) | x)
+    assert part.apply(x) == {name: full[name] for name in outs}
+    assert part.out_dims == tuple(dim for dim in layout.out_dims if dim[0] in outs)
+    assert layout.sublayout_is_zero(ins, outs) == (not any(part.matrix()))
+
+
+@laws
+@given(st.data())
+def test_concat_splits_into_sublayouts(data: st.DataObject) -> None:
+    """concat_ins and concat_outs join what sublayout takes apart."""
+    layout = data.draw(layouts())
+    cut = data.draw(st.integers(0, layout.num_in_dims))
+    names, all_outs = layout.in_dim_names, layout.out_dim_names
+    left, right = layout.sublayout(names[:cut], all_outs), layout.sublayout(names[cut:], all_outs)
+    assert left.concat_ins(right) == layout
+    cut = data.draw(st.integers(0, layout.num_out_dims))
+    left, right = layout.sublayout(names, all_outs[:cut]), layout.sublayout(names, all_outs[cut:])
+    assert left.concat_outs(right) == layout
+
+
+@laws
+@given(st.data())
+def test_resizing_grows_by_zeros_and_shrinks_by_dropping(data: st.DataObject) -> None:
+    """A grown in-dim maps its new bits to zero; shrinking back restores the layout; so with out-dims."""
+    layout = data.draw(layouts(min_dims=1))
+    name = data.draw(st.sampled_from(layout.in_dim_names))
+    size = layout.in_dim_size(name)
+    grown = layout.resize_in_dim(name, 4 * size)
+    x = data.draw(inputs_of(grown))
+    assert grown.apply(x) == layout.apply(x | {name: x[name] % size})
+    assert grown.resize_in_dim(name, size) == layout
+    out = data.draw(st.sampled_from(layout.out_dim_names))
+    roomy = layout.resize_out_dim(out, 4 * layout.out_dim_size(out))
+    assert roomy.bases == layout.bases
+    assert roomy.resize_out_dim(out, layout.out_dim_size(out)) == layout
+    small = layout.resize_out_dim(out, 1)
+    position = layout.out_dim_names.index(out)
+    for (_, old), (_, new) in zip(layout.bases, small.bases, strict=True):
+        assert tuple((*b[:position], 0, *b[position + 1 :]) for b in old) == new
+
+
+@laws
+@given(st.data())
+def test_remove_zero_bases(data: st.DataObject) -> None:
+    """What is left maps onto the same outputs and has no zero column in that dimension."""
+    layout = data.draw(layouts(min_dims=1))
+    name = data.draw(st.sampled_from(layout.in_dim_names))
+    short = layout.remove_zero_bases(name)
+    assert 0 not in short.columns(name)
+    assert f2.reduce(short.matrix()) == f2.reduce(layout.matrix())
+    assert layout.total_in_bits - short.total_in_bits == layout.columns(name).count(0)
+
+
+# Trivial dimensions
+
+
+@laws
+@given(st.data())
+def test_quotient_drops_an_identity_factor(data: st.DataObject) -> None:
+    """(L * 1_d).quotient(d) = L, and L * 1_d is trivial over d."""
+    layout = data.draw(layouts(in_names=A, out_names=C))
+    one = identity(data.draw(dims(("d", "e"), 3)))
+    product = permuted(data, layout * one)
+    names = one.in_dim_names
+    assert product.is_trivial_over(names)
+    rest = product.quotient(names)
+    assert rest is not None
+    assert rest.transpose_ins(layout.in_dim_names).transpose_outs(layout.out_dim_names) == layout
+
+
+@laws
+@given(st.data())
+def test_trivial_means_identity_by_enumeration(data: st.DataObject) -> None:
+    """Trivial over d: the d part of L(x) is the d part of x, and the rest of L(x) ignores it."""
+    d = ("d", 1 << data.draw(st.integers(0, 2)))
+    ins = (d, *data.draw(dims(A, 2)))
+    outs = (*data.draw(dims(C, 2)), d)
+    layout = data.draw(layouts(in_dims=ins, out_dims=outs))
+    if data.draw(st.booleans()):
+        rest = layout.sublayout([n for n, _ in ins[1:]], [n for n, _ in outs[:-1]])
+        layout = (rest * identity((d,))).transpose_ins([n for n, _ in ins])
+        if layout.total_in_bits and layout.total_out_bits and data.draw(st.booleans()):
+            flipped = data.draw(matrices(layout.total_in_bits, layout.total_out_bits))
+            columns = [a ^ b for a, b in zip(layout.matrix(), flipped, strict=True)]
+            layout = LinearLayout.from_matrix(columns, layout.in_dims, layout.out_dims)
+    expected = True
+    for x in range(1 << layout.total_in_bits):
+        values = identity(layout.in_dims).flatten_ins("x").apply({"x": x}) if layout.in_dims else {}
+        image = layout.apply(values)
+        without = layout.apply(values | {"d": 0})
+        expected &= image["d"] == values["d"]
+        expected &= all(image[name] == without[name] for name in image if name != "d")
+    assert layout.is_trivial_over("d") == expected
+    assert (layout.quotient(["d"]) is not None) == expected
+
+
+@laws
+@given(layouts(in_names=A, out_names=C))
+def test_trivial_over_nothing(layout: LinearLayout) -> None:
+    """Every layout is trivial over no dimension, and over no dimension that it lacks on a side."""
+    assert layout.quotient([]) == layout
+    assume(layout.in_dim_names)
+    assert not layout.is_trivial_over(layout.in_dim_names[:1])
+    assert layout.quotient(["nowhere"]) is None
