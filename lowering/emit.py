@@ -1,4 +1,4 @@
-"""From plan to code: the LLVM-dialect function that takes a struct of source registers to destination ones.
+"""From plan to code: LLVM-dialect operations that take a struct of source registers to destination ones.
 
 Emission decides nothing; it follows the plan. Elements are moved as integers of their width (i1 as i8 where
 it is packed or stored), so no float operation can touch a NaN's payload.
@@ -17,11 +17,9 @@ from triton_linear.lowering.text import (
     I64,
     SHARED,
     FunctionWriter,
-    StubHeader,
+    Signature,
     build_vector,
     split_vector,
-    struct_fields,
-    struct_type,
     vector_type,
 )
 
@@ -78,49 +76,44 @@ class _Amd:
 _MACHINES: dict[str, _Machine] = {"nvidia": _Nvidia(), "amd": _Amd()}
 
 
-def emit(plan: Plan, header: StubHeader, target: Target) -> str:
-    """The text of the function `header` announces, with the body that `plan` describes.
+def emit_body(
+    plan: Plan, signature: Signature, target: Target, writer: FunctionWriter, value: str, base: str
+) -> str:
+    """Write the code from the struct `value` of source registers to that of destination ones; name the latter.
 
-    Requires: the header's first argument and its result are structs with one field per register.
-    Ensures: an `always_inline` function without debug locations; it takes those of its call.
-
-    Raises ValueError when the plan needs scratch and the header has no shared-memory argument.
+    `base` names the `!llvm.ptr<3>` at which the plan's scratch begins; plans without scratch do not use it.
     """
-    writer = FunctionWriter()
-    source, source_type = header.arguments[0]
-    fields = struct_fields(source_type)
-    element = fields[0]
     machine = _MACHINES[target.vendor]
+    element = signature.element
 
     @functools.cache
     def register(index: int) -> str:
-        return writer.op(f"llvm.extractvalue {source}[{index}] : {source_type}")
+        return writer.op(f"llvm.extractvalue {value}[{index}] : {signature.source}")
 
     if isinstance(plan, NoOpPlan):
-        values = [register(index) for index in range(len(fields))]
+        values = [register(index) for index in range(signature.source_registers)]
     elif isinstance(plan, RegisterPlan):
         values = [register(index) for index in plan.sources]
     elif isinstance(plan, ShufflePlan):
         values = _emit_shuffle(writer, plan, element, register, machine)
     else:
-        values = _emit_shared(writer, plan, element, register, machine, header.shared_base())
-    result = writer.op(f"llvm.mlir.undef : {header.result}")
-    for index, value in enumerate(values):
-        result = writer.op(f"llvm.insertvalue {value}, {result}[{index}] : {header.result}")
-    writer.effect(f"llvm.return {result} : {header.result}")
-    arguments = ", ".join(f"{name}: {type_}" for name, type_ in header.arguments)
-    attributes = f"always_inline, {header.attributes}" if header.attributes else "always_inline"
-    signature = f"@{header.symbol}({arguments}) -> {header.result} attributes {{{attributes}}}"
-    return f"  llvm.func internal {signature} {{\n{writer.body()}  }}\n"
+        values = _emit_shared(writer, plan, element, register, machine, base)
+    result = writer.op(f"llvm.mlir.undef : {signature.result}")
+    for index, field in enumerate(values):
+        result = writer.op(f"llvm.insertvalue {field}, {result}[{index}] : {signature.result}")
+    return result
 
 
-def header_for(symbol: str, element: str, source_registers: int, result_registers: int) -> StubHeader:
-    """The signature that Triton gives a stub over these registers, for code that runs on its own."""
-    arguments = (
-        ("%arg0", struct_type(element.removeprefix("!llvm."), source_registers)),
-        ("%arg1", SHARED),
-    )
-    return StubHeader(symbol, arguments, struct_type(element.removeprefix("!llvm."), result_registers))
+def emit(plan: Plan, signature: Signature, target: Target, symbol: str = "conversion") -> str:
+    """The conversion as a function of its own: `(source struct, !llvm.ptr<3> scratch) -> destination struct`.
+
+    Its body is, line by line, what `embed` puts into a kernel.
+    """
+    writer = FunctionWriter()
+    result = emit_body(plan, signature, target, writer, "%source", "%scratch")
+    writer.effect(f"llvm.return {result} : {signature.result}")
+    arguments = f"%source: {signature.source}, %scratch: {SHARED}"
+    return f"  llvm.func @{symbol}({arguments}) -> {signature.result} {{\n{writer.body()}  }}\n"
 
 
 # --- elements as integers ---------------------------------------------------------------------------------

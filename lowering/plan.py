@@ -49,6 +49,7 @@ class NoOpPlan:
 class RegisterPlan:
     """Destination register i is source register `sources[i]` of the same thread."""
 
+    source_registers: int
     sources: tuple[int, ...]
     kind: str = "registers"
     scratch_bytes: int = 0
@@ -84,6 +85,7 @@ class ShufflePlan:
     `lane_map_is_identity` says that this is the own lane but for `lane_xor`.
     """
 
+    source_registers: int
     words: tuple[tuple[int, ...], ...]
     pre: tuple[Stage, ...]
     lane_columns: tuple[int, ...]
@@ -127,6 +129,7 @@ class SharedPlan:
     its thread number, xor the access's offset. Rounds are separated by barriers of the plan's scope.
     """
 
+    source_registers: int
     scope: str
     element_bytes: int
     access_bytes: int

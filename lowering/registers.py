@@ -32,4 +32,5 @@ def plan_registers(conv: Conversion) -> RegisterPlan | Rejected:
                 held = f"source register={origin.register} of the same thread"
                 return Rejected("registers", f"destination {name}={1 << bit} is held by {held}")
     columns = tuple(origin.register for origin in conv.register)
-    return RegisterPlan(tuple(f2.multiply_vector(columns, r) for r in range(1 << len(columns))))
+    sources = tuple(f2.multiply_vector(columns, r) for r in range(1 << len(columns)))
+    return RegisterPlan(1 << len(conv.src.register), sources)

@@ -68,9 +68,7 @@ def cost(plan: Plan, element: ElementType, target: Target) -> Cost:
     return cost_of_shuffle(plan, element, target)
 
 
-def _movers(
-    conv: Conversion, element: ElementType, target: Target, limit: int
-) -> tuple[Plan | Rejected, ...]:
+def _movers(conv: Conversion, element: ElementType, target: Target, limit: int) -> tuple[Plan | Rejected, ...]:
     """Every plan that moves data, in order of scope; a CTA exchange only where a warp one does not serve."""
     inside = plan_shuffle(conv, element, target), plan_warp_shared(conv, element, target, limit)
     if any(not isinstance(plan, Rejected) for plan in inside):

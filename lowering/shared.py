@@ -100,6 +100,7 @@ def _plan(
         return (*lanes, *(locate(column)[1] ^ slot for column, slot in zip(warp, slices, strict=True)))
 
     return SharedPlan(
+        source_registers=1 << len(exchange.store_register),
         scope=scope,
         element_bytes=size,
         access_bytes=size * slots,

@@ -175,6 +175,7 @@ def _plan_with_twist(blocks: _Blocks, twist: Columns, element: ElementType) -> S
     lane_columns = (*lanes, *blocks.f)
     stay = tuple(1 << lane for lane in range(lane_bits)) + (0,) * len(blocks.f)
     return ShufflePlan(
+        source_registers=1 << blocks.registers,
         words=tuple(
             tuple(
                 _combine(leaders, word) ^ _combine(packed_sources, position) for position in range(1 << width)
@@ -239,9 +240,7 @@ def _stages(columns: Columns, words: int) -> tuple[Stage, ...]:
             if combination >> index & 1:
                 masks[vector] = masks.get(vector, 0) | 1 << bit
     return tuple(
-        Stage(mask, tuple(index ^ vector for index in range(words)))
-        for vector, mask in masks.items()
-        if vector
+        Stage(mask, tuple(index ^ vector for index in range(words))) for vector, mask in masks.items() if vector
     )
 
 

@@ -1,8 +1,7 @@
-"""A writer of LLVM-dialect functions: one line per operation, values named in order, constants made once."""
+"""A writer of LLVM-dialect code: one line per operation, values named in order, constants made once."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,33 +11,29 @@ SHARED = "!llvm.ptr<3>"
 
 
 @dataclass(frozen=True, slots=True)
-class StubHeader:
-    """The signature of a stub as Triton lowered it.
+class Signature:
+    """The structs of registers that a conversion takes and gives: one field of type `element` each."""
 
-    `symbol` has no @. `arguments` are (name, type) pairs: first the struct of source registers, later the
-    shared-memory base `!llvm.ptr<3>` if the kernel has any. `attributes` are kept but for `noinline`.
-    """
+    element: str
+    source_registers: int
+    result_registers: int
 
-    symbol: str
-    arguments: tuple[tuple[str, str], ...]
-    result: str
-    attributes: str = ""
+    @property
+    def source(self) -> str:
+        """The type of the struct of source registers."""
+        return struct_type(self.element, self.source_registers)
 
-    def shared_base(self) -> str:
-        """The name of the shared-memory argument.
-
-        Raises ValueError when the function has none.
-        """
-        for name, type_ in self.arguments:
-            if type_ == SHARED:
-                return name
-        raise ValueError(f"@{self.symbol} has no {SHARED} argument for its scratch")
+    @property
+    def result(self) -> str:
+        """The type of the struct of destination registers."""
+        return struct_type(self.element, self.result_registers)
 
 
 class FunctionWriter:
-    """Collects the body of one function in a single block."""
+    """Collects the operations of one block; every value it names starts with `prefix`."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str = "%") -> None:
+        self._prefix = prefix
         self._lines: list[str] = []
         self._constants: dict[tuple[int, str], str] = {}
         self._constant_lines: list[str] = []
@@ -46,7 +41,7 @@ class FunctionWriter:
 
     def op(self, text: str) -> str:
         """Append `%new = text` and return %new."""
-        name = f"%v{self._next}"
+        name = f"{self._prefix}v{self._next}"
         self._next += 1
         self._lines.append(f"    {name} = {text}\n")
         return name
@@ -59,7 +54,7 @@ class FunctionWriter:
         """The constant `value`, one operation per distinct value and type."""
         key = (value, type_)
         if key not in self._constants:
-            name = f"%c{len(self._constants)}"
+            name = f"{self._prefix}c{len(self._constants)}"
             self._constants[key] = name
             self._constant_lines.append(f"    {name} = llvm.mlir.constant({value} : {type_}) : {type_}\n")
         return self._constants[key]
@@ -79,21 +74,7 @@ def struct_type(element: str, count: int) -> str:
     >>> struct_type("f16", 2)
     '!llvm.struct<(f16, f16)>'
     """
-    return f"!llvm.struct<({', '.join([element] * count)})>"
-
-
-def struct_fields(type_: str) -> list[str]:
-    """The field types of a struct of registers.
-
-    Raises ValueError for any other type.
-
-    >>> struct_fields("!llvm.struct<(ptr<1>, i8)>")
-    ['!llvm.ptr<1>', 'i8']
-    """
-    found = re.fullmatch(r"!llvm\.struct<\((.*)\)>", type_)
-    if found is None:
-        raise ValueError(f"'{type_}' is not a struct of registers")
-    return [re.sub(r"^ptr\b", "!llvm.ptr", field) for field in found[1].split(", ")]
+    return f"!llvm.struct<({', '.join([element.removeprefix('!llvm.')] * count)})>"
 
 
 def vector_type(element: str, count: int) -> str:
