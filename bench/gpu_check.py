@@ -3,8 +3,8 @@
     python bench/gpu_check.py [--dry cuda:90] [--if-present] [--output bench/results]
 
 The results go to gpu_check.json, a summary to gpu_check.md and the standard output. A check that crashes or
-hangs costs its own process alone. The exit status is 1 unless every check passed. `--dry` compiles for a target
-without launching anything; `--if-present` does nothing on a machine without an NVIDIA GPU.
+hangs costs its own process alone. The exit status is 1 unless every check passed. `--dry` compiles for a
+target without launching anything; `--if-present` does nothing on a machine without an NVIDIA GPU.
 """
 
 from __future__ import annotations
