@@ -1,21 +1,25 @@
 """TritonGPU IR between libtriton and upstream MLIR, both ways, as text that loses nothing.
 
-libtriton's bindings print and parse modules but cannot walk or rewrite them; upstream's can, but do not know
-Triton's dialects. MLIR prints a module that fails its verifier in generic form, which every MLIR parses, so one
-attribute is made invalid while libtriton prints. Upstream keeps operations, types and attributes that it does not
-know as they stand. Locations travel as part of the text.
+libtriton's bindings print and parse modules but cannot walk or rewrite them; upstream's can, but do not
+know Triton's dialects. MLIR prints a module that fails its verifier in generic form, which every MLIR
+parses, so one attribute is made invalid while libtriton prints. Upstream keeps operations, types and
+attributes that it does not know as they stand. Locations travel as part of the text.
 
-What upstream keeps as text it does not look into, so an alias there (`#ttg.slice<{dim = 1, parent = #blocked}>`)
-would lose its meaning: all aliases are expanded on the way in, and introduced again on the way out, where they
-halve the time that libtriton takes to parse.
+What upstream keeps as text it does not look into, so an alias in it, as the parent in
+`#ttg.slice<{dim = 1, parent = #blocked}>`, would lose its meaning. All aliases are expanded on the way in;
+others are introduced on the way out, where they halve the time that libtriton takes to parse.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from triton._C.libtriton import amd, nvidia  # type: ignore[import-untyped, unused-ignore]
+from triton._C.libtriton import ir as triton_ir
 from triton_linear.dialect import encodings, ll
 from triton_linear.dialect.mlir_adapter import Context, Module, new_context, operations
 
@@ -35,10 +39,8 @@ class BridgeError(Exception):
 
 def triton_context() -> Any:
     """A fresh libtriton context that knows every dialect of this Triton."""
-    from triton._C.libtriton import amd, ir, nvidia
-
-    context = ir.context()
-    ir.load_dialects(context)
+    context = triton_ir.context()
+    triton_ir.load_dialects(context)
     nvidia.load_dialects(context)
     amd.load_dialects(context)
     return context
@@ -53,37 +55,36 @@ def upstream_context() -> Context:
 
 def parse_triton(source: str | os.PathLike[str], context: Any) -> Any:
     """Parse and verify text, or the file at a path, with libtriton; messages go to standard error."""
-    from triton._C.libtriton import ir
-
     if isinstance(source, os.PathLike):
-        try:
-            module = ir.parse_mlir_module(os.fspath(source), context)
-        except RuntimeError as error:
-            raise BridgeError(f"parse_triton: {os.fspath(source)}: {error}") from error
-    else:
-        # libtriton reads files only. One in memory costs no disk and leaves nothing behind.
-        descriptor = os.memfd_create("module.mlir")
-        try:
-            with os.fdopen(descriptor, "wb", closefd=False) as file:
-                file.write(source.encode())
-            module = ir.parse_mlir_module(_memory_path(descriptor), context)
-        except RuntimeError as error:
-            raise BridgeError(f"parse_triton: {error}") from error
-        finally:
-            os.close(descriptor)
+        return _parse_file(os.fspath(source), context)
+    with _in_memory(source) as path:
+        return _parse_file(path, context)
+
+
+@contextmanager
+def _in_memory(text: str) -> Iterator[str]:
+    """The path of a file that holds `text`; it takes no disk and leaves nothing behind."""
+    descriptor = os.memfd_create("module.mlir")
+    try:
+        with os.fdopen(descriptor, "wb", closefd=False) as file:
+            file.write(text.encode())
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+def _parse_file(path: str, context: Any) -> Any:
+    try:
+        module = triton_ir.parse_mlir_module(path, context)
+    except RuntimeError as error:
+        raise BridgeError(f"libtriton cannot read {path}: {error}") from error
     module.context = context  # Triton's own stages read it
     return module
 
 
-def _memory_path(descriptor: int) -> str:
-    return f"/proc/self/fd/{descriptor}"
-
-
 def generic_text(module: Any) -> str:
     """A libtriton module in generic form with its locations; `module` comes out as it went in."""
-    from triton._C.libtriton import ir
-
-    builder = ir.builder(module.context)
+    builder = triton_ir.builder(module.context)
     warps = module.get_int_attr(_WARPS)
     if warps is None:  # what is set cannot be taken away again, so set it on a copy
         module = parse_triton(str(module), module.context)
@@ -104,7 +105,7 @@ def generic_text(module: Any) -> str:
 
 
 def expand_aliases(text: str) -> str:
-    """`text` with every alias but those of locations replaced by what it stands for; lines keep their numbers.
+    """`text` with every alias but those of locations replaced by its meaning; lines keep their numbers.
 
     >>> expand_aliases('#b = #ttg.blocked<{}>\\n%0 : tensor<4xf32, #ttg.slice<{parent = #b}>>')
     '\\n%0 : tensor<4xf32, #ttg.slice<{parent = #ttg.blocked<{}>}>>'
@@ -158,17 +159,8 @@ def text_to_upstream(text: str, context: Context, filename: str = "-") -> Module
         module = Module.parse(expand_aliases(text), context)
         printed = module.operation.get_asm(print_generic_op_form=True, enable_debug_info=True)
         return Module.parse(_renamed(printed, "-", filename), context)
-    triton = triton_context()
-    descriptor = os.memfd_create("module.mlir")
-    try:
-        with os.fdopen(descriptor, "wb", closefd=False) as file:
-            file.write(text.encode())
-        path = _memory_path(descriptor)
-        from pathlib import Path
-
-        printed = generic_text(parse_triton(Path(path), triton))
-    finally:
-        os.close(descriptor)
+    with _in_memory(text) as path:
+        printed = generic_text(_parse_file(path, triton_context()))
     return Module.parse(expand_aliases(_renamed(printed, path, filename)), context)
 
 

@@ -4,7 +4,8 @@
 
 is a linear layout: the basis vectors of each input dimension, one coordinate for each tensor dimension, then
 the sizes of the tensor dimensions. Input dimensions are those of a distributed tensor (`register`, `lane`,
-`warp`, `block`) or of shared memory (`offset`, `block`); the text lists them by name, the layout in that order.
+`warp`, `block`), of shared memory (`offset`, `block`) or of tensor memory (`row`, `col`). The text lists
+them alphabetically, the layout has them in the order given here.
 
     #ll.plan<"shuffle", {clocks = 6.0 : f64, scratch_bytes = 0, shuffles = 4}, ["registers: ..."]>
 
@@ -47,6 +48,7 @@ STOCK = "ll.stock"
 SOURCE = "ll.source"
 DESTINATION = "ll.destination"
 ELEMENT = "ll.element"
+SCRATCH_LIMIT = "ll.scratch_limit"
 
 DEFINITION = """
 irdl.dialect @ll {
@@ -64,7 +66,7 @@ irdl.dialect @ll {
 }
 """
 
-_IN_DIMS = (REGISTER, LANE, WARP, OFFSET, BLOCK)
+_FAMILIES = ((REGISTER, LANE, WARP, BLOCK), (OFFSET, BLOCK), ("row", "col"))
 _LAYOUT = re.compile(r"#ll\.layout<\{(?P<bases>.*)\}, (?P<sizes>\[[\d, ]*\])>")
 _BASES = re.compile(r'"?(?P<name>\w+)"? = (?P<vectors>\[(?:[^\[\]]|\[[^\[\]]*\])*\])')
 _PLAN = re.compile(r'#ll\.plan<"(?P<kind>[^"]*)", \{(?P<figures>[^}]*)\}, \[(?P<rejected>.*)\]>', re.DOTALL)
@@ -95,11 +97,8 @@ def layout_text(layout: LinearLayout) -> str:
     '#ll.layout<{lane = [[1], [2]]}, [4]>'
     """
     names = layout.in_dim_names
-    if list(names) != sorted(names, key=_position) or (OFFSET in names and names not in _SHARED):
-        raise ValueError(
-            f"layout_text: in-dims {', '.join(names)} are neither register, lane, warp, block nor offset, block, "
-            "in this order"
-        )
+    if list(names) != _ordered(names):
+        raise ValueError(f"layout_text: in-dims {', '.join(names)} are in none of the orders {_FAMILIES}")
     sizes = [layout.out_dim_size(name) for name in layout.out_dim_names]
     if tuple(layout.out_dim_names) != dim_names(len(sizes)):
         raise ValueError(f"layout_text: out-dims {', '.join(layout.out_dim_names)} are not dim0, dim1, ...")
@@ -109,13 +108,13 @@ def layout_text(layout: LinearLayout) -> str:
     )
 
 
-_SHARED = ((OFFSET,), (OFFSET, BLOCK))
-
-
-def _position(name: str) -> int:
-    if name not in _IN_DIMS:
-        raise ValueError(f"layout_text: in-dim '{name}' is none of {', '.join(_IN_DIMS)}")
-    return _IN_DIMS.index(name)
+def _ordered(names: Iterable[str]) -> list[str]:
+    """`names` in the order of the family of input dimensions that has them all."""
+    wanted = set(names)
+    for family in _FAMILIES:
+        if wanted <= set(family):
+            return [name for name in family if name in wanted]
+    raise ValueError(f"layout_text: in-dims {', '.join(names)} are not of one of {_FAMILIES}")
 
 
 @lru_cache(maxsize=4096)
@@ -129,7 +128,7 @@ def layout_from_text(text: str) -> LinearLayout:
         raise ValueError(f"layout_from_text: expected #ll.layout<{{bases}}, [sizes]>, got '{text}'")
     bases = {found["name"]: json.loads(found["vectors"]) for found in _BASES.finditer(match["bases"])}
     sizes = json.loads(match["sizes"])
-    ordered = [(name, bases[name]) for name in sorted(bases, key=_position)]
+    ordered = [(name, bases[name]) for name in _ordered(bases)]
     return LinearLayout.from_bases(ordered, dim_names(len(sizes)), sizes, require_surjective=False)
 
 

@@ -7,31 +7,34 @@ else. The bindings carry no type marker that type checkers accept, so what is im
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from mlir import ir  # type: ignore[import-untyped, unused-ignore]
 from mlir._mlir_libs import _mlir  # type: ignore[import-untyped, unused-ignore]
+from mlir.dialects import irdl  # type: ignore[import-untyped, unused-ignore]
+from mlir.ir import (  # type: ignore[import-untyped, unused-ignore]
+    ArrayAttr,
+    Attribute,
+    Block,
+    Context,
+    DenseElementsAttr,
+    FlatSymbolRefAttr,
+    InsertionPoint,
+    Location,
+    MLIRError,
+    Module,
+    OpaqueAttr,
+    OpaqueType,
+    Operation,
+    RankedTensorType,
+    StringAttr,
+    Type,
+    UnitAttr,
+    Value,
+    WalkOrder,
+    WalkResult,
+)
 from mlir.passmanager import PassManager  # type: ignore[import-untyped, unused-ignore]
-
-ArrayAttr = ir.ArrayAttr
-Attribute = ir.Attribute
-Block = ir.Block
-Context = ir.Context
-DenseElementsAttr = ir.DenseElementsAttr
-FlatSymbolRefAttr = ir.FlatSymbolRefAttr
-InsertionPoint = ir.InsertionPoint
-Location = ir.Location
-MLIRError = ir.MLIRError
-Module = ir.Module
-OpaqueAttr = ir.OpaqueAttr
-OpaqueType = ir.OpaqueType
-Operation = ir.Operation
-RankedTensorType = ir.RankedTensorType
-StringAttr = ir.StringAttr
-Type = ir.Type
-UnitAttr = ir.UnitAttr
-Value = ir.Value
 
 __all__ = [
     "ArrayAttr",
@@ -99,8 +102,6 @@ def load_irdl(context: Context, text: str) -> None:
     handle.restype, handle.argtypes = _Handle, []
     load.restype, load.argtypes = _Handle, [_Handle, _Handle]
     load(handle(), _pointer(context._CAPIPtr))
-    from mlir.dialects import irdl  # type: ignore[import-untyped, unused-ignore]
-
     irdl.load_dialects(Module.parse(text, context))
 
 
@@ -108,11 +109,11 @@ def operations(root: Operation) -> list[Operation]:
     """`root` and every operation inside it, outermost first, in the order they are written."""
     found: list[Operation] = []
 
-    def visit(op: Operation) -> ir.WalkResult:
+    def visit(op: Operation) -> WalkResult:
         found.append(op)
-        return ir.WalkResult.ADVANCE
+        return WalkResult.ADVANCE
 
-    root.walk(visit, ir.WalkOrder.PRE_ORDER)
+    root.walk(visit, WalkOrder.PRE_ORDER)
     return found
 
 
@@ -121,6 +122,3 @@ def block_arguments(op: Operation) -> Iterator[Value]:
     for region in op.regions:
         for block in region.blocks:
             yield from block.arguments
-
-
-PassCallback = Callable[[Operation, Any], None]

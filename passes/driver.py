@@ -1,0 +1,264 @@
+"""Runs passes over a module: from objects, from a textual pipeline, or the whole pipeline in one call."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TextIO, get_type_hints
+
+from triton_linear.dialect import ll
+from triton_linear.dialect.mlir_adapter import (
+    MLIRError,
+    Module,
+    Operation,
+    PassManager,
+    new_context,
+    operations,
+)
+from triton_linear.lowering.plan import Plan
+from triton_linear.lowering.targets import Target
+from triton_linear.passes import diagnostics
+from triton_linear.passes.attach import AttachLayouts
+from triton_linear.passes.diagnostics import Diagnostic
+from triton_linear.passes.fold import FoldConversions
+from triton_linear.passes.outline import OutlineConversions, stub_plans
+from triton_linear.passes.registry import PASSES, Pass
+from triton_linear.passes.select import SelectLowering
+from triton_linear.passes.verifiers import CONVERT, Verifier
+
+
+class PipelineError(ValueError):
+    """A textual pipeline that names no pass or option we know."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run went: whether every pass succeeded, what was reported, and the seconds each pass took."""
+
+    succeeded: bool
+    diagnostics: tuple[Diagnostic, ...]
+    seconds: tuple[tuple[str, float], ...]
+
+
+def linear_pipeline(target: str | None = None, scratch_limit: int | None = None) -> list[Pass]:
+    """The passes that take a TritonGPU module's conversions into our hands, in order."""
+    return [AttachLayouts(), FoldConversions(), SelectLowering(target, scratch_limit), OutlineConversions()]
+
+
+def run(
+    module: Module,
+    passes: Iterable[Pass | str],
+    *,
+    verify: bool = False,
+    print_after_all: TextIO | None = None,
+) -> Outcome:
+    """Run `passes` over `module`; a string is a pass, or a pipeline of passes, of upstream MLIR.
+
+    The run ends at the first pass that fails. `verify` checks what each pass requires and ensures, and MLIR's
+    own rules, between passes. `print_after_all` gets the module as each pass leaves it.
+    """
+    context = module.context
+    manager = PassManager("builtin.module", context)
+    manager.enable_verifier(verify)
+    seconds: list[tuple[str, float]] = []
+    for pass_ in passes:
+        clock = _Clock()
+        if isinstance(pass_, str):
+            manager.add(clock.start, name="start")
+            manager.add(pass_)
+            name = pass_
+        else:
+            manager.add(_guarded(pass_, clock, verify), name=pass_.name)
+            name = pass_.name
+        manager.add(_observer(name, clock, seconds, print_after_all), name="observe")
+    with diagnostics.capture(context) as found:
+        try:
+            manager.run(module.operation)
+            succeeded = True
+        except MLIRError as error:
+            found.extend(diagnostics.of_exception(error))
+            succeeded = False
+    return Outcome(succeeded, tuple(found), tuple(seconds))
+
+
+class _Clock:
+    """Remembers when a pass began."""
+
+    began = 0.0
+
+    def start(self, op: Operation, pass_: Any) -> None:
+        self.began = time.perf_counter()
+
+
+def _guarded(pass_: Pass, clock: _Clock, verify: bool) -> Callable[[Operation, Any], None]:
+    """`pass_` as a callback of MLIR, where an exception becomes an error and a failed pass."""
+
+    def callback(op: Operation, external: Any) -> None:
+        clock.start(op, external)
+        try:
+            if verify and not _holds(pass_.requires, op):
+                external.signal_pass_failure()
+                return
+            pass_(op, external)
+            if verify and not _holds(pass_.ensures, op):
+                external.signal_pass_failure()
+        except Exception as error:
+            diagnostics.error(
+                op,
+                f"{pass_.name}: internal error: {type(error).__name__}: {error}; this is a bug, please "
+                "report it with the module that shows it",
+            )
+            external.signal_pass_failure()
+
+    return callback
+
+
+def _holds(verifiers: Sequence[Verifier], op: Operation) -> bool:
+    """Whether `op` satisfies every verifier; each has its say."""
+    failed = [verifier for verifier in verifiers if not verifier(op)]
+    return not failed
+
+
+def _observer(
+    name: str, clock: _Clock, seconds: list[tuple[str, float]], stream: TextIO | None
+) -> Callable[[Operation, Any], None]:
+    def callback(op: Operation, external: Any) -> None:
+        seconds.append((name, time.perf_counter() - clock.began))
+        if stream is not None:
+            print(f"// -----// IR Dump After {name} //----- //\n{op}\n", file=stream)
+
+    return callback
+
+
+_ELEMENT = re.compile(r"\s*(?P<name>[\w.-]+)\s*(?:\{(?P<options>[^{}]*)\}\s*)?(?:,|$)")
+_ANCHORED = re.compile(r"\s*builtin\.module\s*\((?P<passes>.*)\)\s*", re.DOTALL)
+
+
+def parse_pipeline(text: str) -> list[Pass | str]:
+    """The passes of a textual pipeline, `linear-fold-conversions,linear-select-lowering{target=cuda:90}`.
+
+    The pipeline may be wrapped in `builtin.module(...)`. A name that is not ours is taken as one of MLIR's.
+    """
+    if match := _ANCHORED.fullmatch(text):
+        text = match["passes"]
+    passes: list[Pass | str] = []
+    at = 0
+    while at < len(text):
+        found = _ELEMENT.match(text, at)
+        if found is None:
+            raise PipelineError(f"pass pipeline: cannot read '{text[at:].strip()}'")
+        at = found.end()
+        options = found["options"] or ""
+        if found["name"] in PASSES:
+            passes.append(make_pass(found["name"], _options(found["name"], options)))
+        else:
+            passes.append(_upstream(found["name"], options))
+    return passes
+
+
+def _options(name: str, text: str) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for word in text.split():
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise PipelineError(f"{name}: option '{word}' has no value")
+        options[key] = value
+    return options
+
+
+def _upstream(name: str, options: str) -> str:
+    text = f"{name}{{{options}}}" if options else name
+    try:
+        PassManager("builtin.module", new_context()).add(text)
+    except ValueError as error:
+        raise PipelineError(f"pass pipeline: no pass '{name}'; ours are {', '.join(PASSES)}") from error
+    return text
+
+
+def make_pass(name: str, options: Mapping[str, str]) -> Pass:
+    """The pass `name` with options given as text, spelled with dashes as in a pipeline."""
+    if name not in PASSES:
+        raise PipelineError(f"no pass '{name}'; there are {', '.join(PASSES)}")
+    kind: Any = PASSES[name]
+    types = get_type_hints(kind)
+    known = {field.name.replace("_", "-"): field.name for field in fields(kind)}
+    values: dict[str, Any] = {}
+    for option, text in options.items():
+        if option not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise PipelineError(f"{name}: no option '{option}'; {has}")
+        if "int" in str(types[known[option]]):
+            if not text.isdigit():
+                raise PipelineError(f"{name}: option '{option}' takes a number, got '{text}'")
+            values[known[option]] = int(text)
+        else:
+            values[known[option]] = text
+    made: Pass = kind(**values)
+    return made
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A conversion that was left after folding, and what becomes of it.
+
+    `kind` is that of its plan; "stock" where Triton lowers it, and `detail` then says why.
+    """
+
+    location: str
+    source: str
+    destination: str
+    kind: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What `run_linear_pipeline` made of a module: plans by stub name, every conversion, and the run."""
+
+    plans: Mapping[str, Plan]
+    conversions: tuple[Converted, ...]
+    outcome: Outcome
+
+
+class PassFailure(Exception):
+    """A pass failed; the message holds its diagnostics."""
+
+
+def run_linear_pipeline(
+    module: Module, target: Target, scratch_limit: int | None = None, *, verify: bool = False
+) -> Prepared:
+    """Take the conversions of `module` into our hands, in place, for `target`."""
+    collect = _Collect()
+    *decide, outline = linear_pipeline(target.name, scratch_limit)
+    outcome = run(module, [*decide, collect, outline], verify=verify)
+    if not outcome.succeeded:
+        raise PassFailure("\n".join(str(d) for d in outcome.diagnostics if d.severity == "error"))
+    return Prepared(stub_plans(module, target), tuple(collect.found), outcome)
+
+
+class _Collect:
+    """Reads what was decided for each conversion, before the conversions are outlined."""
+
+    name: ClassVar[str] = "collect"
+    summary: ClassVar[str] = "read what was decided for each conversion"
+    requires: ClassVar[tuple[Verifier, ...]] = ()
+    ensures: ClassVar[tuple[Verifier, ...]] = ()
+
+    def __init__(self) -> None:
+        self.found: list[Converted] = []
+
+    def __call__(self, op: Operation, pass_: Any) -> None:
+        for inner in operations(op):
+            if inner.name == CONVERT:
+                self.found.append(_converted(inner))
+
+
+def _converted(op: Operation) -> Converted:
+    kind, detail = "stock", ""
+    if ll.STOCK in op.attributes:
+        detail = op.attributes[ll.STOCK].value
+    else:
+        kind = ll.plan_from_attribute(op.attributes[ll.PLAN]).kind
+    return Converted(str(op.location), str(op.operands[0].type), str(op.results[0].type), kind, detail)

@@ -1,0 +1,187 @@
+"""Removes conversions that need not exist."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from triton_linear.dialect import ll
+from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
+from triton_linear.dialect.mlir_adapter import (
+    Block,
+    DenseElementsAttr,
+    InsertionPoint,
+    Operation,
+    Type,
+    Value,
+    operations,
+)
+from triton_linear.passes.layouts import LayoutTable, Unknown
+from triton_linear.passes.verifiers import CONVERT, Verifier
+
+# Operations that lower by the layout of their operand or result, whatever kind of encoding states it.
+_TAKES_EITHER = frozenset({"ttg.local_store", "ttg.local_alloc", "tt.print", "tt.unsplat"})
+_GIVES_EITHER = frozenset({"ttg.local_load", "tt.make_range"})
+
+
+def same_map(a: LinearLayout, b: LinearLayout) -> bool:
+    """Whether every thread holds the same elements in the same order of registers under both layouts.
+
+    Copies that a thread holds in further registers (zero columns) do not count.
+    """
+    held = [[column for column in layout.columns(REGISTER) if column] for layout in (a, b)]
+    rest = [[(dim, layout.columns(dim)) for dim in layout.in_dim_names if dim != REGISTER] for layout in (a, b)]
+    return a.out_dims == b.out_dims and held[0] == held[1] and rest[0] == rest[1]
+
+
+@dataclass(frozen=True)
+class FoldConversions:
+    """Removes conversions that need not exist.
+
+    A conversion to the type its operand has; of a conversion, where the inner one dies or the whole is no
+    more work; of a splat or a splat constant, which is made in the wanted type instead; of a value that the
+    same conversion was applied to before, where that one dominates; between two encodings of one layout,
+    where every user takes the operand or its producer can give the result.
+
+    Requires: nothing; a conversion of a layout that is not known is left as it is.
+    Ensures: values keep their layouts; no conversion is added.
+
+        %1 = ttg.convert_layout %0 : #a -> #b ; %2 = ttg.convert_layout %1 : #b -> #c
+        %2 = ttg.convert_layout %0 : #a -> #c
+    """
+
+    name: ClassVar[str] = "linear-fold-conversions"
+    summary: ClassVar[str] = "remove conversions that need not exist"
+    requires: ClassVar[tuple[Verifier, ...]] = ()
+    ensures: ClassVar[tuple[Verifier, ...]] = ()
+
+    def __call__(self, op: Operation, pass_: Any) -> None:
+        producers: dict[Value, Operation] = {}
+        conversions: list[Operation] = []
+        for inner in operations(op):
+            if inner.name == CONVERT:
+                conversions.append(inner)
+            for result in inner.results:
+                producers[result] = inner
+        fold = _Fold(producers)
+        for conversion in conversions:
+            fold.visit(conversion)
+        for conversion in reversed(conversions):
+            fold.erase_if_dead(conversion)
+
+
+@dataclass
+class _Fold:
+    """The state of one run: who produces what, and which conversions each block has."""
+
+    producers: dict[Value, Operation]
+    layouts: LayoutTable = field(default_factory=LayoutTable)
+    available: dict[Block, dict[tuple[Value, Type], Value]] = field(default_factory=dict)
+
+    def visit(self, conversion: Operation) -> None:
+        """Fold one conversion; those before it in the module are done."""
+        self.bypass_conversions(conversion)
+        source, result = conversion.operands[0], conversion.results[0]
+        if source.type == result.type:
+            self.replace(conversion, source)
+        elif (constant := self.rematerialised(conversion)) is not None:
+            self.replace(conversion, constant)
+        elif self.same_layout(source.type, result.type) and self.fold_no_op(conversion):
+            self.replace(conversion, source)
+        elif (earlier := self.identical(conversion)) is not None:
+            self.replace(conversion, earlier)
+
+    def bypass_conversions(self, conversion: Operation) -> None:
+        """Convert what the operand was converted from, where that is less work in all."""
+        while (inner := self.producers.get(conversion.operands[0])) is not None and inner.name == CONVERT:
+            source, middle, final = inner.operands[0].type, inner.results[0].type, conversion.results[0].type
+            dies = all(use.owner.name == CONVERT for use in inner.results[0].uses)
+            free = source == final or self.same_layout(source, final)
+            if not (dies or free or self.leaves_the_thread(middle, final)):
+                return
+            conversion.operands[0] = inner.operands[0]
+
+    def same_layout(self, a: Type, b: Type) -> bool:
+        first, second = self.layouts.of(a), self.layouts.of(b)
+        if isinstance(first, Unknown | None) or isinstance(second, Unknown | None):
+            return False
+        return same_map(first, second)
+
+    def leaves_the_thread(self, a: Type, b: Type) -> bool:
+        """Whether a conversion from `a` to `b` moves data between threads."""
+        first, second = self.layouts.of(a), self.layouts.of(b)
+        if isinstance(first, Unknown | None) or isinstance(second, Unknown | None):
+            return True
+        dims = [dim for dim in first.in_dim_names if dim != REGISTER]
+        return any(first.columns(dim) != second.columns(dim) for dim in dims)
+
+    def rematerialised(self, conversion: Operation) -> Value | None:
+        """A splat made in the type that the conversion gives."""
+        producer = self.producers.get(conversion.operands[0])
+        wanted = conversion.results[0].type
+        if producer is None:
+            return None
+        if producer.name == "tt.splat":
+            operands, attributes = [producer.operands[0]], {}
+        elif producer.name == "arith.constant":
+            value = producer.attributes["value"]
+            if not (isinstance(value, DenseElementsAttr) and value.is_splat):
+                return None
+            dense = DenseElementsAttr.get_splat(wanted, value.get_splat_value())
+            operands, attributes = [], {"value": dense}
+        else:
+            return None
+        if ll.RESULTS in conversion.attributes:
+            attributes[ll.RESULTS] = conversion.attributes[ll.RESULTS]
+        made = Operation.create(
+            producer.name,
+            results=[wanted],
+            operands=operands,
+            attributes=attributes,
+            loc=producer.location,
+            ip=InsertionPoint(conversion),
+        )
+        self.producers[made.results[0]] = made
+        return made.results[0]
+
+    def identical(self, conversion: Operation) -> Value | None:
+        """The result of an earlier conversion of the same value to the same type that dominates this one."""
+        key = (conversion.operands[0], conversion.results[0].type)
+        at: Operation | None = conversion
+        while at is not None and at.parent is not None:
+            if (found := self.available.get(at.block, {}).get(key)) is not None:
+                return found
+            at = at.parent
+        self.available.setdefault(conversion.block, {})[key] = conversion.results[0]
+        return None
+
+    def fold_no_op(self, conversion: Operation) -> bool:
+        """Whether the operations around a conversion that only renames the encoding can do without it."""
+        source, result = conversion.operands[0], conversion.results[0]
+        users = [use.owner for use in result.uses]
+        producer = self.producers.get(source)
+        if users and all(user.name in _TAKES_EITHER for user in users):
+            return True
+        if producer is None or producer.name not in _GIVES_EITHER or len(list(source.uses)) > 1:
+            return False
+        source.set_type(result.type)
+        if ll.RESULTS in conversion.attributes:
+            producer.attributes[ll.RESULTS] = conversion.attributes[ll.RESULTS]
+        return True
+
+    def replace(self, conversion: Operation, value: Value) -> None:
+        """Let `value` stand for the conversion, which is left without uses."""
+        conversion.results[0].replace_all_uses_with(value)
+
+    def erase_if_dead(self, op: Operation) -> None:
+        """Erase a conversion without uses, and the splat that only it used."""
+        if list(op.results[0].uses):
+            return
+        producer = self.producers.get(op.operands[0])
+        op.erase()
+        if (
+            producer is not None
+            and producer.name in ("tt.splat", "arith.constant")
+            and not list(producer.results[0].uses)
+        ):
+            producer.erase()

@@ -1,0 +1,81 @@
+"""The linear layout of a value, from its type."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from triton_linear.dialect import encodings
+from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.mlir_adapter import OpaqueType, RankedTensorType, Type
+from triton_linear.lowering.element import ElementType, element_type
+
+_MEMDESC = re.compile(
+    r"memdesc<(?P<shape>(?:\d+x)+)(?P<element>[^,]+), (?P<encoding>#.+?), "
+    r"#\w+\.(?:shared|tensor)_memory(?=[,>])(?:, mutable)?(?:, (?P<allocated>\d+(?:x\d+)*))?>"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Why a tensor or a memory descriptor has no linear layout here."""
+
+    reason: str
+
+
+Layout = LinearLayout | Unknown
+
+
+@lru_cache(maxsize=4096)
+def _tensor(encoding: str | None, shape: tuple[int, ...], element: str) -> Layout:
+    if encoding is None:
+        return Unknown("the tensor has no encoding")
+    try:
+        return encodings.layout_of(encoding, shape, element_type(element).bits)
+    except ValueError as error:
+        return Unknown(str(error))
+
+
+@lru_cache(maxsize=4096)
+def _memory(text: str) -> Layout:
+    """Memory holds buffers of the encoding's rank; dimensions in front of those count buffers."""
+    if (match := _MEMDESC.fullmatch(text)) is None:
+        return Unknown(f"cannot read the type '!ttg.{text}'")
+    shape = tuple(map(int, match["shape"].rstrip("x").split("x")))
+    if match["allocated"]:
+        shape = tuple(map(int, match["allocated"].split("x")))
+    try:
+        rank = encodings.parse(match["encoding"]).rank or len(shape)
+        return encodings.layout_of(match["encoding"], shape[-rank:], element_type(match["element"]).bits)
+    except ValueError as error:
+        return Unknown(str(error))
+
+
+@dataclass(slots=True)
+class LayoutTable:
+    """Layouts by type, for one run over one module: two types of one context are cheap to compare."""
+
+    known: dict[Type, Layout | None] = field(default_factory=dict)
+
+    def of(self, type_: Type) -> Layout | None:
+        """The layout of a tensor or memory descriptor, or why it has none; None for every other type."""
+        try:
+            return self.known[type_]
+        except KeyError:
+            layout = self.known[type_] = _of_type(type_)
+            return layout
+
+
+def _of_type(type_: Type) -> Layout | None:
+    if isinstance(type_, RankedTensorType):
+        encoding = type_.encoding
+        return _tensor(None if encoding is None else str(encoding), tuple(type_.shape), str(type_.element_type))
+    if isinstance(type_, OpaqueType) and type_.dialect_namespace == "ttg" and type_.data.startswith("memdesc<"):
+        return _memory(type_.data)
+    return None
+
+
+def element_of(type_: Type) -> ElementType:
+    """The element type of a tensor."""
+    return element_type(str(type_.element_type))

@@ -1,0 +1,32 @@
+"""The passes by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol
+
+from triton_linear.dialect.mlir_adapter import Operation
+from triton_linear.passes.attach import AttachLayouts
+from triton_linear.passes.fold import FoldConversions
+from triton_linear.passes.outline import OutlineConversions
+from triton_linear.passes.select import SelectLowering
+from triton_linear.passes.verifiers import Verifier
+
+
+class Pass(Protocol):
+    """A frozen dataclass whose fields are the options, called with the module and MLIR's pass object."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    requires: ClassVar[tuple[Verifier, ...]]
+    ensures: ClassVar[tuple[Verifier, ...]]
+
+    def __call__(self, op: Operation, pass_: Any) -> None: ...
+
+
+PASSES: Mapping[str, type[Pass]] = {
+    "linear-attach-layouts": AttachLayouts,
+    "linear-fold-conversions": FoldConversions,
+    "linear-select-lowering": SelectLowering,
+    "linear-outline-conversions": OutlineConversions,
+}

@@ -1,0 +1,173 @@
+"""Decides how each layout conversion is lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+from triton_linear.dialect import ll
+from triton_linear.dialect.mlir_adapter import Attribute, Operation, StringAttr, operations
+from triton_linear.lowering.plan import Selection
+from triton_linear.lowering.select import select
+from triton_linear.lowering.targets import Target, target
+from triton_linear.passes import diagnostics
+from triton_linear.passes.layouts import LayoutTable, Unknown, element_of
+from triton_linear.passes.verifiers import CONVERT, Verifier, every_conversion_is_decided
+
+WARP_SPECIALIZE = "ttg.warp_specialize"
+
+
+def target_of(module: Operation, name: str | None) -> Target:
+    """The target called `name`, else the one the module was compiled for; ValueError where there is none."""
+    if name is None:
+        if "ttg.target" not in module.attributes:
+            raise ValueError("module has no 'ttg.target' and the pass no 'target' option")
+        name = module.attributes["ttg.target"].value
+    return target(name)
+
+
+@dataclass(frozen=True)
+class SelectLowering:
+    """Decides how each layout conversion is lowered.
+
+    Every `ttg.convert_layout` gets `ll.plan`: the kind of the cheapest plan for the target, the figures of
+    its cost, and the planners that were passed over with the basis vectors that did not fit. A conversion
+    that cannot be ours gets `ll.stock` instead, the reason why it is left to Triton, and a remark that says
+    so: its layouts are not known, it crosses CTAs, or it is in code that only some warps of the CTA run.
+
+    Requires: nothing.
+    Ensures: every conversion has either attribute.
+
+        %1 = ttg.convert_layout %0 : #a -> #b
+        %1 = ttg.convert_layout %0 {ll.plan = #ll.plan<"shuffle", {clocks = 8.0, ...}, [...]>} : #a -> #b
+    """
+
+    name: ClassVar[str] = "linear-select-lowering"
+    summary: ClassVar[str] = "give every conversion a plan, or leave it to Triton with a remark"
+    requires: ClassVar[tuple[Verifier, ...]] = ()
+    ensures: ClassVar[tuple[Verifier, ...]] = (every_conversion_is_decided,)
+
+    target: str | None = field(default=None, metadata={"help": "GPU to plan for; the module's own by default"})
+    scratch_limit: int | None = field(
+        default=None,
+        metadata={"help": "bytes of shared memory that a plan may use where it can do with less"},
+    )
+
+    def __call__(self, op: Operation, pass_: Any) -> None:
+        try:
+            gpu = target_of(op, self.target)
+        except ValueError as error:
+            diagnostics.error(op, f"{self.name}: {error}")
+            pass_.signal_pass_failure()
+            return
+        ops = operations(op)
+        conversions = [inner for inner in ops if inner.name == CONVERT]
+        if not conversions:
+            return
+        partial = _PartialCode.find(ops)
+        table = LayoutTable()
+        attributes: dict[Selection, Attribute] = {}
+        for conversion in conversions:
+            decision = self.decide(conversion, gpu, table, partial)
+            if isinstance(decision, str):
+                conversion.attributes[ll.STOCK] = StringAttr.get(decision, op.context)
+                diagnostics.remark(conversion, f"conversion left to Triton: {decision}")
+                continue
+            if decision not in attributes:
+                attributes[decision] = plan_attribute(decision, op)
+            conversion.attributes[ll.PLAN] = attributes[decision]
+            if self.scratch_limit is not None:
+                limit = Attribute.parse(f"{self.scratch_limit} : i64", op.context)
+                conversion.attributes[ll.SCRATCH_LIMIT] = limit
+
+    def decide(
+        self, conversion: Operation, gpu: Target, table: LayoutTable, partial: _PartialCode
+    ) -> Selection | str:
+        """The selection for one conversion, or why it is left to Triton."""
+        types = [conversion.operands[0].type, conversion.results[0].type]
+        if partial.contains(conversion):
+            return "it is in a warp-specialised region, which only some warps of the CTA run"
+        source, destination = map(table.of, types)
+        for layout in (source, destination):
+            if isinstance(layout, Unknown | None):
+                return "its operand is no tensor" if layout is None else layout.reason
+        try:
+            element = element_of(types[0])
+        except ValueError as error:
+            return str(error)
+        selection = select(source, destination, element, gpu, self.scratch_limit)
+        if selection.plan is None:
+            return "; ".join(_reasons(selection))
+        if partial.present and selection.plan.kind == "cta-shared":
+            return (
+                "it needs a barrier of all warps, and the module has warp-specialised regions, whose warps "
+                "would not come to it"
+            )
+        return selection
+
+
+def _reasons(selection: Selection) -> Iterator[str]:
+    for rejected in selection.rejected:
+        yield rejected.reason if rejected.planner == "any" else str(rejected)
+
+
+def plan_attribute(selection: Selection, op: Operation) -> Attribute:
+    """`#ll.plan` for a selection that has a plan, in the context of `op`."""
+    plan = selection.plan
+    if plan is None:
+        raise ValueError("plan_attribute: the selection has no plan")
+    figures = {f.name: getattr(selection.cost, f.name) for f in fields(selection.cost)}
+    figures = {name: value for name, value in figures.items() if value or name == "clocks"}
+    figures["scratch_bytes"] = plan.scratch_bytes
+    return ll.plan_attribute(plan.kind, figures, map(str, selection.rejected), op.context)
+
+
+@dataclass(frozen=True)
+class _PartialCode:
+    """Code that some warps of a CTA run without the others: warp-specialised regions and what they call."""
+
+    present: bool
+    functions: frozenset[str]
+
+    @classmethod
+    def find(cls, ops: Iterable[Operation]) -> _PartialCode:
+        calls: dict[str, set[str]] = {}
+        reached: list[str] = []
+        present = False
+        for op in ops:
+            present = present or op.name == WARP_SPECIALIZE
+            if op.name != "tt.call":
+                continue
+            callee = op.attributes["callee"].value
+            specialised, function = _surroundings(op)
+            if specialised:
+                reached.append(callee)
+            else:
+                calls.setdefault(function, set()).add(callee)
+        functions: set[str] = set()
+        while reached:
+            function = reached.pop()
+            if function not in functions:
+                functions.add(function)
+                reached += calls.get(function, ())
+        return cls(present, frozenset(functions))
+
+    def contains(self, op: Operation) -> bool:
+        """Whether `op` is in such code."""
+        if not self.present:
+            return False
+        specialised, function = _surroundings(op)
+        return specialised or function in self.functions
+
+
+def _surroundings(op: Operation) -> tuple[bool, str]:
+    """Whether `op` is inside a warp-specialised region, and the name of its function."""
+    specialised, function = False, ""
+    at = op.parent
+    while at is not None:
+        specialised = specialised or at.name == WARP_SPECIALIZE
+        if at.name == "tt.func":
+            function = at.attributes["sym_name"].value
+        at = at.parent
+    return specialised, function

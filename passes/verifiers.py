@@ -1,0 +1,63 @@
+"""What holds between passes, as checks that the driver runs in debug mode.
+
+A verifier reports an error at every operation that breaks its rule and says whether all is well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from triton_linear.dialect import ll
+from triton_linear.dialect.mlir_adapter import Attribute, Operation, UnitAttr, block_arguments, operations
+from triton_linear.passes import diagnostics
+from triton_linear.passes.layouts import LayoutTable
+
+CONVERT = "ttg.convert_layout"
+
+Verifier = Callable[[Operation], bool]
+
+
+def every_tensor_has_layout(root: Operation) -> bool:
+    """Every tensor and memory descriptor has a layout, or the reason why it has none, on its operation."""
+    table = LayoutTable()
+    good = True
+    for op in operations(root):
+        kinds = (
+            ("result", ll.RESULTS, list(op.results)),
+            ("block argument", ll.ARGUMENTS, list(block_arguments(op))),
+        )
+        for kind, name, values in kinds:
+            attached: list[Attribute | None] = [None] * len(values)
+            if name in op.attributes:
+                attached = list(op.attributes[name])
+            if len(attached) != len(values):
+                diagnostics.error(op, f"'{name}' has {len(attached)} entries for {len(values)} {kind}s")
+                good = False
+                continue
+            for i, (value, layout) in enumerate(zip(values, attached, strict=True)):
+                if (layout is None or isinstance(layout, UnitAttr)) and table.of(value.type) is not None:
+                    diagnostics.error(op, f"{kind} {i} of type '{value.type}' has no layout")
+                    good = False
+    return good
+
+
+def no_convert_layout_left(root: Operation) -> bool:
+    """Every conversion that is left is one that moves nothing, or is marked as Triton's to lower."""
+    good = True
+    for op in operations(root):
+        if op.name != CONVERT or ll.STOCK in op.attributes:
+            continue
+        if ll.PLAN not in op.attributes or ll.plan_from_attribute(op.attributes[ll.PLAN]).kind != "noop":
+            diagnostics.error(op, "conversion is neither outlined, nor a no-op, nor left to Triton")
+            good = False
+    return good
+
+
+def every_conversion_is_decided(root: Operation) -> bool:
+    """Every conversion has a plan, or the reason why it is left to Triton."""
+    good = True
+    for op in operations(root):
+        if op.name == CONVERT and ll.STOCK not in op.attributes and ll.PLAN not in op.attributes:
+            diagnostics.error(op, "conversion has no plan and is not left to Triton")
+            good = False
+    return good
