@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from mlir import ir  # type: ignore[import-untyped, unused-ignore]
+from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 from triton_linear.lowering import simulate_lanes, simulate_ops
 from triton_linear.lowering.simulate_counts import Access, Counts, wavefronts
 from triton_linear.lowering.simulate_memory import Bits, Race, Recorded, SharedMemory, SimulationError
@@ -76,8 +76,7 @@ class _Program:
 
     @classmethod
     def compile(cls, text: str, target: Target, threads: int) -> _Program:
-        context = ir.Context()
-        with context:
+        with _context():
             module = _parse(text)  # owns the block
             block = _only_block(module)
             build = Builder(target, threads, has_flags="overflow<" in text)
@@ -168,7 +167,7 @@ class _Program:
 
     def _where(self, operation: int) -> str:
         """Place and name of an operation, found by parsing again: no MLIR object outlasts compilation."""
-        with ir.Context():
+        with _context():
             module = _parse(self.text)
             op = list(_only_block(module).operations)[operation].operation
             return f"{_place(op)}: {op.name}"
@@ -183,6 +182,13 @@ def _costs(recorded: Sequence[Recorded], target: Target) -> tuple[Access, ...]:
         for k, count, minimum in zip(which, counts.sum(axis=1), fewest.sum(axis=1), strict=True):
             found[k] = Access(recorded[k].operation, recorded[k].kind, width, int(count), int(minimum))
     return tuple(found[k] for k in range(len(recorded)))
+
+
+def _context() -> ir.Context:
+    """A context with just the dialects of emitted code; threads of its own would cost more than they save."""
+    context = ir.Context(load_on_create_dialects=["llvm", "nvvm", "rocdl"])
+    context.enable_multithreading(False)
+    return context
 
 
 def _parse(text: str) -> ir.Module:

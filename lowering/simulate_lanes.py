@@ -1,25 +1,24 @@
 """Handlers of what threads do together: identifiers, lane exchanges, barriers and shared memory.
 
-Shuffles follow PTX's `shfl.sync`; a read from a lane that the mask leaves out is undefined, and a mask that
-leaves out an executing lane is refused, since all lanes execute. `ds_bpermute` takes the lane number times
-four, modulo the wave.
+Shuffles follow PTX's `shfl.sync`: a lane out of range reads itself; since all lanes execute, a mask that leaves
+one out is refused. `ds_bpermute` takes the lane number times four, modulo the wave.
 
 Barriers. NVIDIA: `nvvm.barrier0`, or `nvvm.barrier` for the whole CTA, orders the CTA; `nvvm.bar.warp.sync`
 with all lanes in its mask orders each warp. AMD: `rocdl.barrier` orders the CTA; so does `rocdl.s.barrier`
-with a workgroup release fence before it and an acquire fence behind, no shared-memory access in between; alone
-it waits for no memory operation. Inside a wave LDS operations execute in order, so a fence of any scope
-or a wave barrier, which keep the compiler from reordering them, order the wave.
+with a workgroup release fence before it and an acquire fence behind, no shared-memory access in between;
+alone it waits for no memory operation. Inside a wave LDS operations execute in order, so a fence of any
+scope or a wave barrier, which keep the compiler from reordering them, order the wave.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from mlir import ir  # type: ignore[import-untyped, unused-ignore]
+from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 from triton_linear.lowering.simulate_memory import Bits, SimulationError
 from triton_linear.lowering.simulate_ops import Handler
 from triton_linear.lowering.simulate_program import (
@@ -28,6 +27,7 @@ from triton_linear.lowering.simulate_program import (
     Builder,
     Machine,
     Scalar,
+    Source,
     Tree,
     byte_size,
     element_bits,
@@ -64,120 +64,102 @@ def _thread_count(build: Builder, op: ir.Operation) -> Tree:
 # Lane exchanges
 
 
-def _gather(machine: Machine, d: int, a: int, source: Lanes) -> None:
-    """Every thread takes slot `a` of thread `source`."""
-    value = machine.values[a]
-    machine.values[d] = _taken(value, source)
-    if a in machine.undefined:
-        mask = _taken(machine.undefined[a], source)
-        machine.undefined[d] = np.bitwise_or.reduce(mask, axis=0, keepdims=True)
+def _exchange(
+    build: Builder, key: Hashable, value: Tree, find: Callable[[Machine], Source]
+) -> tuple[Tree, int]:
+    """Every thread takes `value` of another thread, which `find` says; equal keys find the same.
+
+    Returns the value taken and whether the lane asked for was in range.
+    """
+    if not isinstance(value, int):
+        raise SimulationError("expected a scalar, got an aggregate")
+    build.shuffles += 1
+    result, inside = build.new(), build.new()
+    a = build.solid(value)
+
+    def step(machine: Machine) -> None:
+        source = machine.sources.get(key)
+        if source is None:
+            source = machine.sources[key] = find(machine)
+        machine.values[result] = _taken(machine.values[a], source.thread)
+        machine.values[inside] = source.inside
+        undefined = machine.undefined
+        if a in undefined:
+            mask = _taken(undefined[a], source.thread)
+            undefined[result] = np.bitwise_or.reduce(mask, axis=0, keepdims=True)
+        if source.unsupplied is not None:
+            undefined[result] = undefined[result] | source.unsupplied if a in undefined else source.unsupplied
+
+    build.emit(step)
+    return (POISON if value == POISON else result), inside
 
 
 def _taken(value: Bits, source: Lanes) -> Bits:
-    if value.shape[1] == 1 and len(source) == 1:
-        return value
     if len(source) == 1:
-        return value.take(source[0], axis=1)
+        return value if value.shape[1] == 1 else value.take(source[0], axis=1)
     trials, threads = max(len(value), len(source)), source.shape[1]
     return np.take_along_axis(np.broadcast_to(value, (trials, threads)), source, axis=1)
 
 
-_MODES: Final = {"bfly", "idx", "up", "down"}
-
-
 def _shuffle(build: Builder, op: ir.Operation) -> Tree:
-    mask, value, where, clamp = (build.scalar(x) if i != 1 else x for i, x in enumerate(build.operands(op)))
+    operands = build.operands(op)
+    mask, where, clamp = (build.scalar(operands[i]) for i in (0, 2, 3))
     found = re.search(r"shfl_kind\s+(\w+)", str(op.attributes["kind"]))
     mode = found[1] if found else ""
-    if mode not in _MODES:
+    if mode not in ("bfly", "idx", "up", "down"):
         raise SimulationError(f"shuffle kind {op.attributes['kind']} is not interpreted")
-    build.shuffles += 1
-    result, valid = build.new(), build.new()
-    poison = value == POISON
-    key = ("shfl", mode, mask, where, clamp)
-    if not isinstance(value, int):
-        raise SimulationError("expected a scalar, got an aggregate")
-    a = build.solid(value)
 
-    def step(machine: Machine) -> None:
-        source = machine.cache.get(key)
-        if source is None:
-            for slot, what in ((mask, "mask"), (where, "lane operand"), (clamp, "clamp operand")):
-                machine.refuse_undefined(slot, f"the shuffle's {what}")
-            source, inside, unread = _source_lanes(machine, mode, mask, where, clamp)
-            machine.cache[key] = source
-            machine.cache[key, "inside"] = inside.astype(np.uint64)
-            machine.cache[key, "unread"] = np.where(unread, scalar_mask(32), np.uint64(0))
-        _gather(machine, result, a, source)
-        machine.values[valid] = machine.cache[key, "inside"]
-        unread_mask = machine.cache[key, "unread"]
-        if unread_mask.any():
-            machine.undefined[result] = unread_mask | machine.undefined.get(result, np.uint64(0))
+    def find(machine: Machine) -> Source:
+        for slot, what in ((mask, "mask"), (where, "lane operand"), (clamp, "clamp operand")):
+            machine.refuse_undefined(slot, f"the shuffle's {what}")
+        return _shuffle_source(machine, mode, mask, where, clamp)
 
-    build.emit(step)
-    shuffled = POISON if poison else result
-    return (shuffled, valid) if isinstance(build.type_of(op.results[0]), Aggregate) else shuffled
+    shuffled, inside = _exchange(build, ("shfl", mode, mask, where, clamp), operands[1], find)
+    return (shuffled, inside) if isinstance(build.type_of(op.results[0]), Aggregate) else shuffled
 
 
-def _source_lanes(
-    machine: Machine, mode: str, mask: int, where: int, clamp: int
-) -> tuple[Lanes, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Per thread: the thread read, whether it was in range, and whether the mask leaves it out."""
+def _shuffle_source(machine: Machine, mode: str, mask: int, where: int, clamp: int) -> Source:
+    """PTX ISA, `shfl.sync`: the semantics of its four modes, with segment mask and clamp in operand c."""
     lane = machine.lane[None, :]
     b = machine.values[where].astype(np.int64) & 31
     c = machine.values[clamp].astype(np.int64)
     segment, limit = (c >> 8) & 31, c & 31
-    highest = (lane & segment) | (limit & ~segment)
+    lowest, highest = lane & segment, (lane & segment) | (limit & ~segment)
     if mode == "up":
         j = lane - b
         inside = j >= highest
     else:
-        lowest = lane & segment
         j = {"down": lane + b, "bfly": lane ^ b, "idx": lowest | (b & ~segment)}[mode]
         inside = j <= highest
     j = np.where(inside, j, lane)
     members = machine.values[mask].astype(np.int64)
     if (((members >> lane) & 1) == 0).any():
         raise SimulationError("the member mask leaves out a lane that executes the instruction")
-    unread = ((members >> j) & 1) == 0
-    return machine.thread[None, :] - lane + j, inside, unread.any(axis=0, keepdims=True)
+    return Source(machine.thread[None, :] - lane + j, inside.astype(np.uint64))
 
 
-def _lane_gather(
-    lanes_of: Callable[[Machine, int], npt.NDArray[np.int64]], index: int, value: int
-) -> Handler:
+def _lane_gather(lanes_of: Callable[[Machine, int], Lanes], index: int, value: int) -> Handler:
     """A handler that reads operand `value` from the lane that operand `index` says."""
 
     def handler(build: Builder, op: ir.Operation) -> Tree:
         operands = build.operands(op)
-        where, a = build.scalar(operands[index]), operands[value]
-        build.shuffles += 1
-        if not isinstance(a, int):
-            raise SimulationError("expected a scalar, got an aggregate")
-        if a == POISON:
-            return POISON
-        d = build.new()
-        key = (lanes_of, where)
+        where = build.scalar(operands[index])
 
-        def step(machine: Machine) -> None:
-            source = machine.cache.get(key)
-            if source is None:
-                machine.refuse_undefined(where, "the lane operand")
-                lane = lanes_of(machine, where) % machine.lanes
-                source = machine.cache[key] = (machine.thread - machine.lane)[None, :] + lane
-            _gather(machine, d, a, source)
+        def find(machine: Machine) -> Source:
+            machine.refuse_undefined(where, "the lane operand")
+            lane = lanes_of(machine, where) % machine.lanes
+            return Source((machine.thread - machine.lane)[None, :] + lane, np.ones((1, 1), np.uint64))
 
-        build.emit(step)
-        return d
+        return _exchange(build, (lanes_of, where), operands[value], find)[0]
 
     return handler
 
 
-def _bpermute_lanes(machine: Machine, slot: int) -> npt.NDArray[np.int64]:
-    return machine.values[slot].astype(np.int64) >> 2
+def _bpermute_lanes(machine: Machine, slot: int) -> Lanes:
+    return np.right_shift(machine.values[slot].astype(np.int64), 2)
 
 
-def _plain_lanes(machine: Machine, slot: int) -> npt.NDArray[np.int64]:
+def _plain_lanes(machine: Machine, slot: int) -> Lanes:
     lanes = machine.values[slot].astype(np.int64)
     by_wave = np.broadcast_to(lanes, (len(lanes), machine.threads)).reshape(len(lanes), -1, machine.lanes)
     if (by_wave != by_wave[..., :1]).any():
@@ -186,19 +168,10 @@ def _plain_lanes(machine: Machine, slot: int) -> npt.NDArray[np.int64]:
 
 
 def _first_lane(build: Builder, op: ir.Operation) -> Tree:
-    a = build.operands(op)[0]
-    if not isinstance(a, int):
-        raise SimulationError("expected a scalar, got an aggregate")
-    if a == POISON:
-        return POISON
-    d = build.new()
-    build.shuffles += 1
+    def find(machine: Machine) -> Source:
+        return Source((machine.thread - machine.lane)[None, :], np.ones((1, 1), np.uint64))
 
-    def step(machine: Machine) -> None:
-        _gather(machine, d, a, (machine.thread - machine.lane)[None, :])
-
-    build.emit(step)
-    return d
+    return _exchange(build, "first lane", build.operands(op)[0], find)[0]
 
 
 # Byte permutes and inline assembly

@@ -189,20 +189,21 @@ class SharedMemory:
                 raise SimulationError(f"{kind} address depends on the data converted")
             address = address[:1]
         flat = np.broadcast_to(address[0], (self.threads,))
-        offset = (flat - np.uint64(self.base)).astype(np.int64)
+        offset: Indices = (flat - np.uint64(self.base)).astype(np.int64)
         outside = (offset < 0) | (offset > self.size - width)
         if outside.any():
-            thread = int(outside.argmax())
+            thread = int(np.argmax(outside))
             raise SimulationError(
                 f"{kind} of {width} bytes by thread {thread} at byte {int(offset[thread])} is out of bounds: "
                 f"scratch has {self.size} bytes"
             )
         piece = width // pieces
-        if misaligned := int((flat % np.uint64(piece)).any() and (flat % np.uint64(piece) != 0).argmax() + 1):
-            thread = misaligned - 1
+        misaligned = (offset + self.base) % piece != 0
+        if misaligned.any():
+            thread = int(np.argmax(misaligned))
             raise SimulationError(
-                f"{kind} by thread {thread} at byte {int(offset[thread])} of scratch is misaligned: address is "
-                f"no multiple of {piece} bytes"
+                f"{kind} by thread {thread} at byte {int(offset[thread])} is misaligned: the address is no "
+                f"multiple of {piece}"
             )
         for k in range(pieces):
             self.recorded.append(Recorded(operation, kind, piece, flat.astype(np.int64) + k * piece))
@@ -235,7 +236,7 @@ class SharedMemory:
     def _report(self, operation: int, hazard: str, granules: Indices, cta: Flags, warp: Flags) -> None:
         for scope, flags in (("cta", cta), ("warp", warp)):
             if flags.any():
-                offset = int(granules[int(flags.argmax())]) * self.granule
+                offset = int(granules[int(np.argmax(flags))]) * self.granule
                 self.races.append(Race(scope, hazard, operation, offset))
                 return
 

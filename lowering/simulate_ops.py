@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 import numpy as np
-from mlir import ir  # type: ignore[import-untyped, unused-ignore]
+import numpy.typing as npt
+from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 from triton_linear.lowering.simulate_memory import Bits, SimulationError
 from triton_linear.lowering.simulate_program import (
     FULL,
@@ -31,6 +32,7 @@ from triton_linear.lowering.simulate_program import (
     scalar_mask,
 )
 
+Flags: TypeAlias = npt.NDArray[np.bool_]
 Handler: TypeAlias = Callable[[Builder, ir.Operation], "Tree | None"]
 _ZERO: Final = np.uint64(0)
 _ONES: Final = np.array([value.bit_count() for value in range(256)], np.uint64)
@@ -40,7 +42,7 @@ def _each(operands: list[Tree], function: Callable[..., int]) -> Tree:
     """Apply `function` to corresponding slots of equal trees; poison in, poison out."""
     if all(isinstance(x, int) for x in operands):
         return POISON if POISON in operands else function(*operands)
-    return tuple(_each(list(parts), function) for parts in zip(*operands, strict=True))  # type: ignore[arg-type]
+    return tuple(_each(list(parts), function) for parts in zip(*operands, strict=True))
 
 
 def _no_flags(build: Builder, op: ir.Operation) -> None:
@@ -187,9 +189,7 @@ def _bitwise(name: str, fn: Callable[[Bits, Bits], Bits]) -> Handler:
     return handler
 
 
-def _spoil(
-    machine: Machine, d: int, bits: int, where: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
-) -> None:
+def _spoil(machine: Machine, d: int, bits: int, where: Flags) -> None:
     """Make whole values undefined where an operation yields poison."""
     mask = np.where(where.any(axis=0, keepdims=True), scalar_mask(bits), _ZERO)
     machine.undefined[d] = mask | machine.undefined.get(d, constant_bits(0))
@@ -222,20 +222,21 @@ def _arithmetic(fn: Callable[[Bits, Bits], Bits]) -> Handler:
 def signed(value: Bits, bits: int) -> Bits:
     """The value sign-extended from `bits` to 64 bits."""
     sign = np.uint64(1 << (bits - 1))
-    return (value ^ sign) - sign
+    extended: Bits = (value ^ sign) - sign
+    return extended
 
 
 def _left(value: Bits, amount: Bits, bits: int) -> Bits:
-    return (value << amount) & scalar_mask(bits)
+    return np.bitwise_and(np.left_shift(value, amount), scalar_mask(bits))
 
 
 def _right(value: Bits, amount: Bits, bits: int) -> Bits:
-    return value >> amount
+    return np.right_shift(value, amount)
 
 
 def _right_signed(value: Bits, amount: Bits, bits: int) -> Bits:
     shifted = signed(value, bits).view(np.int64) >> amount.view(np.int64)
-    return shifted.view(np.uint64) & scalar_mask(bits)
+    return np.bitwise_and(shifted.view(np.uint64), scalar_mask(bits))
 
 
 def _shift(fn: Callable[[Bits, Bits, int], Bits]) -> Handler:
@@ -275,9 +276,7 @@ def _shift(fn: Callable[[Bits, Bits, int], Bits]) -> Handler:
     return handler
 
 
-_COMPARE: Final[
-    tuple[tuple[Callable[[Bits, Bits], np.ndarray[tuple[int, ...], np.dtype[np.bool_]]], bool], ...]
-] = (
+_COMPARE: Final[tuple[tuple[Callable[[Bits, Bits], Flags], bool], ...]] = (
     (np.equal, False),
     (np.not_equal, False),
     (np.less, True),
@@ -326,10 +325,9 @@ def _select(build: Builder, op: ir.Operation) -> Tree:
 
         def step(machine: Machine) -> None:
             values = machine.values
-            cache = machine.cache
-            chosen = cache.get(c)
+            chosen = machine.conditions.get(c)
             if chosen is None:
-                chosen = cache[c] = values[c].astype(np.bool_)
+                chosen = machine.conditions[c] = values[c].astype(np.bool_)
             values[d] = np.where(chosen, values[x], values[y])
             undefined = machine.undefined
             if undefined and (c in undefined or x in undefined or y in undefined):
@@ -493,9 +491,7 @@ def _packed(build: Builder, slots: tuple[int, ...], bits: int) -> int:
             packed = packed | (values[slot] << amount)
         values[d] = packed
         if undefined:
-            masks = [
-                undefined[slot] << k for slot, k in zip(slots, amounts, strict=True) if slot in undefined
-            ]
+            masks = [undefined[slot] << k for slot, k in zip(slots, amounts, strict=True) if slot in undefined]
             if masks:
                 mask = masks[0]
                 for other in masks[1:]:

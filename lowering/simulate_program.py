@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias, Union
 
 import numpy as np
-from mlir import ir  # type: ignore[import-untyped, unused-ignore]
+import numpy.typing as npt
+from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 from triton_linear.lowering.simulate_memory import Bits, SharedMemory, SimulationError
 from triton_linear.lowering.targets import Target
 
@@ -47,7 +48,8 @@ Type: TypeAlias = Scalar | Aggregate
 
 def scalar_mask(bits: int) -> np.uint64:
     """The low `bits` bits set."""
-    return np.uint64(FULL >> (64 - bits))
+    mask: np.uint64 = np.uint64(FULL >> (64 - bits))
+    return mask
 
 
 def constant_bits(value: int, bits: int = 64) -> Bits:
@@ -86,10 +88,30 @@ def leaves(tree: Tree) -> tuple[int, ...]:
     return tuple(leaf for part in tree for leaf in leaves(part))
 
 
-class Machine:
-    """State of one run: slot values, undefined bits, shared memory."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """A lane exchange worked out: the thread that each thread reads, whether the lane it asked for was in
+    range, and the bits of its result that nobody supplies (None: all are supplied)."""
 
-    __slots__ = ("cache", "lane", "lanes", "memory", "thread", "threads", "undefined", "values")
+    thread: npt.NDArray[np.intp]
+    inside: Bits
+    unsupplied: Bits | None = None
+
+
+class Machine:
+    """State of one run: slot values, undefined bits, shared memory, and what is derived from slots once."""
+
+    __slots__ = (
+        "conditions",
+        "lane",
+        "lanes",
+        "memory",
+        "sources",
+        "thread",
+        "threads",
+        "undefined",
+        "values",
+    )
 
     def __init__(self, slots: int, threads: int, lanes: int, memory: SharedMemory) -> None:
         self.values: list[Bits] = [_UNSET] * slots
@@ -99,7 +121,8 @@ class Machine:
         self.memory = memory
         self.thread = np.arange(threads, dtype=np.int64)
         self.lane = self.thread % lanes
-        self.cache: dict[Hashable, Bits | np.ndarray[tuple[int, ...], np.dtype[np.intp]]] = {}
+        self.conditions: dict[int, npt.NDArray[np.bool_]] = {}
+        self.sources: dict[Hashable, Source] = {}
 
     def taint(self, result: int, bits: int, *operands: int) -> None:
         """Make the result wholly undefined where any operand has an undefined bit."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.lowering.element import ElementType
 from triton_linear.lowering.simulate import Outcome, Race, simulate
@@ -27,7 +26,7 @@ _REPORTED = 8
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """A destination register that holds something else than its element; `undefined` if it is not determined."""
+    """A destination register that holds something else than its element, or nothing defined."""
 
     register: int
     thread: int
@@ -35,8 +34,9 @@ class Wrong:
     undefined: bool
 
     def __str__(self) -> str:
-        what = "an undefined value" if self.undefined else "something else"
-        return f"register {self.register} of thread {self.thread} should hold element {self.element}, holds {what}"
+        held = "an undefined value" if self.undefined else "something else"
+        place = f"register {self.register} of thread {self.thread}"
+        return f"{place} should hold element {self.element}, holds {held}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +145,6 @@ def element_patterns(size: int, bits: int) -> Bits:
     trials = [((identity >> np.uint64(8 * t)) & np.uint64(0xFF)) * np.uint64(spread) for t in digits]
     if count > 1:
         trials.append(np.full(size, sum(k << (8 * k) for k in range(count)), np.uint64))
-    result = np.stack(trials) ^ np.uint64(scramble)
+    result: Bits = np.stack(trials) ^ np.uint64(scramble)
     result.flags.writeable = False
     return result
