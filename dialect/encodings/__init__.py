@@ -4,25 +4,36 @@
 >>> layout_of(text, (256,)).apply({"register": 3, "lane": 1, "warp": 0, "block": 0})
 {'dim0': 131}
 
-The texts of Triton 3.6 and 3.9 are understood alike; where the two versions disagree on the layout of equal
-texts, 3.6 is followed.
+The texts of Triton 3.6 to 3.9 are understood alike. In one point the releases disagree on the layout of equal
+texts (see `release`); the installed one is followed unless the caller names another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
+from typing import Final
 
 from ..linear_layout import LinearLayout
+from .amd import AmdMfma, AmdWmma
 from .blocked import Blocked
 from .derived import DotOperand, Slice
 from .encoding import DotParent, Encoding
 from .linear import GenericLinear, Linear, linear_encoding_text
 from .nvidia import NvidiaMma
+from .nvmma_shared import NvmmaShared
+from .release import REFERENCE, Release, installed_release
+from .shared import AmdRotatingShared, PaddedShared, PartitionedShared, SharedLinear, SwizzledShared
 from .syntax import Attribute, MalformedEncoding, UnknownEncoding, parse_attribute
+from .tensor_memory import TensorMemory, TensorMemoryScales
 
 __all__ = [
+    "REFERENCE",
+    "AmdMfma",
+    "AmdRotatingShared",
+    "AmdWmma",
     "Blocked",
     "DotOperand",
     "DotParent",
@@ -31,8 +42,17 @@ __all__ = [
     "Linear",
     "MalformedEncoding",
     "NvidiaMma",
+    "NvmmaShared",
+    "PaddedShared",
+    "PartitionedShared",
+    "Release",
+    "SharedLinear",
     "Slice",
+    "SwizzledShared",
+    "TensorMemory",
+    "TensorMemoryScales",
     "UnknownEncoding",
+    "installed_release",
     "is_distributed",
     "is_shared",
     "is_tensor_memory",
@@ -42,28 +62,47 @@ __all__ = [
     "to_linear_layout",
 ]
 
-_CLASSES: MappingProxyType[str, type[Encoding]] = MappingProxyType(
+_CLASSES: Final = MappingProxyType(
     {
-        "#ttg.blocked": Blocked,
-        "#ttg.dot_op": DotOperand,
-        "#ttg.generic_linear": GenericLinear,
-        "#ttg.linear": Linear,
-        "#ttg.nvidia_mma": NvidiaMma,
-        "#ttg.slice": Slice,
+        encoding.name: encoding
+        for encoding in (
+            AmdMfma,
+            AmdRotatingShared,
+            AmdWmma,
+            Blocked,
+            DotOperand,
+            GenericLinear,
+            Linear,
+            NvidiaMma,
+            NvmmaShared,
+            PaddedShared,
+            PartitionedShared,
+            SharedLinear,
+            Slice,
+            SwizzledShared,
+            TensorMemory,
+            TensorMemoryScales,
+        )
     }
 )
 
 
-def _build(attribute: Attribute) -> Encoding:
-    encoding = _CLASSES.get(attribute.name)
-    if encoding is None:
-        hint = "" if "." in attribute.name else " (an alias? expand aliases first)"
-        raise UnknownEncoding(f"unknown encoding '{attribute.name}'{hint}")
-    return encoding.from_attribute(attribute, _build)
+@dataclass(frozen=True)
+class _Builder:
+    """Looks an attribute's class up and lets it read the fields."""
+
+    release: Release
+
+    def __call__(self, attribute: Attribute) -> Encoding:
+        encoding = _CLASSES.get(attribute.name)
+        if encoding is None:
+            hint = "" if "." in attribute.name else " (an alias? expand aliases first)"
+            raise UnknownEncoding(f"unknown encoding '{attribute.name}'{hint}")
+        return encoding.from_attribute(attribute, self)
 
 
 @lru_cache(maxsize=4096)
-def parse(text: str) -> Encoding:
+def parse(text: str, release: Release | None = None) -> Encoding:
     """The encoding that an attribute's text denotes.
 
     Requires: aliases are expanded. Raises `UnknownEncoding`, which names the encoding, and
@@ -72,25 +111,33 @@ def parse(text: str) -> Encoding:
     >>> parse("#ttg.linear<{register = [[0, 1]], lane = [], warp = [], block = []}>").rank
     2
     """
-    return _build(parse_attribute(text))
+    return _Builder(release or installed_release())(parse_attribute(text))
 
 
-def to_linear_layout(encoding: Encoding | str, shape: Sequence[int]) -> LinearLayout:
+def to_linear_layout(
+    encoding: Encoding | str, shape: Sequence[int], release: Release | None = None
+) -> LinearLayout:
     """The layout of a tensor of this shape with this encoding; see `layout_of`."""
-    parsed = parse(encoding) if isinstance(encoding, str) else encoding
+    parsed = parse(encoding, release) if isinstance(encoding, str) else encoding
     return parsed.to_linear_layout(tuple(shape))
 
 
 @lru_cache(maxsize=8192)
-def layout_of(encoding_text: str, shape: tuple[int, ...], element_bits: int = 32) -> LinearLayout:
+def layout_of(
+    encoding_text: str,
+    shape: tuple[int, ...],
+    element_bits: int = 32,
+    release: Release | None = None,
+) -> LinearLayout:
     """The layout of a tensor of this shape, whose encoding Triton prints as ``encoding_text``.
 
-    Ensures: equals Triton's ``toLinearLayout`` bit for bit. In-dims are register, lane, warp, block for
-    distributed encodings, offset, block for shared ones, row, col for tensor memory; out-dims dim0, dim1, ...
+    Ensures: equals ``toLinearLayout`` of that release of Triton, by default the installed one, bit for bit.
+    In-dims are register, lane, warp, block for distributed encodings, offset, block for shared ones, row,
+    col for tensor memory; out-dims dim0, dim1, ...
 
     No encoding of Triton 3.6 to 3.9 depends on ``element_bits``: those to which the width matters state it.
     """
-    return parse(encoding_text).to_linear_layout(shape)
+    return parse(encoding_text, release).to_linear_layout(shape)
 
 
 def is_distributed(encoding_text: str) -> bool:

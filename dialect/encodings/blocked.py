@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from ..linear_layout import LANE, REGISTER, WARP, LinearLayout
 from .encoding import DISTRIBUTED_DIMS, Build, DotParent, Space, fields_of
+from .release import COPIES_DROPPED
 from .syntax import Attribute
 from .tile import Cga, Tile, check_shape
 
@@ -26,6 +27,7 @@ class Blocked(DotParent):
     warps_per_cta: tuple[int, ...]
     order: tuple[int, ...]
     cga: Cga
+    drops_copies: bool
 
     @classmethod
     def from_attribute(cls, attribute: Attribute, build: Build) -> Blocked:
@@ -38,6 +40,7 @@ class Blocked(DotParent):
             fields.powers_of_two("warpsPerCTA", rank),
             fields.permutation("order", rank),
             Cga.from_fields(fields, rank),
+            build.release >= COPIES_DROPPED,
         )
         fields.finish()
         return result
@@ -52,7 +55,7 @@ class Blocked(DotParent):
         tile.steps(REGISTER, self.size_per_thread, self.order)
         tile.steps(LANE, self.threads_per_warp, self.order)
         tile.steps(WARP, self.warps_per_cta, self.order)
-        return tile.layout(shape, self.cga, self.order)
+        return tile.layout(shape, self.cga, self.order, REGISTER if self.drops_copies else None)
 
     def operand_layout(self, operand: int, k_width: int, shape: Sequence[int]) -> LinearLayout:
         """A thread holds all of K for its rows or columns; the threads and warps along K hold copies."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import ClassVar, Literal
+from collections.abc import Sequence
+from typing import ClassVar, Literal, Protocol
 
 from ..linear_layout import LANE, REGISTER, WARP, LinearLayout
+from .release import Release
 from .syntax import Attribute, Fields, MalformedEncoding
 
 __all__ = ["DISTRIBUTED_DIMS", "Build", "DotParent", "Encoding", "Space", "fields_of"]
@@ -42,7 +43,15 @@ class Encoding(ABC):
         """The rank of the tensors that the encoding fits; None if it fits any."""
 
 
-Build = Callable[[Attribute], Encoding]
+class Build(Protocol):
+    """Turns attributes into encodings, by the rules of one release of Triton."""
+
+    @property
+    def release(self) -> Release:
+        """That release."""
+
+    def __call__(self, attribute: Attribute) -> Encoding:
+        """The encoding that a nested attribute denotes."""
 
 
 class DotParent(Encoding):

@@ -96,9 +96,7 @@ class Linear(Encoding):
     def to_linear_layout(self, shape: Sequence[int]) -> LinearLayout:
         check_shape(self.name, shape, self.rank)
         tile = Tile(len(shape), _ALL_DIMS)
-        for name, vectors in zip(
-            _ALL_DIMS, (self.registers, self.lanes, self.warps, self.blocks), strict=True
-        ):
+        for name, vectors in zip(_ALL_DIMS, (self.registers, self.lanes, self.warps, self.blocks), strict=True):
             for basis in vectors:
                 tile.push(name, basis)
         tile.fit(shape, self._repetition_order(len(shape)), drop_copies=REGISTER)

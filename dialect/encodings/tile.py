@@ -20,9 +20,7 @@ __all__ = ["Cga", "Tile", "check_shape", "matrix_order"]
 def check_shape(name: str, shape: Sequence[int], rank: int | None) -> None:
     """Raises unless ``shape`` has this rank and powers of two for sizes."""
     if rank is not None and len(shape) != rank:
-        raise ValueError(
-            f"{name}: the encoding has rank {rank}, the shape {list(shape)} has rank {len(shape)}"
-        )
+        raise ValueError(f"{name}: the encoding has rank {rank}, the shape {list(shape)} has rank {len(shape)}")
     for size in shape:
         if size <= 0 or size & (size - 1):
             raise ValueError(f"{name}: size {size} of the shape {list(shape)} is not a power of two")
@@ -156,6 +154,11 @@ class Tile:
         self._bases[in_dim].append(list(basis))
         self.extent = [max(n, 1 << v.bit_length()) for n, v in zip(self.extent, basis, strict=True)]
 
+    def swap_last(self, first: str, second: str) -> None:
+        """Exchanges the last bit of two in-dims."""
+        a, b = self._bases[first], self._bases[second]
+        a[-1], b[-1] = b[-1], a[-1]
+
     def grow(self, shape: Sequence[int], order: Iterable[int]) -> None:
         """Repeats the tile in the first in-dim until no dimension is smaller than ``shape``."""
         for axis in order:
@@ -183,12 +186,19 @@ class Tile:
         candidates = ((name, basis) for name, bases in self._bases.items() for basis in bases)
         return max(candidates, key=lambda candidate: candidate[1][axis])
 
-    def layout(self, shape: Sequence[int], cga: Cga, order: Iterable[int] | None = None) -> LinearLayout:
+    def layout(
+        self,
+        shape: Sequence[int],
+        cga: Cga,
+        order: Iterable[int] | None = None,
+        drop_copies: str | None = None,
+    ) -> LinearLayout:
         """The layout of a tensor of this shape: the tile fitted to one CTA's piece, times the CTAs.
 
-        ``order`` says along which dimension the tile repeats first; rising order if it is not given.
+        ``order`` says along which dimension the tile repeats first; rising order if it is not given. The
+        in-dim ``drop_copies`` loses the bases that the shape cuts; in others they become zero.
         """
-        self.fit(cga.shape_of_cta(shape), order)
+        self.fit(cga.shape_of_cta(shape), order, drop_copies)
         around = Tile(self.rank, (BLOCK,))
         for basis in cga.bases:
             around.push(BLOCK, basis)
@@ -202,7 +212,7 @@ class Tile:
     def fit(
         self, shape: Sequence[int], order: Iterable[int] | None = None, drop_copies: str | None = None
     ) -> None:
-        """Grows and cuts the tile to ``shape``; the in-dim ``drop_copies`` loses the bases that are cut."""
+        """Grows and cuts the tile to ``shape``; for ``drop_copies`` see `layout`."""
         self.grow(shape, range(self.rank) if order is None else order)
         self.cut(shape, drop_copies)
 

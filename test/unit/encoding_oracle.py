@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from triton._C.libtriton import gluon_ir, ir
-
 from triton_linear.dialect.linear_layout import LinearLayout, dim_names
 
 Bases = list[list[int]]

@@ -1,0 +1,259 @@
+"""``#ttg.amd_mfma`` (CDNA, 64 lanes) and ``#ttg.amd_wmma`` (RDNA and gfx1250, 32 lanes)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..linear_layout import LANE, REGISTER, WARP, LinearLayout
+from .encoding import DISTRIBUTED_DIMS, Build, DotParent, Space, fields_of
+from .syntax import Attribute, Basis, Fields, MalformedEncoding
+from .tile import Cga, Tile, check_shape, matrix_order
+
+__all__ = ["AmdMfma", "AmdWmma"]
+
+MFMA_LANES = 64
+WMMA_LANES = 32
+# Lanes of a wmma that lie along the dimension other than K, whatever the instruction's shape.
+WMMA_SIDE = 16
+
+
+@dataclass(frozen=True)
+class AmdMfma(DotParent):
+    """The accumulator of mfma instructions of 32x32, 16x16, 64x4 and 4x64 results.
+
+    A lane holds four neighbours (one if the result has 64 bits) in a column, in a row if transposed; the
+    lanes then run along the other dimension. All of N lies in one band of registers and warps before the
+    next band of M begins, so ``tilesPerWarp`` of M counts bands.
+    """
+
+    name: ClassVar[str] = "#ttg.amd_mfma"
+    space: ClassVar[Space] = "distributed"
+
+    version: int
+    warps_per_cta: tuple[int, ...]
+    instr_shape: tuple[int, ...]
+    is_transposed: bool
+    cga: Cga
+    tiles_per_warp: tuple[int, ...]
+    element_bits: int
+
+    @classmethod
+    def from_attribute(cls, attribute: Attribute, build: Build) -> AmdMfma:
+        fields = fields_of(attribute)
+        warps = fields.powers_of_two("warpsPerCTA")
+        rank = len(warps)
+        _check_rank(cls.name, rank)
+        result = cls(
+            fields.integer("version"),
+            warps,
+            fields.powers_of_two("instrShape"),
+            fields.boolean("isTransposed"),
+            Cga.from_fields(fields, rank),
+            fields.powers_of_two("tilesPerWarp", rank, default=(1,) * rank),
+            fields.integer("elementBitWidth", 32),
+        )
+        fields.finish()
+        if not 1 <= result.version <= 4:
+            raise MalformedEncoding(f"{cls.name}: 'version' must be 1 to 4, got {result.version}")
+        if result.instr_shape[:2] not in ((32, 32), (16, 16), (64, 4), (4, 64)):
+            raise MalformedEncoding(
+                f"{cls.name}: 'instrShape' must begin with 32x32, 16x16, 64x4 or 4x64, "
+                f"got {list(result.instr_shape)}"
+            )
+        if result.element_bits not in (32, 64):
+            raise MalformedEncoding(
+                f"{cls.name}: 'elementBitWidth' must be 32 or 64, got {result.element_bits}"
+            )
+        return result
+
+    @property
+    def rank(self) -> int:
+        return len(self.warps_per_cta)
+
+    def to_linear_layout(self, shape: Sequence[int]) -> LinearLayout:
+        check_shape(self.name, shape, self.rank)
+        m, n = self.instr_shape[:2]
+        m_axis, n_axis = self.rank - 2, self.rank - 1
+        neighbours = 1 if self.element_bits == 64 else 4
+        along, across, side = (n_axis, m_axis, m) if self.is_transposed else (m_axis, n_axis, n)
+        tile = Tile(self.rank, DISTRIBUTED_DIMS)
+        tile.step(REGISTER, along, neighbours)
+        tile.step(LANE, across, side)
+        tile.step(LANE, along, MFMA_LANES // side)
+        tile.step(REGISTER, along, m * n // (MFMA_LANES * neighbours))
+        _bands(tile, (m, n), self.tiles_per_warp, self.warps_per_cta, shape)
+        return tile.layout(shape, self.cga, matrix_order(self.rank, row_major=True))
+
+    def operand_layout(self, operand: int, k_width: int, shape: Sequence[int]) -> LinearLayout:
+        check_shape("#ttg.dot_op", shape, self.rank)
+        _check_k_width(k_width)
+        k_axis, other = self.rank - 1 - operand, self.rank - 2 + operand
+        side = self.instr_shape[operand]
+        tile = Tile(self.rank, DISTRIBUTED_DIMS)
+        tile.step(REGISTER, k_axis, k_width)
+        tile.step(LANE, other, side)
+        tile.step(LANE, k_axis, MFMA_LANES // side)
+        if side == 64:
+            # The wide operand of 64x4 and 4x64 is 64x64: K repeats 16 times inside the instruction.
+            tile.step(REGISTER, k_axis, 16)
+        tile.step(REGISTER, k_axis, shape[k_axis] // tile.extent[k_axis])
+        tile.step(REGISTER, other, self.tiles_per_warp[other])
+        tile.steps_or_copies(WARP, self.warps_per_cta, matrix_order(self.rank, row_major=True), k_axis)
+        return tile.layout(shape, self.cga.without(k_axis), matrix_order(self.rank, row_major=operand == 0))
+
+
+@dataclass(frozen=True)
+class AmdWmma(DotParent):
+    """The accumulator of wmma instructions.
+
+    Version 1 (RDNA3) puts even and odd rows in the two halves of the warp, versions 2 and 3 (RDNA4, gfx1250)
+    the upper and the lower eight. The tiles of a CTA are given by ``warpsPerCTA`` and ``tilesPerWarp``, or,
+    since Triton 3.7, by the bases ``ctaLayout`` of registers and warps, which count tiles.
+    """
+
+    name: ClassVar[str] = "#ttg.amd_wmma"
+    space: ClassVar[Space] = "distributed"
+
+    version: int
+    is_transposed: bool
+    warps_per_cta: tuple[int, ...] | None
+    tiles_per_warp: tuple[int, ...]
+    register_tiles: tuple[Basis, ...]
+    warp_tiles: tuple[Basis, ...]
+    cga: Cga
+    instr_shape: tuple[int, ...]
+    matrix_rank: int
+
+    @classmethod
+    def from_attribute(cls, attribute: Attribute, build: Build) -> AmdWmma:
+        fields = fields_of(attribute)
+        warps: tuple[int, ...] | None = None
+        tiles: tuple[int, ...] = ()
+        registers: tuple[Basis, ...] = ()
+        warp_bases: tuple[Basis, ...] = ()
+        if fields.has("warpsPerCTA"):
+            warps = fields.powers_of_two("warpsPerCTA")
+            rank = len(warps)
+            tiles = fields.powers_of_two("tilesPerWarp", rank, default=(1,) * rank)
+        else:
+            registers, warp_bases, rank = _cta_layout(fields)
+        _check_rank(cls.name, rank)
+        result = cls(
+            fields.integer("version"),
+            fields.boolean("isTranspose"),
+            warps,
+            tiles,
+            registers,
+            warp_bases,
+            Cga.from_fields(fields, rank),
+            fields.powers_of_two("instrShape", 3) if fields.has("instrShape") else (16, 16, 16),
+            rank,
+        )
+        fields.finish()
+        if not 1 <= result.version <= 3:
+            raise MalformedEncoding(f"{cls.name}: 'version' must be 1 to 3, got {result.version}")
+        if result.instr_shape[:2] not in ((16, 16), (32, 16)):
+            raise MalformedEncoding(
+                f"{cls.name}: 'instrShape' must begin with 16x16 or 32x16, got {list(result.instr_shape)}"
+            )
+        return result
+
+    @property
+    def rank(self) -> int:
+        return self.matrix_rank
+
+    def to_linear_layout(self, shape: Sequence[int]) -> LinearLayout:
+        check_shape(self.name, shape, self.rank)
+        m, n = self.instr_shape[:2]
+        along, across = (self.rank - 1, self.rank - 2) if self.is_transposed else (self.rank - 2, self.rank - 1)
+        tile = Tile(self.rank, DISTRIBUTED_DIMS)
+        if self.version == 1:
+            tile.step(LANE, across, WMMA_SIDE)
+            tile.step(LANE, along, 2)
+            tile.step(REGISTER, along, 8)
+        else:
+            tile.step(REGISTER, along, 8)
+            tile.step(LANE, across, WMMA_SIDE)
+            tile.step(LANE, along, 2)
+            tile.step(REGISTER, along, m // WMMA_SIDE)
+        order = matrix_order(self.rank, row_major=True)
+        if self.warps_per_cta is None:
+            self._place_tiles(tile, None)
+        else:
+            _bands(tile, (m, n), self.tiles_per_warp, self.warps_per_cta, shape)
+        return tile.layout(shape, self.cga, order)
+
+    def operand_layout(self, operand: int, k_width: int, shape: Sequence[int]) -> LinearLayout:
+        check_shape("#ttg.dot_op", shape, self.rank)
+        _check_k_width(k_width)
+        k_axis, other = self.rank - 1 - operand, self.rank - 2 + operand
+        k = self.instr_shape[2]
+        # A transposed 32x16 result comes from exchanged operands.
+        side = self.instr_shape[operand ^ self.is_transposed]
+        halves = WMMA_LANES // WMMA_SIDE
+        tile = Tile(self.rank, DISTRIBUTED_DIMS)
+        tile.step(REGISTER, k_axis, k_width)
+        tile.step(LANE, other, WMMA_SIDE)
+        if self.version == 1:
+            tile.copies(LANE, halves)
+        else:
+            tile.step(LANE, k_axis, halves)
+        tile.step(REGISTER, k_axis, k // (halves * k_width))
+        tile.step(REGISTER, other, side // WMMA_SIDE)
+        if self.warps_per_cta is None:
+            self._place_tiles(tile, k_axis)
+        else:
+            tile.step(REGISTER, k_axis, shape[k_axis] // tile.extent[k_axis])
+            tile.step(REGISTER, other, self.tiles_per_warp[other])
+            tile.steps_or_copies(WARP, self.warps_per_cta, matrix_order(self.rank, row_major=True), k_axis)
+        return tile.layout(shape, self.cga.without(k_axis), matrix_order(self.rank, row_major=operand == 0))
+
+    def _place_tiles(self, tile: Tile, copied_axis: int | None) -> None:
+        """Multiplies by ``ctaLayout``; along ``copied_axis`` there are copies, and no registers for them."""
+        extent = tuple(tile.extent)
+        for in_dim, vectors in ((REGISTER, self.register_tiles), (WARP, self.warp_tiles)):
+            for vector in vectors:
+                basis = [0 if a == copied_axis else v * extent[a] for a, v in enumerate(vector)]
+                if in_dim == WARP or any(basis):
+                    tile.push(in_dim, basis)
+
+
+def _bands(
+    tile: Tile, instruction: tuple[int, int], tiles: Sequence[int], warps: Sequence[int], shape: Sequence[int]
+) -> None:
+    """Tiles and warps along N, the rest of N, then tiles and warps along M, then warps of the batch."""
+    m_axis, n_axis = tile.rank - 2, tile.rank - 1
+    tile.step(REGISTER, n_axis, tiles[n_axis])
+    tile.step(WARP, n_axis, warps[n_axis])
+    tile.step(REGISTER, n_axis, shape[n_axis] // (instruction[1] * warps[n_axis] * tiles[n_axis]))
+    tile.step(REGISTER, m_axis, tiles[m_axis])
+    tile.step(WARP, m_axis, warps[m_axis])
+    if tile.rank == 3:
+        tile.step(WARP, 0, warps[0])
+
+
+def _cta_layout(fields: Fields) -> tuple[tuple[Basis, ...], tuple[Basis, ...], int]:
+    nested = fields.nested("ctaLayout")
+    registers = nested.bases(REGISTER, ())
+    warps = nested.bases(WARP, ())
+    nested.finish()
+    vectors = (*registers, *warps)
+    rank = fields.integer("rank", len(vectors[0]) if vectors else 2)
+    for vector in vectors:
+        if len(vector) != rank:
+            raise MalformedEncoding(
+                f"{fields.name}: basis {list(vector)} of 'ctaLayout' does not have rank {rank}"
+            )
+    return registers, warps, rank
+
+
+def _check_rank(name: str, rank: int) -> None:
+    if rank not in (2, 3):
+        raise MalformedEncoding(f"{name}: the rank must be 2 or 3, got {rank}")
+
+
+def _check_k_width(k_width: int) -> None:
+    if k_width <= 0 or k_width & (k_width - 1):
+        raise MalformedEncoding(f"#ttg.dot_op: 'kWidth' must be a power of two, got {k_width}")
