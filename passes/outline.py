@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
-from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import (
-    Attribute,
     FlatSymbolRefAttr,
     InsertionPoint,
-    Location,
     Module,
     Operation,
     StringAttr,
@@ -39,10 +36,8 @@ class OutlineConversions:
     """Takes planned conversions out of Triton's hands.
 
     Each conversion that moves data becomes a call of a private function, the stub, one for each pair of types
-    and plan, behind all other functions. Triton sees its scratch as an allocation and a store in the stub,
-    and so counts it and guards the call with barriers; the stub's result is a placeholder. The attributes
-    `ll.source`, `ll.destination`, `ll.element` and `ll.plan` say what the body is to be. A no-op stays a
-    conversion, which Triton lowers to nothing.
+    and plan, behind all other functions. A stub has no body; `ll.source`, `ll.destination`, `ll.element` and
+    `ll.plan` say what its calls are to do. A no-op stays a conversion, which Triton lowers to nothing.
 
     Requires: every conversion is planned or left to Triton.
     Ensures: only no-ops and conversions left to Triton are left.
@@ -60,6 +55,7 @@ class OutlineConversions:
         ops = operations(op)
         names = {inner.attributes["sym_name"].value for inner in ops if inner.name == "tt.func"}
         table = LayoutTable()
+        end = InsertionPoint(op.regions[0].blocks[0])
         stubs: dict[tuple[Type, Type, str], str] = {}
         for conversion in [inner for inner in ops if inner.name == CONVERT]:
             if ll.STOCK in conversion.attributes:
@@ -78,7 +74,7 @@ class OutlineConversions:
             if key not in stubs:
                 stubs[key] = next(n for i in range(len(names) + 1) if (n := f"{PREFIX}{i}") not in names)
                 names.add(stubs[key])
-                _Stub(op, conversion, table, int(dict(plan.figures)["scratch_bytes"])).build(stubs[key])
+                end.insert(_declare(stubs[key], conversion, table))
             attributes = {"callee": FlatSymbolRefAttr.get(stubs[key], op.context)}
             if ll.RESULTS in conversion.attributes:
                 attributes[ll.RESULTS] = conversion.attributes[ll.RESULTS]
@@ -94,115 +90,23 @@ class OutlineConversions:
             conversion.erase()
 
 
-@dataclass(frozen=True)
-class _Stub:
-    """The stub of `conversion`, at the end of `module`."""
-
-    module: Operation
-    conversion: Operation
-    table: LayoutTable
-    scratch_bytes: int
-
-    def build(self, name: str) -> None:
-        source, result = self.conversion.operands[0].type, self.conversion.results[0].type
-        context = self.module.context
-        layouts: list[LinearLayout] = []
-        for type_ in (source, result):
-            layout = self.table.of(type_)
-            if layout is None or isinstance(layout, Unknown):
-                raise ValueError(f"planned conversion has no layout for '{type_}'")
-            layouts.append(layout)
-        text = StringAttr.get
-        attributes = {
-            "sym_name": text(name, context),
-            "sym_visibility": text("private", context),
-            "function_type": self.attribute(f"({source}) -> {result}"),
-            "noinline": self.attribute("true"),
-            ll.SOURCE: ll.layout_attribute(layouts[0], context),
-            ll.DESTINATION: ll.layout_attribute(layouts[1], context),
-            ll.ELEMENT: text(str(source.element_type), context),
-            ll.PLAN: self.conversion.attributes[ll.PLAN],
-        }
-        if ll.SCRATCH_LIMIT in self.conversion.attributes:
-            attributes[ll.SCRATCH_LIMIT] = self.conversion.attributes[ll.SCRATCH_LIMIT]
-        body = self.module.regions[0].blocks[0]
-        loc = self.conversion.location
-        function = Operation.create(
-            "tt.func", attributes=attributes, regions=1, loc=loc, ip=InsertionPoint(body)
-        )
-        block = function.regions[0].blocks.append(source, arg_locs=[loc])
-        make = _Builder(InsertionPoint(block), loc)
-        if self.scratch_bytes:
-            self.claim_scratch(make)
-        make("tt.return", operands=[self.placeholder(make, result)])
-
-    def attribute(self, text: str) -> Attribute:
-        return Attribute.parse(text, self.module.context)
-
-    def type(self, text: str) -> Type:
-        return Type.parse(text, self.module.context)
-
-    def claim_scratch(self, make: _Builder) -> None:
-        """Allocate and store as many bytes as the plan uses; tensors have a power of two of them."""
-        unit = self.scratch_bytes & -self.scratch_bytes
-        count = self.scratch_bytes // unit
-        warps = self.module.attributes["ttg.num-warps"].value
-        lanes = self.module.attributes["ttg.threads-per-warp"].value
-        blocked = (
-            f"#ttg.blocked<{{sizePerThread = [16], threadsPerWarp = [{lanes}], warpsPerCTA = [{warps}], "
-            "order = [0]}>"
-        )
-        shared = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>"
-        tail = f"{unit}xi8, {shared}, #ttg.shared_memory, mutable>"
-        tensor = self.type(f"tensor<{unit}xi8, {blocked}>")
-        zero = make("arith.constant", tensor, attributes={"value": self.attribute(f"dense<0> : {tensor}")})
-        buffers = "" if count == 1 else f"{count}x"
-        scratch = make("ttg.local_alloc", self.type(f"!ttg.memdesc<{buffers}{tail}"))
-        for i in range(count if count > 1 else 0):
-            index = make("arith.constant", self.type("i32"), attributes={"value": self.attribute(f"{i} : i32")})
-            buffer = make("ttg.memdesc_index", self.type(f"!ttg.memdesc<{tail}"), operands=[scratch, index])
-            make("ttg.local_store", operands=[zero, buffer])
-        if count == 1:
-            make("ttg.local_store", operands=[zero, scratch])
-
-    def placeholder(self, make: _Builder, result: Type) -> Any:
-        """Some value of type `result`; pointers have no constants."""
-        element = str(result.element_type)
-        if not element.startswith("!"):
-            value = "dense<0.0>" if _is_float(element) else "dense<0>" if element != "i1" else "dense<false>"
-            return make("arith.constant", result, attributes={"value": self.attribute(f"{value} : {result}")})
-        zero = make("arith.constant", self.type("i64"), attributes={"value": self.attribute("0 : i64")})
-        pointer = make("tt.int_to_ptr", result.element_type, operands=[zero])
-        return make("tt.splat", result, operands=[pointer])
-
-
-def _is_float(element: str) -> bool:
-    return element.startswith(("f", "bf"))
-
-
-@dataclass(frozen=True)
-class _Builder:
-    """Creates operations one after the other at one place and location; gives the result, if it has one."""
-
-    place: InsertionPoint
-    location: Location
-
-    def __call__(
-        self,
-        name: str,
-        result: Type | None = None,
-        operands: list[Any] | None = None,
-        attributes: dict[str, Attribute] | None = None,
-    ) -> Any:
-        op = Operation.create(
-            name,
-            results=[] if result is None else [result],
-            operands=operands or [],
-            attributes=attributes or {},
-            loc=self.location,
-            ip=self.place,
-        )
-        return None if result is None else op.results[0]
+def _declare(name: str, conversion: Operation, table: LayoutTable) -> Operation:
+    """The stub of `conversion`, at the end of no block yet."""
+    source, result = conversion.operands[0].type, conversion.results[0].type
+    context = conversion.context
+    entries = [f"{ll.ELEMENT} = {StringAttr.get(str(source.element_type), context)}"]
+    for attribute, type_ in ((ll.SOURCE, source), (ll.DESTINATION, result)):
+        layout = table.of(type_)
+        if layout is None or isinstance(layout, Unknown):
+            raise ValueError(f"planned conversion has no layout for '{type_}'")
+        entries.append(f"{attribute} = {ll.layout_text(layout)}")
+    for attribute in (ll.PLAN, ll.SCRATCH_LIMIT):
+        if attribute in conversion.attributes:
+            entries.append(f"{attribute} = {conversion.attributes[attribute]}")
+    properties = f'function_type = ({source}) -> {result}, sym_name = "{name}", sym_visibility = "private"'
+    attributes = ", ".join([*entries, "noinline = true"])
+    text = f'"tt.func"() <{{{properties}}}> ({{}}) {{{attributes}}} : () -> () {conversion.location}'
+    return Operation.parse(text, context=context)
 
 
 def stub_plans(module: Module, target: Target) -> dict[str, Plan]:
