@@ -1,0 +1,64 @@
+"""The example kernels: right in Triton's interpreter, and every conversion that moves data is lowered by us."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import triton
+import triton_linear
+from triton_linear.examples import EXAMPLES, specs
+from triton_linear.examples.spec import KernelSpec, gpu_target
+from triton_linear.report import NOOP, Outcome
+
+TARGETS = ("cuda:80", "cuda:90", "hip:gfx942")
+KERNELS = ("matmul", "attention", "layer_norm_forward", "layer_norm_backward", "int4_matmul")
+
+
+def spec_of(kernel: str, target: str) -> KernelSpec:
+    (spec,) = (spec for spec in specs(gpu_target(target)) if spec.name == kernel)
+    return spec
+
+
+def test_kernels_compute_what_they_say() -> None:
+    script = Path(__file__).with_name("interpreted_examples.py")
+    environment = os.environ | {"TRITON_INTERPRET": "1"}
+    done = subprocess.run(
+        [sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    errors = json.loads(done.stdout)
+    assert len(errors) == 10
+    assert all(error < 2e-3 for error in errors.values()), errors
+
+
+def test_there_are_four_examples_of_five_kernels() -> None:
+    assert len(EXAMPLES) == 4
+    assert tuple(spec.name for spec in specs(gpu_target("cuda:90"))) == KERNELS
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_every_conversion_that_moves_data_is_ours(
+    kernel: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    spec = spec_of(kernel, target)
+    with triton_linear.enabled(strict=True) as reports:
+        compiled = triton.compile(spec.source(), target=gpu_target(target), options=dict(spec.options))
+    (report,) = reports
+    assert report.outcome is Outcome.CONVERTED
+    assert report.seen == compiled.asm["ttgir"].count("ttg.convert_layout")
+    assert report.left == ()
+    assert report.ours >= 1
+    assert report.ours + sum(c.lowering == NOOP for c in report.conversions) == len(report.conversions)
+
+
+@pytest.mark.parametrize("name", ["sm90", "cuda:gfx942", "hip:90", "cuda:"])
+def test_an_unknown_target_is_named(name: str) -> None:
+    with pytest.raises(ValueError, match=f"'{name}'"):
+        gpu_target(name)
