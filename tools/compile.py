@@ -5,22 +5,32 @@ The stages after TTGIR, in order:
     cuda:N     llvm (LLVM dialect) -> llvmir -> ptx -> cubin
     hip:ARCH   llvm (LLVM dialect) -> llvmir -> amdgcn -> hsaco
 
-`lower` runs them as Triton does, with one opening: the text of the LLVM-dialect module passes through a function
-of the caller's just before Triton translates it to LLVM IR. That is where conversion bodies are spliced in.
+`lower` runs them as Triton does. `compile_text` is the whole road: read, run the passes, put the code of the
+outlined conversions in, and lower.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from triton_linear.tools.errors import Diagnostic, ToolError, captured_stderr, fail, parse_diagnostics
+from triton_linear.dialect import bridge, ll
+from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.mlir_adapter import Attribute, Context, MLIRError, Module, operations
+from triton_linear.lowering.element import ElementType, element_type
+from triton_linear.lowering.embed import embed
+from triton_linear.lowering.plan import Plan
+from triton_linear.lowering.targets import Target
+from triton_linear.lowering.targets import target as target_called
+from triton_linear.passes import diagnostics, driver
+from triton_linear.tools.errors import Diagnostic, ToolError, captured_stderr, fail, parse_diagnostics, position
 
 STAGES = {
     "nvidia": ("llvm", "llvmir", "ptx", "cubin"),
@@ -74,19 +84,24 @@ class _Reached(Exception):
     """The LLVM dialect was all that was wanted."""
 
 
-class _Seam:
-    """Triton's `llvm` bindings with `to_module` opened; the rest is passed through."""
+class _Watched:
+    """Triton's `llvm` bindings, where `to_module` first shows what it is given; the rest is passed through."""
 
-    def __init__(self, real: Any, to_module: Callable[[Any, Any], Any]) -> None:
+    def __init__(self, real: Any, watch: Callable[[Any], None]) -> None:
         self._real = real
-        self.to_module = to_module
+        self._watch = watch
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
 
+    def to_module(self, module: Any, context: Any) -> Any:
+        """Translate to LLVM IR."""
+        self._watch(module)
+        return self._real.to_module(module, context)
 
-def _over(function: Any, **names: Any) -> Any:
-    """The same function reading other globals, so that no module of Triton's is altered."""
+
+def _with_globals(function: Any, **names: Any) -> Any:
+    """The same function reading these globals, so that no module of Triton's is altered."""
     return types.FunctionType(
         function.__code__,
         {**function.__globals__, **names},
@@ -96,44 +111,34 @@ def _over(function: Any, **names: Any) -> Any:
     )
 
 
-def lower(module: Any, target: str, last: str, rewrite: Callable[[str], str] | None = None) -> Lowered:
+def lower(module: Any, target: str, last: str) -> Lowered:
     """Take a libtriton TTGIR module (consumed) through Triton's backend up to the stage `last`.
 
     Requires: `module.context` is set; `last` is in `STAGES` of the target's vendor.
-    Ensures: every stage up to `last` is in the result; `rewrite` saw the LLVM-dialect text, and what it returned
-    is both the stage `llvm` and what went on.
+    Ensures: every stage up to `last` is in the result.
     """
-    from triton_linear.dialect import bridge
-
     check_stage(last, target)
     backend = backend_for(target)
     options = backend.parse_options(_options(module))
     lowered = Lowered()
 
-    def to_module(llvm_dialect: Any, llvm_context: Any) -> Any:
-        text = str(llvm_dialect)
-        if rewrite is not None:
-            text = rewrite(text)
-        lowered.stages["llvm"] = text
+    def watch(llvm_dialect: Any) -> None:
+        lowered.stages["llvm"] = str(llvm_dialect)
         if last == "llvm":
             raise _Reached
-        if rewrite is not None:
-            llvm_dialect = bridge.parse_triton(text, module.context)
-        return real.to_module(llvm_dialect, llvm_context)
 
-    make_llir: Any = type(backend).make_llir
-    real = make_llir.__globals__["llvm"]
-    make_llir = _over(make_llir, llvm=_Seam(real, to_module))
     nvidia = vendor_of(target) == "nvidia"
     receiver = (backend,) if nvidia else ()
     arguments = (options, backend.target.arch) if nvidia else (options,)
+    stock: Any = type(backend).make_llir
+    make_llir = _with_globals(stock, llvm=_Watched(stock.__globals__["llvm"], watch))
     try:
-        with _diagnosed("llvm"):
+        with _diagnosed("llvmir"):
             lowered.stages["llvmir"] = make_llir(*receiver, module, lowered.metadata, *arguments)
     except _Reached:
         return lowered
     stages = STAGES[vendor_of(target)]
-    for before, stage in zip(stages[1:], stages[2:], strict=False):
+    for before, stage in itertools.pairwise(stages[1:]):
         if last in lowered.stages:
             break
         source = lowered.stages[before]
@@ -182,3 +187,161 @@ def _diagnosed(stage: str) -> Iterator[None]:
     if not errors:
         errors = [Diagnostic("error", f"Triton failed before the stage '{stage}' was reached: {detail}")]
     raise ToolError(*errors) from failure
+
+
+_MEMORY_FILE = re.compile(r"/proc/self/fd/\d+|-")
+
+
+def _in_file(diagnostic: Diagnostic, filename: str) -> Diagnostic:
+    """The diagnostic with the name that the user gave to the text."""
+    file = filename if _MEMORY_FILE.fullmatch(diagnostic.file) or not diagnostic.file else diagnostic.file
+    notes = tuple(_in_file(note, filename) for note in diagnostic.notes)
+    return replace(diagnostic, file=file, notes=notes)
+
+
+def from_pass(diagnostic: diagnostics.Diagnostic) -> Diagnostic:
+    """What a pass reported, as the tools print it."""
+    notes = tuple(map(from_pass, diagnostic.notes))
+    return Diagnostic(diagnostic.severity, diagnostic.message, *position(diagnostic.location), notes)
+
+
+def read_module(text: str, context: Context, filename: str) -> Module:
+    """Parse TTGIR or MLIR text; what is wrong with it is reported in `filename`."""
+    failure: Exception | None = None
+    found: list[Diagnostic] = []
+    with captured_stderr() as captured, diagnostics.capture(context) as reported:
+        try:
+            return bridge.text_to_upstream(text, context, filename)
+        except MLIRError as error:
+            failure = error
+            found += map(from_pass, diagnostics.of_exception(error))
+        except (bridge.BridgeError, RuntimeError) as error:
+            failure = error
+    found += map(from_pass, reported)
+    found += parse_diagnostics(captured.text)[0]
+    errors = [_in_file(d, filename) for d in found if d.severity == "error"]
+    raise ToolError(*(errors or [Diagnostic("error", str(failure), filename)])) from failure
+
+
+def set_target(module: Module, name: str | None) -> Target:
+    """Say in the module that it is for the target called `name`; by default it says so itself."""
+    attributes = module.operation.attributes
+    if name is None:
+        if "ttg.target" not in attributes:
+            fail("target: the module has no attribute 'ttg.target'; say --target=cuda:NUMBER or hip:gfxNAME")
+        name = str(attributes["ttg.target"].value)
+    vendor_of(name)
+    try:
+        target = target_called(name)
+    except ValueError as error:
+        fail(str(error))
+    if "ttg.threads-per-warp" in attributes:
+        lanes = attributes["ttg.threads-per-warp"].value
+        if lanes != target.lanes:
+            fail(f"target: '{name}' has {target.lanes} lanes, the module's ttg.threads-per-warp is {lanes}")
+    attributes["ttg.target"] = Attribute.parse(f'"{target.name}"', module.context)
+    return target
+
+
+@dataclass(frozen=True)
+class Stub:
+    """An outlined conversion: what the function `symbol` is to do."""
+
+    symbol: str
+    source: LinearLayout
+    destination: LinearLayout
+    element: ElementType
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class Site:
+    """A conversion of the module after folding; `stub` names its function, unless it is a no-op or Triton's."""
+
+    converted: driver.Converted
+    stub: str | None
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """A module after the whole road; `embedded` is the text that Triton's backend took."""
+
+    target: Target
+    num_warps: int
+    stubs: dict[str, Stub]
+    sites: tuple[Site, ...]
+    remarks: tuple[Diagnostic, ...]
+    embedded: str
+    lowered: Lowered
+
+
+def compile_text(text: str, filename: str, target_name: str | None, last: str) -> Compilation:
+    """Take TTGIR text through the passes and Triton's backend up to the stage `last`.
+
+    Raises ToolError with what was reported where any of them fails.
+    """
+    context = bridge.upstream_context()
+    module = read_module(text, context, filename)
+    target = set_target(module, target_name)
+    try:
+        prepared = driver.run_linear_pipeline(module, target)
+    except driver.PassFailure as error:
+        found, _ = parse_diagnostics(str(error))
+        raise ToolError(*(found or [Diagnostic("error", str(error), filename)])) from error
+    stubs = stubs_of(module, prepared.plans)
+    sites = _sites(module, prepared.conversions, stubs)
+    warps = module.operation.attributes["ttg.num-warps"].value
+    text = triton_text(module, prepared.plans, target)
+    lowered = lower(to_triton(text), target.name, last)
+    remarks = tuple(map(from_pass, prepared.outcome.diagnostics))
+    return Compilation(target, warps, stubs, sites, remarks, text, lowered)
+
+
+def triton_text(module: Module, plans: Mapping[str, Plan], target: Target) -> str:
+    """The module as libtriton can read it, with the code of outlined conversions where they were."""
+    text = bridge.triton_text(module)
+    if not plans:
+        return text
+    return embed(text, plans, target, module.operation.attributes["ttg.num-warps"].value)
+
+
+def to_triton(text: str) -> Any:
+    """Parse and verify text in a libtriton context of its own."""
+    with captured_stderr() as captured:
+        try:
+            return bridge.parse_triton(text, bridge.triton_context())
+        except bridge.BridgeError as error:
+            failure = error
+    found, _ = parse_diagnostics(captured.text)
+    raise ToolError(*(found or [Diagnostic("error", str(failure))])) from failure
+
+
+def stubs_of(module: Module, plans: Mapping[str, Plan]) -> dict[str, Stub]:
+    """The outlined conversions of a module, by symbol."""
+    found: dict[str, Stub] = {}
+    for op in operations(module.operation):
+        if op.name == "tt.func" and ll.PLAN in op.attributes:
+            attributes = op.attributes
+            symbol = attributes["sym_name"].value
+            found[symbol] = Stub(
+                symbol,
+                ll.layout_from_attribute(attributes[ll.SOURCE]),
+                ll.layout_from_attribute(attributes[ll.DESTINATION]),
+                element_type(attributes[ll.ELEMENT].value),
+                plans[symbol],
+            )
+    return found
+
+
+def _sites(
+    module: Module, conversions: Iterable[driver.Converted], stubs: Mapping[str, Stub]
+) -> tuple[Site, ...]:
+    """Pair the conversions, in the order of the module, with the calls that took their places."""
+    calls = iter(
+        [
+            op.attributes["callee"].value
+            for op in operations(module.operation)
+            if op.name == "tt.call" and op.attributes["callee"].value in stubs
+        ]
+    )
+    return tuple(Site(c, None if c.kind in ("noop", "stock") else next(calls)) for c in conversions)

@@ -49,7 +49,7 @@ def fail(message: str, file: str = "", line: int = 0, column: int = 0) -> NoRetu
     raise ToolError(Diagnostic("error", message, file, line, column))
 
 
-# A location's first file position, inside whatever wraps it: loc("a.py":3:4), loc("x"("a.py":3:4)), callsite, fused.
+# A location's first file position, inside whatever wraps it: a name, a call site, a fusion.
 _POSITION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 _SEVERITY = "|".join(SEVERITIES)
 _TRITON = re.compile(
@@ -97,7 +97,7 @@ class Captured:
 
 @contextmanager
 def captured_stderr() -> Iterator[Captured]:
-    """Collect everything written to file descriptor 2, by C++ code as well; not for use from several threads."""
+    """Collect everything written to file descriptor 2, by C++ code too; not for several threads."""
     captured = Captured()
     sys.stderr.flush()
     saved = os.dup(2)
@@ -115,7 +115,7 @@ def captured_stderr() -> Iterator[Captured]:
 
 @dataclass
 class Printer:
-    """Writes diagnostics as MLIR does: the message, the line of the source, a caret; notes after their error."""
+    """Writes diagnostics as MLIR does: message, line of the source, caret; notes after their error."""
 
     sources: Mapping[str, str] = field(default_factory=dict)
     stream: TextIO | None = None

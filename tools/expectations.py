@@ -3,10 +3,11 @@
     // expected-error@+1 {{requires the same shape}}
     // expected-remark-re@above {{plan: {{[a-z-]+}}}}
 
-The forms are MLIR's: severity `error`, `warning`, `remark` or `note`; an optional `-re`, in which `{{...}}` inside
-the text is a regular expression; `@+N`, `@-N`, `@above`, `@below` (the line itself without), or `@unknown`
-for a diagnostic that has no place. The text must occur in the message. Each expectation is met by exactly one
-diagnostic; a diagnostic that nothing expected is an error of its own, unless only what is expected is compared.
+The forms are MLIR's: severity `error`, `warning`, `remark` or `note`; an optional `-re`, in which `{{...}}`
+inside the text is a regular expression; `@+N`, `@-N`, `@above`, `@below` (without any of them the comment's own
+line), or `@unknown` for a diagnostic that has no place. The text must occur in the message. Each expectation is
+met by exactly one diagnostic; one that nothing expected is an error of its own, unless only what is expected is
+compared.
 """
 
 from __future__ import annotations

@@ -1,0 +1,106 @@
+"""`triton-linear`: verify, demo, fuzz, version."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from triton_linear.tools.errors import Printer, ToolError, fail
+
+Command = Callable[[argparse.Namespace], int]
+
+
+def read_input(name: str) -> str:
+    """The text of a file, or of the standard input for `-`."""
+    if name == "-":
+        return sys.stdin.read()
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except OSError as error:
+        fail(f"cannot open input file: {error.strerror}", name)
+    except UnicodeDecodeError:
+        fail("input file is not UTF-8 text", name)
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from triton_linear.tools.verify import verify_text
+
+    text = read_input(arguments.file)
+    arguments.sources[arguments.file] = text
+    return verify_text(text, arguments.file, arguments.target, arguments.json)
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from triton_linear.tools import demo
+
+    status: int | None = demo.main(arguments.rest)
+    return status or 0
+
+
+def _fuzz(arguments: argparse.Namespace) -> int:
+    from triton_linear.tools.fuzz import main as fuzz
+
+    return fuzz(arguments.target, arguments.count, arguments.seed, arguments.assembly)
+
+
+def _version(arguments: argparse.Namespace) -> int:
+    for name in ("triton-linear", "triton", "xtc-mlir-python-bindings"):
+        print(name, version(name))
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    top = argparse.ArgumentParser(
+        prog="triton-linear", description="Layout conversions of Triton kernels, planned and lowered in Python."
+    )
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, run: Command, summary: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+        sub.set_defaults(run=run)
+        return sub
+
+    verify = command("verify", _verify, "compile a TTGIR module and run the code of each of its conversions")
+    verify.add_argument("file", metavar="FILE", help="a .ttgir or .mlir file, or - for the standard input")
+    verify.add_argument("--target", help="cuda:NUMBER or hip:gfxNAME; by default what the module says")
+    verify.add_argument("--json", action="store_true", help="print the results as JSON")
+
+    demo = command("demo", _demo, "compile the example kernels and show each conversion")
+    demo.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+
+    fuzz = command("fuzz", _fuzz, "verify conversions between random layouts")
+    fuzz.add_argument("--count", type=int, default=2000, help="pairs of layouts (default %(default)s)")
+    fuzz.add_argument("--seed", type=int, default=1, help="what to draw them from (default %(default)s)")
+    fuzz.add_argument("--target", default="cuda:90", help="GPU to compile for (default %(default)s)")
+    fuzz.add_argument(
+        "--assembly",
+        type=int,
+        default=16,
+        metavar="N",
+        help="take every N-th module on to PTX or AMDGCN; 0: none",
+    )
+
+    command("version", _version, "print the versions of this project, Triton and the MLIR bindings")
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `triton-linear`; the exit status is 1 where something is wrong, 2 for a wrong command line."""
+    arguments = parser().parse_args(argv)
+    arguments.sources = {}
+    try:
+        status: int = arguments.run(arguments)
+    except ToolError as error:
+        printer = Printer(arguments.sources)
+        for diagnostic in error.diagnostics:
+            printer.print(diagnostic)
+        return 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,298 @@
+"""Random pairs of distributed layouts, written as the encodings of TTGIR.
+
+Three families, drawn by one seed: permutations (every basis vector a unit vector, zero vectors anywhere),
+general F2 matrices (all that `#ttg.linear` can say: any basis vector that moves in one dimension), and the
+encodings of real kernels. The destination is either drawn afresh or made from the source by moving only
+registers, only registers and lanes, or everything, so that every kind of plan has its share.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from triton_linear.dialect import f2
+
+ELEMENTS = (
+    "i1",
+    "i8",
+    "f8E4M3FN",
+    "f8E5M2",
+    "f8E4M3FNUZ",
+    "f8E5M2FNUZ",
+    "i16",
+    "f16",
+    "bf16",
+    "i32",
+    "f32",
+    "i64",
+    "f64",
+    "!tt.ptr<f16>",
+)
+MAX_TENSOR_BYTES = 64 * 1024
+
+# A basis vector: which dimension it moves in and by how much; by = 0 moves nowhere.
+Vector = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One conversion: a tensor type without its encoding, two encodings, and how they were drawn."""
+
+    shape: tuple[int, ...]
+    element: str
+    source: str
+    destination: str
+    family: str
+
+    def type(self, encoding: str) -> str:
+        """The tensor type with one of the encodings."""
+        return f"tensor<{'x'.join(map(str, self.shape))}x{self.element}, {encoding}>"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A distributed layout as its basis vectors; everything random is done on these."""
+
+    register: tuple[Vector, ...]
+    lane: tuple[Vector, ...]
+    warp: tuple[Vector, ...]
+
+    def text(self, rank: int) -> str:
+        """The `#ttg.linear` attribute."""
+
+        def row(vector: Vector) -> str:
+            dimension, by = vector
+            return f"[{', '.join(str(by if d == dimension else 0) for d in range(rank))}]"
+
+        def rows(vectors: Sequence[Vector]) -> str:
+            return f"[{', '.join(map(row, vectors))}]"
+
+        return (
+            f"#ttg.linear<{{register = {rows(self.register)}, lane = {rows(self.lane)}, "
+            f"warp = {rows(self.warp)}, block = []}}>"
+        )
+
+
+def _invertible(rng: random.Random, bits: int) -> list[int]:
+    """A random basis of the whole space."""
+    columns: list[int] = []
+    while len(columns) < bits:
+        vector = rng.randrange(1, 1 << bits)
+        if not f2.in_span(columns, vector):
+            columns.append(vector)
+    return columns
+
+
+def _columns(rng: random.Random, dims: Sequence[int], counts: tuple[int, int, int], general: bool) -> Columns:
+    """A surjective layout with `dims[d]` bits in dimension d and `counts` register, lane and warp vectors."""
+    vectors: list[Vector] = []
+    for dimension, bits in enumerate(dims):
+        basis = _invertible(rng, bits) if general else [1 << bit for bit in range(bits)]
+        vectors += [(dimension, by) for by in basis]
+    while len(vectors) < sum(counts):
+        dimension = rng.randrange(len(dims))
+        dependent = general and dims[dimension] and rng.random() < 0.4
+        vectors.append((dimension, rng.randrange(1 << dims[dimension]) if dependent else 0))
+    if rng.random() < 0.8:
+        rng.shuffle(vectors)
+    registers, lanes, _ = counts
+    return Columns(
+        tuple(vectors[:registers]),
+        tuple(vectors[registers : registers + lanes]),
+        tuple(vectors[registers + lanes :]),
+    )
+
+
+def _moved(rng: random.Random, source: Columns, scope: str, general: bool) -> Columns:
+    """The source with the vectors of `scope` (registers, warp or cta) shuffled, mixed and padded with zeros."""
+    register, lane, warp = list(source.register), list(source.lane), list(source.warp)
+    if len(register) < 5 and rng.random() < 0.3:
+        register.append((0, 0))
+    pool = register + (lane if scope != "registers" else []) + (warp if scope == "cta" else [])
+    if rng.random() < 0.5:  # a few transpositions: the shuffles that real kernels need
+        for _ in range(rng.randint(1, 3) if pool else 0):
+            i, j = rng.randrange(len(pool)), rng.randrange(len(pool))
+            pool[i], pool[j] = pool[j], pool[i]
+    else:
+        rng.shuffle(pool)
+    if general and len(pool) > 1:
+        for _ in range(rng.randint(0, 4)):
+            i, j = rng.sample(range(len(pool)), 2)
+            if pool[i][0] == pool[j][0]:
+                pool[i] = (pool[i][0], pool[i][1] ^ pool[j][1])
+    register, pool = pool[: len(register)], pool[len(register) :]
+    if scope != "registers":
+        lane, pool = pool[: len(lane)], pool[len(lane) :]
+    if scope == "cta":
+        warp = pool
+    return Columns(tuple(register), tuple(lane), tuple(warp))
+
+
+def _split(rng: random.Random, bits: int, rank: int) -> list[int]:
+    """`bits` shared out among `rank` dimensions."""
+    cuts = sorted(rng.randint(0, bits) for _ in range(rank - 1))
+    return [b - a for a, b in zip([0, *cuts], [*cuts, bits], strict=True)]
+
+
+def _budget(element: str) -> int:
+    """How many bits of coordinates a tensor may have."""
+    width = 8 if element.startswith("!tt.ptr") else max(1, int("".join(_digits(element))) // 8)
+    return (MAX_TENSOR_BYTES // width).bit_length() - 1
+
+
+def _digits(element: str) -> str:
+    digits = element.lstrip("bif")
+    return "8" if digits.startswith("8E") else digits
+
+
+def linear_pair(rng: random.Random, lanes: int, warps: int, element: str) -> Pair:
+    """A pair of `#ttg.linear` encodings."""
+    general = rng.random() < 0.5
+    lane_bits, warp_bits = lanes.bit_length() - 1, warps.bit_length() - 1
+    threads = lane_bits + warp_bits
+    bits = min(max(1, threads + rng.choice((-4, -2, -1, 0, 1, 2, 2, 3, 3, 4, 4, 5, 6))), _budget(element))
+    dims = _split(rng, bits, rng.choice((1, 1, 2, 2, 3)))
+
+    def registers() -> int:
+        return min(max(0, bits - threads) + rng.choice((0, 0, 1, 1, 2)), 6)
+
+    source = _columns(rng, dims, (registers(), lane_bits, warp_bits), general)
+    scope = rng.choice(("fresh", "registers", "warp", "warp", "cta"))
+    if scope == "fresh":
+        destination = _columns(rng, dims, (registers(), lane_bits, warp_bits), general)
+    else:
+        destination = _moved(rng, source, scope, general)
+    family = f"{'general' if general else 'permutation'} {scope}"
+    shape = tuple(1 << d for d in dims)
+    return Pair(shape, element, source.text(len(dims)), destination.text(len(dims)), family)
+
+
+def _factors(rng: random.Random, total: int, rank: int) -> list[int]:
+    return [1 << bits for bits in _split(rng, total.bit_length() - 1, rank)]
+
+
+def _blocked(rng: random.Random, lanes: int, warps: int, rank: int) -> str:
+    order = list(range(rank))
+    rng.shuffle(order)
+    return (
+        f"#ttg.blocked<{{sizePerThread = {_factors(rng, rng.choice((1, 2, 4, 8)), rank)}, "
+        f"threadsPerWarp = {_factors(rng, lanes, rank)}, warpsPerCTA = {_factors(rng, warps, rank)}, "
+        f"order = {order}}}>"
+    )
+
+
+def _slice(rng: random.Random, lanes: int, warps: int, rank: int) -> str:
+    return f"#ttg.slice<{{dim = {rng.randint(0, rank)}, parent = {_blocked(rng, lanes, warps, rank + 1)}}}>"
+
+
+def _mma_v2(rng: random.Random, lanes: int, warps: int, rank: int) -> str:
+    return (
+        f"#ttg.nvidia_mma<{{versionMajor = 2, versionMinor = 0, warpsPerCTA = {_factors(rng, warps, 2)}, "
+        "instrShape = [16, 8]}>"
+    )
+
+
+def _mma_v3(rng: random.Random, lanes: int, warps: int, rank: int) -> str:
+    if warps % 4:
+        return _mma_v2(rng, lanes, warps, rank)
+    columns = rng.choice((8, 16, 32, 64))
+    return (
+        f"#ttg.nvidia_mma<{{versionMajor = 3, versionMinor = 0, warpsPerCTA = [{warps}, 1], "
+        f"instrShape = [16, {columns}, 16]}}>"
+    )
+
+
+def _mma_operand(rng: random.Random, lanes: int, warps: int, rank: int) -> str:
+    parent = _mma_v2(rng, lanes, warps, rank)
+    return f"#ttg.dot_op<{{opIdx = {rng.randint(0, 1)}, parent = {parent}, kWidth = {rng.choice((1, 2, 4))}}}>"
+
+
+def _mfma(rng: random.Random, lanes: int, warps: int, rank: int) -> str:
+    shape = rng.choice(("[32, 32, 8]", "[16, 16, 16]"))
+    return (
+        f"#ttg.amd_mfma<{{version = 3, warpsPerCTA = {_factors(rng, warps, 2)}, instrShape = {shape}, "
+        f"isTransposed = {rng.choice(('true', 'false'))}}}>"
+    )
+
+
+def _mfma_operand(rng: random.Random, lanes: int, warps: int, rank: int) -> str:
+    parent = _mfma(rng, lanes, warps, rank)
+    return f"#ttg.dot_op<{{opIdx = {rng.randint(0, 1)}, parent = {parent}, kWidth = {rng.choice((4, 8))}}}>"
+
+
+Maker = Callable[[random.Random, int, int, int], str]
+_ANY_RANK: tuple[Maker, ...] = (_blocked, _blocked, _slice)
+_MATRIX: dict[int, tuple[Maker, ...]] = {32: (_mma_v2, _mma_v3, _mma_operand), 64: (_mfma, _mfma_operand)}
+
+
+def encoding_pair(rng: random.Random, lanes: int, warps: int, element: str) -> Pair:
+    """A pair of encodings as kernels have them, one of them blocked, a slice or the like."""
+    rank = rng.choice((1, 2, 2, 2, 3))
+    makers = _ANY_RANK + (_MATRIX[lanes] if rank == 2 else ())
+    bits = min(rng.randint(6, 12), _budget(element))
+    shape = tuple(1 << b for b in _split(rng, bits, rank))
+    if rank == 2 and rng.random() < 0.7:
+        shape = (1 << (bits // 2), 1 << (bits - bits // 2))
+    source, destination = (rng.choice(makers)(rng, lanes, warps, rank) for _ in range(2))
+    return Pair(shape, element, source, destination, "encodings")
+
+
+def random_pair(rng: random.Random, lanes: int, warps: int) -> Pair:
+    """One conversion of any family and element type."""
+    element = rng.choice((*ELEMENTS, "f32", "i32"))
+    maker = encoding_pair if rng.random() < 0.25 else linear_pair
+    return maker(rng, lanes, warps, element)
+
+
+def random_pairs(seed: int, count: int, lanes: int) -> list[tuple[int, list[Pair]]]:
+    """`count` pairs, grouped by the number of warps (1 to 8) that they share; the same seed, the same pairs.
+
+    >>> [(warps, len(pairs)) for warps, pairs in random_pairs(seed=1, count=10, lanes=32)]
+    [(1, 3), (2, 3), (4, 2), (8, 2)]
+    """
+    rng = random.Random(seed)
+    groups: list[tuple[int, list[Pair]]] = []
+    for index, warps in enumerate((1, 2, 4, 8)):
+        share = count // 4 + (index < count % 4)
+        if share:
+            groups.append((warps, [random_pair(rng, lanes, warps) for _ in range(share)]))
+    return groups
+
+
+def module_text(pairs: Sequence[Pair], warps: int, lanes: int, target: str, stored: bool = False) -> str:
+    """A TTGIR module with one kernel that converts every pair, one conversion a line.
+
+    The results go to a function that nothing is known of, or (`stored`, for assembly that can be looked at) to
+    global memory.
+    """
+    arguments: list[str] = []
+    body: list[str] = []
+    sinks: list[str] = []
+    for index, pair in enumerate(pairs):
+        source, destination = pair.type(pair.source), pair.type(pair.destination)
+        arguments.append(f"%x{index}: {source}")
+        value, element = f"%y{index}", pair.element
+        body.append(f'{value} = ttg.convert_layout %x{index} : {source} -> {destination} loc("pair {index}")')
+        if not stored:
+            body.append(f"tt.call @use{index}({value}) : ({destination}) -> ()")
+            sinks.append(f"  tt.func private @use{index}(%x: {destination}) attributes {{noinline = true}} {{")
+            sinks.append("    tt.return\n  }")
+            continue
+        if element.startswith("!tt.ptr"):
+            element = "i64"
+            integers = destination.replace(pair.element, element, 1)
+            body.append(f"%z{index} = tt.ptr_to_int {value} : {destination} -> {integers}")
+            value = f"%z{index}"
+        pointers = destination.replace(pair.element, f"!tt.ptr<{element}>", 1)
+        arguments.append(f"%p{index}: {pointers}")
+        body.append(f"tt.store %p{index}, {value} : {pointers}")
+    lines = "\n    ".join(body)
+    return (
+        f'module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = {warps} : i32, '
+        f'ttg.target = "{target}", "ttg.threads-per-warp" = {lanes} : i32}} {{\n'
+        f"  tt.func public @conversions({', '.join(arguments)}) {{\n    {lines}\n    tt.return\n  }}\n"
+        + "".join(f"{sink}\n" for sink in sinks)
+        + "}\n"
+    )

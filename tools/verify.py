@@ -1,0 +1,217 @@
+"""`triton-linear verify`: run the emitted code of every conversion in a module and look at what it gives."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from triton_linear.lowering.simulate_memory import SimulationError
+from triton_linear.lowering.verify import Verdict, verify_conversion
+from triton_linear.tools.compile import Compilation, Site, compile_text
+from triton_linear.tools.errors import Diagnostic, ToolError, position
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One conversion and what running its code showed; no verdict where no code of ours was emitted."""
+
+    site: Site
+    plan: str
+    verdict: Verdict | None
+
+    @property
+    def ok(self) -> bool:
+        """Nothing wrong, or nothing to run."""
+        return self.verdict is None or self.verdict.ok
+
+    @property
+    def place(self) -> str:
+        """Where the conversion is, as `file:line:column`."""
+        file, line, column = position(self.site.converted.location)
+        return f"{file}:{line}:{column}" if line else self.site.converted.location
+
+    def __str__(self) -> str:
+        conversion = self.site.converted
+        head = f"{self.place}: {short_type(conversion.source)} -> {short_encoding(conversion.destination)}"
+        if self.verdict is None:
+            return f"{head}: {self.plan}"
+        return f"{head}: {self.plan}; {figures(self.verdict)}; {findings(self.verdict)}"
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as data."""
+        conversion = self.site.converted
+        record: dict[str, Any] = {
+            "location": self.place,
+            "source": conversion.source,
+            "destination": conversion.destination,
+            "kind": conversion.kind,
+            "plan": self.plan,
+        }
+        if self.verdict is not None:
+            counts = self.verdict.counts
+            record |= {
+                "checked": self.verdict.checked,
+                "wrong": self.verdict.wrong,
+                "races": len(self.verdict.races),
+                "wavefronts": counts.wavefronts,
+                "minimum_wavefronts": counts.minimum_wavefronts,
+                "shuffles": counts.shuffles,
+                "alu": counts.alu_operations,
+                "warp_barriers": counts.warp_barriers,
+                "cta_barriers": counts.cta_barriers,
+            }
+        return record
+
+
+def short_encoding(type_: str) -> str:
+    """The kind of a tensor type's encoding, with what it is a part of.
+
+    >>> short_encoding("tensor<4xf32, #ttg.slice<{dim = 1, parent = #ttg.blocked<{order = [0]}>}>>")
+    'slice(blocked)'
+    """
+    kinds = re.findall(r"#\w+\.(\w+)<", type_)
+    return "(".join(kinds) + ")" * (len(kinds) - 1) if kinds else "no encoding"
+
+
+def short_type(type_: str) -> str:
+    """A tensor type with its encoding shortened.
+
+    >>> short_type("tensor<4x2xf32, #ttg.blocked<{order = [0, 1]}>>")
+    '4x2xf32 blocked'
+    """
+    return f"{type_.removeprefix('tensor<').partition(', #')[0]} {short_encoding(type_)}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def figures(verdict: Verdict) -> str:
+    """What the code costs, as counted."""
+    counts = verdict.counts
+    parts = [
+        _count(counts.wavefronts, "wavefront") + f" ({counts.minimum_wavefronts} at least)",
+        _count(counts.shuffles, "shuffle"),
+        f"{counts.alu_operations} alu",
+        _count(counts.cta_barriers, "barrier"),
+    ]
+    if counts.warp_barriers:
+        parts.append(_count(counts.warp_barriers, "warp barrier"))
+    return ", ".join(parts)
+
+
+def findings(verdict: Verdict) -> str:
+    """Whether the code is right."""
+    return f"{verdict.wrong} wrong of {verdict.checked}, {_count(len(verdict.races), 'race')}"
+
+
+_EMBEDDED = re.compile(r'^#__ll_loc(?P<number>\d+) = loc\("(?P<symbol>\w+)"\(', re.MULTILINE)
+_INTERFACE = re.compile(
+    r"^ *(?P<name>%\S+) = builtin\.unrealized_conversion_cast (?P<value>%\S+) : (?P<type>.*) to (?P<result>.*)$"
+)
+
+
+def embedded_functions(text: str) -> Iterator[tuple[str, str]]:
+    """The code of each conversion as it stands in a module, in order: its stub's symbol and a function.
+
+    What is Triton's to do (placing the scratch) is left out: the function takes the registers and the scratch.
+    """
+    types = "".join(re.findall(r"^!__ll_\w+ = .*\n", text, re.MULTILINE))
+    lines: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if found := re.search(r" loc\(#__ll_loc(\d+)\)$", line):
+            lines.setdefault(found[1], []).append(line[: found.start()])
+    for found in _EMBEDDED.finditer(text):
+        number, symbol = found["number"], found["symbol"]
+        yield symbol, types + _function(symbol, f"%__ll_{number}_", lines[number])
+
+
+def _function(symbol: str, prefix: str, lines: Sequence[str]) -> str:
+    source, result = _INTERFACE.match(lines[0]), _INTERFACE.match(lines[-1])
+    if source is None or result is None or source["name"] != f"{prefix}source":
+        raise ValueError(f"code of @{symbol} does not stand between two casts")
+    body = [line for line in lines[1:-1] if not _is_tritons(line, prefix)]
+    arguments = f"%source: {source['result']}, %scratch: !llvm.ptr<3>"
+    text = "\n".join(
+        (
+            f"llvm.func @{symbol}({arguments}) -> {result['type']} {{",
+            *body,
+            f"    llvm.return {result['value']} : {result['type']}",
+            "}\n",
+        )
+    )
+    return text.replace(prefix, "%")
+
+
+def _is_tritons(line: str, prefix: str) -> bool:
+    """Whether a line makes the scratch: an operation of Triton's, or what leads from one to the pointer."""
+    names = "|".join(("undef", "nothing", "memory", "place", "scratch"))
+    return re.match(rf" *(?:{re.escape(prefix)}(?:{names}) = |ttg\.)", line) is not None
+
+
+def run_stubs(compilation: Compilation) -> dict[str, Verdict]:
+    """The verdict on the code of every outlined conversion of a compiled module, by symbol."""
+    verdicts: dict[str, Verdict] = {}
+    texts: dict[str, str] = {}
+    for symbol, function in embedded_functions(compilation.embedded):
+        if texts.setdefault(symbol, function) != function:
+            raise ToolError(Diagnostic("error", f"two calls of @{symbol} got different code; this is a bug"))
+        if symbol in verdicts:
+            continue
+        stub = compilation.stubs[symbol]
+        try:
+            verdicts[symbol] = verify_conversion(
+                function,
+                stub.source,
+                stub.destination,
+                stub.element,
+                compilation.target,
+                compilation.num_warps,
+                stub.plan.scratch_bytes,
+            )
+        except SimulationError as error:
+            message = f"@{symbol} ({stub.plan.summary()}) cannot be run: {error}"
+            raise ToolError(Diagnostic("error", message)) from error
+    if missing := set(compilation.stubs) - set(verdicts):
+        raise ToolError(Diagnostic("error", f"no code of @{min(missing)} in the module; this is a bug"))
+    return verdicts
+
+
+def check(compilation: Compilation) -> list[Checked]:
+    """Run every conversion of a compiled module."""
+    verdicts = run_stubs(compilation)
+    checked = []
+    for site in compilation.sites:
+        if site.stub is not None:
+            plan = compilation.stubs[site.stub].plan.summary()
+            checked.append(Checked(site, plan, verdicts[site.stub]))
+        elif site.converted.kind == "noop":
+            checked.append(Checked(site, "no-op", None))
+        else:
+            checked.append(Checked(site, f"left to Triton: {site.converted.detail}", None))
+    return checked
+
+
+def verify_text(text: str, filename: str, target: str | None, as_json: bool) -> int:
+    """Verify a module, print what was found, and return the exit status: 0 if all is right."""
+    checked = check(compile_text(text, filename, target, "llvm"))
+    verified = [c for c in checked if c.verdict is not None]
+    wrong = [c for c in verified if not c.ok]
+    if as_json:
+        report = {
+            "conversions": [c.as_json() for c in checked],
+            "verified": len(verified),
+            "wrong": len(wrong),
+        }
+        print(json.dumps(report, indent=2))
+        return 1 if wrong else 0
+    for conversion in checked:
+        print(conversion)
+        if conversion.verdict is not None:
+            for finding in (*conversion.verdict.examples, *conversion.verdict.races):
+                print(f"    {finding}")
+    print(f"{_count(len(verified), 'conversion')} verified, {len(wrong)} wrong")
+    return 1 if wrong else 0
