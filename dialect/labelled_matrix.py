@@ -140,47 +140,59 @@ class LabelledMatrix:
 
     @property
     def in_dim_names(self) -> tuple[str, ...]:
+        """Names of the in-dims, most minor first."""
         return tuple([name for name, _ in self.bases])
 
     @property
     def out_dim_names(self) -> tuple[str, ...]:
+        """Names of the out-dims, most minor first."""
         return tuple([name for name, _ in self.out_dims])
 
     @property
     def num_in_dims(self) -> int:
+        """Number of in-dims."""
         return len(self.bases)
 
     @property
     def num_out_dims(self) -> int:
+        """Number of out-dims."""
         return len(self.out_dims)
 
     @property
     def total_in_bits(self) -> int:
+        """Number of input bits, the columns of the matrix."""
         return len(self._columns)
 
     @property
     def total_out_bits(self) -> int:
+        """Number of output bits, the rows of the matrix."""
         return total_bits(self.out_dims)
 
     def has_in_dim(self, name: str) -> bool:
+        """Tell whether `name` is an in-dim."""
         return any(name == other for other, _ in self.bases)
 
     def has_out_dim(self, name: str) -> bool:
+        """Tell whether `name` is an out-dim."""
         return any(name == other for other, _ in self.out_dims)
 
     def in_dim_bits(self, name: str) -> int:
+        """log2 of the size of an in-dim."""
         return len(self._vectors(name))
 
     def in_dim_size(self, name: str) -> int:
+        """Size of an in-dim."""
         return 1 << len(self._vectors(name))
 
     def out_dim_size(self, name: str) -> int:
+        """Size of an out-dim."""
         for other, size in self.out_dims:
             if name == other:
                 return size
         raise ValueError(f"{name!r} is no out-dim; the out-dims are {join(self.out_dim_names)}")
 
     def out_dim_bits(self, name: str) -> int:
+        """log2 of the size of an out-dim."""
         return self.out_dim_size(name).bit_length() - 1
 
     def basis(self, in_dim: str, index: int) -> tuple[int, ...]:
@@ -331,9 +343,7 @@ class LabelledMatrix:
         if self.out_dims != other.out_dims:
             raise ValueError(f"concat_ins: out-dims {show(self.out_dims)} and {show(other.out_dims)} differ")
         check_disjoint("concat_ins", self.in_dim_names, other.in_dim_names, "in-dim")
-        return self._trusted(
-            self._in_bits() + other._in_bits(), self._columns + other._columns, self.out_dims
-        )
+        return self._trusted(self._in_bits() + other._in_bits(), self._columns + other._columns, self.out_dims)
 
     def concat_outs(self: M, other: M) -> M:
         """L(x) = (self(x), other(x)), onto the out-dims of both.
@@ -435,9 +445,7 @@ class LabelledMatrix:
         """
         kept = [column for column in self.columns(in_dim) if column]
         in_bits = [(name, len(kept) if name == in_dim else bits) for name, bits in self._in_bits()]
-        columns = [
-            column for name, _ in in_bits for column in (kept if name == in_dim else self.columns(name))
-        ]
+        columns = [column for name, _ in in_bits for column in (kept if name == in_dim else self.columns(name))]
         return self._trusted(in_bits, tuple(columns), self.out_dims)
 
 
