@@ -29,12 +29,11 @@ class Echelon:
     ('0b11', None)
     """
 
-    __slots__ = ("_combinations", "_pivots", "_size", "rank")
+    __slots__ = ("_pivots", "_size", "rank")
 
     def __init__(self, vectors: Iterable[int] = ()) -> None:
         # Keyed by bit length: the one stored vector with that leading bit, and the vectors it sums.
-        self._pivots: dict[int, int] = {}
-        self._combinations: dict[int, int] = {}
+        self._pivots: dict[int, tuple[int, int]] = {}
         self._size = 0
         self.rank = 0
         for vector in vectors:
@@ -49,12 +48,11 @@ class Echelon:
         pivots = self._pivots
         combination = 0
         while vector:
-            lead = vector.bit_length()
-            pivot = pivots.get(lead)
-            if pivot is None:
+            stored = pivots.get(vector.bit_length())
+            if stored is None:
                 break
-            vector ^= pivot
-            combination ^= self._combinations[lead]
+            vector ^= stored[0]
+            combination ^= stored[1]
         return vector, combination
 
     def add(self, vector: int) -> bool:
@@ -66,9 +64,7 @@ class Echelon:
         self._size = index + 1
         if not rest:
             return False
-        lead = rest.bit_length()
-        self._pivots[lead] = rest
-        self._combinations[lead] = combination ^ (1 << index)
+        self._pivots[rest.bit_length()] = (rest, combination ^ 1 << index)
         self.rank += 1
         return True
 
