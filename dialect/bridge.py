@@ -23,7 +23,8 @@ from triton._C.libtriton import ir as triton_ir
 from triton_linear.dialect import encodings, ll
 from triton_linear.dialect.mlir_adapter import Context, Module, new_context, operations
 
-_MARK = "generic form"
+_MARK = "forces_generic_form"
+_QUOTED = f'"{_MARK}"'
 _WARPS = "ttg.num-warps"
 # A quote inside a printed string is written \22, so quotes pair up; a "#" between two of them is no alias.
 _DEFINITION = re.compile(r"^(?P<name>[#!](?!loc\d*\b)[A-Za-z_]\w*) = (?P<value>.*)$", re.MULTILINE)
@@ -85,23 +86,32 @@ def _parse_file(path: str, context: Any) -> Any:
 def generic_text(module: Any) -> str:
     """A libtriton module in generic form with its locations; `module` comes out as it went in."""
     builder = triton_ir.builder(module.context)
+    mark = builder.get_string_attr(_MARK)
     warps = module.get_int_attr(_WARPS)
-    if warps is None:  # what is set cannot be taken away again, so set it on a copy
-        module = parse_triton(str(module), module.context)
-    module.set_attr(_WARPS, builder.get_string_attr(_MARK))
-    try:
-        text = str(module)
-    finally:
-        if warps is not None:
-            module.set_attr(_WARPS, builder.get_int32_attr(warps))
-    marked = f'"{_WARPS}" = "{_MARK}"'
-    if text.count(marked) != 1:
-        raise BridgeError(
-            f"generic_text: expected {marked} once in the printed module, got {text.count(marked)}"
-        )
     if warps is not None:
-        return text.replace(marked, f'"{_WARPS}" = {warps} : i32')
-    return re.sub(rf"(?: \{{{marked}\}}|{marked}, |, {marked})", "", text)
+        module.set_attr(_WARPS, mark)
+        try:
+            text = str(module)
+        finally:
+            module.set_attr(_WARPS, builder.get_int32_attr(warps))
+        if _GENERIC.search(text):
+            return _without_mark(text, f'"{_WARPS}" = {_QUOTED}', f'"{_WARPS}" = {warps} : i32')
+    # Only tensors in registers make the number of warps matter. A module takes no attribute without a dialect
+    # either, but one that is set cannot be taken away again, so this is done to a copy.
+    copy = parse_triton(str(module), module.context)
+    copy.set_attr(_MARK, mark)
+    text = str(copy)
+    entry = f"{_MARK} = {_QUOTED}"
+    for around in (f"{entry}, ", f", {entry}", f" {{{entry}}}"):
+        if around in text:
+            return _without_mark(text, around, "")
+    raise BridgeError(f"generic_text: '{entry}' was not printed")
+
+
+def _without_mark(text: str, marked: str, unmarked: str) -> str:
+    if text.count(marked) != 1:
+        raise BridgeError(f"generic_text: '{marked}' was printed {text.count(marked)} times instead of once")
+    return text.replace(marked, unmarked)
 
 
 def expand_aliases(text: str) -> str:

@@ -119,6 +119,8 @@ def operations(root: Operation) -> list[Operation]:
 
 def block_arguments(op: Operation) -> Iterator[Value]:
     """The arguments of every block of every region of `op`, in order."""
-    for region in op.regions:
-        for block in region.blocks:
-            yield from block.arguments
+    regions = op.regions
+    if len(regions):  # most operations have none, and iterating costs more than asking
+        for region in regions:
+            for block in region.blocks:
+                yield from block.arguments

@@ -7,17 +7,16 @@ from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import (
-    ArrayAttr,
     Attribute,
+    Context,
     Operation,
     StringAttr,
     Type,
-    UnitAttr,
     block_arguments,
     operations,
 )
 from triton_linear.passes import diagnostics
-from triton_linear.passes.layouts import LayoutTable, Unknown
+from triton_linear.passes.layouts import Layout, LayoutTable, Unknown
 from triton_linear.passes.verifiers import Verifier, every_tensor_has_layout
 
 
@@ -43,39 +42,42 @@ class AttachLayouts:
     ensures: ClassVar[tuple[Verifier, ...]] = (every_tensor_has_layout,)
 
     def __call__(self, op: Operation, pass_: Any) -> None:
-        table = LayoutTable()
-        entries: dict[Type, Attribute] = {}
-        unit = UnitAttr.get(op.context)
-
-        def entry(type_: Type) -> Attribute:
-            if type_ not in entries:
-                layout = table.of(type_)
-                if layout is None:
-                    entries[type_] = unit
-                elif isinstance(layout, Unknown):
-                    entries[type_] = StringAttr.get(layout.reason, op.context)
-                else:
-                    entries[type_] = ll.layout_attribute(layout, op.context)
-            return entries[type_]
-
-        arrays: dict[tuple[Type, ...], ArrayAttr | None] = {}
-
-        def array(types: tuple[Type, ...]) -> ArrayAttr | None:
-            if types not in arrays:
-                found = [entry(type_) for type_ in types]
-                nothing = all(attribute is unit for attribute in found)
-                arrays[types] = None if nothing else ArrayAttr.get(found, op.context)
-            return arrays[types]
-
-        reported: set[Type] = set()
+        layouts = _Layouts(op.context)
         for inner in operations(op):
             results = tuple([result.type for result in inner.results])
-            arguments = tuple([a.type for a in block_arguments(inner)]) if len(inner.regions) else ()
+            arguments = tuple([a.type for a in block_arguments(inner)])
             for name, types in ((ll.RESULTS, results), (ll.ARGUMENTS, arguments)):
-                if types and (attached := array(types)) is not None:
+                if types and (attached := layouts.attribute(types, inner)) is not None:
                     inner.attributes[name] = attached
-                for type_ in types:
-                    layout = table.of(type_)
-                    if isinstance(layout, Unknown) and type_ not in reported:
-                        reported.add(type_)
-                        diagnostics.remark(inner, f"no layout for '{type_}': {layout.reason}")
+
+
+class _Layouts:
+    """The attributes that state the layouts of a list of values, each made once."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.table = LayoutTable()
+        self.made: dict[tuple[Type, ...], Attribute | None] = {}
+        self.reported: set[Type] = set()
+
+    def attribute(self, types: tuple[Type, ...], op: Operation) -> Attribute | None:
+        """The layouts of values of these types that `op` defines; None if there is none to state."""
+        if types not in self.made:
+            found = [self.table.of(type_) for type_ in types]
+            # The whole list is parsed at once: the bindings look up each attribute of a dialect they hand out.
+            text = ", ".join(map(self.entry, found))
+            nothing = all(layout is None for layout in found)
+            self.made[types] = None if nothing else Attribute.parse(f"[{text}]", self.context)
+            for type_, layout in zip(types, found, strict=True):
+                if isinstance(layout, Unknown) and type_ not in self.reported:
+                    self.reported.add(type_)
+                    diagnostics.remark(op, f"no layout for '{type_}': {layout.reason}")
+        return self.made[types]
+
+    def entry(self, layout: Layout | None) -> str:
+        """The text of one entry."""
+        if layout is None:
+            return "unit"
+        if isinstance(layout, Unknown):
+            return str(StringAttr.get(layout.reason, self.context))
+        return ll.layout_text(layout)

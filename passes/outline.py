@@ -66,15 +66,15 @@ class OutlineConversions:
                 )
                 pass_.signal_pass_failure()
                 return
-            plan = ll.plan_from_attribute(conversion.attributes[ll.PLAN])
-            if plan.kind == "noop":
+            plan = str(conversion.attributes[ll.PLAN])
+            if ll.plan_from_text(plan).kind == "noop":
                 continue
             source, result = conversion.operands[0], conversion.results[0]
-            key = (source.type, result.type, str(conversion.attributes[ll.PLAN]))
+            key = (source.type, result.type, plan)
             if key not in stubs:
                 stubs[key] = next(n for i in range(len(names) + 1) if (n := f"{PREFIX}{i}") not in names)
                 names.add(stubs[key])
-                end.insert(_declare(stubs[key], conversion, table))
+                end.insert(_declare(stubs[key], conversion, plan, table))
             attributes = {"callee": FlatSymbolRefAttr.get(stubs[key], op.context)}
             if ll.RESULTS in conversion.attributes:
                 attributes[ll.RESULTS] = conversion.attributes[ll.RESULTS]
@@ -90,8 +90,8 @@ class OutlineConversions:
             conversion.erase()
 
 
-def _declare(name: str, conversion: Operation, table: LayoutTable) -> Operation:
-    """The stub of `conversion`, at the end of no block yet."""
+def _declare(name: str, conversion: Operation, plan: str, table: LayoutTable) -> Operation:
+    """The stub of `conversion`, in no block yet."""
     source, result = conversion.operands[0].type, conversion.results[0].type
     context = conversion.context
     entries = [f"{ll.ELEMENT} = {StringAttr.get(str(source.element_type), context)}"]
@@ -100,9 +100,9 @@ def _declare(name: str, conversion: Operation, table: LayoutTable) -> Operation:
         if layout is None or isinstance(layout, Unknown):
             raise ValueError(f"planned conversion has no layout for '{type_}'")
         entries.append(f"{attribute} = {ll.layout_text(layout)}")
-    for attribute in (ll.PLAN, ll.SCRATCH_LIMIT):
-        if attribute in conversion.attributes:
-            entries.append(f"{attribute} = {conversion.attributes[attribute]}")
+    entries.append(f"{ll.PLAN} = {plan}")
+    if ll.SCRATCH_LIMIT in conversion.attributes:
+        entries.append(f"{ll.SCRATCH_LIMIT} = {conversion.attributes[ll.SCRATCH_LIMIT]}")
     properties = f'function_type = ({source}) -> {result}, sym_name = "{name}", sym_visibility = "private"'
     attributes = ", ".join([*entries, "noinline = true"])
     text = f'"tt.func"() <{{{properties}}}> ({{}}) {{{attributes}}} : () -> () {conversion.location}'
