@@ -39,8 +39,8 @@ def plan_warp_shared(
     conv: Conversion, element: ElementType, target: Target, scratch_limit: int
 ) -> SharedPlan | Rejected:
     """An exchange within each warp, through a slice of scratch per warp."""
-    if conv.reach > Reach.WARP:
-        return Rejected("warp-shared", conv.witness(Reach.WARP))
+    if misfit := _misfit(conv, Reach.WARP):
+        return Rejected("warp-shared", misfit)
     a, b = conv.src, conv.dst
     exchange = _Exchange(
         a.register,
@@ -57,11 +57,20 @@ def plan_cta_shared(
     conv: Conversion, element: ElementType, target: Target, scratch_limit: int
 ) -> SharedPlan | Rejected:
     """An exchange among all warps of a CTA."""
-    if conv.reach > Reach.CTA:
-        return Rejected("cta-shared", conv.witness(Reach.CTA))
+    if misfit := _misfit(conv, Reach.CTA):
+        return Rejected("cta-shared", misfit)
     a, b = conv.src, conv.dst
     exchange = _Exchange(a.register, a.lane, a.warp, b.register, b.lane, b.warp)
     return _plan("cta", exchange, element, target, scratch_limit)
+
+
+def _misfit(conv: Conversion, reach: Reach) -> str | None:
+    """Why the conversion has no exchange within `reach`, or None."""
+    if conv.reach > reach:
+        return conv.witness(reach)
+    if conv.src.block:
+        return f"scratch is not laid out for clusters, here of {1 << len(conv.src.block)} CTAs"
+    return None
 
 
 def cost_of_shared(plan: SharedPlan, target: Target) -> Cost:

@@ -103,3 +103,35 @@ def test_no_phase_of_an_exchange_conflicts(name):
                 accesses += len(round_)
                 assert not phase_conflicts(columns, round_, plan.access_bytes, machine), (src, dst, plan)
     assert accesses > 2000
+
+
+def spread_over_ctas(layout, column):
+    bases = [(name, [[c] for c in layout.columns(name)]) for name in (REGISTER, LANE, WARP)]
+    return type(layout).from_bases([*bases, ("block", [[column]])], [("dim0", 2 * layout.out_dim_size("dim0"))])
+
+
+def test_clusters_get_plans_without_scratch_only():
+    machine, rng, kinds = target("cuda:90"), random.Random(3), set()
+    for _ in range(60):
+        src, dst, _ = random_pair(rng, machine)
+        src, dst = (spread_over_ctas(layout, layout.out_dim_size("dim0")) for layout in (src, dst))
+        selection = select(src, dst, ELEMENTS[3], machine)
+        kinds.add(selection.plan.kind if selection.plan else None)
+        if selection.plan is None:
+            assert any("clusters, here of 2 CTAs" in rejected.reason for rejected in selection.rejected)
+    assert kinds >= {"shuffle", None}
+    assert not kinds & {"warp-shared", "cta-shared"}
+
+
+def test_what_crosses_ctas_is_left_with_its_reason():
+    src = plan_machine.random_layout(random.Random(1), 7, 5, 1, 0, False)
+    first, second = spread_over_ctas(src, 128), spread_over_ctas(src, 129)
+    selection = select(first, second, ELEMENTS[3], target("cuda:90"))
+    assert selection.plan is None
+    assert "crosses CTAs" in selection.rejected[0].reason
+
+
+def test_lanes_must_be_the_targets():
+    src = plan_machine.random_layout(random.Random(1), 7, 5, 1, 0, False)
+    selection = select(src, src, ELEMENTS[3], target("hip:gfx942"))
+    assert selection.rejected[0].reason == "the source layout has 32 lanes, hip:gfx942 has 64"
