@@ -48,8 +48,8 @@ bench: $(stamp)
 	@$(bin)/python bench/gpu_check.py --if-present
 
 fuzz: $(stamp)
-	@$(bin)/triton-linear verify --random 2000 --target cuda:90
-	@$(bin)/triton-linear verify --random 2000 --target hip:gfx942
+	@$(bin)/triton-linear fuzz --count 2000 --target cuda:90
+	@$(bin)/triton-linear fuzz --count 2000 --target hip:gfx942
 
 # The rooms under their installed names, for tools that resolve imports by path.
 build/package: plugin $(rooms)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import collections
 import datetime
-import importlib.util
 import json
 import os
 import platform
@@ -29,18 +28,10 @@ from typing import Any
 import triton
 import triton_linear
 from gpu_worker import checks
+from triton_linear.examples.compare import gpu_name
 
 PATIENCE = 60.0  # Seconds without a result after which a worker counts as hung.
 PASSES = ("identical", "compiled")
-
-
-def gpu() -> str | None:
-    """The name of the GPU, or None without one."""
-    if importlib.util.find_spec("torch") is None:
-        return None
-    import torch
-
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else None
 
 
 def worker(first: int, dry: str | None, cache: str) -> Iterator[dict[str, Any]]:
@@ -127,8 +118,7 @@ def summary(report: dict[str, Any]) -> str:
     if failed:
         lines += ["", "Failed:", ""]
         lines += [
-            f"- {result['name']}: {result['outcome']} {'; '.join(result['errors'])[:300]}"
-            for result in failed
+            f"- {result['name']}: {result['outcome']} {'; '.join(result['errors'])[:300]}" for result in failed
         ]
     return "\n".join(lines) + "\n"
 
@@ -139,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--if-present", action="store_true", help="do nothing if there is no GPU")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args(argv)
-    device = f"compiled for {options.dry}" if options.dry else gpu()
+    device = f"compiled for {options.dry}" if options.dry else gpu_name()
     if device is None:
         print("gpu_check: no NVIDIA GPU (with PyTorch) here")
         return 0 if options.if_present else 1

@@ -11,15 +11,14 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import triton
-import triton_linear
 from cases import LOOP_STEPS, Case, cases
 from triton_linear.examples import EXAMPLES
+from triton_linear.examples.compare import compare, modes, same_bits
 from triton_linear.examples.spec import KernelSpec, gpu_target
 
 Result = dict[str, Any]
@@ -74,12 +73,6 @@ def compile_case(case: Case, target: str) -> None:
     triton.compile(case.compile_source(), target=gpu_target(target), options={"num_warps": case.warps})
 
 
-def modes() -> Iterator[tuple[str, Callable[[], AbstractContextManager[list[Any]]]]]:
-    """Stock Triton, then with the plugin; each gives the list that gathers the plugin's reports."""
-    yield "stock", lambda: nullcontext([])
-    yield "plugin", triton_linear.enabled
-
-
 def digest(reports: Sequence[Any]) -> Result:
     """What the plugin says that it did."""
     return {
@@ -87,13 +80,6 @@ def digest(reports: Sequence[Any]) -> Result:
         "compiled": sorted({report.outcome.value for report in reports}),
         "errors": [report.error for report in reports if report.error],
     }
-
-
-def same_bits(left: Any, right: Any) -> bool:
-    """Whether two tensors hold the same bytes."""
-    import torch
-
-    return torch.equal(left.contiguous().view(torch.uint8), right.contiguous().view(torch.uint8))
 
 
 def verdict(identical: bool, right: bool, stock_right: bool, found: Result) -> str:
@@ -107,40 +93,13 @@ def verdict(identical: bool, right: bool, stock_right: bool, found: Result) -> s
 
 def run_example(example: Any) -> Result:
     """Both ways on the same input; also against PyTorch, and timed."""
-    import torch
-
-    device = torch.cuda.get_device_capability()
-    problem = example.problem("cuda", gpu_target(f"cuda:{10 * device[0] + device[1]}"))
-    expected = problem.reference()
-    outputs: dict[str, Mapping[str, Any]] = {}
-    milliseconds: dict[str, list[float]] = {"stock": [], "plugin": []}
-    found: Result = {}
-    for mode, context in modes():
-        with context() as reports:
-            outputs[mode] = {key: value.clone() for key, value in problem.launch().items()}
-            if mode == "plugin":
-                found = digest(reports)
-    for _ in range(3):
-        for mode, context in modes():
-            with context():
-                milliseconds[mode].append(triton.testing.do_bench(problem.launch, return_mode="median"))
-    errors = {
-        mode: max(
-            (
-                (output[key].float() - expected[key].float()).abs().max() / expected[key].float().abs().max()
-            ).item()
-            for key in expected
-        )
-        for mode, output in outputs.items()
-    }
-    right = {mode: error < problem.tolerance for mode, error in errors.items()}
-    identical = all(same_bits(outputs["stock"][key], outputs["plugin"][key]) for key in expected)
-    times = {mode: min(values) for mode, values in milliseconds.items()}
+    ran = compare(example)
+    found = digest(ran.reports)
     return found | {
-        "outcome": verdict(identical, right["plugin"], right["stock"], found),
-        "relative_error": errors,
-        "milliseconds": times,
-        "stock_over_plugin": times["stock"] / times["plugin"],
+        "outcome": verdict(ran.identical, ran.right["plugin"], ran.right["stock"], found),
+        "relative_error": ran.errors,
+        "milliseconds": ran.milliseconds,
+        "stock_over_plugin": ran.speedup,
     }
 
 

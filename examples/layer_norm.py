@@ -130,9 +130,7 @@ def forward(x: Any, weight: Any, bias: Any, epsilon: float = 1e-5) -> tuple[Any,
     return out, mean, rstd
 
 
-def backward(
-    grad: Any, x: Any, weight: Any, mean: Any, rstd: Any, programs: int = 128
-) -> tuple[Any, Any, Any]:
+def backward(grad: Any, x: Any, weight: Any, mean: Any, rstd: Any, programs: int = 128) -> tuple[Any, Any, Any]:
     """The gradients of `x`, `weight` and `bias` given that of the result."""
     import torch
 
@@ -180,8 +178,6 @@ def problem(device: str, target: GPUTarget, rows: int = 8192, columns: int = 102
         inputs = [tensor.float().requires_grad_() for tensor in (x, weight, bias)]
         out = torch.nn.functional.layer_norm(inputs[0], (columns,), inputs[1], inputs[2], 1e-5)
         gradients = torch.autograd.grad(out, inputs, grad.float())
-        return {"out": out.detach()} | dict(
-            zip(("grad_x", "grad_weight", "grad_bias"), gradients, strict=True)
-        )
+        return {"out": out.detach()} | dict(zip(("grad_x", "grad_weight", "grad_bias"), gradients, strict=True))
 
     return Problem("layer_norm", launch, reference)

@@ -1,0 +1,168 @@
+"""`triton-linear demo`: the example kernels, compiled for three GPUs that need not be there.
+
+Every layout conversion is shown with its place in the source, its layouts, the lowering that was chosen, and
+what the interpreter found when it ran the emitted code for a whole CTA. PTX and AMDGCN are left in build/demo.
+With a GPU present the kernels run on it as well, with and without the plugin.
+"""
+
+from __future__ import annotations
+
+import argparse
+import linecache
+import os
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import triton
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from triton_linear.examples import EXAMPLES, specs
+from triton_linear.examples.compare import Comparison, compare, gpu_name
+from triton_linear.examples.spec import KernelSpec, gpu_target
+from triton_linear.tools.compile import Compilation, compile_text
+from triton_linear.tools.errors import position
+from triton_linear.tools.verify import Checked, check, short_encoding, short_type
+
+TARGETS = ("cuda:80", "cuda:90", "hip:gfx942")
+WIDTH_WITHOUT_TERMINAL = 160
+
+
+def compile_kernel(spec: KernelSpec, target: str) -> tuple[Compilation, list[Checked]]:
+    """A kernel through Triton's frontend, our passes and Triton's backend; and every conversion, executed."""
+    stock = triton.compile(spec.source(), target=gpu_target(target), options=dict(spec.options))
+    last = "ptx" if target.startswith("cuda") else "amdgcn"
+    compilation = compile_text(stock.asm["ttgir"], f"{spec.name}.ttgir", target, last)
+    return compilation, check(compilation)
+
+
+@contextmanager
+def empty_cache() -> Iterator[None]:
+    """Within the block Triton's cache is an empty folder, so that every kernel is really compiled."""
+    before = os.environ.get("TRITON_CACHE_DIR")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TRITON_CACHE_DIR"] = folder
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ["TRITON_CACHE_DIR"]
+            else:
+                os.environ["TRITON_CACHE_DIR"] = before
+
+
+def table_of(target: str) -> Table:
+    """The empty table of a target."""
+    table = Table(title=target, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table.add_column("kernel, source line", no_wrap=True, max_width=44)
+    table.add_column("conversion")
+    table.add_column("lowering")
+    for name in ("wavefronts", "shuffles", "barriers", "bytes"):
+        table.add_column(name, justify="right")
+    table.add_column("verified")
+    return table
+
+
+def row(checked: Checked) -> Sequence[str | Text]:
+    """One conversion: where, what, how, at what cost, and whether it is right."""
+    conversion = checked.site.converted
+    file, line, _ = position(conversion.location)
+    code = linecache.getline(file, line).strip()
+    place = Text.assemble(f"  {Path(file).name}:{line}", (f"  {code}", "dim"))
+    layouts = f"{short_type(conversion.source)} → {short_encoding(conversion.destination)}"
+    lowering = {"noop": "no-op", "stock": "left to Triton"}.get(conversion.kind, conversion.kind)
+    if checked.verdict is None:
+        return place, layouts, lowering, "", "", "", "", ""
+    counts = checked.verdict.counts
+    wavefronts = f"{counts.wavefronts}" if counts.accesses else "0"
+    if counts.wavefronts > counts.minimum_wavefronts:
+        wavefronts += f" (best {counts.minimum_wavefronts})"
+    barriers = counts.cta_barriers or (f"{counts.warp_barriers} in warp" if counts.warp_barriers else 0)
+    right = Text("yes", "green") if checked.ok else Text(f"NO: {checked.verdict.wrong} wrong", "bold red")
+    moved = counts.bytes_stored + counts.bytes_loaded
+    return place, layouts, lowering, wavefronts, str(counts.shuffles), str(barriers), str(moved), right
+
+
+def write_assembly(compilation: Compilation, kernel: str, target: str, folder: Path) -> Path:
+    """Leave the PTX or AMDGCN of a kernel in a folder of its target."""
+    stage = "ptx" if target.startswith("cuda") else "amdgcn"
+    path = folder / target.replace(":", "-") / f"{kernel}.{stage}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(compilation.lowered.text(stage))
+    return path
+
+
+def summary(checked: Sequence[Checked], kernels: int, seconds: float, folder: Path) -> list[str]:
+    """The closing lines."""
+    kinds = Counter(c.site.converted.kind for c in checked)
+    names: Mapping[str, str] = {"noop": "no-op", "stock": "left to Triton"}
+    by_kind = ", ".join(f"{count} {names.get(kind, kind)}" for kind, count in sorted(kinds.items()))
+    executed = [c for c in checked if c.verdict is not None]
+    wrong = sum(not c.ok for c in executed)
+    return [
+        f"{kernels} kernels compiled in {seconds:.0f} s without a GPU; {len(checked)} conversions: {by_kind}",
+        f"assembly in {folder}/",
+        f"{len(executed)} conversions verified, {wrong} wrong",
+    ]
+
+
+def gpu_table(device: str, results: Mapping[str, Comparison]) -> Table:
+    """The runs on a GPU."""
+    table = Table(title=f"[bold]{device}", title_justify="left", header_style="bold")
+    for name in (
+        "example",
+        "same bits as stock",
+        "agrees with PyTorch",
+        "stock ms",
+        "with the plugin ms",
+        "ratio",
+    ):
+        table.add_column(name)
+    for name, ran in results.items():
+        cells = (str(ran.identical).lower(), str(ran.right["plugin"]).lower())
+        times = (f"{ran.milliseconds[mode]:.4f}" for mode in ("stock", "plugin"))
+        table.add_row(name, *cells, *times, f"{ran.speedup:.3f}")
+    return table
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the demo; the exit status is 1 if some emitted code is wrong."""
+    parser = argparse.ArgumentParser(prog="triton-linear demo", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--targets", nargs="+", default=list(TARGETS), metavar="TARGET")
+    parser.add_argument("--output", type=Path, default=Path("build/demo"), help="default: %(default)s")
+    options = parser.parse_args(argv)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH_WITHOUT_TERMINAL)
+
+    start = time.perf_counter()
+    everything: list[Checked] = []
+    kernels = 0
+    with empty_cache():
+        for target in options.targets:
+            table = table_of(target)
+            for spec in specs(gpu_target(target)):
+                compilation, checked = compile_kernel(spec, target)
+                write_assembly(compilation, spec.name, target, options.output)
+                table.add_row(Text(spec.name, "bold"))
+                for conversion in checked:
+                    table.add_row(*row(conversion))
+                everything += checked
+                kernels += 1
+            console.print(table)
+    closing = summary(everything, kernels, time.perf_counter() - start, options.output)
+    failed = not all(checked.ok for checked in everything)
+
+    device = gpu_name()
+    if device is not None:
+        results = {example.__name__.rpartition(".")[2]: compare(example) for example in EXAMPLES}
+        console.print(gpu_table(device, results))
+        failed |= not all(ran.identical and ran.right["plugin"] for ran in results.values())
+    for line in closing:
+        console.print(line, highlight=False)
+    return int(failed)
