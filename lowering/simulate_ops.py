@@ -73,10 +73,10 @@ def _constant(build: Builder, op: ir.Operation) -> Tree:
         return build.constant(float_pattern(attribute.value, bits, "bf16" in str(attribute.type)), bits)
     if isinstance(attribute, ir.DenseIntElementsAttr) and isinstance(type_, Aggregate):
         return tuple(build.constant(int(attribute[i]), bits) for i in range(len(type_.fields)))
-    if isinstance(attribute, ir.DenseFPElementsAttr) and isinstance(type_, Aggregate):
-        brain = "bf16" in str(op.results[0].type)
-        patterns = [float_pattern(attribute[i], bits, brain) for i in range(len(type_.fields))]
-        return tuple(build.constant(pattern, bits) for pattern in patterns)
+    if isinstance(attribute, ir.DenseFPElementsAttr) and isinstance(type_, Aggregate) and attribute.is_splat:
+        one = ir.FloatAttr(attribute.get_splat_value())
+        pattern = float_pattern(one.value, bits, "bf16" in str(one.type))
+        return (build.constant(pattern, bits),) * len(type_.fields)
     raise SimulationError(f"constant {attribute} is not interpreted")
 
 
