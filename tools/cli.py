@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from triton_linear.tools.errors import Printer, ToolError, fail
+from triton_linear.tools.errors import Printer, fail, guarded
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -59,8 +59,9 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    def command(name: str, run: Command, summary: str) -> argparse.ArgumentParser:
-        sub = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+    def command(name: str, run: Command, summary: str, own_help: bool = False) -> argparse.ArgumentParser:
+        description = summary[0].upper() + summary[1:] + "."
+        sub = commands.add_parser(name, help=summary, description=description, add_help=not own_help)
         sub.set_defaults(run=run)
         return sub
 
@@ -69,8 +70,7 @@ def parser() -> argparse.ArgumentParser:
     verify.add_argument("--target", help="cuda:NUMBER or hip:gfxNAME; by default what the module says")
     verify.add_argument("--json", action="store_true", help="print the results as JSON")
 
-    demo = command("demo", _demo, "compile the example kernels and show each conversion")
-    demo.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    command("demo", _demo, "compile the example kernels and show each conversion", own_help=True)
 
     fuzz = command("fuzz", _fuzz, "verify conversions between random layouts")
     fuzz.add_argument("--count", type=int, default=2000, help="pairs of layouts (default %(default)s)")
@@ -90,16 +90,13 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `triton-linear`; the exit status is 1 where something is wrong, 2 for a wrong command line."""
-    arguments = parser().parse_args(argv)
-    arguments.sources = {}
-    try:
-        status: int = arguments.run(arguments)
-    except ToolError as error:
-        printer = Printer(arguments.sources)
-        for diagnostic in error.diagnostics:
-            printer.print(diagnostic)
-        return 1
-    return status
+    top = parser()
+    arguments, arguments.rest = top.parse_known_args(argv)
+    if arguments.rest and arguments.run is not _demo:
+        top.error(f"unrecognized arguments: {' '.join(arguments.rest)}")
+    printer = Printer()
+    arguments.sources = printer.sources
+    return guarded(lambda: arguments.run(arguments), printer)
 
 
 if __name__ == "__main__":

@@ -192,10 +192,10 @@ def _diagnosed(stage: str) -> Iterator[None]:
 _MEMORY_FILE = re.compile(r"/proc/self/fd/\d+|-")
 
 
-def _in_file(diagnostic: Diagnostic, filename: str) -> Diagnostic:
+def in_file(diagnostic: Diagnostic, filename: str) -> Diagnostic:
     """The diagnostic with the name that the user gave to the text."""
     file = filename if _MEMORY_FILE.fullmatch(diagnostic.file) or not diagnostic.file else diagnostic.file
-    notes = tuple(_in_file(note, filename) for note in diagnostic.notes)
+    notes = tuple(in_file(note, filename) for note in diagnostic.notes)
     return replace(diagnostic, file=file, notes=notes)
 
 
@@ -219,7 +219,7 @@ def read_module(text: str, context: Context, filename: str) -> Module:
             failure = error
     found += map(from_pass, reported)
     found += parse_diagnostics(captured.text)[0]
-    errors = [_in_file(d, filename) for d in found if d.severity == "error"]
+    errors = [in_file(d, filename) for d in found if d.severity == "error"]
     raise ToolError(*(errors or [Diagnostic("error", str(failure), filename)])) from failure
 
 

@@ -10,7 +10,8 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NoReturn, TextIO
@@ -117,7 +118,7 @@ def captured_stderr() -> Iterator[Captured]:
 class Printer:
     """Writes diagnostics as MLIR does: message, line of the source, caret; notes after their error."""
 
-    sources: Mapping[str, str] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
     stream: TextIO | None = None
 
     def print(self, diagnostic: Diagnostic) -> None:
@@ -131,3 +132,23 @@ class Printer:
             print(text, "\n", re.sub(r"[^\t]", " ", before), "^", sep="", file=stream)
         for note in diagnostic.notes:
             self.print(note)
+
+
+def guarded(run: Callable[[], int], printer: Printer) -> int:
+    """The exit status of `run`; whatever goes wrong in it is printed as a diagnostic, never as a traceback."""
+    try:
+        return run()
+    except ToolError as error:
+        for diagnostic in error.diagnostics:
+            printer.print(diagnostic)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        with tempfile.NamedTemporaryFile("w", prefix="triton-linear-", suffix=".txt", delete=False) as file:
+            file.write(traceback.format_exc())
+        message = f"internal error: {type(error).__name__}: {error}"
+        advice = f"this is a bug; please report it with the input and {file.name}"
+        printer.print(Diagnostic("error", message, notes=(Diagnostic("note", advice),)))
+    return 1

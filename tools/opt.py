@@ -1,0 +1,281 @@
+"""`triton-linear-opt`: run passes over TritonGPU IR and print it at any stage of compilation.
+
+triton-linear-opt kernel.ttgir --linear-fold-conversions --linear-select-lowering=target=cuda:90
+triton-linear-opt kernel.ttgir --pass-pipeline='builtin.module(linear-attach-layouts)'
+triton-linear-opt kernel.ttgir --linear-pipeline --emit=ptx -o kernel.ptx
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from triton_linear.tools.errors import Diagnostic, Printer, ToolError, fail, guarded
+
+if TYPE_CHECKING:
+    from triton_linear.passes.registry import Pass
+
+EMIT = ("mlir", "ttgir", "llvm", "llvmir", "ptx", "cubin", "amdgcn", "hsaco")
+BINARY = ("cubin", "hsaco")
+SPLIT = re.compile(r"^// -----[ \t]*$", re.MULTILINE)
+PIPELINE = "linear-pipeline"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What is compiled at once: a file, or the part of it between two split markers.
+
+    `text` begins with as many empty lines as precede the part, so that lines keep their numbers.
+    """
+
+    text: str
+    file: str
+
+
+@dataclass
+class Result:
+    """What became of a piece: what is to be written (None after an error) and what was reported."""
+
+    output: str | bytes | None = None
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    seconds: tuple[tuple[str, float], ...] = ()
+
+
+def pieces(text: str, file: str, split: bool) -> list[Piece]:
+    """The parts of the input."""
+    if not split:
+        return [Piece(text, file)]
+    starts = [0, *(match.end() for match in SPLIT.finditer(text))]
+    ends = [*(match.start() for match in SPLIT.finditer(text)), len(text)]
+    return [
+        Piece("\n" * text.count("\n", 0, start) + text[start:end], file)
+        for start, end in zip(starts, ends, strict=True)
+    ]
+
+
+def pass_steps(flags: Sequence[tuple[str, str]], target: str | None) -> list[Pass | str]:
+    """The passes that the flags name, in order; a string is one of upstream MLIR's."""
+    from triton_linear.passes import driver
+
+    steps: list[Pass | str] = []
+    for name, options in flags:
+        try:
+            if name == PIPELINE:
+                steps += driver.linear_pipeline(target)
+            elif name == "pass-pipeline":
+                steps += driver.parse_pipeline(options)
+            else:
+                steps += driver.parse_pipeline(f"{name}{{{options}}}")
+        except driver.PipelineError as error:
+            fail(str(error))
+    return steps
+
+
+def process(piece: Piece, arguments: argparse.Namespace) -> Result:
+    """Read a piece, run the passes, and bring it to the stage that is asked for."""
+    from triton_linear.tools import compile as compiler
+
+    result = Result()
+    try:
+        _process(piece, arguments, result, compiler)
+    except ToolError as error:
+        result.output = None
+        result.diagnostics += (compiler.in_file(diagnostic, piece.file) for diagnostic in error.diagnostics)
+    return result
+
+
+def _process(piece: Piece, arguments: argparse.Namespace, result: Result, compiler: Any) -> None:
+    from triton_linear.dialect import bridge
+    from triton_linear.passes import driver
+    from triton_linear.passes.outline import stub_plans
+
+    module = compiler.read_module(piece.text, bridge.upstream_context(), piece.file)
+    target = None
+    known = arguments.target is not None or "ttg.target" in module.operation.attributes
+    if (known and arguments.emit != "mlir") or arguments.target or arguments.emit not in ("mlir", "ttgir"):
+        target = compiler.set_target(module, arguments.target)
+    steps = pass_steps(arguments.passes, target.name if target else None)
+    printed = sys.stderr if arguments.mlir_print_ir_after_all else None
+    outcome = driver.run(module, steps, verify=arguments.verify_each, print_after_all=printed)
+    result.seconds = outcome.seconds
+    result.diagnostics += map(compiler.from_pass, outcome.diagnostics)
+    if not outcome.succeeded:
+        if not any(d.severity == "error" for d in result.diagnostics):
+            result.diagnostics.append(Diagnostic("error", "a pass failed without saying why", piece.file))
+        return
+    if arguments.emit == "mlir":
+        result.output = module.operation.get_asm(enable_debug_info=arguments.mlir_print_debuginfo) + "\n"
+        return
+    plans = {}
+    if target is not None:
+        try:
+            plans = stub_plans(module, target)
+        except ValueError as error:
+            fail(str(error), piece.file)
+    text = compiler.triton_text(module, plans, target) if plans else bridge.triton_text(module)
+    triton = compiler.to_triton(text)
+    if arguments.emit == "ttgir":
+        result.output = str(triton) if arguments.mlir_print_debuginfo else triton.str_nodebug()
+        return
+    result.output = compiler.lower(triton, target.name, arguments.emit).stages[arguments.emit]
+
+
+def _docstring(kind: type) -> str:
+    return inspect.cleandoc(kind.__doc__ or "")
+
+
+def pass_help() -> str:
+    """What each pass does and its options, for --help."""
+    from triton_linear.passes.registry import PASSES
+
+    sections = []
+    for name, kind in PASSES.items():
+        lines = [f"  --{name}", *(f"      {line}".rstrip() for line in _docstring(kind).splitlines())]
+        for option in fields(kind):  # type: ignore[arg-type]
+            help_text = option.metadata.get("help", "")
+            lines.append(f"      option {option.name.replace('_', '-')}=...: {help_text}")
+        sections.append("\n".join(lines))
+    return "passes:\n" + "\n\n".join(sections)
+
+
+class _PassFlag(argparse.Action):
+    """Appends (pass, options) to `passes`, so that flags of all passes keep their order."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        name = self.option_strings[0].removeprefix("--")
+        namespace.passes = [*namespace.passes, (name, values or "")]
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line, but for the flags of passes."""
+    top = argparse.ArgumentParser(
+        prog="triton-linear-opt",
+        description="Run passes over TritonGPU IR, in the order of their flags, and print any stage.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    top.add_argument("file", nargs="?", default="-", metavar="FILE", help="input; - or nothing: standard input")
+    top.add_argument("-o", dest="output", default="-", metavar="FILE", help="where to write (default: -)")
+    top.add_argument("--emit", choices=EMIT, default="mlir", help="the stage to print (default: %(default)s)")
+    top.add_argument("--target", help="cuda:NUMBER or hip:gfxNAME; by default what the module says")
+    top.add_argument(
+        "--pass-pipeline",
+        action=_PassFlag,
+        metavar="TEXT",
+        help="passes as text, 'builtin.module(linear-select-lowering{target=cuda:90},cse)'",
+    )
+    top.add_argument(
+        f"--{PIPELINE}",
+        action=_PassFlag,
+        nargs=0,
+        metavar=PIPELINE,
+        help="all passes of this project, in order",
+    )
+    top.add_argument(
+        "--split-input-file", action="store_true", help="compile the parts between lines '// -----' one by one"
+    )
+    top.add_argument(
+        "--verify-diagnostics",
+        nargs="?",
+        choices=("all", "only-expected"),
+        const="all",
+        help="compare what is reported with comments such as // expected-error@+1 {{text}}; print nothing else",
+    )
+    top.add_argument(
+        "--no-verify-each", dest="verify_each", action="store_false", help="do not check the IR between passes"
+    )
+    top.add_argument(
+        "--mlir-print-ir-after-all", action="store_true", help="print the IR after each pass, to standard error"
+    )
+    top.add_argument("--mlir-print-debuginfo", action="store_true", help="print locations")
+    top.add_argument(
+        "--mlir-timing", action="store_true", help="print the seconds each pass took, to standard error"
+    )
+    top.set_defaults(passes=[])
+    return top
+
+
+def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
+    """The command line; every pass has a flag, which takes its options after an equals sign."""
+    from triton_linear.passes.registry import PASSES
+
+    top = parser()
+    top.epilog = pass_help()
+    for name in PASSES:
+        top.add_argument(f"--{name}", action=_PassFlag, help=argparse.SUPPRESS)
+    bare = {f"--{name}" for name in PASSES}
+    words = [f"{word}=" if word in bare else word for word in argv]
+    words = ["--verify-diagnostics=all" if word == "--verify-diagnostics" else word for word in words]
+    return top.parse_args(words)
+
+
+def timing_report(seconds: Sequence[tuple[str, float]]) -> Iterator[str]:
+    """A table of passes and their seconds."""
+    total = sum(took for _, took in seconds)
+    yield "===- pass execution timing -==="
+    yield f"  total: {total:.4f} seconds"
+    for name, took in seconds:
+        share = 100 * took / total if total else 0.0
+        yield f"  {took:8.4f} ({share:5.1f}%)  {name}"
+
+
+def write_output(name: str, output: bytes) -> None:
+    """Write to a file, or to the standard output for `-`."""
+    if name == "-":
+        sys.stdout.buffer.write(output)
+        sys.stdout.flush()
+        return
+    try:
+        Path(name).write_bytes(output)
+    except OSError as error:
+        fail(f"cannot open output file: {error.strerror}", name)
+
+
+def joined(outputs: Sequence[str | bytes]) -> bytes:
+    """The outputs of all pieces; text is divided as the input was."""
+    texts = [output if isinstance(output, bytes) else output.encode() for output in outputs]
+    return texts[0] if len(texts) == 1 else b"// -----\n".join(texts)
+
+
+def _run(arguments: argparse.Namespace, printer: Printer) -> int:
+    from triton_linear.tools.cli import read_input
+    from triton_linear.tools.expectations import compare
+
+    file = "<stdin>" if arguments.file == "-" else arguments.file
+    text = read_input(arguments.file)
+    printer.sources = {file: text}
+    if arguments.split_input_file and arguments.emit in BINARY:
+        fail(f"emit {arguments.emit}: not with --split-input-file; binaries cannot be divided")
+    pass_steps(arguments.passes, None)  # a mistake in the flags is not one of the input
+    results = [process(piece, arguments) for piece in pieces(text, file, arguments.split_input_file)]
+    if arguments.mlir_timing:
+        print("\n".join(timing_report([s for result in results for s in result.seconds])), file=sys.stderr)
+    reported = [diagnostic for result in results for diagnostic in result.diagnostics]
+    if arguments.verify_diagnostics is not None:
+        unmet = compare(text, file, reported, arguments.verify_diagnostics == "only-expected")
+        for diagnostic in unmet:
+            printer.print(diagnostic)
+        return 1 if unmet else 0
+    for diagnostic in reported:
+        printer.print(diagnostic)
+    outputs = [result.output for result in results if result.output is not None]
+    if outputs:
+        write_output(arguments.output, joined(outputs))
+    return 0 if len(outputs) == len(results) else 1
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `triton-linear-opt`; the exit status is 1 after an error, 2 for a wrong command line."""
+    arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
+    printer = Printer()
+    return guarded(lambda: _run(arguments, printer), printer)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
