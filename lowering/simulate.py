@@ -3,10 +3,10 @@
     outcome = simulate(text, registers, target, num_warps=4, shared_bytes=16384)
 
 The text is parsed by upstream MLIR, its operations become closures once (`simulate_program`, handlers in
-`simulate_ops` and `simulate_lanes`), and those run over numpy arrays of shape (trials, threads): every trial
-is an independent run with other register contents. Shared memory (`simulate_memory`) checks bounds and
-alignment and finds races; `simulate_counts` says what it all costs. Operations without a handler, control
-flow and whatever the machine would not define are refused with the place in the text.
+`simulate_ops`, `simulate_casts` and `simulate_lanes`), and those run over numpy arrays of shape (trials,
+threads): every trial is an independent run with other register contents. Shared memory (`simulate_memory`)
+checks bounds and alignment and finds races; `simulate_counts` says what it all costs. Operations without a
+handler, control flow and whatever the machine would not define are refused with the place in the text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
-from triton_linear.lowering import simulate_lanes, simulate_ops
+from triton_linear.lowering import simulate_casts, simulate_lanes, simulate_ops
 from triton_linear.lowering.simulate_counts import Access, Counts, wavefronts
 from triton_linear.lowering.simulate_memory import Bits, Race, Recorded, SharedMemory, SimulationError
 from triton_linear.lowering.simulate_program import POISON, Aggregate, Builder, Machine, Scalar, Tree, leaves
@@ -25,7 +25,7 @@ from triton_linear.lowering.targets import Target
 
 __all__ = ["Outcome", "Race", "SimulationError", "simulate"]
 
-HANDLERS = {**simulate_ops.OPERATIONS, **simulate_lanes.OPERATIONS}
+HANDLERS = {**simulate_ops.OPERATIONS, **simulate_casts.OPERATIONS, **simulate_lanes.OPERATIONS}
 
 # Scratch starts where an allocator may put it: aligned to the widest access and to nothing more.
 SHARED_BASE = 1040

@@ -16,7 +16,6 @@ import numpy.typing as npt
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 from triton_linear.lowering.simulate_memory import Bits, SimulationError
 from triton_linear.lowering.simulate_program import (
-    FULL,
     POISON,
     Aggregate,
     Builder,
@@ -24,10 +23,7 @@ from triton_linear.lowering.simulate_program import (
     Scalar,
     Tree,
     Type,
-    byte_size,
     constant_bits,
-    element_bits,
-    elements,
     leaves,
     scalar_mask,
 )
@@ -38,14 +34,14 @@ _ZERO: Final = np.uint64(0)
 _ONES: Final = np.array([value.bit_count() for value in range(256)], np.uint64)
 
 
-def _each(operands: list[Tree], function: Callable[..., int]) -> Tree:
+def each_slot(operands: list[Tree], function: Callable[..., int]) -> Tree:
     """Apply `function` to corresponding slots of equal trees; poison in, poison out."""
     if all(isinstance(x, int) for x in operands):
         return POISON if POISON in operands else function(*operands)
-    return tuple(_each(list(parts), function) for parts in zip(*operands, strict=True))
+    return tuple(each_slot(list(parts), function) for parts in zip(*operands, strict=True))
 
 
-def _no_flags(build: Builder, op: ir.Operation) -> None:
+def refuse_flags(build: Builder, op: ir.Operation) -> None:
     if build.has_flags and "overflow<" in str(op).split(":", maxsplit=1)[0]:
         raise SimulationError("overflow flags are not interpreted")
 
@@ -184,7 +180,7 @@ def _bitwise(name: str, fn: Callable[[Bits, Bits], Bits]) -> Handler:
             build.emit(step)
             return d
 
-        return _each(build.operands(op), one)
+        return each_slot(build.operands(op), one)
 
     return handler
 
@@ -197,7 +193,7 @@ def _spoil(machine: Machine, d: int, bits: int, where: Flags) -> None:
 
 def _arithmetic(fn: Callable[[Bits, Bits], Bits]) -> Handler:
     def handler(build: Builder, op: ir.Operation) -> Tree:
-        _no_flags(build, op)
+        refuse_flags(build, op)
         bits = build.bits_of(op.results[0])
         limit = scalar_mask(bits)
 
@@ -214,7 +210,7 @@ def _arithmetic(fn: Callable[[Bits, Bits], Bits]) -> Handler:
             build.emit(step)
             return d
 
-        return _each(build.operands(op), one)
+        return each_slot(build.operands(op), one)
 
     return handler
 
@@ -241,7 +237,7 @@ def _right_signed(value: Bits, amount: Bits, bits: int) -> Bits:
 
 def _shift(fn: Callable[[Bits, Bits, int], Bits]) -> Handler:
     def handler(build: Builder, op: ir.Operation) -> Tree:
-        _no_flags(build, op)
+        refuse_flags(build, op)
         bits = build.bits_of(op.results[0])
 
         def one(a: int, b: int) -> int:
@@ -271,7 +267,7 @@ def _shift(fn: Callable[[Bits, Bits, int], Bits]) -> Handler:
             build.emit(step)
             return d
 
-        return _each(build.operands(op), one)
+        return each_slot(build.operands(op), one)
 
     return handler
 
@@ -307,7 +303,7 @@ def _icmp(build: Builder, op: ir.Operation) -> Tree:
         build.emit(step)
         return d
 
-    return _each(build.operands(op), one)
+    return each_slot(build.operands(op), one)
 
 
 def _select(build: Builder, op: ir.Operation) -> Tree:
@@ -368,181 +364,7 @@ def _count_ones(build: Builder, op: ir.Operation) -> Tree:
         build.emit(step)
         return d
 
-    return _each(build.operands(op), one)
-
-
-# Casts
-
-
-def _keep(build: Builder, op: ir.Operation) -> Tree:
-    """Values are kept zero-extended, so this one is unchanged."""
-    return build.tree(op.operands[0])
-
-
-def _freeze(build: Builder, op: ir.Operation) -> Tree:
-    """Arbitrary but defined bits: still wrong in any output, so they stay undefined."""
-    return _each_solid(build, build.tree(op.operands[0]))
-
-
-def _each_solid(build: Builder, tree: Tree) -> Tree:
-    return build.solid(tree) if isinstance(tree, int) else tuple(_each_solid(build, part) for part in tree)
-
-
-def _zext(build: Builder, op: ir.Operation) -> Tree:
-    build.alu["convert"] += 1
-    return _keep(build, op)
-
-
-def _narrow(build: Builder, tree: Tree, bits: int) -> Tree:
-    limit = scalar_mask(bits)
-
-    def one(a: int) -> int:
-        d = build.new()
-        build.alu["convert"] += 1
-
-        def step(machine: Machine) -> None:
-            machine.values[d] = machine.values[a] & limit
-            if a in machine.undefined and (mask := machine.undefined[a] & limit).any():
-                machine.undefined[d] = mask
-
-        build.emit(step)
-        return d
-
-    return _each([tree], one)
-
-
-def _trunc(build: Builder, op: ir.Operation) -> Tree:
-    _no_flags(build, op)
-    return _narrow(build, build.tree(op.operands[0]), build.bits_of(op.results[0]))
-
-
-def _sext(build: Builder, op: ir.Operation) -> Tree:
-    source, result = build.bits_of(op.operands[0]), build.bits_of(op.results[0])
-    limit = scalar_mask(result)
-
-    def one(a: int) -> int:
-        d = build.new()
-        build.alu["convert"] += 1
-
-        def step(machine: Machine) -> None:
-            machine.values[d] = signed(machine.values[a], source) & limit
-            if a in machine.undefined:
-                machine.undefined[d] = signed(machine.undefined[a], source) & limit
-
-        build.emit(step)
-        return d
-
-    return _each([build.tree(op.operands[0])], one)
-
-
-def _pointer_cast(build: Builder, op: ir.Operation) -> Tree:
-    tree = build.tree(op.operands[0])
-    source, result = build.bits_of(op.operands[0]), build.bits_of(op.results[0])
-    return tree if result >= source else _narrow(build, tree, result)
-
-
-def _bitcast(build: Builder, op: ir.Operation) -> Tree:
-    source, result = build.type_of(op.operands[0]), build.type_of(op.results[0])
-    slots = leaves(build.tree(op.operands[0]))
-    from_bits, to_bits = element_bits(elements(source)[0]), element_bits(elements(result)[0])
-    count = len(elements(result))
-    if len(slots) * from_bits != count * to_bits or max(from_bits, to_bits) % min(from_bits, to_bits):
-        raise SimulationError("a bitcast between these types is not interpreted")
-    if from_bits == to_bits:
-        parts = slots
-    elif from_bits > to_bits:
-        ratio = from_bits // to_bits
-        parts = tuple(_field(build, slot, k * to_bits, to_bits) for slot in slots for k in range(ratio))
-    else:
-        ratio = to_bits // from_bits
-        parts = tuple(_packed(build, slots[i * ratio : (i + 1) * ratio], from_bits) for i in range(count))
-    return parts[0] if isinstance(result, Scalar) else parts
-
-
-def _field(build: Builder, a: int, shift: int, bits: int) -> int:
-    """Bits [shift, shift + bits) of a slot."""
-    if a == POISON:
-        return POISON
-    d = build.new()
-    amount, limit = np.uint64(shift), scalar_mask(bits)
-    build.alu["pack"] += 1
-
-    def step(machine: Machine) -> None:
-        machine.values[d] = (machine.values[a] >> amount) & limit
-        if a in machine.undefined and (mask := (machine.undefined[a] >> amount) & limit).any():
-            machine.undefined[d] = mask
-
-    build.emit(step)
-    return d
-
-
-def _packed(build: Builder, slots: tuple[int, ...], bits: int) -> int:
-    """Slots of `bits` bits side by side, the first lowest."""
-    if POISON in slots:
-        return POISON
-    d = build.new()
-    build.alu["pack"] += len(slots) - 1
-    amounts = [np.uint64(k * bits) for k in range(len(slots))]
-
-    def step(machine: Machine) -> None:
-        values, undefined = machine.values, machine.undefined
-        packed = values[slots[0]]
-        for slot, amount in zip(slots[1:], amounts[1:], strict=True):
-            packed = packed | (values[slot] << amount)
-        values[d] = packed
-        if undefined:
-            masks = [undefined[slot] << k for slot, k in zip(slots, amounts, strict=True) if slot in undefined]
-            if masks:
-                mask = masks[0]
-                for other in masks[1:]:
-                    mask = mask | other
-                undefined[d] = mask
-
-    build.emit(step)
-    return d
-
-
-# Addresses
-
-
-_DYNAMIC: Final = -(1 << 31)
-
-
-def _getelementptr(build: Builder, op: ir.Operation) -> Tree:
-    base, *dynamic = build.operands(op)
-    type_: Type = build.read_type(op.attributes["elem_type"].value)
-    constant = 0
-    terms: list[tuple[int, np.uint64, int]] = []
-    indices = iter(zip(dynamic, list(op.operands)[1:], strict=True))
-    for position, raw in enumerate(op.attributes["rawConstantIndices"]):
-        if position:
-            if isinstance(type_, Scalar) or type_.kind == "struct":
-                raise SimulationError("an index into this type is not interpreted")
-            type_ = type_.fields[0]
-        size = byte_size(type_)
-        if raw == _DYNAMIC:
-            tree, value = next(indices)
-            terms.append((build.scalar(tree), np.uint64(size), build.bits_of(value)))
-        else:
-            constant += raw * size
-    address = build.scalar(base)
-    if not terms and not constant:
-        return address
-    d = build.new()
-    offset = np.uint64(constant & FULL)
-    build.alu["address"] += len(terms)
-
-    def step(machine: Machine) -> None:
-        values = machine.values
-        total = values[address] + offset
-        for slot, size, bits in terms:
-            total = total + signed(values[slot], bits) * size
-        values[d] = total
-        if machine.undefined:
-            machine.taint(d, 64, address, *(slot for slot, _, _ in terms))
-
-    build.emit(step)
-    return d
+    return each_slot(build.operands(op), one)
 
 
 OPERATIONS: Final[dict[str, Handler]] = {
@@ -567,12 +389,4 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "llvm.intr.ctpop": _count_ones,
     "llvm.icmp": _icmp,
     "llvm.select": _select,
-    "llvm.zext": _zext,
-    "llvm.sext": _sext,
-    "llvm.trunc": _trunc,
-    "llvm.bitcast": _bitcast,
-    "llvm.freeze": _freeze,
-    "llvm.ptrtoint": _pointer_cast,
-    "llvm.inttoptr": _pointer_cast,
-    "llvm.getelementptr": _getelementptr,
 }
