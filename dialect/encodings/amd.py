@@ -101,7 +101,8 @@ class AmdMfma(DotParent):
         tile.step(REGISTER, k_axis, shape[k_axis] // tile.extent[k_axis])
         tile.step(REGISTER, other, self.tiles_per_warp[other])
         tile.steps_or_copies(WARP, self.warps_per_cta, matrix_order(self.rank, row_major=True), k_axis)
-        return tile.layout(shape, self.cga.without(k_axis), matrix_order(self.rank, row_major=operand == 0))
+        # The CTAs of the result, also along K.
+        return tile.layout(shape, self.cga, matrix_order(self.rank, row_major=operand == 0))
 
 
 @dataclass(frozen=True)
@@ -124,13 +125,14 @@ class AmdWmma(DotParent):
     warp_tiles: tuple[Basis, ...]
     cga: Cga
     instr_shape: tuple[int, ...]
-    matrix_rank: int
+    matrix_rank: int | None
 
     @classmethod
     def from_attribute(cls, attribute: Attribute, build: Build) -> AmdWmma:
         fields = fields_of(attribute)
         warps: tuple[int, ...] | None = None
         tiles: tuple[int, ...] = ()
+        rank: int | None
         registers: tuple[Basis, ...] = ()
         warp_bases: tuple[Basis, ...] = ()
         if fields.has("warpsPerCTA"):
@@ -139,7 +141,8 @@ class AmdWmma(DotParent):
             tiles = fields.powers_of_two("tilesPerWarp", rank, default=(1,) * rank)
         else:
             registers, warp_bases, rank = _cta_layout(fields)
-        _check_rank(cls.name, rank)
+        if rank is not None:
+            _check_rank(cls.name, rank)
         result = cls(
             fields.integer("version"),
             fields.boolean("isTranspose"),
@@ -147,7 +150,7 @@ class AmdWmma(DotParent):
             tiles,
             registers,
             warp_bases,
-            Cga.from_fields(fields, rank),
+            Cga.from_fields(fields, rank or 2),
             fields.powers_of_two("instrShape", 3) if fields.has("instrShape") else (16, 16, 16),
             rank,
         )
@@ -161,14 +164,16 @@ class AmdWmma(DotParent):
         return result
 
     @property
-    def rank(self) -> int:
+    def rank(self) -> int | None:
         return self.matrix_rank
 
     def to_linear_layout(self, shape: Sequence[int]) -> LinearLayout:
         check_shape(self.name, shape, self.rank)
+        _check_rank(self.name, len(shape))
         m, n = self.instr_shape[:2]
-        along, across = (self.rank - 1, self.rank - 2) if self.is_transposed else (self.rank - 2, self.rank - 1)
-        tile = Tile(self.rank, DISTRIBUTED_DIMS)
+        rank = len(shape)
+        along, across = (rank - 1, rank - 2) if self.is_transposed else (rank - 2, rank - 1)
+        tile = Tile(rank, DISTRIBUTED_DIMS)
         if self.version == 1:
             tile.step(LANE, across, WMMA_SIDE)
             tile.step(LANE, along, 2)
@@ -178,7 +183,7 @@ class AmdWmma(DotParent):
             tile.step(LANE, across, WMMA_SIDE)
             tile.step(LANE, along, 2)
             tile.step(REGISTER, along, m // WMMA_SIDE)
-        order = matrix_order(self.rank, row_major=True)
+        order = matrix_order(rank, row_major=True)
         if self.warps_per_cta is None:
             self._place_tiles(tile, None)
         else:
@@ -187,28 +192,34 @@ class AmdWmma(DotParent):
 
     def operand_layout(self, operand: int, k_width: int, shape: Sequence[int]) -> LinearLayout:
         check_shape("#ttg.dot_op", shape, self.rank)
+        _check_rank(self.name, len(shape))
         _check_k_width(k_width)
-        k_axis, other = self.rank - 1 - operand, self.rank - 2 + operand
+        rank = len(shape)
+        k_axis, other = rank - 1 - operand, rank - 2 + operand
         k = self.instr_shape[2]
         # A transposed 32x16 result comes from exchanged operands.
         side = self.instr_shape[operand ^ self.is_transposed]
         halves = WMMA_LANES // WMMA_SIDE
-        tile = Tile(self.rank, DISTRIBUTED_DIMS)
+        tile = Tile(rank, DISTRIBUTED_DIMS)
         tile.step(REGISTER, k_axis, k_width)
         tile.step(LANE, other, WMMA_SIDE)
         if self.version == 1:
             tile.copies(LANE, halves)
         else:
             tile.step(LANE, k_axis, halves)
+        cga = self.cga
         tile.step(REGISTER, k_axis, k // (halves * k_width))
-        tile.step(REGISTER, other, side // WMMA_SIDE)
         if self.warps_per_cta is None:
+            tile.step(REGISTER, other, side // WMMA_SIDE)
             self._place_tiles(tile, k_axis)
+            cga = cga.without(k_axis)
         else:
-            tile.step(REGISTER, k_axis, shape[k_axis] // tile.extent[k_axis])
-            tile.step(REGISTER, other, self.tiles_per_warp[other])
-            tile.steps_or_copies(WARP, self.warps_per_cta, matrix_order(self.rank, row_major=True), k_axis)
-        return tile.layout(shape, self.cga.without(k_axis), matrix_order(self.rank, row_major=operand == 0))
+            if self.tiles_per_warp[other] > 1:
+                # All of K comes before the next tile, in version 1 as if the halves of the warp lay along K.
+                tile.step(REGISTER, k_axis, shape[k_axis] // max(k, halves * k_width))
+                tile.step(REGISTER, other, self.tiles_per_warp[other])
+            tile.steps_or_copies(WARP, self.warps_per_cta, matrix_order(rank, row_major=True), k_axis)
+        return tile.layout(shape, cga, matrix_order(rank, row_major=operand == 0))
 
     def _place_tiles(self, tile: Tile, copied_axis: int | None) -> None:
         """Multiplies by ``ctaLayout``; along ``copied_axis`` there are copies, and no registers for them."""
@@ -234,18 +245,20 @@ def _bands(
         tile.step(WARP, 0, warps[0])
 
 
-def _cta_layout(fields: Fields) -> tuple[tuple[Basis, ...], tuple[Basis, ...], int]:
+def _cta_layout(fields: Fields) -> tuple[tuple[Basis, ...], tuple[Basis, ...], int | None]:
     nested = fields.nested("ctaLayout")
     registers = nested.bases(REGISTER, ())
     warps = nested.bases(WARP, ())
     nested.finish()
     vectors = (*registers, *warps)
-    rank = fields.integer("rank", len(vectors[0]) if vectors else 2)
+    rank = len(vectors[0]) if vectors else None
     for vector in vectors:
         if len(vector) != rank:
             raise MalformedEncoding(
-                f"{fields.name}: basis {list(vector)} of 'ctaLayout' does not have rank {rank}"
+                f"{fields.name}: bases {list(vectors[0])} and {list(vector)} have different ranks"
             )
+    if rank is None and fields.has("CGALayout"):
+        rank = max(map(len, fields.bases("CGALayout")), default=None)
     return registers, warps, rank
 
 

@@ -77,11 +77,13 @@ class NvmmaShared(Encoding):
         piece = self.cga.shape_of_cta(shape)
         box = self._tma_box(piece)
         tile = Tile(self.rank, (OFFSET,))
-        if self.swizzle_bytes == 0:
-            tile.steps(OFFSET, box, range(self.rank - 1, -1, -1))
-        else:
+        if self.swizzle_bytes:
             self._swizzled_box(tile, box)
-        return tile.layout(shape, self.cga)
+            return tile.layout(shape, self.cga)
+        # The last dimension first, whichever is contiguous.
+        order = range(self.rank - 1, -1, -1)
+        tile.steps(OFFSET, box, order)
+        return tile.layout(shape, self.cga, order)
 
     def _tma_box(self, piece: Sequence[int]) -> list[int]:
         """The part of a CTA's piece that one TMA message carries, fp4 pairs counting as one element."""

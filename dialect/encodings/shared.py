@@ -58,16 +58,12 @@ class SwizzledShared(Encoding):
     def _phase(self, row: int) -> int:
         return row // self.per_phase % self.max_phase
 
-    def _extent(self, shape: Sequence[int]) -> Sequence[int]:
-        """The piece of the tensor that the swizzle is laid over."""
-        return self.cga.shape_of_cta(shape)
-
     def to_linear_layout(self, shape: Sequence[int]) -> LinearLayout:
         check_shape(self.name, shape, self.rank)
         tile = Tile(self.rank, (OFFSET,))
         if self.rank == 1:
             return tile.layout(shape, self.cga)
-        extent = self._extent(shape)
+        extent = self.cga.shape_of_cta(shape)
         column_axis, row_axis = self.order[:2]
         columns = extent[column_axis]
         tile.step(OFFSET, column_axis, columns)
@@ -92,10 +88,6 @@ class AmdRotatingShared(SwizzledShared):
         phase = row // self.per_phase % self.max_phase
         block = row // (self.max_phase * self.per_phase) % self.max_phase
         return phase ^ block
-
-    def _extent(self, shape: Sequence[int]) -> Sequence[int]:
-        """The whole tensor: Triton rotates over it also when the cluster splits it."""
-        return shape
 
 
 @dataclass(frozen=True)

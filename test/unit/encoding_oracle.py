@@ -6,23 +6,29 @@ use this module make only what Triton accepts.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Sequence
 from typing import Any
 
 from triton._C.libtriton import gluon_ir, ir
 from triton_linear.dialect.linear_layout import LinearLayout, dim_names
 
-Bases = list[list[int]]
+_MODULE = """module attributes {{"ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32}} {{
+  tt.func private @f(%arg0: !ttg.memdesc<{shape}xi{bits}, {text}, #ttg.shared_memory>)
+}}
+"""
 
 
 class Oracle:
-    """One context and builder; `builder` makes attributes, `text` prints one, `layout` gives its bases."""
+    """One context and builder; `builder` makes attributes, `text` prints one, the others give its bases."""
 
     def __init__(self) -> None:
         self.context = ir.context()
         ir.load_dialects(self.context)
         self.builder = gluon_ir.GluonOpBuilder(self.context)
+        self._modules: list[Any] = []
 
     def text(self, attribute: Any, shape: Sequence[int]) -> str:
         """The attribute as Triton prints it, aliases expanded."""
@@ -31,27 +37,56 @@ class Oracle:
         assert match is not None, tensor
         return match[1]
 
-    def layout(self, attribute: Any, shape: Sequence[int]) -> LinearLayout:
-        """What Triton's toLinearLayout says."""
+    def distributed(self, attribute: Any, shape: Sequence[int]) -> LinearLayout:
+        """What Triton's toLinearLayout says of a distributed encoding."""
         answer = self.builder.to_linear_layout(attribute, list(shape))
-        return gluon_layout(answer, shape)
+        bases = {
+            "register": answer.reg_bases,
+            "lane": answer.lane_bases,
+            "warp": answer.warp_bases,
+            "block": answer.block_bases,
+        }
+        return _layout(bases, shape)
+
+    def shared(self, text: str, shape: Sequence[int], element_bits: int = 16) -> LinearLayout:
+        """What Triton's toLinearLayout says of a shared encoding, given as text.
+
+        Triton 3.6 answers only through another operation: reshaping a descriptor makes its layout explicit.
+        An nvmma encoding stays one where it can, so that one is reshaped to a single dimension, whose
+        coordinate counts elements, the last dimension fastest; if it stays one even there, its layout is
+        the identity.
+        """
+        source = _MODULE.format(shape="x".join(map(str, shape)), bits=element_bits, text=text)
+        with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:
+            file.write(source)
+            file.flush()
+            module = ir.parse_mlir_module(file.name, self.context)
+        self._modules.append(module)
+        block = module.get_function("f").add_entry_block()
+        self.builder.set_insertion_point_to_start(block)
+        flat = text.startswith("#ttg.nvmma_shared")
+        target = [math.prod(shape)] if flat else list(shape)
+        reshaped = self.builder.create_memdesc_reshape(block.arg(0), target)
+        answer = self.builder.get_gluon_layout_from_memdesc(reshaped)
+        if hasattr(answer, "swizzle_byte_width"):
+            bases = {"offset": [[1 << bit] for bit in range(target[0].bit_length() - 1)], "block": []}
+        else:
+            bases = {"offset": answer.offset_bases, "block": answer.block_bases}
+        if flat:
+            bases = {name: [_coordinates(b[0], shape) for b in vectors] for name, vectors in bases.items()}
+        return _layout(bases, shape)
 
 
-def gluon_layout(answer: Any, shape: Sequence[int]) -> LinearLayout:
-    """A Gluon layout object with explicit bases, as a `LinearLayout`."""
-    if hasattr(answer, "reg_bases"):
-        bases = [
-            ("register", answer.reg_bases),
-            ("lane", answer.lane_bases),
-            ("warp", answer.warp_bases),
-            ("block", answer.block_bases),
-        ]
-    else:
-        bases = [("offset", answer.offset_bases), ("block", answer.block_bases)]
+def _coordinates(place: int, shape: Sequence[int]) -> list[int]:
+    result = []
+    for size in reversed(shape):
+        result.append(place % size)
+        place //= size
+    return result[::-1]
+
+
+def _layout(bases: dict[str, Sequence[Sequence[int]]], shape: Sequence[int]) -> LinearLayout:
     return LinearLayout(
-        tuple((name, tuple(tuple(basis) for basis in vectors)) for name, vectors in bases),
+        tuple((name, tuple(tuple(basis) for basis in vectors)) for name, vectors in bases.items()),
         tuple(zip(dim_names(len(shape)), shape, strict=True)),
     )
-
-
-Make = Callable[[Oracle], tuple[Any, tuple[int, ...]]]
