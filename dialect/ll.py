@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -103,9 +104,7 @@ def layout_text(layout: LinearLayout) -> str:
     if tuple(layout.out_dim_names) != dim_names(len(sizes)):
         raise ValueError(f"layout_text: out-dims {', '.join(layout.out_dim_names)} are not dim0, dim1, ...")
     bases = sorted((name, json.dumps(vectors)) for name, vectors in layout.bases)
-    return (
-        f"#ll.layout<{{{', '.join(f'{name} = {vectors}' for name, vectors in bases)}}}, {json.dumps(sizes)}>"
-    )
+    return f"#ll.layout<{{{', '.join(f'{name} = {vectors}' for name, vectors in bases)}}}, {json.dumps(sizes)}>"
 
 
 def _ordered(names: Iterable[str]) -> list[str]:
@@ -119,7 +118,7 @@ def _ordered(names: Iterable[str]) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def layout_from_text(text: str) -> LinearLayout:
-    """The layout that `text` writes.
+    """The layout that `text` writes, in the very form in which MLIR prints it.
 
     >>> layout_from_text('#ll.layout<{lane = [[1], [2]]}, [4]>').apply({"lane": 3})
     {'dim0': 3}
@@ -129,7 +128,10 @@ def layout_from_text(text: str) -> LinearLayout:
     bases = {found["name"]: json.loads(found["vectors"]) for found in _BASES.finditer(match["bases"])}
     sizes = json.loads(match["sizes"])
     ordered = [(name, bases[name]) for name in _ordered(bases)]
-    return LinearLayout.from_bases(ordered, dim_names(len(sizes)), sizes, require_surjective=False)
+    layout = LinearLayout.from_bases(ordered, dim_names(len(sizes)), sizes, require_surjective=False)
+    if layout_text(layout) != text:
+        raise ValueError(f"layout_from_text: expected {layout_text(layout)}, got '{text}'")
+    return layout
 
 
 def layout_attribute(layout: LinearLayout, context: Context) -> Attribute:
@@ -160,7 +162,7 @@ def plan_attribute(
         return str(StringAttr.get(text, context))
 
     numbers = ", ".join(
-        f"{name} = {value:d}" if isinstance(value, int) else f"{name} = {value:.6e} : f64"
+        f"{name} = {value:d}" if isinstance(value, int) else f"{name} = {value:.17e} : f64"
         for name, value in sorted(figures.items())
     )
     reasons = ", ".join(map(quote, rejected))
@@ -176,9 +178,17 @@ def plan_from_text(text: str) -> PlanRecord:
     """
     if (match := _PLAN.fullmatch(text)) is None:
         raise ValueError(f"plan_from_text: expected #ll.plan<kind, {{figures}}, [rejected]>, got '{text}'")
-    figures = tuple((name, json.loads(value)) for name, value in _FIGURE.findall(match["figures"]))
+    figures = tuple((name, _number(value.strip())) for name, value in _FIGURE.findall(match["figures"]))
     rejected = tuple(map(_unescaped, _STRING.findall(match["rejected"])))
     return PlanRecord(match["kind"], figures, rejected)
+
+
+def _number(text: str) -> float:
+    """MLIR writes a float as its bits where few decimal digits would not do."""
+    if text.startswith("0x"):
+        return float(struct.unpack(">d", bytes.fromhex(text[2:].zfill(16)))[0])
+    number: float = json.loads(text)
+    return number
 
 
 def _unescaped(text: str) -> str:

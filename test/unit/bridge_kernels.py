@@ -68,7 +68,7 @@ def control_flow(x, out, limit, BM: tl.constexpr, BN: tl.constexpr):
     while steps < limit:
         tile = tile * 0.5 + tl.trans(tl.load(x + columns[:, None] * BM + rows[None, :]))
         steps += 1
-    if limit > 3:
+    if limit > 3:  # noqa: SIM108  an scf.if is wanted
         tile = tl.associative_scan(tile, 1, combine)
     else:
         tile = tl.cumsum(tile, 0)
@@ -83,7 +83,7 @@ def shapes(x, out, scale, BM: tl.constexpr, BN: tl.constexpr):
     joined = tl.join(tile, tile + 1.0)
     even, odd = tl.split(tl.permute(joined, 1, 0, 2))
     packed = tl.inline_asm_elementwise(
-        "mov.b32 $0, $1; // \"#blocked\"", "=r,r", [even], dtype=tl.int32, is_pure=True, pack=1
+        'mov.b32 $0, $1; // "#blocked"', "=r,r", [even], dtype=tl.int32, is_pure=True, pack=1
     )
     wide = tl.reshape(odd, (BN // 2, BM * 2)) + tl.sum(tile) + tl.sort(tl.reshape(even, (BN // 2, BM * 2)))
     tl.device_print("#blocked -> !tt.ptr ", tl.program_id(0))
