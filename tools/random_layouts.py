@@ -30,6 +30,11 @@ ELEMENTS = (
     "f64",
     "!tt.ptr<f16>",
 )
+# What cannot be stored as it is: the type it is stored as, and the operation that makes it so.
+_STORED_AS = {
+    "i1": ("i8", "arith.extui {} : {} to {}"),
+    "!tt.ptr<f16>": ("i64", "tt.ptr_to_int {} : {} -> {}"),
+}
 MAX_TENSOR_BYTES = 64 * 1024
 
 # A basis vector: which dimension it moves in and by how much; by = 0 moves nowhere.
@@ -106,7 +111,7 @@ def _columns(rng: random.Random, dims: Sequence[int], counts: tuple[int, int, in
 
 
 def _moved(rng: random.Random, source: Columns, scope: str, general: bool) -> Columns:
-    """The source with the vectors of `scope` (registers, warp or cta) shuffled, mixed and padded with zeros."""
+    """The source with the vectors of `scope` (registers, warp, cta) shuffled, mixed and padded."""
     register, lane, warp = list(source.register), list(source.lane), list(source.warp)
     if len(register) < 5 and rng.random() < 0.3:
         register.append((0, 0))
@@ -264,8 +269,7 @@ def random_pairs(seed: int, count: int, lanes: int) -> list[tuple[int, list[Pair
 def module_text(pairs: Sequence[Pair], warps: int, lanes: int, target: str, stored: bool = False) -> str:
     """A TTGIR module with one kernel that converts every pair, one conversion a line.
 
-    The results go to a function that nothing is known of, or (`stored`, for assembly that can be looked at) to
-    global memory.
+    The results go to a function that nothing is known of, or (`stored`, for assembly) to global memory.
     """
     arguments: list[str] = []
     body: list[str] = []
@@ -280,12 +284,12 @@ def module_text(pairs: Sequence[Pair], warps: int, lanes: int, target: str, stor
             sinks.append(f"  tt.func private @use{index}(%x: {destination}) attributes {{noinline = true}} {{")
             sinks.append("    tt.return\n  }")
             continue
-        if element.startswith("!tt.ptr"):
-            element = "i64"
-            integers = destination.replace(pair.element, element, 1)
-            body.append(f"%z{index} = tt.ptr_to_int {value} : {destination} -> {integers}")
+        if element in _STORED_AS:
+            element, cast = _STORED_AS[element]
+            integers = destination.replace(f"x{pair.element},", f"x{element},", 1)
+            body.append(f"%z{index} = {cast.format(value, destination, integers)}")
             value = f"%z{index}"
-        pointers = destination.replace(pair.element, f"!tt.ptr<{element}>", 1)
+        pointers = destination.replace(f"x{pair.element},", f"x!tt.ptr<{element}>,", 1)
         arguments.append(f"%p{index}: {pointers}")
         body.append(f"tt.store %p{index}, {value} : {pointers}")
     lines = "\n    ".join(body)
