@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from ..linear_layout import LANE, REGISTER, WARP, LinearLayout
 from .encoding import DISTRIBUTED_DIMS, Build, DotParent, Space, fields_of
+from .release import SMALL_OPERANDS
 from .syntax import Attribute, MalformedEncoding, UnknownEncoding
 from .tile import Cga, Tile, check_shape, matrix_order
 
@@ -35,6 +36,7 @@ class NvidiaMma(DotParent):
     warps_per_cta: tuple[int, ...]
     instr_shape: tuple[int, ...]
     cga: Cga
+    small_operands: bool
 
     @classmethod
     def from_attribute(cls, attribute: Attribute, build: Build) -> NvidiaMma:
@@ -48,6 +50,7 @@ class NvidiaMma(DotParent):
             warps,
             fields.integers("instrShape"),
             Cga.from_fields(fields, rank),
+            build.release >= SMALL_OPERANDS,
         )
         fields.finish()
         if major not in (AMPERE, HOPPER):
@@ -99,7 +102,14 @@ class NvidiaMma(DotParent):
         k_axis = self.rank - 1 - operand
         # K fastest for both operands.
         order = matrix_order(self.rank, row_major=operand == 0)
-        tile = self._fragment(order, outer=8 if operand else 16, inner=8 * k_width, k_width=k_width)
+        # m8n8k4 of f64 has a quarter of the others' operand A and half of their B.
+        small = self.small_operands and self._tile_m == 8
+        tile = self._fragment(
+            order,
+            outer=8 if operand or small else 16,
+            inner=(4 if small else 8) * k_width,
+            k_width=k_width,
+        )
         tile.steps_or_copies(WARP, self.warps_per_cta, self._warp_order, k_axis)
         return tile.layout(shape, self.cga.without(k_axis), order)
 

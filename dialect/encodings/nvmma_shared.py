@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from ..linear_layout import OFFSET, LinearLayout
 from .encoding import Build, Encoding, Space, fields_of
+from .release import CONTIGUOUS_FIRST
 from .syntax import Attribute, MalformedEncoding
 from .tile import Cga, Tile, check_shape
 
@@ -38,6 +39,7 @@ class NvmmaShared(Encoding):
     fp4_padded: bool
     matrix_rank: int
     cga: Cga
+    contiguous_first: bool
 
     @classmethod
     def from_attribute(cls, attribute: Attribute, build: Build) -> NvmmaShared:
@@ -56,6 +58,7 @@ class NvmmaShared(Encoding):
             fields.boolean("fp4Padded", False),
             rank,
             Cga.from_fields(fields, rank),
+            build.release >= CONTIGUOUS_FIRST,
         )
         fields.finish()
         if result.swizzle_bytes not in (0, 32, 64, 128):
@@ -80,10 +83,15 @@ class NvmmaShared(Encoding):
         if self.swizzle_bytes:
             self._swizzled_box(tile, box)
             return tile.layout(shape, self.cga)
-        # The last dimension first, whichever is contiguous.
-        order = range(self.rank - 1, -1, -1)
-        tile.steps(OFFSET, box, order)
-        return tile.layout(shape, self.cga, order)
+        last_first = range(self.rank - 1, -1, -1)
+        if self.transposed and self.contiguous_first:
+            # For rank 3 and more this gives some dimensions the side of another, as Triton does.
+            axes = (*range(self.rank - 2, -1, -1), self.rank - 1)
+            for axis, size in zip(axes, (box[0], *box[:0:-1]), strict=True):
+                tile.step(OFFSET, axis, size)
+        else:
+            tile.steps(OFFSET, box, last_first)
+        return tile.layout(shape, self.cga, last_first)
 
     def _tma_box(self, piece: Sequence[int]) -> list[int]:
         """The part of a CTA's piece that one TMA message carries, fp4 pairs counting as one element."""

@@ -10,7 +10,7 @@ from functools import cache
 from importlib import metadata
 from typing import Final
 
-__all__ = ["COPIES_DROPPED", "REFERENCE", "Release", "installed_release"]
+__all__ = ["CONTIGUOUS_FIRST", "COPIES_DROPPED", "REFERENCE", "SMALL_OPERANDS", "Release", "installed_release"]
 
 Release = tuple[int, int]
 
@@ -18,6 +18,12 @@ REFERENCE: Final[Release] = (3, 6)
 
 # From this release on, a blocked encoding larger than its tensor has no registers for the copies.
 COPIES_DROPPED: Final[Release] = (3, 9)
+
+# From this release on, a transposed nvmma_shared encoding without swizzle begins with its contiguous dimension.
+CONTIGUOUS_FIRST: Final[Release] = (3, 8)
+
+# From this release on, the operands of an mma with 8 rows (m8n8k4 of f64) have tiles of their own.
+SMALL_OPERANDS: Final[Release] = (3, 8)
 
 
 @cache
