@@ -207,8 +207,8 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     (lambda: zeros(4, "a", "b", 6), "zeros_1d: out-dim 'b' has size 6, which is not a power of two"),
     (lambda: LinearLayout((("a", ((1,),)),), (("b", 3),)), "out-dim 'b' has size 3, which is not a power"),
     (
-        lambda: LinearLayout((("a", ((2,),)),), (("b", 2),)),
-        r"basis a=1 -> \(2,\) leaves out-dim 'b' of size 2",
+        lambda: LinearLayout((("a", ((1,), (2,))),), (("b", 2),)),
+        r"basis a=2 -> \(2,\) leaves out-dim 'b' of size 2",
     ),
     (lambda: LinearLayout((("a", ((-1,),)),), (("b", 2),)), r"basis a=1 -> \(-1,\) leaves out-dim 'b'"),
     (
