@@ -202,9 +202,7 @@ def check_disjoint(operation: str, a: Iterable[str], b: Iterable[str], what: str
             raise ValueError(f"{operation}: {what} {name!r} is on both sides")
 
 
-def known_names(
-    operation: str, names: str | Iterable[str], known: Sequence[str], what: str
-) -> frozenset[str]:
+def known_names(operation: str, names: str | Iterable[str], known: Sequence[str], what: str) -> frozenset[str]:
     """`names` as a set, a bare string being one name; every name must be known."""
     result = frozenset((names,) if isinstance(names, str) else names)
     for name in sorted(result):

@@ -208,9 +208,7 @@ class LinearLayout(LabelledMatrix):
             value = inputs.get(name)
             bits = len(vectors)
             if value is None:
-                raise ValueError(
-                    f"apply: no value for in-dim {name!r}; the inputs are {show(inputs.items())}"
-                )
+                raise ValueError(f"apply: no value for in-dim {name!r}; the inputs are {show(inputs.items())}")
             if value >> bits:
                 raise ValueError(f"apply: {name}={value} is outside in-dim {name!r} of size {1 << bits}")
             x |= value << position
@@ -244,8 +242,8 @@ class LinearLayout(LabelledMatrix):
         Requires: equal sets of out-dims, none larger in self; outer reaches whatever self reaches.
         Ensures: C.compose(outer) == self, once the out-dims of self have the sizes and order of outer's.
         Choice: when the out-dims have equal sizes, an in-dim with the same bases in both maps to itself: what
-        need not move does not, copies included. The other inputs use those in-dims of outer only where no other solution exists, and their
-        free variables are zero.
+        need not move does not, copies included. The other inputs use those in-dims of outer only where no
+        other solution exists, and their free variables are zero.
 
         >>> a = LinearLayout.from_bases({"lane": [[1], [2]], "warp": [[0]]}, ["dim0"])
         >>> b = LinearLayout.from_bases({"lane": [[2], [1]], "warp": [[0]]}, ["dim0"])
