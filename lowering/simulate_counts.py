@@ -65,7 +65,8 @@ class Counts:
     """What one run of a function cost.
 
     `accesses` lists shared-memory instructions in program order. `shuffles`, `alu` and barriers count
-    instructions of one warp (all warps run the same). `bytes_stored` and `bytes_loaded` add up all threads.
+    instructions of one warp (all warps run the same); AMD's wavefront fence is a warp barrier here.
+    `bytes_stored` and `bytes_loaded` add up all threads.
     """
 
     warps: int

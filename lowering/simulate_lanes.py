@@ -308,6 +308,7 @@ def _fence(build: Builder, op: ir.Operation) -> None:
     scope = _text(op.attributes["syncscope"]) if "syncscope" in op.attributes else ""
     if build.target.vendor != "amd":
         return
+    build.warp_barriers += scope in ("wavefront", "wavefront-one-as")
     if scope not in ("singlethread", "singlethread-one-as"):
         build.emit(lambda machine: machine.memory.warp_barrier())
     if scope in ("", "agent", "workgroup", "one-as", "agent-one-as", "workgroup-one-as"):

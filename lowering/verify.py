@@ -108,14 +108,18 @@ def held_elements(layout: LinearLayout, lanes: int, num_warps: int, block: int) 
     Raises ValueError when the layout is for another number of lanes or warps.
     """
     for dim, size in ((LANE, lanes), (WARP, num_warps)):
-        if layout.in_dim_size(dim) != size:
-            raise ValueError(f"layout has {layout.in_dim_size(dim)} in '{dim}', the CTA has {size}")
-    start = _values(layout.columns(BLOCK))[block] if BLOCK in layout.in_dim_names else 0
-    registers = _values(layout.columns(REGISTER))
-    threads = _values((*layout.columns(LANE), *layout.columns(WARP)))
+        if (found := 1 << len(_columns(layout, dim))) != size:
+            raise ValueError(f"layout has {found} in '{dim}', the CTA has {size}")
+    start = _values(_columns(layout, BLOCK))[block]
+    registers = _values(_columns(layout, REGISTER))
+    threads = _values(_columns(layout, LANE) + _columns(layout, WARP))
     held = registers[:, None] ^ threads[None, :] ^ start
     held.flags.writeable = False
     return np.asarray(held, np.int64)
+
+
+def _columns(layout: LinearLayout, dim: str) -> tuple[int, ...]:
+    return layout.columns(dim) if layout.has_in_dim(dim) else ()
 
 
 def _values(columns: tuple[int, ...]) -> npt.NDArray[np.int64]:

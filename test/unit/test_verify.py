@@ -14,7 +14,7 @@ from triton_linear.lowering.element import ElementType, element_type
 from triton_linear.lowering.embed import signature_of
 from triton_linear.lowering.emit import emit
 from triton_linear.lowering.plan import NoOpPlan, SharedPlan, ShufflePlan
-from triton_linear.lowering.select import select
+from triton_linear.lowering.select import cost, select
 from triton_linear.lowering.simulate import SimulationError
 from triton_linear.lowering.targets import Target, target
 from triton_linear.lowering.verify import Verdict, element_patterns, held_elements, verify_conversion
@@ -241,12 +241,19 @@ def scratch(plan: SharedPlan | ShufflePlan) -> int:
 
 @pytest.mark.parametrize("machine", [NVIDIA, AMD], ids=["nvidia", "amd"])
 def test_emitted_conversions(machine: Target) -> None:
+    """Right, without races, as expensive as the cost model says, and no bank conflict at 32 bits."""
     rng = random.Random(7)
     kinds = set()
     for _ in range(150):
         text, src, dst, element, warps, plan = random_case(rng, machine)
         verdict = verify_conversion(text, src, dst, element, machine, warps, scratch(plan))
         assert verdict.ok, (src, dst, element, verdict.examples, verdict.races)
+        counts, predicted = verdict.counts, cost(plan, element, machine)
+        assert counts.shuffles == predicted.shuffles
+        assert counts.wavefronts == predicted.wavefronts * warps
+        assert counts.cta_barriers + counts.warp_barriers == predicted.barriers
+        if element.bits == 32:
+            assert all(access.wavefronts == access.minimum for access in counts.accesses)
         kinds.add(plan.kind)
     assert kinds == {"shuffle", "warp-shared", "cta-shared"}
 
