@@ -135,9 +135,9 @@ def _setting(
 
 def _patches() -> tuple[Patch, ...]:
     """What turning on replaces. Requires: the plugin is off, so what is found is not ours."""
-    from triton import knobs
-    from triton.backends import backends
-    from triton.runtime import jit
+    from triton import knobs  # type: ignore[import-untyped, unused-ignore]
+    from triton.backends import backends  # type: ignore[import-untyped, unused-ignore]
+    from triton.runtime import jit  # type: ignore[import-untyped, unused-ignore]
 
     runtime: Any = knobs.runtime
     patches = [
@@ -256,7 +256,7 @@ class StagesHook:
 
 def _called_by_compile() -> bool:
     """Whether `triton.compile` is asking: its cache key is made already, and not under a setting of ours."""
-    from triton.compiler import compiler
+    from triton.compiler import compiler  # type: ignore[import-untyped, unused-ignore]
 
     code = compiler.compile.__code__
     frame = sys._getframe(1)
@@ -269,7 +269,7 @@ def _wrap(backend: Backend, stages: Stages, options: object, setting: Setting) -
     if "llir" in stages:
         from triton_linear.stage import LLIRStage
 
-        stages["llir"] = LLIRStage(stages["llir"], backend, target_name(backend, options), setting)
+        stages["llir"] = LLIRStage(stages["llir"], target_name(backend, options), setting)
 
 
 def target_name(backend: Backend, options: object) -> str:

@@ -11,8 +11,8 @@ import traceback
 import warnings
 from dataclasses import dataclass
 
-from triton_linear import pipeline, seam
-from triton_linear.interfaces import Backend, Compile, Metadata, Module, Operation
+from triton_linear import pipeline
+from triton_linear.interfaces import Compile, Metadata, Module, Operation
 from triton_linear.report import Clock, Conversion, FallbackWarning, Outcome, Report, publish
 from triton_linear.setting import Setting
 
@@ -57,9 +57,8 @@ class LLIRStage:
     inside it.
     """
 
-    def __init__(self, stock: Compile, backend: Backend, target: str, setting: Setting) -> None:
+    def __init__(self, stock: Compile, target: str, setting: Setting) -> None:
         self._stock = stock
-        self._backend = backend
         self._target = target
         self._setting = setting
 
@@ -109,15 +108,16 @@ class LLIRStage:
         limits = dict.fromkeys((self._setting.options.scratch_limit, MINIMAL_SCRATCH))
         tried = None
         for limit in limits:
-            prepared = pipeline.prepare(src, target, limit, attempt.clock)
+            prepared = pipeline.prepare(src, attempt.seen, target, limit, attempt.clock)
             attempt.conversions = prepared.conversions
             if prepared.module is None:
                 return None
-            if prepared.plans == tried:
+            if prepared.scratch == tried:
                 break
-            tried = prepared.plans
+            tried = prepared.scratch
             trial = dict(metadata)
-            llir = self._stock_with_bodies(prepared, trial, attempt.clock)
+            with attempt.clock.phase("stock"):
+                llir = self._stock(prepared.module, trial)
             if (shared := trial.get("shared") or 0) <= target.max_shared_bytes:
                 metadata.update(trial)
                 attempt.outcome = Outcome.CONVERTED
@@ -132,24 +132,6 @@ class LLIRStage:
             for c in attempt.conversions
         )
         return None
-
-    def _stock_with_bodies(self, prepared: pipeline.Prepared, metadata: Metadata, clock: Clock) -> str:
-        assert prepared.module is not None
-        spliced = False
-
-        def splice(llvm_dialect: object) -> object:
-            nonlocal spliced
-            spliced = True
-            with clock.phase("splice"):
-                return pipeline.splice(llvm_dialect, prepared)
-
-        with seam.opened(seam.backend_module(self._backend), splice), clock.phase("stock"):
-            llir = self._stock(prepared.module, metadata)
-        if not spliced:
-            raise RuntimeError(
-                "the stage 'llir' did not reach llvm.to_module: the outlined bodies are not in place"
-            )
-        return llir
 
     def _tell(self, report: Report) -> None:
         publish(report)
@@ -194,7 +176,7 @@ def count_conversions(module: Module) -> int:
 
 def _module_file(kernel: str, metadata: Metadata) -> str:
     """Where Triton keeps the TritonGPU IR of this kernel, in words if it keeps none."""
-    from triton.runtime.cache import get_cache_manager
+    from triton.runtime.cache import get_cache_manager  # type: ignore[import-untyped, unused-ignore]
 
     if key := metadata.get("hash"):
         path: str | None = get_cache_manager(key).get_file(f"{kernel[:150]}.ttgir")

@@ -1,7 +1,7 @@
 """Kernels and stand-ins for the plugin's tests; used by the tests and by the processes they start.
 
-The stand-in for the passes copies the module, that for the splicer puts a comment into the kernel, so a compile
-through the plugin can be told from a stock one by looking at the assembly.
+The stand-in for the passes puts a comment into the kernel, so that a compile through the plugin can be told
+from a stock one by looking at the assembly.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from triton.compiler import ASTSource
 from triton_linear import pipeline
 from triton_linear.report import Conversion
 
-MARK = "spliced by the plugin"
+MARK = "put there by the plugin"
+COMMENT = f'llvm.inline_asm has_side_effects asm_dialect = att "// {MARK}", "" : () -> ()'
 CUDA = GPUTarget("cuda", 90, 32)
 HIP = GPUTarget("hip", "gfx942", 64)
 
@@ -68,25 +69,16 @@ def reparse(text: str, context: Any) -> Any:
     return module
 
 
-def fake_prepare(module: Any, target: Any, scratch_limit: int | None, clock: Any) -> pipeline.Prepared:
-    """A copy of the module, said to hold one conversion of ours."""
-    copy = reparse(str(module), module.context)
-    plans: Any = {"__ll_cvt_0": f"plan within {scratch_limit} bytes"}
-    return pipeline.Prepared(copy, plans, (Conversion("here", "A", "B", "shuffle", "stand-in"),))
-
-
-def fake_splice(llvm_dialect: Any, prepared: pipeline.Prepared) -> Any:
-    """The module with a comment in its kernel."""
-    comment = f'    llvm.inline_asm has_side_effects asm_dialect = att "// {MARK}", "" : () -> ()\n'
-    text = re.sub(r"(llvm\.func @\w+\(.*\{\n)", lambda m: m[1] + comment, str(llvm_dialect), count=1)
-    assert MARK in text
-    return reparse(text, prepared.module.context)  # type: ignore[union-attr]
+def fake_prepare(module: Any, seen: int, target: Any, limit: int | None, clock: Any) -> pipeline.Prepared:
+    """A copy of the module with a comment in its kernel, said to hold one conversion of ours."""
+    marked = re.sub(r"( *tt\.return)", rf"    {COMMENT}\n\1", str(module), count=1)
+    conversions = (Conversion("here", "A", "B", "shuffle", "stand-in"),)
+    return pipeline.Prepared(reparse(marked, module.context), conversions, (1024 if limit is None else limit,))
 
 
 def use_fakes() -> None:
-    """Put the stand-ins in place for this process."""
+    """Put the stand-in in place for this process."""
     pipeline.prepare = fake_prepare
-    pipeline.splice = fake_splice
 
 
 class FakeDriver:
