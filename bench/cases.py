@@ -230,6 +230,17 @@ def linear(rng: random.Random, shape: tuple[int, ...], bits: int, warps: int) ->
     return gl.DistributedLinearLayout(registers, lanes, warp_bases, [], list(shape))
 
 
+def nearby(rng: random.Random, layout: Any) -> Any:
+    """A linear layout with the same warps: the lanes permuted, or one of them exchanged with a register."""
+    registers, lanes = list(layout.reg_bases), list(layout.lane_bases)
+    if registers and rng.random() < 0.6:
+        register, lane = rng.randrange(len(registers)), rng.randrange(len(lanes))
+        registers[register], lanes[lane] = lanes[lane], registers[register]
+    else:
+        rng.shuffle(lanes)
+    return gl.DistributedLinearLayout(registers, lanes, layout.warp_bases, [], layout.shape)
+
+
 Family = Callable[[random.Random, tuple[int, ...], int, int], Any]
 MATRIX_FAMILIES: tuple[Family, ...] = (
     blocked,
@@ -275,14 +286,16 @@ def draw(rng: random.Random, index: int) -> Case:
             if rows * columns <= limit
         ]
         shape = rng.choice(choices)
+    loop = index % 5 in (1, 3) and element not in ("ptr", "i1")
+    if index % 7 in (1, 4):
+        layout = linear(rng, shape, bits, warps)
+        return Case(index, shape, element, warps, ("linear", layout), ("nearby", nearby(rng, layout)), loop)
     known = families(rank, bits, warps)
     source = known[index % len(known)]
     others = [family for family in known if family is not source] + [blocked, linear]
     destination = rng.choice(others)
     pair = [(family.__name__, family(rng, shape, bits, warps)) for family in (source, destination)]
-    return Case(
-        index, shape, element, warps, pair[0], pair[1], index % 5 in (1, 3) and element not in ("ptr", "i1")
-    )
+    return Case(index, shape, element, warps, pair[0], pair[1], loop)
 
 
 def cases(count: int = COUNT) -> list[Case]:

@@ -31,7 +31,7 @@ from gpu_worker import checks
 from triton_linear.examples.compare import gpu_name
 
 PATIENCE = 60.0  # Seconds without a result after which a worker counts as hung.
-PASSES = ("identical", "compiled")
+PASSES = ("identical", "verified")
 
 
 def worker(first: int, dry: str | None, cache: str) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,8 @@
 
     python bench/gpu_worker.py FIRST [--dry TARGET]
 
-FIRST is the index to start at. With --dry nothing is launched: every kernel is compiled both ways.
+FIRST is the index to start at. With --dry nothing is launched: every kernel is compiled both ways, and the code
+of its conversions is run by the interpreter.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from cases import LOOP_STEPS, Case, cases
 from triton_linear.examples import EXAMPLES
 from triton_linear.examples.compare import compare, modes, same_bits
 from triton_linear.examples.spec import KernelSpec, gpu_target
+from triton_linear.tools import verify
+from triton_linear.tools.compile import compile_text
 
 Result = dict[str, Any]
 
@@ -31,7 +34,7 @@ class Check:
     name: str
     facts: Result
     launch: Callable[[], Result]
-    compile: Callable[[str], None]
+    compile: Callable[[str], list[str]]
 
 
 def checks() -> Iterator[Check]:
@@ -62,15 +65,18 @@ def checks() -> Iterator[Check]:
         )
 
 
-def compile_specs(specs: Sequence[KernelSpec], target: str) -> None:
-    """Compile an example's kernels without launching them."""
-    for spec in specs:
-        triton.compile(spec.source(), target=gpu_target(target), options=dict(spec.options))
+def compile_specs(specs: Sequence[KernelSpec], target: str) -> list[str]:
+    """Compile an example's kernels without launching them; gives their TTGIR."""
+    return [
+        triton.compile(spec.source(), target=gpu_target(target), options=dict(spec.options)).asm["ttgir"]
+        for spec in specs
+    ]
 
 
-def compile_case(case: Case, target: str) -> None:
-    """Compile a conversion without launching it."""
-    triton.compile(case.compile_source(), target=gpu_target(target), options={"num_warps": case.warps})
+def compile_case(case: Case, target: str) -> list[str]:
+    """Compile a conversion without launching it; gives its TTGIR."""
+    options = {"num_warps": case.warps}
+    return [triton.compile(case.compile_source(), target=gpu_target(target), options=options).asm["ttgir"]]
 
 
 def digest(reports: Sequence[Any]) -> Result:
@@ -129,13 +135,21 @@ def run_case(case: Case) -> Result:
 
 
 def dry_run(check: Check, target: str) -> Result:
-    """Compile both ways."""
+    """Compile both ways, and run the code of every conversion in the interpreter."""
     found: Result = {}
+    modules: list[str] = []
     for _, context in modes():
         with context() as reports:
-            check.compile(target)
+            modules = check.compile(target)
         found = digest(reports)
-    return found | {"outcome": "fell back" if found["errors"] else "compiled"}
+    if found["errors"]:
+        return found | {"outcome": "fell back"}
+    conversions = [
+        conversion
+        for number, text in enumerate(modules)
+        for conversion in verify.check(compile_text(text, f"{number}.ttgir", target, "llvm"))
+    ]
+    return found | {"outcome": "verified" if all(c.ok for c in conversions) else "wrong in the interpreter"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
