@@ -174,6 +174,11 @@ class Tile:
             while self.extent[axis] > size:
                 self.extent[axis] //= 2
                 name, basis = self._furthest(axis)
+                if basis[axis] != self.extent[axis]:
+                    raise ValueError(
+                        f"{name} -> {tuple(basis)} cannot be cut to size {size} of dimension {axis}: "
+                        f"it also moves within"
+                    )
                 if name == drop:
                     dropped.append(basis)
                 basis[axis] = 0
