@@ -156,7 +156,10 @@ def test_negative_scratch_is_refused_before_anything_changes() -> None:
 def test_a_hook_that_is_there_runs_first_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 
-    def theirs(backend: Any, stages: Any, options: Any, language: Any, capability: Any) -> str:
+    def theirs(*arguments: Any) -> Any:
+        if not arguments:
+            return "their key", "their hash"  # Tritons after 3.6 ask for them
+        _, stages, _, _, capability = arguments
         stock = stages["llir"]
         stages["llir"] = lambda src, metadata: calls.append("their stage") or stock(src, metadata)
         calls.append(capability)
@@ -181,7 +184,8 @@ def test_a_hook_set_later_stays_and_may_call_ours(monkeypatch: pytest.MonkeyPatc
     calls = []
 
     def later(*args: Any) -> Any:
-        calls.append("later")
+        if args:
+            calls.append("later")
         return ours(*args)
 
     knobs.runtime.add_stages_inspection_hook = later
@@ -290,9 +294,8 @@ def test_preloading_compiles_under_the_setting_in_force(kernel: Any, monkeypatch
     warm_up(kernel)
     kernel.device_caches.clear()
     with triton_linear.enabled():
-        preloaded = kernel.preload(recorded[0])
-        assert is_ours(preloaded)
-        assert warm_up(kernel) is preloaded
+        assert is_ours(kernel.preload(recorded[0]))
+        assert is_ours(warm_up(kernel))
     assert not is_ours(warm_up(kernel))
 
 
@@ -428,7 +431,10 @@ def limited(shared: dict[int | None, int], monkeypatch: pytest.MonkeyPatch) -> l
         tried.append(limit)
         return support.fake_prepare(module, seen, target, limit, clock)
 
-    def claim(backend: Any, stages: Any, options: Any, language: Any, capability: Any) -> None:
+    def claim(*arguments: Any) -> Any:
+        if not arguments:
+            return "", ""
+        stages = arguments[1]
         stock = stages["llir"]
 
         def stage(src: Any, metadata: Any) -> Any:
@@ -439,6 +445,7 @@ def limited(shared: dict[int | None, int], monkeypatch: pytest.MonkeyPatch) -> l
             return llir
 
         stages["llir"] = stage
+        return None
 
     monkeypatch.setattr(pipeline, "prepare", prepare)
     monkeypatch.setattr(knobs.runtime, "add_stages_inspection_hook", claim)
