@@ -115,6 +115,16 @@ def test_many_readers_then_one_writer() -> None:
     """
     outcome = exchange(CTA[False], flip=32, before=before)
     assert scopes(outcome) == [("cta", "write after read")]
+    last = (
+        before
+        + """%k = llvm.mlir.constant(63 : i32) : i32
+    %rest = llvm.sub %k, %tid : i32
+    %back = llvm.getelementptr %smem[%rest] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i32
+    llvm.store %a0, %back : i32, !llvm.ptr<3>
+    """
+    )
+    outcome = exchange(CTA[False], flip=32, before=last + CTA[False])
+    assert scopes(outcome) == [("cta", "write after read")]
 
 
 FENCED = """llvm.fence syncscope("workgroup") release

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import doctest
 import math
 import struct
 from collections.abc import Callable
+from types import ModuleType
 
 import numpy as np
 import pytest
 from simulate_cases import random_registers, run, threads, width
+from triton_linear.lowering import simulate_counts, simulate_program, verify
 from triton_linear.lowering.simulate import SimulationError
 from triton_linear.lowering.simulate_ops import float_pattern
 from triton_linear.lowering.simulate_program import Aggregate, Scalar, byte_size, parse_type
@@ -385,3 +388,10 @@ def test_runs_are_deterministic() -> None:
     first, second = (run(["i32"], "%r0 = llvm.mul %a0, %a0 : i32", ["i32"], registers) for _ in range(2))
     assert np.array_equal(first.values, second.values)
     assert first.counts == second.counts
+
+
+@pytest.mark.parametrize("module", [simulate_counts, simulate_program, verify])
+def test_examples_in_docstrings(module: ModuleType) -> None:
+    result = doctest.testmod(module)
+    assert result.attempted
+    assert not result.failed

@@ -152,6 +152,17 @@ def test_register_never_set() -> None:
     assert verdict.wrong == 64
 
 
+def test_right_value_by_luck() -> None:
+    lucky = """  %luck = llvm.mlir.undef : i32
+  %bits = llvm.bitcast %got : f32 to i32
+  %mixed = llvm.xor %bits, %luck : i32
+  %drawn = llvm.bitcast %mixed : i32 to f32
+  %r0 = """
+    text = replaced(SHUFFLED, "  %r0 = ", lucky)
+    assert shuffled(text).ok
+    assert shuffled(replaced(text, "%odd, %got, %keep", "%odd, %drawn, %keep")).wrong == 32
+
+
 def test_scratch_too_small() -> None:
     with pytest.raises(SimulationError, match="scratch has 508 bytes"):
         verify_conversion(THROUGH_MEMORY, SOURCE, BY_WARP, F32, NVIDIA, 2, 508)
