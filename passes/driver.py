@@ -92,18 +92,31 @@ class _Clock:
         self.began = time.perf_counter()
 
 
+class _Signal:
+    """MLIR's pass object as passes use it, which also remembers."""
+
+    def __init__(self, external: Any) -> None:
+        self._external = external
+        self.failed = False
+
+    def signal_pass_failure(self) -> None:
+        self.failed = True
+        self._external.signal_pass_failure()
+
+
 def _guarded(pass_: Pass, clock: _Clock, verify: bool) -> Callable[[Operation, Any], None]:
     """`pass_` as a callback of MLIR, where an exception becomes an error and a failed pass."""
 
     def callback(op: Operation, external: Any) -> None:
         clock.start(op, external)
+        signal = _Signal(external)
         try:
             if verify and not _holds(pass_.requires, op):
-                external.signal_pass_failure()
-                return
-            pass_(op, external)
-            if verify and not _holds(pass_.ensures, op):
-                external.signal_pass_failure()
+                signal.signal_pass_failure()
+            if not signal.failed:
+                pass_(op, signal)
+            if verify and not signal.failed and not _holds(pass_.ensures, op):
+                signal.signal_pass_failure()
         except Exception as error:
             diagnostics.error(
                 op,
