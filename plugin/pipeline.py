@@ -5,6 +5,7 @@ Nothing here is imported before the first kernel that has a conversion: MLIR com
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -13,6 +14,9 @@ from triton_linear.report import TRITON, Clock, Conversion
 
 if TYPE_CHECKING:
     from triton_linear.lowering.targets import Target
+    from triton_linear.passes.driver import Converted
+
+_POSITION = re.compile(r'"([^"]+)":(\d+)(?::\d+)?')
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +44,7 @@ def prepare(module: Module, seen: int, target: Target, scratch_limit: int | None
         upstream = bridge.to_upstream(module, bridge.upstream_context())
     with clock.phase("passes"):
         result = driver.run_linear_pipeline(upstream, target, scratch_limit)
-    conversions = tuple(
-        Conversion(c.location, c.source, c.destination, TRITON if c.kind == "stock" else c.kind, c.detail)
-        for c in result.conversions
-    )
+    conversions = tuple(map(_conversion, result.conversions))
     if not result.plans and len(conversions) == seen:
         return Prepared(None, conversions, ())
     with clock.phase("embed"):
@@ -52,3 +53,10 @@ def prepare(module: Module, seen: int, target: Target, scratch_limit: int | None
     with clock.phase("to Triton"):
         converted = cast(Module, bridge.parse_triton(text, module.context))
     return Prepared(converted, conversions, tuple(plan.scratch_bytes for plan in result.plans.values()))
+
+
+def _conversion(found: Converted) -> Conversion:
+    position = _POSITION.search(found.location)
+    location = f"{position[1]}:{position[2]}" if position else found.location
+    lowering = TRITON if found.kind == "stock" else found.kind
+    return Conversion(location, found.source, found.destination, lowering, found.detail)

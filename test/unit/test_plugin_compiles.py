@@ -1,0 +1,184 @@
+"""The plugin on stock Triton with the passes, planners and emission that it ships."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import plugin_support as support
+import pytest
+import triton
+import triton.language as tl
+import triton_linear
+from plugin_support import CUDA, HIP, assembly, compile_kernel
+from triton import knobs
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from triton_linear.passes import driver
+from triton_linear.report import FallbackWarning, Outcome
+
+HERE = Path(__file__).parent
+AMPERE = GPUTarget("cuda", 80, 32)
+TARGETS = pytest.mark.parametrize("target", [AMPERE, CUDA, HIP], ids=["cuda80", "cuda90", "gfx942"])
+
+
+@triton.jit
+def transpose(x, out, BM: tl.constexpr, BN: tl.constexpr):
+    rows, columns = tl.arange(0, BM), tl.arange(0, BN)
+    tile = tl.load(x + rows[:, None] * BN + columns[None, :])
+    tl.store(out + columns[:, None] * BM + rows[None, :], tl.trans(tile) * 2)
+
+
+@triton.jit
+def matmul(x, out, BM: tl.constexpr, BN: tl.constexpr):
+    rows, columns = tl.arange(0, BM), tl.arange(0, BN)
+    a = tl.load(x + rows[:, None] * BN + columns[None, :]).to(tl.float16)
+    tl.store(out + rows[:, None] * BM + rows[None, :], tl.dot(a, tl.trans(a)).to(tl.float16))
+
+
+KERNELS = pytest.mark.parametrize("kernel", [support.row_sums, transpose, matmul], ids=lambda k: k.__name__)
+
+
+@pytest.fixture(autouse=True)
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty cache, and the plugin off afterwards."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    yield
+    triton_linear.uninstall()
+
+
+@KERNELS
+@TARGETS
+def test_no_conversion_that_moves_data_is_left_to_triton(kernel: Any, target: GPUTarget) -> None:
+    stock = compile_kernel(kernel, target)
+    with triton_linear.enabled(strict=True) as reports:
+        ours = compile_kernel(kernel, target)
+    (report,) = reports
+    assert report.seen == stock.asm["ttgir"].count("= ttg.convert_layout")
+    assert report.left == ()
+    assert all(Path(c.location.rpartition(":")[0]).name.endswith(".py") for c in report.conversions)
+    if report.ours or report.folded:
+        assert report.outcome is Outcome.CONVERTED
+        assert assembly(ours) != assembly(stock)
+    assert ours.asm["ttgir"] == stock.asm["ttgir"]
+    assert "__ll_cvt" not in re.sub(r"!DI\w+\(.*\)", "", ours.asm["llir"])
+    assert set(ours.metadata._fields) == set(stock.metadata._fields)
+
+
+def test_the_kernels_above_need_code_of_ours() -> None:
+    with triton_linear.enabled(strict=True) as reports:
+        for kernel in (support.row_sums, transpose, matmul):
+            compile_kernel(kernel, CUDA)
+    assert [report.ours > 0 for report in reports] == [True, True, True]
+
+
+def test_line_information_stays() -> None:
+    def lines(kernel: Any) -> set[str]:
+        return set(re.findall(r"\.loc\s+\d+ (\d+)", assembly(kernel)))
+
+    stock = lines(compile_kernel(transpose))
+    with triton_linear.enabled(strict=True):
+        ours = lines(compile_kernel(transpose))
+    assert stock
+    assert stock <= ours
+
+
+@TARGETS
+def test_a_failure_in_the_passes_leaves_the_stock_kernel(
+    target: GPUTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By then the module has been printed; it must come out as it went in."""
+    stock = compile_kernel(transpose, target)
+
+    def fail(*_: object) -> Any:
+        raise LookupError("the planner tripped")
+
+    monkeypatch.setattr(driver, "run_linear_pipeline", fail)
+    with pytest.warns(FallbackWarning, match="the planner tripped"), triton_linear.enabled():
+        ours = compile_kernel(transpose, target)
+    for stage, artefact in stock.asm.items():
+        if stage != "source":
+            assert ours.asm[stage] == artefact, stage
+
+
+def test_clusters_are_left_to_triton_with_a_reason() -> None:
+    source = support.source(support.row_sums)
+    stock = triton.compile(source, target=CUDA, options={"num_ctas": 2})
+    with triton_linear.enabled(strict=True) as reports:
+        ours = triton.compile(source, target=CUDA, options={"num_ctas": 2})
+    (report,) = reports
+    assert report.outcome is Outcome.LEFT
+    assert ["2 CTAs" in conversion.detail for conversion in report.left] == [True]
+    assert assembly(ours) == assembly(stock)
+
+
+def test_threads_make_the_same_code_as_one_alone() -> None:
+    widths = (16, 32, 64, 128)
+    with triton_linear.enabled(strict=True), knobs.compilation.scope():
+        knobs.compilation.always_compile = True
+        alone = [assembly(compile_kernel(transpose, width=width)) for width in widths]
+        with ThreadPoolExecutor(4) as pool:
+            together = list(pool.map(lambda width: assembly(compile_kernel(transpose, width=width)), widths))
+    assert together == alone
+
+
+PROCESS = """
+import hashlib, sys, plugin_support as support, triton_linear
+triton_linear.install(strict=True)
+support.compile_kernel(support.double)
+print("mlir" in sys.modules, end=" ")
+kernel = support.compile_kernel()
+print("mlir" in sys.modules, hashlib.sha256(support.assembly(kernel).encode()).hexdigest())
+"""
+
+
+def test_processes_make_the_same_code_import_mlir_late_and_exit_clean(tmp_path: Path) -> None:
+    printed = set()
+    for seed in ("1", "2"):
+        settings = {"PYTHONPATH": str(HERE), "PYTHONHASHSEED": seed, "TRITON_CACHE_DIR": str(tmp_path / seed)}
+        command = [sys.executable, "-c", PROCESS]
+        done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        printed.add(done.stdout)
+    (output,) = printed
+    assert output.startswith("False True ")
+
+
+def test_the_scratch_limit_reaches_the_planners(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = []
+    run = driver.run_linear_pipeline
+
+    def spy(module: Any, target: Any, scratch_limit: int | None = None) -> Any:
+        limits.append(scratch_limit)
+        return run(module, target, scratch_limit)
+
+    monkeypatch.setattr(driver, "run_linear_pipeline", spy)
+    for limit in (None, 4096):
+        with triton_linear.enabled(strict=True, scratch_limit=limit):
+            assert compile_kernel(transpose).metadata.shared > 0
+    assert limits == [None, 4096]
+
+
+def test_ttgir_files_are_compiled_with_the_plugin(tmp_path: Path) -> None:
+    for target in (CUDA, HIP):
+        file = tmp_path / f"{target.backend}.ttgir"
+        file.write_text(compile_kernel(transpose, target).asm["ttgir"])
+        with triton_linear.enabled(strict=True) as reports:
+            triton.compile(str(file), target=target)
+        assert reports[0].ours + reports[0].noop == reports[0].seen > 0
+
+
+def test_source_attributes_survive() -> None:
+    """The module is parsed anew, so what is not an operation must come along: here the launch bounds."""
+    signature = {"x": "*fp32", "out": "*fp32", "BM": "constexpr", "BN": "constexpr"}
+    source = ASTSource(transpose, signature, constexprs={"BM": 32, "BN": 64})
+    with triton_linear.enabled(strict=True):
+        kernel = triton.compile(source, target=CUDA, options={"maxnreg": 64, "num_warps": 8})
+    assert ".maxnreg 64" in assembly(kernel)
+    assert re.search(r"\.reqntid 256\b", assembly(kernel))
