@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from triton._C.libtriton import gluon_ir, ir
+from triton_linear.dialect.encodings import installed_release
 from triton_linear.dialect.linear_layout import LinearLayout, dim_names
 
 _MODULE = """module attributes {{"ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32}} {{
@@ -29,6 +30,8 @@ class Oracle:
         ir.load_dialects(self.context)
         self.builder = gluon_ir.GluonOpBuilder(self.context)
         self._modules: list[Any] = []
+        # Since Triton 3.7 the tiles of a wmma are given by bases.
+        self.wmma_has_bases = installed_release() >= (3, 7)
 
     def text(self, attribute: Any, shape: Sequence[int]) -> str:
         """The attribute as Triton prints it, aliases expanded."""
