@@ -17,6 +17,7 @@ from triton_linear.dialect.mlir_adapter import (
 )
 from triton_linear.passes import diagnostics
 from triton_linear.passes.layouts import Layout, LayoutTable, Unknown
+from triton_linear.passes.shapes import check_shape_operation
 from triton_linear.passes.verifiers import Verifier, every_tensor_has_layout
 
 
@@ -43,12 +44,16 @@ class AttachLayouts:
 
     def __call__(self, op: Operation, pass_: Any) -> None:
         layouts = _Layouts(op.context)
+        agree = True
         for inner in operations(op):
+            agree &= check_shape_operation(inner, layouts.table)
             results = tuple([result.type for result in inner.results])
             arguments = tuple([a.type for a in block_arguments(inner)])
             for name, types in ((ll.RESULTS, results), (ll.ARGUMENTS, arguments)):
                 if types and (attached := layouts.attribute(types, inner)) is not None:
                     inner.attributes[name] = attached
+        if not agree:
+            pass_.signal_pass_failure()
 
 
 class _Layouts:

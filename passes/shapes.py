@@ -1,0 +1,152 @@
+"""Whether operations that only change a shape agree with their transfer functions on layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from triton_linear.dialect.encodings import transfer
+from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
+from triton_linear.dialect.mlir_adapter import Block, IntegerAttr, Operation, UnitAttr, Value
+from triton_linear.passes import diagnostics
+from triton_linear.passes.layouts import LayoutTable, Unknown
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """Two layouts that should be one: what the operation makes of the other side, and what is stated."""
+
+    derived: LinearLayout
+    stated: LinearLayout
+
+
+Parameter = tuple[int, ...] | None
+
+
+def _compare(derived: LinearLayout, stated: LinearLayout) -> Disagreement | None:
+    same = transfer.same_but_for_register_copies(derived, stated)
+    return None if same else Disagreement(derived, stated)
+
+
+def _trans(order: Parameter, source: LinearLayout, result: LinearLayout) -> Disagreement | None:
+    return _compare(transfer.trans(source, order or ()), result)
+
+
+def _reshape(reorder: Parameter, source: LinearLayout, result: LinearLayout) -> Disagreement | None:
+    if reorder is not None:
+        return None  # elements may take any place
+    return _compare(transfer.reshape(source, [size for _, size in result.out_dims]), result)
+
+
+def _expand_dims(axis: Parameter, source: LinearLayout, result: LinearLayout) -> Disagreement | None:
+    return _compare(transfer.expand_dims(source, *(axis or ())), result)
+
+
+def _broadcast(_: Parameter, source: LinearLayout, result: LinearLayout) -> Disagreement | None:
+    # Every result that repeats the operand is right, so the question is asked backwards.
+    return _compare(source, transfer.broadcast_backward(result, [size for _, size in source.out_dims]))
+
+
+def _join(_: Parameter, source: LinearLayout, result: LinearLayout) -> Disagreement | str | None:
+    half = transfer.join_backward(result)
+    if half is None:
+        return "the last dimension of the result is not one register bit"
+    return _compare(source, half)
+
+
+def _split(_: Parameter, source: LinearLayout, result: LinearLayout) -> Disagreement | str | None:
+    half = transfer.split(source)
+    if half is None:
+        return "the last dimension of the operand is not one register bit"
+    return _compare(half, result)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How an operation ties its layouts, and the attribute that says which operation of its kind it is."""
+
+    check: Callable[[Parameter, LinearLayout, LinearLayout], Disagreement | str | None]
+    attribute: str | None = None
+
+    def parameter(self, op: Operation) -> Parameter:
+        """The attribute's integers; none for a mere mark, None where it is absent."""
+        if self.attribute is None or self.attribute not in op.attributes:
+            return None
+        value = op.attributes[self.attribute]
+        if isinstance(value, UnitAttr):
+            return ()
+        return (value.value,) if isinstance(value, IntegerAttr) else tuple(value)
+
+
+RULES: Mapping[str, Rule] = {
+    "tt.broadcast": Rule(_broadcast),
+    "tt.expand_dims": Rule(_expand_dims, "axis"),
+    "tt.join": Rule(_join),
+    "tt.reshape": Rule(_reshape, "allow_reorder"),
+    "tt.split": Rule(_split),
+    "tt.trans": Rule(_trans, "order"),
+}
+
+
+@lru_cache(maxsize=4096)
+def disagreement(
+    name: str, parameter: Parameter, source: LinearLayout, result: LinearLayout
+) -> Disagreement | str | None:
+    """Why operation `name` cannot take `source` to `result`; None if it can."""
+    try:
+        return RULES[name].check(parameter, source, result)
+    except ValueError as error:
+        return str(error)
+
+
+def check_shape_operation(op: Operation, table: LayoutTable) -> bool:
+    """Report an error at `op` unless its layouts agree, where they are known; whether they do."""
+    rule = RULES.get(op.name)
+    if rule is None:
+        return True
+    source, result = table.of(op.operands[0].type), table.of(op.results[0].type)
+    if isinstance(source, Unknown | None) or isinstance(result, Unknown | None):
+        return True
+    found = disagreement(op.name, rule.parameter(op), source, result)
+    if found is None:
+        return True
+    message = found if isinstance(found, str) else _witness(found)
+    notes = [
+        (_place(op.operands[0]), f"the operand has {_shown(source)}"),
+        (op, f"the result has {_shown(result)}"),
+    ]
+    diagnostics.error(op, f"'{op.name}': layouts of operand and result do not agree: {message}", notes)
+    return False
+
+
+def _witness(found: Disagreement) -> str:
+    """The first basis vector in which two layouts differ, registers that hold copies left out."""
+    derived, stated = (
+        layout.remove_zero_bases(REGISTER) if layout.has_in_dim(REGISTER) else layout
+        for layout in (found.derived, found.stated)
+    )
+    if derived.out_dims != stated.out_dims:
+        return f"sizes {_sizes(derived)} against {_sizes(stated)}"
+    others = dict(stated.bases)
+    for name, vectors in derived.bases:
+        for i in range(max(len(vectors), len(others.get(name, ())))):
+            pair = [sides[i] if i < len(sides) else None for sides in (vectors, others.get(name, ()))]
+            if pair[0] != pair[1]:
+                first, second = ("none" if vector is None else str(tuple(vector)) for vector in pair)
+                return f"{name}={1 << i} -> {first} against {second}"
+    return f"in-dims {', '.join(derived.in_dim_names)} against {', '.join(stated.in_dim_names)}"
+
+
+def _sizes(layout: LinearLayout) -> str:
+    return "x".join(str(size) for _, size in layout.out_dims)
+
+
+def _shown(layout: LinearLayout) -> str:
+    return "; ".join(f"{name} {[list(vector) for vector in vectors]}" for name, vectors in layout.bases)
+
+
+def _place(value: Value) -> Operation:
+    """The operation that defines `value`, or has it as an argument."""
+    owner = value.owner
+    return owner.owner if isinstance(owner, Block) else owner
