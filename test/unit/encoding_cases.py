@@ -243,7 +243,7 @@ class Cases:
     def swizzled_case(self) -> Case:
         rank = self.random.randint(1, 4)
         attribute = self.builder.get_swizzled_shared_layout(*self.swizzle(), self.order(rank), self.cga(rank))
-        return Case("swizzled", attribute, self.shape(rank, low=3))
+        return Case("swizzled", attribute, self.shape(rank, low=4, limit=18))
 
     def rotating_case(self) -> Case:
         rank = self.random.randint(2, 4)
