@@ -25,12 +25,18 @@ def read_input(name: str) -> str:
         fail("input file is not UTF-8 text", name)
 
 
+def display_name(name: str) -> str:
+    """How diagnostics call an input file."""
+    return "<stdin>" if name == "-" else name
+
+
 def _verify(arguments: argparse.Namespace) -> int:
     from triton_linear.tools.verify import verify_text
 
     text = read_input(arguments.file)
-    arguments.sources[arguments.file] = text
-    return verify_text(text, arguments.file, arguments.target, arguments.json)
+    name = display_name(arguments.file)
+    arguments.sources[name] = text
+    return verify_text(text, name, arguments.target, arguments.json)
 
 
 def _demo(arguments: argparse.Namespace) -> int:

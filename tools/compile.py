@@ -142,8 +142,6 @@ def lower(module: Any, target: str, last: str) -> Lowered:
         if last in lowered.stages:
             break
         source = lowered.stages[before]
-        if before == "llvmir":
-            _check_one_kernel(lowered.text(before), stage)
         with _diagnosed(stage):
             lowered.stages[stage] = getattr(backend, f"make_{stage}")(source, lowered.metadata, *arguments)
     return lowered
@@ -159,12 +157,13 @@ def _options(module: Any) -> dict[str, Any]:
     return {"num_warps": warps, "num_ctas": module.get_int_attr("ttg.num-ctas") or 1}
 
 
-def _check_one_kernel(llvm_ir: str, stage: str) -> None:
-    """Triton's assembly stages take exactly one kernel."""
-    kernels = re.findall(r"^define .*?(?:ptx|amdgpu)_kernel void @(\S+?)\(", llvm_ir, re.MULTILINE)
-    if len(kernels) != 1:
-        names = f": {', '.join(kernels)}" if kernels else ""
-        fail(f"emit {stage}: the module must hold exactly one kernel, found {len(kernels)}{names}")
+def check_one_kernel(module: Module, stage: str) -> None:
+    """Triton's backends compile one kernel at a time."""
+    names = kernels(module)
+    if len(names) != 1:
+        listed = f": {', '.join(names)}" if names else ""
+        place = position(str(module.operation.location))
+        fail(f"emit {stage}: the module must hold exactly one kernel, found {len(names)}{listed}", *place)
 
 
 @contextmanager
@@ -192,10 +191,10 @@ def _diagnosed(stage: str) -> Iterator[None]:
 _MEMORY_FILE = re.compile(r"/proc/self/fd/\d+|-")
 
 
-def in_file(diagnostic: Diagnostic, filename: str) -> Diagnostic:
+def _in_file(diagnostic: Diagnostic, filename: str) -> Diagnostic:
     """The diagnostic with the name that the user gave to the text."""
     file = filename if _MEMORY_FILE.fullmatch(diagnostic.file) or not diagnostic.file else diagnostic.file
-    notes = tuple(in_file(note, filename) for note in diagnostic.notes)
+    notes = tuple(_in_file(note, filename) for note in diagnostic.notes)
     return replace(diagnostic, file=file, notes=notes)
 
 
@@ -219,7 +218,7 @@ def read_module(text: str, context: Context, filename: str) -> Module:
             failure = error
     found += map(from_pass, reported)
     found += parse_diagnostics(captured.text)[0]
-    errors = [in_file(d, filename) for d in found if d.severity == "error"]
+    errors = [_in_file(d, filename) for d in found if d.severity == "error"]
     raise ToolError(*(errors or [Diagnostic("error", str(failure), filename)])) from failure
 
 
@@ -228,7 +227,10 @@ def set_target(module: Module, name: str | None) -> Target:
     attributes = module.operation.attributes
     if name is None:
         if "ttg.target" not in attributes:
-            fail("target: the module has no attribute 'ttg.target'; say --target=cuda:NUMBER or hip:gfxNAME")
+            message = (
+                "target: the module has no attribute 'ttg.target'; say --target=cuda:NUMBER or hip:gfxNAME"
+            )
+            fail(message, *position(str(module.operation.location)))
         name = str(attributes["ttg.target"].value)
     vendor_of(name)
     try:
@@ -238,7 +240,8 @@ def set_target(module: Module, name: str | None) -> Target:
     if "ttg.threads-per-warp" in attributes:
         lanes = attributes["ttg.threads-per-warp"].value
         if lanes != target.lanes:
-            fail(f"target: '{name}' has {target.lanes} lanes, the module's ttg.threads-per-warp is {lanes}")
+            message = f"target: '{name}' has {target.lanes} lanes, the module's ttg.threads-per-warp is {lanes}"
+            fail(message, *position(str(module.operation.location)))
     attributes["ttg.target"] = Attribute.parse(f'"{target.name}"', module.context)
     return target
 
@@ -263,20 +266,27 @@ class Site:
 
 
 @dataclass(frozen=True)
+class Kernel:
+    """A kernel: the text that Triton's backend took, and what it made of it."""
+
+    embedded: str
+    lowered: Lowered
+
+
+@dataclass(frozen=True)
 class Compilation:
-    """A module after the whole road; `embedded` is the text that Triton's backend took."""
+    """A module after the whole road."""
 
     target: Target
     num_warps: int
     stubs: dict[str, Stub]
     sites: tuple[Site, ...]
     remarks: tuple[Diagnostic, ...]
-    embedded: str
-    lowered: Lowered
+    kernels: tuple[Kernel, ...]
 
 
 def compile_text(text: str, filename: str, target_name: str | None, last: str) -> Compilation:
-    """Take TTGIR text through the passes and Triton's backend up to the stage `last`.
+    """Take TTGIR text through the passes and Triton's backend up to the stage `last`, each kernel by itself.
 
     Raises ToolError with what was reported where any of them fails.
     """
@@ -291,10 +301,39 @@ def compile_text(text: str, filename: str, target_name: str | None, last: str) -
     stubs = stubs_of(module, prepared.plans)
     sites = _sites(module, prepared.conversions, stubs)
     warps = module.operation.attributes["ttg.num-warps"].value
-    text = triton_text(module, prepared.plans, target)
-    lowered = lower(to_triton(text), target.name, last)
+    compiled = []
+    for kernel in one_by_one(module):
+        embedded = triton_text(kernel, prepared.plans, target)
+        compiled.append(Kernel(embedded, lower(to_triton(embedded), target.name, last)))
     remarks = tuple(map(from_pass, prepared.outcome.diagnostics))
-    return Compilation(target, warps, stubs, sites, remarks, text, lowered)
+    return Compilation(target, warps, stubs, sites, remarks, tuple(compiled))
+
+
+def kernels(module: Module) -> list[str]:
+    """The names of the kernels of a module: its public functions."""
+    return [op.attributes["sym_name"].value for op in module.body.operations if _is_kernel(op)]
+
+
+def _is_kernel(op: Any) -> bool:
+    attributes = op.attributes
+    if op.operation.name != "tt.func":
+        return False
+    return "sym_visibility" not in attributes or attributes["sym_visibility"].value == "public"
+
+
+def one_by_one(module: Module) -> Iterator[Module]:
+    """The module once for each of its kernels, without the others: Triton compiles one kernel at a time."""
+    names = kernels(module)
+    if len(names) == 1:
+        yield module
+        return
+    text = module.operation.get_asm(print_generic_op_form=True, enable_debug_info=True)
+    for name in names:
+        copy = Module.parse(text, module.context)
+        for op in list(copy.body.operations):
+            if _is_kernel(op) and op.attributes["sym_name"].value != name:
+                op.operation.erase()
+        yield copy
 
 
 def triton_text(module: Module, plans: Mapping[str, Plan], target: Target) -> str:

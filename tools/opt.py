@@ -86,7 +86,7 @@ def process(piece: Piece, arguments: argparse.Namespace) -> Result:
         _process(piece, arguments, result, compiler)
     except ToolError as error:
         result.output = None
-        result.diagnostics += (compiler.in_file(diagnostic, piece.file) for diagnostic in error.diagnostics)
+        result.diagnostics += error.diagnostics
     return result
 
 
@@ -112,6 +112,8 @@ def _process(piece: Piece, arguments: argparse.Namespace, result: Result, compil
     if arguments.emit == "mlir":
         result.output = module.operation.get_asm(enable_debug_info=arguments.mlir_print_debuginfo) + "\n"
         return
+    if arguments.emit != "ttgir":
+        compiler.check_one_kernel(module, arguments.emit)
     plans = {}
     if target is not None:
         try:
@@ -244,10 +246,10 @@ def joined(outputs: Sequence[str | bytes]) -> bytes:
 
 
 def _run(arguments: argparse.Namespace, printer: Printer) -> int:
-    from triton_linear.tools.cli import read_input
+    from triton_linear.tools.cli import display_name, read_input
     from triton_linear.tools.expectations import compare
 
-    file = "<stdin>" if arguments.file == "-" else arguments.file
+    file = display_name(arguments.file)
     text = read_input(arguments.file)
     printer.sources = {file: text}
     if arguments.split_input_file and arguments.emit in BINARY:
@@ -272,9 +274,8 @@ def _run(arguments: argparse.Namespace, printer: Printer) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `triton-linear-opt`; the exit status is 1 after an error, 2 for a wrong command line."""
-    arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
     printer = Printer()
-    return guarded(lambda: _run(arguments, printer), printer)
+    return guarded(lambda: _run(parse_arguments(sys.argv[1:] if argv is None else argv), printer), printer)
 
 
 if __name__ == "__main__":

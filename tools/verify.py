@@ -156,7 +156,8 @@ def run_stubs(compilation: Compilation) -> dict[str, Verdict]:
     """The verdict on the code of every outlined conversion of a compiled module, by symbol."""
     verdicts: dict[str, Verdict] = {}
     texts: dict[str, str] = {}
-    for symbol, function in embedded_functions(compilation.embedded):
+    functions = (f for kernel in compilation.kernels for f in embedded_functions(kernel.embedded))
+    for symbol, function in functions:
         if texts.setdefault(symbol, function) != function:
             raise ToolError(Diagnostic("error", f"two calls of @{symbol} got different code; this is a bug"))
         if symbol in verdicts:
