@@ -26,8 +26,8 @@ class Outcome(Enum):
     """Its conversions went through the passes, and what they made of it was compiled."""
     LEFT = "left to Triton"
     """No conversion of it needs code of ours, for the reasons the report gives; stock Triton compiled it."""
-    FELL_BACK = "fell back"
-    """The plugin failed; stock Triton compiled the untouched kernel."""
+    FAILED = "failed"
+    """The plugin failed: stock Triton compiled the untouched kernel or, if strict, nobody did."""
 
 
 NOOP = "noop"

@@ -83,7 +83,7 @@ class LLIRStage:
             try:
                 llir = self._convert(src, metadata, attempt)
             except Exception as error:
-                attempt.outcome, attempt.error = Outcome.FELL_BACK, error
+                attempt.outcome, attempt.error, attempt.conversions = Outcome.FAILED, error, ()
                 if self._setting.options.strict:
                     raise
             else:

@@ -362,10 +362,29 @@ def test_a_failure_gives_the_stock_kernel_and_one_warning(target: Any, monkeypat
     assert ours.metadata._asdict() | {"hash": ""} == stock.metadata._asdict() | {"hash": ""}
     report = triton_linear.last_report()
     assert report is not None
-    assert (report.outcome, report.error) == (Outcome.FELL_BACK, "LookupError: the planner tripped")
+    assert (report.outcome, report.error) == (Outcome.FAILED, "LookupError: the planner tripped")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         compile_kernel(target=target, width=128)
+
+
+def test_a_module_of_ours_that_triton_cannot_lower_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    stock = compile_kernel()
+    nvidia = backends["nvidia"].compiler
+    make_llir = nvidia.make_llir
+
+    def picky(self: Any, module: Any, metadata: Any, *rest: Any) -> Any:
+        if support.MARK in str(module):
+            metadata["given_up"] = True
+            raise RuntimeError("PassManager::run failed")
+        return make_llir(self, module, metadata, *rest)
+
+    monkeypatch.setattr(nvidia, "make_llir", picky)
+    with pytest.warns(FallbackWarning, match="PassManager::run failed"), triton_linear.enabled() as reports:
+        ours = compile_kernel()
+    assert assembly(ours) == assembly(stock)
+    assert ours.metadata._fields == stock.metadata._fields
+    assert (reports[0].outcome, reports[0].ours, reports[0].seen) == (Outcome.FAILED, 0, 1)
 
 
 def test_strict_raises(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,10 @@ from plugin_support import CUDA, HIP, assembly, compile_kernel
 from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.runtime import driver as driver_config
+from triton.runtime.jit import MockTensor
 from triton_linear.passes import driver
 from triton_linear.report import FallbackWarning, Outcome
 
@@ -182,3 +186,33 @@ def test_source_attributes_survive() -> None:
         kernel = triton.compile(source, target=CUDA, options={"maxnreg": 64, "num_warps": 8})
     assert ".maxnreg 64" in assembly(kernel)
     assert re.search(r"\.reqntid 256\b", assembly(kernel))
+
+
+@gluon.jit
+def exchange(x, out, N: gl.constexpr, source: gl.constexpr, destination: gl.constexpr):
+    rows = gl.arange(0, N, gl.SliceLayout(1, source))
+    columns = gl.arange(0, N, gl.SliceLayout(0, source))
+    at = rows[:, None] * N + columns[None, :]
+    moved = gl.convert_layout(gl.load(x + at), destination)
+    rows = gl.arange(0, N, gl.SliceLayout(1, destination))
+    columns = gl.arange(0, N, gl.SliceLayout(0, destination))
+    gl.store(out + rows[:, None] * N + columns[None, :], moved)
+
+
+def test_gluon_kernels_go_through_their_jit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_config, "_active", support.FakeDriver(CUDA))
+    pointer = MockTensor(tl.float32)
+    rows = gl.BlockedLayout([1, 4], [8, 4], [4, 1], [1, 0])
+    columns = gl.BlockedLayout([4, 1], [4, 8], [1, 4], [0, 1])
+
+    def warm_up() -> Any:
+        return exchange.warmup(pointer, pointer, 32, rows, columns, grid=(1,), num_warps=4)
+
+    stock = warm_up()
+    with triton_linear.enabled(strict=True) as reports:
+        ours = warm_up()
+        assert warm_up() is ours
+    assert warm_up() is stock
+    (report,) = reports
+    assert (report.kernel, report.seen, report.ours) == ("exchange", 1, 1)
+    assert assembly(ours) != assembly(stock)
