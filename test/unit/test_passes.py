@@ -1,0 +1,387 @@
+"""The passes and the driver; what a pass does to IR, FileCheck tests say under test/lit/passes."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from bridge_kernels import ttgir
+from triton_linear.dialect import bridge, ll
+from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.mlir_adapter import Attribute, Operation, operations
+from triton_linear.lowering.targets import target
+from triton_linear.passes import diagnostics, driver, verifiers
+from triton_linear.passes.fold import same_map
+from triton_linear.passes.outline import PREFIX, stub_plans
+from triton_linear.passes.registry import PASSES
+from triton_linear.passes.select import SelectLowering
+
+DATA = Path(__file__).parents[1] / "data" / "ttgir"
+MODULES = sorted(DATA.glob("*.ttgir"))
+CUDA = target("cuda:90")
+
+
+def upstream(path: Path) -> Any:
+    return bridge.to_upstream(bridge.parse_triton(path, bridge.triton_context()), bridge.upstream_context())
+
+
+def module(body: str, attributes: str = 'ttg.target = "cuda:90"') -> Any:
+    """A module that defines two layouts of 64 elements, #a and #b, and `f` with this body."""
+    blocked = "#ttg.blocked<{sizePerThread = [%d], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>"
+    text = (
+        f"#a = {blocked % 2}\n#b = {blocked % 1}\n"
+        'module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, '
+        f'"ttg.threads-per-warp" = 32 : i32, {attributes}}} {{\n'
+        f"tt.func @f(%x: tensor<64xf32, #a>) {{\n{body}\n tt.return\n}}\n}}\n"
+    )
+    return bridge.text_to_upstream(text, bridge.upstream_context(), "f.ttgir")
+
+
+CONVERSION = """%0 = ttg.convert_layout %x : tensor<64xf32, #a> -> tensor<64xf32, #b>
+    tt.print "" {hex = false, isSigned = array<i32: 0>} : %0 : tensor<64xf32, #b>"""
+
+
+def named(root: Any, name: str) -> list[Operation]:
+    return [op for op in operations(root.operation) if op.name == name]
+
+
+# --- the whole pipeline -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
+def test_every_conversion_of_real_modules_is_taken_or_free(path: Path) -> None:
+    root = upstream(path)
+    before = len(named(root, "ttg.convert_layout"))
+    prepared = driver.run_linear_pipeline(root, CUDA, verify=True)
+    assert not prepared.outcome.diagnostics
+    kinds = [conversion.kind for conversion in prepared.conversions]
+    assert 0 < len(kinds) <= before
+    assert "stock" not in kinds
+    calls = [op for op in named(root, "tt.call") if op.attributes["callee"].value.startswith(PREFIX)]
+    assert len(calls) == sum(kind != "noop" for kind in kinds)
+    assert {call.attributes["callee"].value for call in calls} == set(prepared.plans)
+    assert len(named(root, "ttg.convert_layout")) == kinds.count("noop")
+    bridge.to_triton(root, bridge.triton_context())
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu"),
+    [("matmul", "cuda:80"), ("control_flow", "cuda:90"), ("shapes", "hip:gfx942"), ("descriptors", "cuda:100")],
+)
+def test_kernels_of_every_vendor_pass_with_all_checks(name: str, gpu: str) -> None:
+    triton_module = ttgir(name, gpu)
+    root = bridge.to_upstream(triton_module, bridge.upstream_context())
+    prepared = driver.run_linear_pipeline(root, target(gpu), verify=True)
+    assert not prepared.outcome.diagnostics
+    bridge.to_triton(root, triton_module.context)
+
+
+def test_functions_stay_in_front_of_stubs() -> None:
+    root = upstream(DATA / "quant_cols-3.ttgir")
+    driver.run_linear_pipeline(root, CUDA)
+    names = [op.attributes["sym_name"].value for op in named(root, "tt.func")]
+    assert len(names) > 1
+    assert [name.startswith(PREFIX) for name in names] == [False] + [True] * (len(names) - 1)
+
+
+def test_a_call_is_at_the_place_of_its_conversion() -> None:
+    root = upstream(DATA / "quant_cols-3.ttgir")
+    places = [str(op.location) for op in named(root, "ttg.convert_layout")]
+    prepared = driver.run_linear_pipeline(root, CUDA)
+    assert [str(op.location) for op in named(root, "tt.call")] == places
+    assert [conversion.location for conversion in prepared.conversions] == places
+
+
+ROUNDS = """
+#rows = #ttg.linear<{register = [[1, 0], [2, 0], [8, 0], [16, 0], [32, 0]],
+  lane = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16]], warp = [[4, 0]], block = []}>
+#columns = #ttg.linear<{register = [[0, 8], [0, 16], [8, 0], [16, 0], [32, 0]],
+  lane = [[1, 0], [2, 0], [4, 0], [0, 1], [0, 2]], warp = [[0, 4]], block = []}>
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 2 : i32, "ttg.threads-per-warp" = 32 : i32} {
+tt.func @f(%x: tensor<64x32xf32, #rows>) -> tensor<64x32xf32, #columns> {
+  %0 = ttg.convert_layout %x : tensor<64x32xf32, #rows> -> tensor<64x32xf32, #columns>
+  tt.return %0 : tensor<64x32xf32, #columns>
+}
+}
+"""
+
+
+@pytest.mark.parametrize(("limit", "scratch"), [(None, 8192), (4096, 4096)])
+def test_plans_are_found_again_from_the_stubs(limit: int | None, scratch: int) -> None:
+    root = bridge.text_to_upstream(ROUNDS, bridge.upstream_context())
+    prepared = driver.run_linear_pipeline(root, CUDA, limit)
+    assert [plan.scratch_bytes for plan in prepared.plans.values()] == [scratch]
+    text = root.operation.get_asm(print_generic_op_form=True)
+    again = bridge.text_to_upstream(text, bridge.upstream_context())
+    assert stub_plans(again, CUDA) == prepared.plans
+
+
+def test_stubs_planned_for_another_target_are_refused() -> None:
+    root = upstream(DATA / "rowsum_small-0.ttgir")
+    driver.run_linear_pipeline(root, CUDA)
+    with pytest.raises(ValueError, match=r"@__ll_cvt_0 was planned as .*, hip:gfx942 gives none"):
+        stub_plans(root, target("hip:gfx942"))
+
+
+def test_the_pipeline_is_deterministic() -> None:
+    script = (
+        "import sys\nfrom pathlib import Path\n"
+        "from triton_linear.dialect import bridge\nfrom triton_linear.passes import driver\n"
+        "from triton_linear.lowering.targets import target\n"
+        "for path in sys.argv[1:]:\n"
+        "    module = bridge.parse_triton(Path(path), bridge.triton_context())\n"
+        "    root = bridge.to_upstream(module, bridge.upstream_context())\n"
+        "    driver.run_linear_pipeline(root, target('cuda:90'), verify=True)\n"
+        "    print(root.operation.get_asm(print_generic_op_form=True, enable_debug_info=True))\n"
+    )
+    outputs = []
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        command = [sys.executable, "-c", script, *map(str, MODULES)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        assert done.stderr == "", "something outlived the interpreter"
+        outputs.append(done.stdout)
+    assert outputs[0] == outputs[1]
+    assert "__ll_cvt_0" in outputs[0]
+
+
+def test_threads_do_not_share_what_is_reported() -> None:
+    failures: list[str] = []
+
+    def work(name: str) -> None:
+        body = CONVERSION.replace("%0", f"%{name}")
+        for _ in range(5):
+            root = module(body)
+            found = driver.run(root, [_Remarks(name)]).diagnostics
+            if [d.message for d in found] != [f"{name} ttg.convert_layout"]:
+                failures.append(f"{name}: {found}")
+
+    threads = [threading.Thread(target=work, args=(f"t{i}",)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+# --- passes as objects ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Remarks:
+    """Reports every conversion."""
+
+    text: str
+    name: ClassVar[str] = "remarks"
+    summary: ClassVar[str] = "report conversions"
+    requires: ClassVar[tuple[verifiers.Verifier, ...]] = ()
+    ensures: ClassVar[tuple[verifiers.Verifier, ...]] = ()
+
+    def __call__(self, op: Operation, pass_: Any) -> None:
+        for inner in operations(op):
+            if inner.name == "ttg.convert_layout":
+                diagnostics.remark(inner, f"{self.text} {inner.name}")
+
+
+@dataclass(frozen=True)
+class _Raises(_Remarks):
+    def __call__(self, op: Operation, pass_: Any) -> None:
+        raise KeyError("of no interest")
+
+
+@dataclass(frozen=True)
+class _NeedsPlans(_Remarks):
+    requires: ClassVar[tuple[verifiers.Verifier, ...]] = (verifiers.every_conversion_is_decided,)
+
+
+@dataclass(frozen=True)
+class _PromisesPlans(_Remarks):
+    ensures: ClassVar[tuple[verifiers.Verifier, ...]] = (verifiers.every_conversion_is_decided,)
+
+
+@pytest.mark.parametrize(("name", "kind"), PASSES.items())
+def test_passes_are_frozen_dataclasses_that_explain_themselves(name: str, kind: Any) -> None:
+    assert kind.name == name
+    assert is_dataclass(kind)
+    assert kind.__dataclass_params__.frozen
+    assert kind() == kind()
+    assert kind.summary
+    assert all(part in kind.__doc__ for part in ("Requires: ", "Ensures: "))
+    assert all(field.metadata["help"] for field in fields(kind))
+
+
+def test_an_exception_becomes_an_error_and_ends_the_run() -> None:
+    root = module(CONVERSION)
+    outcome = driver.run(root, [_Remarks("first"), _Raises("second"), _Remarks("third")])
+    assert not outcome.succeeded
+    remark, error = outcome.diagnostics
+    assert (remark.severity, remark.message) == ("remark", "first ttg.convert_layout")
+    assert error.severity == "error"
+    assert error.message == (
+        "remarks: internal error: KeyError: 'of no interest'; this is a bug, please report it with the module "
+        "that shows it"
+    )
+    assert [name for name, _ in outcome.seconds] == ["remarks"]
+
+
+def test_what_passes_require_and_ensure_is_checked_on_request() -> None:
+    for pass_ in (_NeedsPlans("x"), _PromisesPlans("x")):
+        assert driver.run(module(CONVERSION), [pass_]).succeeded
+        outcome = driver.run(module(CONVERSION), [pass_], verify=True)
+        assert not outcome.succeeded
+        messages = [d.message for d in outcome.diagnostics if d.severity == "error"]
+        assert messages == ["conversion has no plan and is not left to Triton"]
+    assert driver.run(module(CONVERSION), [SelectLowering(), _NeedsPlans("x")], verify=True).succeeded
+
+
+def test_the_pipeline_raises_what_its_passes_report() -> None:
+    root = module(CONVERSION)
+    with pytest.raises(driver.PassFailure, match=r"f\.ttgir.*error: linear-select-lowering: .*cuda:x"):
+        driver.run_linear_pipeline(root, replace(CUDA, name="cuda:x"))
+
+
+def test_an_unknown_target_is_an_error_at_the_module() -> None:
+    outcome = driver.run(module(CONVERSION), [SelectLowering("cuda:x")])
+    (error,) = outcome.diagnostics
+    assert "linear-select-lowering: " in error.message
+    assert "cuda:x" in error.message
+    assert 'loc("f.ttgir":3:1)' in error.location
+
+
+def test_times_and_modules_after_each_pass_can_be_had() -> None:
+    stream = io.StringIO()
+    outcome = driver.run(module(CONVERSION), driver.linear_pipeline(), print_after_all=stream)
+    assert [name for name, _ in outcome.seconds] == list(PASSES)
+    assert all(0 < seconds < 1 for _, seconds in outcome.seconds)
+    printed = stream.getvalue()
+    assert [printed.count(f"IR Dump After {name}") for name in PASSES] == [1, 1, 1, 1]
+
+
+def test_passes_of_upstream_run_between_ours() -> None:
+    outcome = driver.run(module(CONVERSION), [SelectLowering(), "cse", _NeedsPlans("x")], verify=True)
+    assert [name for name, _ in outcome.seconds] == ["linear-select-lowering", "cse", "remarks"]
+
+
+# --- textual pipelines ------------------------------------------------------------------------------------
+
+
+def test_a_pipeline_is_read_from_text() -> None:
+    select_text = "linear-select-lowering{ scratch-limit=64 target=cuda:80 }"
+    text = f"builtin.module( linear-fold-conversions, cse,{select_text})"
+    fold, cse, select = driver.parse_pipeline(text)
+    assert fold == PASSES["linear-fold-conversions"]()
+    assert cse == "cse"
+    assert select == SelectLowering("cuda:80", 64)
+    assert driver.parse_pipeline("linear-select-lowering") == [SelectLowering()]
+    assert driver.parse_pipeline("") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("linear-fold", "no pass 'linear-fold'; ours are linear-attach-layouts, linear-fold-conversions"),
+        ("linear-fold-conversions{a=b}", "linear-fold-conversions: no option 'a'; it has none"),
+        ("linear-select-lowering{a=b}", "no option 'a'; it has target, scratch-limit"),
+        ("linear-select-lowering{target}", "linear-select-lowering: option 'target' has no value"),
+        ("linear-select-lowering{scratch-limit=-1}", "option 'scratch-limit' takes a number, got '-1'"),
+        ("linear-select-lowering{target=cuda:90", "cannot read 'linear-select-lowering{target=cuda:90'"),
+        ("builtin.module(linear-select-lowering", "cannot read"),
+        ("linear-fold-conversions linear-attach-layouts", "cannot read"),
+    ],
+)
+def test_what_is_wrong_with_a_pipeline_is_said(text: str, message: str) -> None:
+    with pytest.raises(driver.PipelineError, match=message):
+        driver.parse_pipeline(text)
+
+
+# --- diagnostics ------------------------------------------------------------------------------------------
+
+
+def test_notes_and_severities_are_kept() -> None:
+    root = module(CONVERSION)
+    (conversion,) = named(root, "ttg.convert_layout")
+    with diagnostics.capture(root.context) as found:
+        diagnostics.warning(conversion, "look", [(conversion, "here"), (root.operation, "there")])
+        Attribute.parse('"x"', root.context)
+        conversion.location.emit_error("from MLIR itself")
+    warning, error = found
+    assert str(warning).splitlines() == [
+        'loc("f.ttgir":5:6): warning: look',
+        'loc("f.ttgir":5:6): note: here',
+        'loc("f.ttgir":3:1): note: there',
+    ]
+    assert (error.severity, error.message) == ("error", "from MLIR itself")
+
+
+def test_where_nobody_listens_only_errors_are_heard(capfd: pytest.CaptureFixture[str]) -> None:
+    root = module(CONVERSION)
+    (conversion,) = named(root, "ttg.convert_layout")
+    diagnostics.remark(conversion, "a remark")
+    diagnostics.error(conversion, "an error")
+    heard = capfd.readouterr().err
+    assert "an error" in heard
+    assert "a remark" not in heard
+
+
+# --- verifiers --------------------------------------------------------------------------------------------
+
+
+def errors_of(verifier: verifiers.Verifier, root: Any) -> list[str]:
+    with diagnostics.capture(root.context) as found:
+        good = verifier(root.operation)
+    assert good == (not found)
+    return [d.message for d in found]
+
+
+def test_values_without_layouts_are_found() -> None:
+    root = module(CONVERSION)
+    missing = errors_of(verifiers.every_tensor_has_layout, root)
+    assert [message.split(" of type")[0] for message in missing] == ["block argument 0", "result 0"]
+    driver.run(root, [PASSES["linear-attach-layouts"]()])
+    assert errors_of(verifiers.every_tensor_has_layout, root) == []
+    (conversion,) = named(root, "ttg.convert_layout")
+    conversion.attributes[ll.RESULTS] = Attribute.parse("[unit]", root.context)
+    assert len(errors_of(verifiers.every_tensor_has_layout, root)) == 1
+    conversion.attributes[ll.RESULTS] = Attribute.parse("[unit, unit]", root.context)
+    assert errors_of(verifiers.every_tensor_has_layout, root) == ["'ll.results' has 2 entries for 1 results"]
+
+
+def test_layouts_survive_folding() -> None:
+    for path in MODULES:
+        root = upstream(path)
+        passes = [PASSES["linear-attach-layouts"](), PASSES["linear-fold-conversions"]()]
+        assert driver.run(root, passes, verify=True).succeeded
+        assert errors_of(verifiers.every_tensor_has_layout, root) == []
+
+
+def test_conversions_that_are_left_are_found() -> None:
+    root = module(CONVERSION)
+    left = ["conversion is neither outlined, nor a no-op, nor left to Triton"]
+    assert errors_of(verifiers.no_convert_layout_left, root) == left
+    driver.run(root, [SelectLowering()])
+    assert errors_of(verifiers.no_convert_layout_left, root) == left
+    (conversion,) = named(root, "ttg.convert_layout")
+    conversion.attributes[ll.STOCK] = Attribute.parse('"why"', root.context)
+    assert errors_of(verifiers.no_convert_layout_left, root) == []
+
+
+# --- folding ----------------------------------------------------------------------------------------------
+
+
+def test_copies_in_registers_do_not_tell_maps_apart() -> None:
+    def layout(register: list[list[int]], lane: list[list[int]]) -> LinearLayout:
+        bases = [("register", register), ("lane", lane), ("warp", []), ("block", [])]
+        return LinearLayout.from_bases(bases, ["dim0"], [8], require_surjective=False)
+
+    base = layout([[1], [2]], [[4]])
+    assert same_map(base, layout([[1], [0], [2], [0]], [[4]]))
+    assert not same_map(base, layout([[2], [1]], [[4]]))
+    assert not same_map(base, layout([[1], [2]], [[0]]))
+    assert not same_map(layout([[1]], [[4]]), layout([[1]], [[4], [0]]))
