@@ -57,7 +57,7 @@ class Totals:
         )
 
 
-def _layout(pair: Pair, encoding: str) -> LinearLayout:
+def drawn_layout(pair: Pair, encoding: str) -> LinearLayout:
     """The layout that an encoding of the pair stands for; one drawn as bases is taken from these."""
     if not encoding.startswith("#ttg.linear"):
         return encodings.layout_of(encoding, pair.shape, element_type(pair.element).bits)
@@ -83,7 +83,7 @@ def _record(totals: Totals, pair: Pair, site: Site, verdict: Verdict | None, com
     """Judge one pair."""
     totals.conversions += 1
     lanes, warps = compilation.target.lanes, compilation.num_warps
-    source, destination = _layout(pair, pair.source), _layout(pair, pair.destination)
+    source, destination = drawn_layout(pair, pair.source), drawn_layout(pair, pair.destination)
     what = f"{warps} warps, {pair.family}: {pair.type(pair.source)} -> {pair.destination}"
     if site.stub is None:
         totals.kinds[site.converted.kind] += 1
@@ -180,7 +180,7 @@ def _record_folded(totals: Totals, pair: Pair, compilation: Compilation) -> None
     totals.conversions += 1
     totals.folded += 1
     totals.kinds["folded"] += 1
-    source, destination = _layout(pair, pair.source), _layout(pair, pair.destination)
+    source, destination = drawn_layout(pair, pair.source), drawn_layout(pair, pair.destination)
     if not moves_nothing(source, destination, compilation.target.lanes, compilation.num_warps):
         totals.wrong += 1
         totals.failures.append(f"{pair.type(pair.source)} -> {pair.destination}: folded away")

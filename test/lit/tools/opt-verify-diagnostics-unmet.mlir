@@ -6,7 +6,7 @@
 // CHECK-DAG: :[[# @LINE + 14]]:3: error: cannot read this expectation
 // CHECK-DAG: :[[# @LINE + 19]]:44: error: unexpected error: undefined symbol alias id 'missing'
 // CHECK-DAG: :[[# @LINE + 24]]:1: error: expected error "something else" was not produced
-// CHECK-DAG: :[[# @LINE + 24]]:44: error: unexpected error: undefined symbol alias id 'missing'
+// CHECK-DAG: :[[# @LINE + 24]]:45: error: unexpected error: undefined symbol alias id 'missing'
 
 // ONLY-NOT: unexpected
 // ONLY:     expected warning "never said" was not produced
