@@ -60,7 +60,7 @@ build/package: plugin $(rooms)
 lint: $(stamp) build/package
 	@$(bin)/ruff check .
 	@$(bin)/ruff format --check .
-	@MYPYPATH=build/package $(bin)/mypy -p triton_linear
+	@MYPYPATH=build/package $(bin)/mypy --cache-dir build/mypy -p triton_linear
 
 format: $(stamp)
 	@$(bin)/ruff check --fix-only .

@@ -34,9 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
 
     # What the tests run by name (triton-linear-opt, filecheck) is this environment's.
-    environment = os.environ | {
-        "PATH": sysconfig.get_path("scripts") + os.pathsep + os.environ.get("PATH", "")
-    }
+    environment = os.environ | {"PATH": sysconfig.get_path("scripts") + os.pathsep + os.environ.get("PATH", "")}
     totals = [0, 0, 0]
     with tempfile.TemporaryDirectory() as folder:
         units, lits = Path(folder, "pytest.xml"), Path(folder, "lit.xml")

@@ -93,7 +93,7 @@ def write_assembly(compilation: Compilation, kernel: str, target: str, folder: P
     stage = "ptx" if target.startswith("cuda") else "amdgcn"
     path = folder / target.replace(":", "-") / f"{kernel}.{stage}"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(compilation.lowered.text(stage))
+    path.write_text("".join(k.lowered.text(stage) for k in compilation.kernels))
     return path
 
 
