@@ -97,7 +97,8 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `triton-linear`; the exit status is 1 where something is wrong, 2 for a wrong command line."""
     top = parser()
-    arguments, arguments.rest = top.parse_known_args(argv)
+    arguments, rest = top.parse_known_args(argv)
+    arguments.rest = rest
     if arguments.rest and arguments.run is not _demo:
         top.error(f"unrecognized arguments: {' '.join(arguments.rest)}")
     printer = Printer()
