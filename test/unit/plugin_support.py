@@ -7,15 +7,23 @@ from a stock one by looking at the assembly.
 from __future__ import annotations
 
 import re
+import sys
 import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import pytest
 import triton
 import triton.language as tl
+import triton_linear
+from triton import knobs
 from triton._C.libtriton import ir
+from triton.backends import backends
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from triton_linear import pipeline
+from triton.runtime import driver, jit
+from triton_linear import hook, pipeline
 from triton_linear.report import Conversion
 
 MARK = "put there by the plugin"
@@ -95,3 +103,40 @@ class FakeDriver:
 
     def get_current_stream(self, device: int) -> int:
         return 0
+
+
+@pytest.fixture
+def fresh_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty cache, the stand-in in place, and the plugin off before and after."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(pipeline, "prepare", fake_prepare)
+    yield
+    triton_linear.uninstall()
+    left_open = [hook._state.blocks.pop() for _ in tuple(hook._state.blocks)]
+    triton_linear.uninstall()
+    assert not left_open
+    assert hook._state.patches == ()
+
+
+@pytest.fixture
+def fake_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton's driver for an H100 that is not there."""
+    monkeypatch.setattr(driver, "_active", FakeDriver(CUDA))
+
+
+def triton_state() -> dict[str, object]:
+    """Every attribute of Triton's that the plugin may touch, by identity, and whether it is there at all."""
+    owners: dict[str, object] = {
+        "runtime knobs": knobs.runtime,
+        "jit": jit,
+        "JITFunction": jit.JITFunction,
+    }
+    for name, backend in backends.items():
+        owners[f"{name} class"] = backend.compiler
+        owners[f"{name} module"] = sys.modules[backend.compiler.__module__]
+    return {f"{owner}.{name}": id(value) for owner, it in owners.items() for name, value in vars(it).items()}
+
+
+def fail(*_: object) -> Any:
+    """What a pipeline that trips does."""
+    raise LookupError("the planner tripped")

@@ -1,0 +1,215 @@
+"""No cache of Triton's serves a kernel of another setting, in a process, between them, between threads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import plugin_support as support
+import pytest
+import triton
+import triton.language as tl
+import triton_linear
+from plugin_support import (
+    CUDA,
+    HIP,
+    compile_kernel,
+    fake_driver,
+    fresh_plugin,
+    is_ours,
+    row_sums,
+)
+from triton import knobs
+from triton.compiler import compiler, make_backend
+from triton.runtime import jit
+from triton.runtime.jit import MockTensor
+from triton_linear import pipeline, setting
+
+__all__ = ["fake_driver", "fresh_plugin"]
+
+pytestmark = pytest.mark.usefixtures("fresh_plugin")
+HERE = Path(__file__).parent
+
+
+# Keys and caches
+
+
+def test_each_setting_has_keys_of_its_own() -> None:
+    stock = make_backend(CUDA).hash()
+    keys = [stock]
+    for options in ({}, {"strict": True}, {"scratch_limit": 64}):
+        with triton_linear.enabled(**options):  # type: ignore[arg-type]
+            keys.append(make_backend(CUDA).hash())
+    assert len(set(keys)) == 4
+    assert all(key.startswith(stock) for key in keys)
+
+
+def test_a_listener_does_not_change_the_key() -> None:
+    with triton_linear.enabled():
+        plain = make_backend(HIP).hash()
+    with triton_linear.enabled(on_report=print):
+        assert make_backend(HIP).hash() == plain
+
+
+def test_a_changed_source_changes_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pass.py").write_text("one")
+    monkeypatch.setattr(setting, "_folders", lambda package: [tmp_path])
+    first = setting.source_digest.__wrapped__()
+    (tmp_path / "pass.pyc").write_text("does not count")
+    assert setting.source_digest.__wrapped__() == first
+    (tmp_path / "pass.py").write_text("two")
+    second = setting.source_digest.__wrapped__()
+    assert second != first
+    fingerprints = set()
+    for digest in (first, second):
+        monkeypatch.setattr(setting, "source_digest", lambda digest=digest: digest)
+        fingerprints.add(setting.Setting().fingerprint)
+    assert len(fingerprints) == 2
+
+
+def test_the_digest_covers_every_room_that_makes_code() -> None:
+    for package in setting._SOURCES:
+        (folder,) = setting._folders(package)
+        assert (folder / "__init__.py").is_file()
+    assert {Path(f).name for p in setting._SOURCES for f in setting._folders(p)} == {
+        "plugin", "dialect", "passes", "lowering",
+    }  # fmt: skip
+
+
+def warm_up(kernel: Any = row_sums, **options: Any) -> Any:
+    pointer = MockTensor(tl.float32)
+    return kernel.warmup(pointer, pointer, BM=32, BN=64, grid=(1,), **options)
+
+
+@pytest.fixture
+def kernel() -> Any:
+    """A JIT function with empty in-process caches."""
+    return triton.jit(row_sums.fn)
+
+
+@pytest.mark.usefixtures("fake_driver")
+def test_a_process_keeps_kernels_of_each_setting_apart(kernel: Any) -> None:
+    stock = warm_up(kernel)
+    with triton_linear.enabled():
+        ours = warm_up(kernel)
+        assert warm_up(kernel) is ours
+    assert (is_ours(stock), is_ours(ours)) == (False, True)
+    assert warm_up(kernel) is stock
+    with triton_linear.enabled():
+        assert warm_up(kernel) is ours
+    with triton_linear.enabled(scratch_limit=64):
+        assert warm_up(kernel) is not ours
+
+
+@pytest.mark.usefixtures("fake_driver")
+def test_preloading_compiles_under_the_setting_in_force(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = []
+
+    def record(**call: Any) -> None:
+        recorded.append(call["compile"]["specialization_data"])
+
+    monkeypatch.setattr(knobs.runtime, "jit_post_compile_hook", record)
+    warm_up(kernel)
+    kernel.device_caches.clear()
+    with triton_linear.enabled():
+        assert is_ours(kernel.preload(recorded[0]))
+        assert is_ours(warm_up(kernel))
+    assert not is_ours(warm_up(kernel))
+
+
+@pytest.mark.usefixtures("fake_driver")
+def test_gluon_kernels_are_kept_apart_too() -> None:
+    from triton.experimental.gluon._runtime import GluonJITFunction
+
+    assert GluonJITFunction._do_compile is jit.JITFunction._do_compile
+    assert GluonJITFunction.run is jit.JITFunction.run
+
+
+def run_process(code: str, cache: Path, *arguments: str) -> str:
+    """What a fresh Python prints, with our tests' helpers on its path and the given cache."""
+    environment = os.environ | {"PYTHONPATH": str(HERE), "TRITON_CACHE_DIR": str(cache)}
+    done = subprocess.run(
+        [sys.executable, *arguments, "-c", code] if code else [sys.executable, *arguments],
+        env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+PROCESS = """
+import sys, plugin_support as support, triton_linear
+support.use_fakes()
+for state in {states!r}:
+    (triton_linear.install if state else triton_linear.uninstall)()
+    print(int(support.is_ours(support.compile_kernel())), end=" ")
+print("compiled", int(triton_linear.last_report() is not None), "mlir", int("mlir" in sys.modules))
+"""
+
+
+def test_processes_share_a_cache_and_get_the_right_kernels(tmp_path: Path) -> None:
+    off, on = PROCESS.format(states=[False]), PROCESS.format(states=[True])
+    assert run_process(off, tmp_path) == "0 compiled 0 mlir 0"
+    assert run_process(on, tmp_path) == "1 compiled 1 mlir 0"
+    assert run_process(off, tmp_path) == "0 compiled 0 mlir 0"
+    assert run_process(on, tmp_path) == "1 compiled 0 mlir 0"
+    assert run_process(PROCESS.format(states=[True, False, True]), tmp_path) == "1 0 1 compiled 0 mlir 0"
+
+
+# Threads
+
+
+def test_threads_compile_at_once_each_its_own_way() -> None:
+    gate = threading.Barrier(2)
+
+    def compile_one(width: int) -> bool:
+        gate.wait()
+        return is_ours(compile_kernel(width=width))
+
+    with ThreadPoolExecutor(2) as pool:
+        with triton_linear.enabled():
+            assert list(pool.map(compile_one, (64, 128))) == [True, True]
+        assert list(pool.map(compile_one, (64, 128))) == [False, False]
+
+
+def test_turning_off_while_a_stage_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stage that runs ends as it began; what another thread compiles meanwhile is stock."""
+    others = []
+
+    def prepare(*args: Any) -> Any:
+        triton_linear.uninstall()
+        with ThreadPoolExecutor(1) as pool:
+            others.append(pool.submit(compile_kernel, width=128).result())
+        return support.fake_prepare(*args)
+
+    monkeypatch.setattr(pipeline, "prepare", prepare)
+    triton_linear.install()
+    assert is_ours(compile_kernel())
+    assert [is_ours(kernel) for kernel in others] == [False]
+
+
+def turning(state: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turn the plugin on or off between the cache key and the stages, as another thread might."""
+    turn = triton_linear.install if state else triton_linear.uninstall
+    stock = compiler.get_cache_manager
+
+    def get_cache_manager(key: str) -> Any:
+        turn()
+        return stock(key)
+
+    monkeypatch.setattr(compiler, "get_cache_manager", get_cache_manager)
+
+
+@pytest.mark.parametrize("state", [False, True], ids=["on", "off"])
+def test_a_compile_keeps_the_setting_of_its_key(state: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not state:
+        triton_linear.install()
+    with monkeypatch.context() as toggled:
+        turning(state, toggled)
+        assert is_ours(compile_kernel()) is not state
+    (triton_linear.uninstall if state else triton_linear.install)()
+    assert is_ours(compile_kernel()) is not state

@@ -1,0 +1,182 @@
+"""Where the plugin fails, or asks for too much, the stock kernel comes out."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import plugin_support as support
+import pytest
+import triton_linear
+from plugin_support import (
+    CUDA,
+    HIP,
+    assembly,
+    compile_kernel,
+    fail,
+    fresh_plugin,
+    is_ours,
+    triton_state,
+)
+from triton import knobs
+from triton.backends import backends
+from triton_linear import pipeline
+from triton_linear.report import FallbackWarning, Outcome
+
+__all__ = ["fresh_plugin"]
+
+pytestmark = pytest.mark.usefixtures("fresh_plugin")
+
+
+# Failures
+
+
+@pytest.mark.parametrize("target", [CUDA, HIP], ids=["cuda", "hip"])
+def test_a_failure_gives_the_stock_kernel_and_one_warning(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    stock = compile_kernel(target=target)
+    monkeypatch.setattr(pipeline, "prepare", fail)
+    triton_linear.install()
+    with pytest.warns(FallbackWarning) as caught:
+        ours = compile_kernel(target=target)
+    (text,) = [str(warning.message) for warning in caught]
+    assert text.startswith("triton_linear: kernel 'row_sums' for ")
+    assert "LookupError: the planner tripped" in text
+    assert "in fail\n" in text
+    assert Path(text.partition("please attach ")[2].partition(" and this:")[0]).is_file()
+    assert {k: v for k, v in ours.asm.items() if k != "source"} == {
+        k: v for k, v in stock.asm.items() if k != "source"
+    }
+    assert ours.metadata._asdict() | {"hash": ""} == stock.metadata._asdict() | {"hash": ""}
+    report = triton_linear.last_report()
+    assert report is not None
+    assert (report.outcome, report.error) == (Outcome.FAILED, "LookupError: the planner tripped")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compile_kernel(target=target, width=128)
+
+
+def test_a_module_of_ours_that_triton_cannot_lower_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    stock = compile_kernel()
+    nvidia = backends["nvidia"].compiler
+    make_llir = nvidia.make_llir
+
+    def picky(self: Any, module: Any, metadata: Any, *rest: Any) -> Any:
+        if support.MARK in str(module):
+            metadata["given_up"] = True
+            raise RuntimeError("PassManager::run failed")
+        return make_llir(self, module, metadata, *rest)
+
+    monkeypatch.setattr(nvidia, "make_llir", picky)
+    with pytest.warns(FallbackWarning, match="PassManager::run failed"), triton_linear.enabled() as reports:
+        ours = compile_kernel()
+    assert assembly(ours) == assembly(stock)
+    assert ours.metadata._fields == stock.metadata._fields
+    assert (reports[0].outcome, reports[0].ours, reports[0].seen) == (Outcome.FAILED, 0, 1)
+
+
+def test_strict_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "prepare", fail)
+    before = triton_state()
+    with pytest.raises(LookupError, match="the planner tripped"), triton_linear.enabled(strict=True):
+        compile_kernel()
+    assert triton_state() == before
+
+
+def test_strict_does_not_find_what_fell_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as broken, pytest.warns(FallbackWarning), triton_linear.enabled():
+        broken.setattr(pipeline, "prepare", fail)
+        compile_kernel()
+    with triton_linear.enabled(strict=True):
+        assert is_ours(compile_kernel())
+
+
+def test_missing_bindings_are_no_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    def prepare(*_: object) -> Any:
+        raise ModuleNotFoundError("No module named 'mlir'")
+
+    monkeypatch.setattr(pipeline, "prepare", prepare)
+    with (
+        pytest.warns(FallbackWarning, match="needs MLIR's Python bindings") as caught,
+        triton_linear.enabled(),
+    ):
+        compile_kernel()
+    assert "bug" not in str(caught[0].message)
+
+
+def test_an_unknown_target_is_warned_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = type(CUDA)("cuda", 75, 32)
+    triton_linear.install()
+    with pytest.warns(FallbackWarning, match="unknown target 'cuda:75'") as caught:
+        compile_kernel(target=odd)
+        compile_kernel(target=odd, width=128)
+    assert len(caught) == 1
+
+
+def test_stock_failing_too_is_stocks_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "prepare", fail)
+    nvidia = backends["nvidia"].compiler
+
+    def broken(*_: object) -> Any:
+        raise RuntimeError("PassManager::run failed")
+
+    monkeypatch.setattr(nvidia, "make_llir", broken)
+    with warnings.catch_warnings(), triton_linear.enabled():
+        warnings.simplefilter("error")
+        with pytest.raises(RuntimeError, match="PassManager::run failed"):
+            compile_kernel()
+
+
+# Shared memory
+
+
+def limited(shared: dict[int | None, int], monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
+    """Make the stock stage claim the shared memory given per scratch limit; returns the limits tried."""
+    tried: list[int | None] = []
+
+    def prepare(module: Any, seen: int, target: Any, limit: int | None, clock: Any) -> Any:
+        tried.append(limit)
+        return support.fake_prepare(module, seen, target, limit, clock)
+
+    def claim(*arguments: Any) -> Any:
+        if not arguments:
+            return "", ""
+        stages = arguments[1]
+        stock = stages["llir"]
+
+        def stage(src: Any, metadata: Any) -> Any:
+            llir = stock(src, metadata)
+            if support.MARK in llir:
+                metadata["shared"] = shared[tried[-1]]
+                metadata["given_up"] = True
+            return llir
+
+        stages["llir"] = stage
+        return None
+
+    monkeypatch.setattr(pipeline, "prepare", prepare)
+    monkeypatch.setattr(knobs.runtime, "add_stages_inspection_hook", claim)
+    return tried
+
+
+def test_too_much_shared_memory_is_retried_with_little_scratch(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = limited({None: 300_000, 0: 200_000}, monkeypatch)
+    with triton_linear.enabled() as reports:
+        kernel = compile_kernel()
+    assert tried == [None, 0]
+    assert is_ours(kernel)
+    assert kernel.metadata.shared == 200_000
+    assert reports[0].remarks == ("300000 bytes of shared memory with the default scratch, cuda:90 has 232448",)
+
+
+def test_too_much_shared_memory_at_least_scratch_is_left_to_stock(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = limited({None: 300_000, 0: 290_000}, monkeypatch)
+    stock = compile_kernel()
+    with triton_linear.enabled() as reports:
+        kernel = compile_kernel()
+    assert tried == [None, 0]
+    assert assembly(kernel) == assembly(stock)
+    assert kernel.metadata.shared == stock.metadata.shared
+    assert kernel.metadata._fields == stock.metadata._fields
+    assert reports[0].outcome is Outcome.LEFT
+    assert [c.detail for c in reports[0].left] == ["shared memory is exhausted"]

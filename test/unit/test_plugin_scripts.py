@@ -1,0 +1,57 @@
+"""Unchanged scripts run with the plugin as they run without it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from plugin_support import (
+    fresh_plugin,
+)
+
+__all__ = ["fresh_plugin"]
+
+pytestmark = pytest.mark.usefixtures("fresh_plugin")
+HERE = Path(__file__).parent
+
+
+# Scripts
+
+
+SCRIPT = """
+import atexit, pickle, sys
+import plugin_support as support
+support.use_fakes()
+class Thing: pass
+assert type(pickle.loads(pickle.dumps(Thing()))) is Thing
+print(__name__, sys.argv, sys.path[0], __file__, support.is_ours(support.compile_kernel()))
+atexit.register(lambda: print("bye", sys.modules["__main__"].Thing.__name__))
+"""
+
+
+@pytest.mark.parametrize("form", ["file", "module"])
+def test_an_unchanged_script_runs_as_itself(form: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    named = [str(script)] if form == "file" else ["-m", "script"]
+    environment = os.environ | {"PYTHONPATH": str(HERE)}
+    done = subprocess.run(
+        [sys.executable, "-m", "triton_linear", "--report", *named, "--strict", "-m", "x"],
+        env=environment, capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    expected = f"__main__ {[str(script), '--strict', '-m', 'x']} {tmp_path} {script} True\nbye Thing\n"
+    assert (done.returncode, done.stdout) == (0, expected), done.stderr
+    assert done.stderr.startswith("row_sums for cuda:90: converted; 1 conversions: 1 ours")
+
+
+def test_a_script_sets_the_exit_status(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import sys; sys.exit(3)")
+    command = [sys.executable, "-m", "triton_linear"]
+    assert subprocess.run([*command, str(script)], check=False).returncode == 3
+    done = subprocess.run([*command, "missing.py"], check=False, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "can't open file 'missing.py'" in done.stderr
