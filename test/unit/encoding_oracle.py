@@ -17,7 +17,7 @@ from triton_linear.dialect.encodings import installed_release
 from triton_linear.dialect.linear_layout import LinearLayout, dim_names
 
 _MODULE = """module attributes {{"ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32}} {{
-  tt.func private @f(%arg0: !ttg.memdesc<{shape}xi{bits}, {text}, #ttg.shared_memory>)
+  tt.func private @f(%arg0: {type})
 }}
 """
 
@@ -51,6 +51,17 @@ class Oracle:
         }
         return _layout(bases, shape)
 
+    def value(self, type_: str) -> Any:
+        """A value of this type: the argument of a new function, where the builder goes on."""
+        with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:
+            file.write(_MODULE.format(type=type_))
+            file.flush()
+            module = ir.parse_mlir_module(file.name, self.context)
+        self._modules.append(module)
+        block = module.get_function("f").add_entry_block()
+        self.builder.set_insertion_point_to_start(block)
+        return block.arg(0)
+
     def shared(self, text: str, shape: Sequence[int], element_bits: int = 16) -> LinearLayout:
         """What Triton's toLinearLayout says of a shared encoding, given as text.
 
@@ -59,17 +70,11 @@ class Oracle:
         coordinate counts elements, the last dimension fastest; if it stays one even there, its layout is
         the identity.
         """
-        source = _MODULE.format(shape="x".join(map(str, shape)), bits=element_bits, text=text)
-        with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:
-            file.write(source)
-            file.flush()
-            module = ir.parse_mlir_module(file.name, self.context)
-        self._modules.append(module)
-        block = module.get_function("f").add_entry_block()
-        self.builder.set_insertion_point_to_start(block)
+        sizes = "x".join(map(str, shape))
+        source = self.value(f"!ttg.memdesc<{sizes}xi{element_bits}, {text}, #ttg.shared_memory>")
         flat = text.startswith("#ttg.nvmma_shared")
         target = [math.prod(shape)] if flat else list(shape)
-        reshaped = self.builder.create_memdesc_reshape(block.arg(0), target)
+        reshaped = self.builder.create_memdesc_reshape(source, target)
         answer = self.builder.get_gluon_layout_from_memdesc(reshaped)
         if hasattr(answer, "swizzle_byte_width"):
             bases = {"offset": [[1 << bit] for bit in range(target[0].bit_length() - 1)], "block": []}
