@@ -96,9 +96,7 @@ class LLIRStage:
         return llir
 
     def _convert(self, src: Module, metadata: Metadata, attempt: _Attempt) -> str | None:
-        """The kernel with its conversions replaced, or None where the stock stage is to take `src` as it
-        is.
-        """
+        """The kernel with its conversions replaced, or None where the stock stage is to compile `src`."""
         from triton_linear.lowering import targets
 
         try:
@@ -151,7 +149,7 @@ class LLIRStage:
         text = f"kernel '{kernel}' for {self._target} is compiled by stock Triton: "
         if isinstance(error, UnknownTarget):
             text = f"kernels are compiled by stock Triton: {error}"
-        elif isinstance(error, ImportError):
+        elif isinstance(error, ImportError) and not (error.name or "").startswith("triton_linear"):
             text += f"{error}; the plugin needs MLIR's Python bindings (module 'mlir')"
         else:
             trace = "".join(traceback.format_exception(error))
