@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 from triton_linear.tools.errors import Diagnostic, Printer, ToolError, fail, guarded
 
 if TYPE_CHECKING:
+    from triton_linear.dialect.mlir_adapter import Module
+    from triton_linear.lowering.targets import Target
     from triton_linear.passes.registry import Pass
 
 EMIT = ("mlir", "ttgir", "llvm", "llvmir", "ptx", "cubin", "amdgcn", "hsaco")
@@ -79,27 +81,21 @@ def pass_steps(flags: Sequence[tuple[str, str]], target: str | None) -> list[Pas
 
 def process(piece: Piece, arguments: argparse.Namespace) -> Result:
     """Read a piece, run the passes, and bring it to the stage that is asked for."""
-    from triton_linear.tools import compile as compiler
-
     result = Result()
     try:
-        _process(piece, arguments, result, compiler)
+        _process(piece, arguments, result)
     except ToolError as error:
-        result.output = None
         result.diagnostics += error.diagnostics
     return result
 
 
-def _process(piece: Piece, arguments: argparse.Namespace, result: Result, compiler: Any) -> None:
+def _process(piece: Piece, arguments: argparse.Namespace, result: Result) -> None:
     from triton_linear.dialect import bridge
     from triton_linear.passes import driver
-    from triton_linear.passes.outline import stub_plans
+    from triton_linear.tools import compile as compiler
 
     module = compiler.read_module(piece.text, bridge.upstream_context(), piece.file)
-    target = None
-    known = arguments.target is not None or "ttg.target" in module.operation.attributes
-    if (known and arguments.emit != "mlir") or arguments.target or arguments.emit not in ("mlir", "ttgir"):
-        target = compiler.set_target(module, arguments.target)
+    target = _target(module, arguments)
     steps = pass_steps(arguments.passes, target.name if target else None)
     printed = sys.stderr if arguments.mlir_print_ir_after_all else None
     outcome = driver.run(module, steps, verify=arguments.verify_each, print_after_all=printed)
@@ -109,23 +105,46 @@ def _process(piece: Piece, arguments: argparse.Namespace, result: Result, compil
         if not any(d.severity == "error" for d in result.diagnostics):
             result.diagnostics.append(Diagnostic("error", "a pass failed without saying why", piece.file))
         return
+    debug = arguments.mlir_print_debuginfo
     if arguments.emit == "mlir":
-        result.output = module.operation.get_asm(enable_debug_info=arguments.mlir_print_debuginfo) + "\n"
-        return
-    if arguments.emit != "ttgir":
-        compiler.check_one_kernel(module, arguments.emit)
-    plans = {}
-    if target is not None:
-        try:
-            plans = stub_plans(module, target)
-        except ValueError as error:
-            fail(str(error), piece.file)
-    text = compiler.triton_text(module, plans, target) if plans else bridge.triton_text(module)
-    triton = compiler.to_triton(text)
-    if arguments.emit == "ttgir":
-        result.output = str(triton) if arguments.mlir_print_debuginfo else triton.str_nodebug()
-        return
-    result.output = compiler.lower(triton, target.name, arguments.emit).stages[arguments.emit]
+        result.output = module.operation.get_asm(enable_debug_info=debug) + "\n"
+    elif target is None:
+        result.output = _ttgir(bridge.triton_text(module), debug)
+    else:
+        result.output = _emitted(module, target, arguments.emit, debug)
+
+
+def _target(module: Module, arguments: argparse.Namespace) -> Target | None:
+    """The target that is asked for, or the module's own where the stage needs one."""
+    from triton_linear.tools import compile as compiler
+
+    stated = "ttg.target" in module.operation.attributes
+    if arguments.target is None and (arguments.emit == "mlir" or (arguments.emit == "ttgir" and not stated)):
+        return None
+    return compiler.set_target(module, arguments.target)
+
+
+def _ttgir(text: str, debug: bool) -> str:
+    from triton_linear.tools import compile as compiler
+
+    module = compiler.to_triton(text)
+    return str(module) if debug else str(module.str_nodebug())
+
+
+def _emitted(module: Module, target: Target, stage: str, debug: bool) -> str | bytes:
+    """The module at a stage from `ttgir` on, with the code of outlined conversions."""
+    from triton_linear.passes.outline import stub_plans
+    from triton_linear.tools import compile as compiler
+
+    if stage != "ttgir":
+        compiler.check_one_kernel(module, stage)
+    try:
+        text = compiler.triton_text(module, stub_plans(module, target), target)
+    except ValueError as error:
+        fail(str(error))
+    if stage == "ttgir":
+        return _ttgir(text, debug)
+    return compiler.lower(compiler.to_triton(text), target.name, stage).stages[stage]
 
 
 def _docstring(kind: type) -> str:
