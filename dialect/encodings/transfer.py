@@ -139,7 +139,7 @@ def broadcast(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
     """Dimensions of size 1 repeated up to ``shape``.
 
     Requires: the other dimensions keep their size.
-    Ensures: broadcast_backward(broadcast(l, shape), shape of l) is l but for copies in registers.
+    Ensures: broadcast_backward(broadcast(l, shape), shape of l) == l.
     Choice: new registers, the last dimension fastest. Lanes or warps that hold copies could share the new
     elements as well; see `broadcast_backward` for the test that admits every choice.
 
@@ -161,7 +161,7 @@ def broadcast(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
 def broadcast_backward(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
     """The input of this shape whose broadcast has this layout: coordinates of repeated dimensions are gone.
 
-    Ensures: registers that differ in those coordinates only are one; lanes and warps hold copies instead.
+    Ensures: a register bit that moved along those dimensions only is gone; lanes and warps hold copies instead.
     """
     _check_register("broadcast_backward", layout)
     large = _shape(layout)
