@@ -4,18 +4,23 @@
     python -m triton_linear [--strict] [--report] -m MODULE [ARGUMENT ...]
 
 The script runs as `python SCRIPT` runs it: as the module `__main__`, with its own `sys.argv`, and its folder
-first on `sys.path`. `--report` prints to the standard error what happened to each kernel that was compiled.
+first on `sys.path`. The plugin is turned on when the script imports Triton, so what it puts into the
+environment before that counts. `--report` prints to the standard error what happened to each kernel that was
+compiled.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
+import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
 import runpy
 import sys
 import types
+from collections.abc import Callable, Sequence
 
 from triton_linear import __version__
 from triton_linear.hook import install
@@ -38,7 +43,8 @@ def main(arguments: list[str]) -> None:
     chosen = parser.parse_args(arguments)
     if not chosen.module and not os.path.exists(chosen.script):
         parser.error(f"can't open file '{chosen.script}'")
-    install(strict=chosen.strict, on_report=_print if chosen.report else None)
+    turn_on = functools.partial(install, strict=chosen.strict, on_report=_print if chosen.report else None)
+    sys.meta_path.insert(0, _AfterImport("triton", turn_on))
     sys.argv = [chosen.script, *chosen.rest]
     if chosen.module:
         _run_module(chosen.script, parser)
@@ -46,6 +52,34 @@ def main(arguments: list[str]) -> None:
         runpy.run_path(chosen.script, run_name="__main__")
     else:
         _run_file(os.path.abspath(chosen.script))
+
+
+class _AfterImport(importlib.abc.MetaPathFinder):
+    """Calls `action` once, when the module called `name` has been imported."""
+
+    def __init__(self, name: str, action: Callable[[], None]) -> None:
+        self._name = name
+        self._action = action
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The spec that the other finders give, with a loader that acts afterwards."""
+        if fullname != self._name:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is None or spec.loader is None:
+            sys.meta_path.insert(0, self)  # it may be found later, on a longer path
+        else:
+            load = spec.loader.exec_module
+
+            def exec_module(module: types.ModuleType) -> None:
+                load(module)
+                self._action()
+
+            vars(spec.loader)["exec_module"] = exec_module
+        return spec
 
 
 def _run_file(script: str) -> None:

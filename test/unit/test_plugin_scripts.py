@@ -55,3 +55,28 @@ def test_a_script_sets_the_exit_status(tmp_path: Path) -> None:
     done = subprocess.run([*command, "missing.py"], check=False, capture_output=True, text=True)
     assert done.returncode == 2
     assert "can't open file 'missing.py'" in done.stderr
+
+
+def run(script: Path, *options: str) -> str:
+    """What a script prints when it runs with the plugin."""
+    command = [sys.executable, "-m", "triton_linear", *options, str(script)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_the_environment_that_a_script_sets_before_it_imports_triton_counts(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, sys; os.environ['TRITON_DEBUG'] = '1'; print('triton' in sys.modules)\n"
+        "import triton; print(triton.knobs.runtime.debug)\n"
+        "import triton_linear.hook as hook; print(hook._state.active.options.strict)\n"
+        "print(type(triton.__spec__.loader).__name__)\n"
+    )
+    assert run(script, "--strict").split() == ["False", "True", "True", "SourceFileLoader"]
+
+
+def test_a_script_without_triton_does_not_import_it(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import json, sys; print('triton' in sys.modules)")
+    assert run(script) == "False\n"
