@@ -10,7 +10,16 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from triton_linear.lowering.plan import Access, NoOpPlan, Plan, RegisterPlan, SharedPlan, ShufflePlan, Stage
+from triton_linear.lowering.plan import (
+    Access,
+    MemorySide,
+    NoOpPlan,
+    Plan,
+    RegisterPlan,
+    SharedPlan,
+    ShufflePlan,
+    Stage,
+)
 from triton_linear.lowering.targets import Target
 from triton_linear.lowering.text import (
     I32,
@@ -287,10 +296,12 @@ def _emit_shared(
 ) -> list[str]:
     bits = _width(element)
     thread = machine.thread(writer)
-    slots = plan.access_bytes // plan.element_bytes
-    word_bits = min(64 if bits == 64 else 32, plan.access_bytes * 8)
-    word, words = f"i{word_bits}", plan.access_bytes * 8 // word_bits
-    type_ = vector_type(word, words)
+
+    def words_of(side: MemorySide) -> tuple[int, str, int, str]:
+        """Bits and type of the words that make an access, their count, and the access's type."""
+        word_bits = min(64 if bits == 64 else 32, side.access_bytes * 8)
+        count = side.access_bytes * 8 // word_bits
+        return word_bits, f"i{word_bits}", count, vector_type(f"i{word_bits}", count)
 
     def addresses(columns: Sequence[int]) -> Callable[[int], str]:
         moving = functools.reduce(int.__or__, columns, 0)
@@ -316,23 +327,35 @@ def _emit_shared(
     def integer(index: int) -> str:
         return _to_integer(writer, register(index), element)
 
+    choices = [_parity(writer, thread, mask) for mask in plan.split]
+
     def store(access: Access, address: str) -> None:
-        values = [integer(index) for index in access.registers]
-        vector = build_vector(writer, _regroup(writer, values, bits, word_bits), word)
-        writer.effect(
-            f"llvm.store {vector}, {address} {{alignment = {plan.access_bytes} : i64}} : {type_}, {SHARED}"
-        )
+        word_bits, word, _, type_ = words_of(plan.store)
+        slots = len(access.registers) >> len(choices)
+        alternatives = [
+            _regroup(writer, [integer(r) for r in access.registers[start : start + slots]], bits, word_bits)
+            for start in range(0, len(access.registers), slots)
+        ]
+        for choice in choices:
+            alternatives = [
+                [writer.op(f"llvm.select {choice}, {b}, {a} : i1, {word}") for a, b in zip(*pair, strict=True)]
+                for pair in zip(alternatives[::2], alternatives[1::2], strict=True)
+            ]
+        vector = build_vector(writer, alternatives[0], word)
+        alignment = f"{{alignment = {plan.store.access_bytes} : i64}}"
+        writer.effect(f"llvm.store {vector}, {address} {alignment} : {type_}, {SHARED}")
 
     def load(address: str) -> list[str]:
-        vector = writer.op(
-            f"llvm.load {address} {{alignment = {plan.access_bytes} : i64}} : {SHARED} -> {type_}"
-        )
-        parts = split_vector(writer, vector, word, words)
+        word_bits, word, count, type_ = words_of(plan.load)
+        alignment = f"{{alignment = {plan.load.access_bytes} : i64}}"
+        vector = writer.op(f"llvm.load {address} {alignment} : {SHARED} -> {type_}")
+        parts = split_vector(writer, vector, word, count)
+        slots = plan.load.access_bytes // plan.element_bytes
         return [_from_integer(writer, v, element) for v in _degroup(writer, parts, bits, word_bits, slots)]
 
-    store_address, load_address = addresses(plan.store_columns), addresses(plan.load_columns)
+    store_address, load_address = addresses(plan.store.columns), addresses(plan.load.columns)
     loaded: list[list[list[str]]] = []
-    for index, (stores, loads) in enumerate(zip(plan.stores, plan.loads, strict=True)):
+    for index, (stores, loads) in enumerate(zip(plan.store.rounds, plan.load.rounds, strict=True)):
         if index:
             machine.barrier(writer, plan.scope)
         for access in stores:

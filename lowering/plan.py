@@ -115,28 +115,43 @@ class ShufflePlan:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One vector access at byte `offset`: its elements are these registers, lowest address first."""
+    """One vector access at byte `offset`: its elements are these registers, lowest address first.
+
+    A store has the registers of every alternative of its plan's `split`, one alternative after the other.
+    """
 
     offset: int
     registers: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class MemorySide:
+    """The stores or the loads of an exchange, by round.
+
+    A thread's byte address is the xor of `columns[j]` over the set bits j of its thread number, xor the
+    access's offset. Each access takes `conflicts` times the wavefronts that its width needs.
+    """
+
+    access_bytes: int
+    columns: tuple[int, ...]
+    rounds: tuple[tuple[Access, ...], ...]
+    conflicts: int
+
+
+@dataclass(frozen=True, slots=True)
 class SharedPlan:
     """Elements travel through shared memory, in one or more rounds over the same scratch.
 
-    A thread's byte address is the xor of `store_columns[j]` (or `load_columns[j]`) over the set bits j of
-    its thread number, xor the access's offset. Rounds are separated by barriers of the plan's scope.
+    Bit i of the alternative that a thread stores is parity(split[i] & thread). Destination register i is at
+    (round, load access, position) `outputs[i]`. Rounds are separated by barriers of the plan's scope.
     """
 
     source_registers: int
     scope: str
     element_bytes: int
-    access_bytes: int
-    store_columns: tuple[int, ...]
-    load_columns: tuple[int, ...]
-    stores: tuple[tuple[Access, ...], ...]
-    loads: tuple[tuple[Access, ...], ...]
+    store: MemorySide
+    load: MemorySide
+    split: tuple[int, ...]
     outputs: tuple[tuple[int, int, int], ...]
     scratch_bytes: int
 
@@ -148,15 +163,16 @@ class SharedPlan:
     @property
     def barriers(self) -> int:
         """One between the stores and loads of a round, one between rounds."""
-        return 2 * len(self.stores) - 1
+        return 2 * len(self.store.rounds) - 1
 
     def summary(self) -> str:
         """One line for people."""
-        stores, loads = (sum(map(len, rounds)) for rounds in (self.stores, self.loads))
-        width = self.access_bytes * 8
+        sides = [
+            f"{sum(map(len, side.rounds))} {name} of {side.access_bytes * 8} bits"
+            for name, side in (("stores", self.store), ("loads", self.load))
+        ]
         return (
-            f"{self.kind}: {stores} stores and {loads} loads of {width} bits, "
-            f"{self.barriers} barriers, {self.scratch_bytes} bytes of scratch"
+            f"{self.kind}: {', '.join(sides)}, {self.barriers} barriers, {self.scratch_bytes} bytes of scratch"
         )
 
 

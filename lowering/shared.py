@@ -1,38 +1,26 @@
 """Conversions through shared memory, by warp or by CTA.
 
 The exchanged space is what the participants of one exchange hold: the span of the source registers and lanes,
-and for a CTA of its warps. Registers that both sides share, and that no lane or warp touches, may index the
-elements of one vector access (V) or the rounds over a smaller scratch; `swizzle` places the rest.
+and for a CTA of its warps. `placement` decides the vectors, the rounds and the swizzle.
 
 An exchange inside a warp gives every warp its own slice of the scratch and needs no CTA barrier. There the
 destination warp bits add to the loads what the warp's own data lacks, B(w) + A(w).
+
+Threads that hold copies of each other's registers would store the same bytes twice. They split the work
+instead: for each zero column of the source's lanes or warps, one register bit is taken over by that thread bit,
+which then selects what the thread stores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 
 from triton_linear.dialect import f2
 from triton_linear.lowering.conversion import Conversion, Reach
 from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.plan import Access, Cost, Rejected, SharedPlan
-from triton_linear.lowering.swizzle import Swizzle, optimal_swizzle
+from triton_linear.lowering.placement import Columns, Exchange, Placement, place
+from triton_linear.lowering.plan import Access, Cost, MemorySide, Rejected, SharedPlan
 from triton_linear.lowering.targets import Target
-
-Columns = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Exchange:
-    """The columns that take part, by side; the warp columns of a warp-scope store are zero."""
-
-    store_register: Columns
-    store_lane: Columns
-    store_warp: Columns
-    load_register: Columns
-    load_lane: Columns
-    load_warp: Columns
 
 
 def plan_warp_shared(
@@ -42,7 +30,7 @@ def plan_warp_shared(
     if misfit := _misfit(conv, Reach.WARP):
         return Rejected("warp-shared", misfit)
     a, b = conv.src, conv.dst
-    exchange = _Exchange(
+    exchange = Exchange(
         a.register,
         a.lane,
         (0,) * len(a.warp),
@@ -60,7 +48,7 @@ def plan_cta_shared(
     if misfit := _misfit(conv, Reach.CTA):
         return Rejected("cta-shared", misfit)
     a, b = conv.src, conv.dst
-    exchange = _Exchange(a.register, a.lane, a.warp, b.register, b.lane, b.warp)
+    exchange = Exchange(a.register, a.lane, a.warp, b.register, b.lane, b.warp)
     return _plan("cta", exchange, element, target, scratch_limit)
 
 
@@ -75,102 +63,126 @@ def _misfit(conv: Conversion, reach: Reach) -> str | None:
 
 def cost_of_shared(plan: SharedPlan, target: Target) -> Cost:
     """Count what one warp executes; clocks by the target's table."""
-    accesses = sum(len(accesses) for side in (plan.stores, plan.loads) for accesses in side)
-    wavefronts = accesses * (target.lanes // target.lanes_per_phase(plan.access_bytes))
+    wavefronts = 0
+    for side in (plan.store, plan.load):
+        accesses = sum(map(len, side.rounds))
+        phases = target.lanes // target.lanes_per_phase(side.access_bytes)
+        wavefronts += accesses * phases * side.conflicts
+    words = max(1, plan.store.access_bytes // 4)
+    alu = sum(map(len, plan.store.rounds)) * words * ((1 << len(plan.split)) - 1)
     barrier = target.costs.warp_barrier if plan.scope == "warp" else target.costs.cta_barrier
-    clocks = wavefronts * target.costs.wavefront + plan.barriers * barrier
-    return Cost(clocks, wavefronts=wavefronts, barriers=plan.barriers, scratch_bytes=plan.scratch_bytes)
+    clocks = wavefronts * target.costs.wavefront + plan.barriers * barrier + alu * target.costs.alu
+    return Cost(
+        clocks, alu=alu, wavefronts=wavefronts, barriers=plan.barriers, scratch_bytes=plan.scratch_bytes
+    )
 
 
 def _plan(
-    scope: str, exchange: _Exchange, element: ElementType, target: Target, scratch_limit: int
+    scope: str, exchange: Exchange, element: ElementType, target: Target, scratch_limit: int
 ) -> SharedPlan:
-    swizzle = _place(exchange, element, target, scratch_limit)
-    span = f2.Echelon(swizzle.basis())
-    slots = 1 << len(swizzle.vector)
-    address_mask = (1 << swizzle.address_bits) - slots
-    size = element.memory_bytes
-
-    def locate(column: int) -> tuple[int, int, int]:
-        """(round, byte address of the vector, position in the vector)."""
-        found = span.solve(column)
-        assert found is not None  # the basis spans the exchange
-        return found >> swizzle.address_bits, (found & address_mask) * size, found & (slots - 1)
-
-    rounds = 1 << len(swizzle.rounds)
-    store_order, _ = _accesses(map(locate, _register_values(exchange.store_register)), rounds, slots)
-    load_order, outputs = _accesses(map(locate, _register_values(exchange.load_register)), rounds, slots)
-    tile_bytes = size << swizzle.address_bits
+    sharing, split, taken = _split(scope, exchange, element, target)
+    placement = place(sharing, element.memory_bytes, target, scratch_limit)
+    tile_bytes = element.memory_bytes << placement.swizzle.address_bits
     warps = len(exchange.store_warp)
     slices = tuple(tile_bytes << bit for bit in range(warps)) if scope == "warp" else (0,) * warps
 
-    def thread_columns(lane: Columns, warp: Columns) -> Columns:
-        lanes = tuple(locate(column)[1] for column in lane)
-        return (*lanes, *(locate(column)[1] ^ slot for column, slot in zip(warp, slices, strict=True)))
+    def side(bits: int, lane: Columns, warp: Columns, order: Rounds, conflicts: int) -> MemorySide:
+        slots = 1 << bits
+        columns = tuple(placement.locate(column, slots)[1] for column in (*lane, *warp))
+        own = (0,) * len(lane) + slices
+        return MemorySide(
+            access_bytes=element.memory_bytes * slots,
+            columns=tuple(column ^ slot for column, slot in zip(columns, own, strict=True)),
+            rounds=order,
+            conflicts=conflicts,
+        )
 
+    holders: dict[int, int] = {}
+    for register, value in enumerate(_span(exchange.store_register)):
+        holders.setdefault(value, register)
+    stores = _stores(placement, _span(f2.extend((), sharing.store_register)), _span(taken), holders)
+    loads, outputs = _loads(placement, _span(exchange.load_register))
+    swizzle = placement.swizzle
     return SharedPlan(
         source_registers=1 << len(exchange.store_register),
         scope=scope,
-        element_bytes=size,
-        access_bytes=size * slots,
-        store_columns=thread_columns(exchange.store_lane, exchange.store_warp),
-        load_columns=thread_columns(exchange.load_lane, exchange.load_warp),
-        stores=store_order,
-        loads=load_order,
+        element_bytes=element.memory_bytes,
+        store=side(
+            placement.store_bits, sharing.store_lane, sharing.store_warp, stores, swizzle.store_conflicts
+        ),
+        load=side(placement.load_bits, sharing.load_lane, sharing.load_warp, loads, swizzle.load_conflicts),
+        split=split,
         outputs=outputs,
         scratch_bytes=tile_bytes << (warps if scope == "warp" else 0),
     )
 
 
-def _place(exchange: _Exchange, element: ElementType, target: Target, scratch_limit: int) -> Swizzle:
-    """Choose V and the rounds among the shared registers, then the swizzle of the rest."""
-    size = element.memory_bytes
-    threads = (*exchange.store_lane, *exchange.store_warp, *exchange.load_lane, *exchange.load_warp)
-    in_load = f2.Echelon(exchange.load_register)
-    common = (
-        *(column for column in exchange.store_register if column in in_load),
-        *f2.intersection(exchange.store_register, exchange.load_register),
-    )
-    free = f2.extend(threads, common)
-    widest = (target.max_access_bytes // size).bit_length() - 1
-    vector, free = free[:widest], free[widest:]
-    dims = f2.rank((*exchange.store_register, *exchange.store_lane, *exchange.store_warp))
-    excess = max(1, (size << dims) // max(1, scratch_limit)).bit_length() - 1
-    # The last shared registers index the rounds: the first are nearest in memory to the vector.
-    kept = max(0, len(free) - excess)
-    rounds = free[kept:]
-    rest = f2.extend((*vector, *rounds), (*threads, *exchange.store_register))
-    access = size << len(vector)
-    phase_bits = target.lanes_per_phase(access).bit_length() - 1
-    return optimal_swizzle(
-        vector,
-        rounds,
-        rest,
-        store_phase=f2.extend((), exchange.store_lane[:phase_bits]),
-        load_phase=f2.extend((), exchange.load_lane[:phase_bits]),
-        sub_bits=max(1, target.bank_bytes // access).bit_length() - 1,
-        bank_bits=(target.wavefront_bytes // max(access, target.bank_bytes)).bit_length() - 1,
-    )
+Rounds = tuple[tuple[Access, ...], ...]
 
 
-def _register_values(columns: Columns) -> Iterable[int]:
-    """The tensor coordinate of every register of thread zero."""
+def _split(
+    scope: str, exchange: Exchange, element: ElementType, target: Target
+) -> tuple[Exchange, Columns, Columns]:
+    """Let duplicate threads store different registers: the exchange after that, as a mask of one thread bit
+    each the bits that select, and the register columns that they took over."""
+    threads = [*exchange.store_lane, *exchange.store_warp]
+    sharers = len(threads) if scope == "cta" else len(exchange.store_lane)
+    idle = [bit for bit, column in enumerate(threads[:sharers]) if not column]
+    own = f2.extend(threads, exchange.store_register)
+    wide = (target.max_access_bytes // element.memory_bytes).bit_length() - 1
+    loaded = f2.Echelon(exchange.load_register)
+    # Registers that both sides share make vectors: the others are given away first.
+    ranked = sorted(own, key=lambda column: column in loaded)
+    spare = ranked[: max(0, len(ranked) - wide)]
+    count = min(len(idle), len(spare))
+    taken = tuple(spare[:count])
+    for bit, column in zip(idle, taken, strict=False):
+        threads[bit] = column
+    kept = f2.extend(taken, exchange.store_register)
+    lanes = len(exchange.store_lane)
+    sharing = Exchange(
+        tuple(column for column in kept if column not in taken) if count else exchange.store_register,
+        tuple(threads[:lanes]),
+        tuple(threads[lanes:]),
+        exchange.load_register,
+        exchange.load_lane,
+        exchange.load_warp,
+    )
+    return sharing, tuple(1 << bit for bit in idle[:count]), taken
+
+
+def _span(columns: Columns) -> list[int]:
+    """Every sum of the columns: entry i sums those that the bits of i select."""
     values = [0]
     for column in columns:
         values += [value ^ column for value in values]
     return values
 
 
-def _accesses(
-    places: Iterable[tuple[int, int, int]], rounds: int, slots: int
-) -> tuple[tuple[tuple[Access, ...], ...], tuple[tuple[int, int, int], ...]]:
-    """Group registers into vector accesses, by round and offset; a repeated register takes part once.
+def _stores(
+    placement: Placement, values: Iterable[int], alternatives: list[int], holders: Mapping[int, int]
+) -> Rounds:
+    """The store accesses of each round; an access has the registers of every alternative, one after another."""
+    slots = 1 << placement.store_bits
+    groups: list[dict[int, list[int]]] = [{} for _ in range(placement.round_count)]
+    for value in values:
+        round_, offset, position = placement.locate(value, slots)
+        registers = groups[round_].setdefault(offset, [0] * (slots * len(alternatives)))
+        for number, other in enumerate(alternatives):
+            registers[number * slots + position] = holders[value ^ other]
+    return tuple(
+        tuple(Access(offset, tuple(registers)) for offset, registers in sorted(group.items()))
+        for group in groups
+    )
 
-    Also where each register went: (round, access, position).
-    """
-    groups: list[dict[int, list[int]]] = [{} for _ in range(rounds)]
+
+def _loads(placement: Placement, values: Iterable[int]) -> tuple[Rounds, tuple[tuple[int, int, int], ...]]:
+    """The load accesses of each round, and where each destination register is: (round, access, position)."""
+    slots = 1 << placement.load_bits
+    groups: list[dict[int, list[int]]] = [{} for _ in range(placement.round_count)]
     found = []
-    for register, (round_, offset, position) in enumerate(places):
+    for register, value in enumerate(values):
+        round_, offset, position = placement.locate(value, slots)
         registers = groups[round_].setdefault(offset, [-1] * slots)
         if registers[position] < 0:
             registers[position] = register
@@ -180,5 +192,4 @@ def _accesses(
         for group in groups
     )
     index = [{access.offset: i for i, access in enumerate(accesses)} for accesses in order]
-    outputs = tuple((round_, index[round_][offset], position) for round_, offset, position in found)
-    return order, outputs
+    return order, tuple((round_, index[round_][offset], position) for round_, offset, position in found)

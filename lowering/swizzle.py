@@ -1,18 +1,21 @@
 """The optimal swizzle: where in shared memory each element of an exchange goes.
 
-A memory layout is a basis of the exchanged space, cut into (V, sub, bank, segment): V indexes the elements
-of one vector access, `sub` the accesses within one bank word when they are narrower than a bank, `bank` the
-rest of one wavefront, `segment` the wavefronts. An access of a phase's lanes P is free of conflicts exactly
-when no sum of P lies in span(segment) but for zero, modulo what shares a bank word. Two subspaces of equal
-dimension always have a common complement: with I = span(S) ∩ span(L), S = I + E and L = I + F for the lanes S
-of a store phase and L of a load phase, it is spanned by the sums e_i + f_i and a complement C of S + L. So
-neither side ever conflicts while a phase has no more lanes than there are banks (arXiv 2505.23819, section on
-optimal swizzling; its branch of unavoidable conflicts needs more lanes).
+A memory layout is a basis of the exchanged space, lowest address bits first: `low`, the elements of one vector
+access; `filler`, what else shares a bank word when the accesses are narrower than one; `bank`, the rest of one
+wavefront; `segment`, the wavefronts. Stores and loads may use vectors of different width: the narrower is a
+prefix of `low`, and the wider side's threads never split it.
+
+Let P be the lanes of one phase of an access and Q the span of P, the access's vector and what shares a bank
+word. The access is free of conflicts exactly when span(segment) meets Q in zero alone. Both sides' Q have at
+most as many dimensions as a wavefront has address bits, and two subspaces of equal dimension always have a
+common complement: with I = Q_store ∩ Q_load, Q_store = I + E and Q_load = I + F it is spanned by the sums
+e_i + f_i and a complement C of Q_store + Q_load. So vectors of equal width never conflict; of different width
+they can, when the elements of the wider vector are neither in the narrower nor among its lanes (arXiv
+2505.23819, section on optimal swizzling, where both sides share one vector).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from triton_linear.dialect import f2
@@ -21,55 +24,92 @@ Columns = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Swizzle:
-    """A basis of the exchanged space, lowest address bits first, then the `rounds` part without address."""
+class Side:
+    """What one instruction of stores or loads touches: the vector of a thread, and the lanes of a phase."""
 
     vector: Columns
-    sub: Columns
+    phase: Columns
+
+
+@dataclass(frozen=True, slots=True)
+class Swizzle:
+    """A basis of the exchanged space, lowest address bits first, then the `rounds` part without address.
+
+    A store access takes `store_conflicts` times the wavefronts that it needs, a load `load_conflicts` times.
+    """
+
+    low: Columns
+    filler: Columns
     bank: Columns
     segment: Columns
     rounds: Columns
+    store_conflicts: int
+    load_conflicts: int
 
     @property
     def address_bits(self) -> int:
         """Bits of an element's offset within the scratch, in elements."""
-        return len(self.vector) + len(self.sub) + len(self.bank) + len(self.segment)
+        return len(self.low) + len(self.filler) + len(self.bank) + len(self.segment)
 
     def basis(self) -> Columns:
         """All vectors: address bits in order, then the rounds."""
-        return (*self.vector, *self.sub, *self.bank, *self.segment, *self.rounds)
+        return (*self.low, *self.filler, *self.bank, *self.segment, *self.rounds)
 
 
 def optimal_swizzle(
-    vector: Columns,
-    rounds: Columns,
-    rest: Columns,
-    store_phase: Columns,
-    load_phase: Columns,
-    sub_bits: int,
-    bank_bits: int,
+    rounds: Columns, rest: Columns, store: Side, load: Side, word_bits: int, bank_bits: int
 ) -> Swizzle:
-    """A swizzle without bank conflicts for these phases.
+    """A swizzle for these sides with as few conflicts as their vectors allow.
 
-    Requires: `rest` is a basis of the space without `vector` and `rounds`; the lanes of a store phase and of
-    a load phase lie in its span and number at most `bank_bits` independent vectors each.
-    Ensures: span(segment) meets neither phase, modulo span(sub).
+    `word_bits` counts the address bits, in elements, within a bank word; `bank_bits` the others of a wavefront.
+
+    Requires: one vector is a prefix of the other; `rest` completes the wider and `rounds` to a basis.
+    Ensures: no conflicts where the vectors are equal.
     """
-    common = f2.intersection(store_phase, load_phase)
-    sub = f2.extend((), (*common, *store_phase, *load_phase, *rest))[:sub_bits]
-    stores = f2.extend(sub, store_phase)
-    loads = f2.extend(sub, load_phase)
-    shared = f2.extend(sub, f2.intersection((*sub, *stores), (*sub, *loads)))
-    only_stores = f2.extend((*sub, *shared), stores)
-    only_loads = f2.extend((*sub, *shared), loads)
-    sums = tuple(e ^ f for e, f in zip(only_stores, only_loads, strict=False))
-    outside = f2.extend((*sub, *shared, *only_stores, *only_loads), rest)
-    segment = (*sums, *outside)[: max(0, len(rest) - len(sub) - bank_bits)]
-    bank = f2.extend((*sub, *segment), (*stores, *loads, *rest))
-    return Swizzle(vector, sub, _sorted_for_addresses(bank, stores), segment, rounds)
+    low = max(store.vector, load.vector, key=len)
+    shared_lanes = f2.intersection(store.phase, load.phase)
+    filler = _within(rest, low, (*shared_lanes, *store.phase, *load.phase, *rest))[
+        : max(0, word_bits - len(low))
+    ]
+    inside, words = (*low[:word_bits], *filler), low[word_bits:]
+    free = f2.extend(filler, rest)
+    store_span = f2.intersection((*store.phase, *store.vector, *inside), free)
+    load_span = f2.intersection((*load.phase, *load.vector, *inside), free)
+    both = f2.intersection(store_span, load_span)
+    only_store, only_load = f2.extend(both, store_span), f2.extend(both, load_span)
+    pairs = min(len(only_store), len(only_load))
+    sums = tuple(e ^ f for e, f in zip(only_store, only_load, strict=False))
+    outside = f2.extend((*both, *only_store, *only_load), free)
+    conflicting = (*only_store[pairs:], *only_load[pairs:], *both)
+    count = max(0, len(free) - max(0, bank_bits - len(words)))
+    segment = (*sums, *outside, *conflicting)[:count]
+    bank = f2.extend((*inside, *words, *segment), (*store_span, *load_span, *free))
+    return Swizzle(
+        low,
+        filler,
+        _in_lane_order(bank, store.phase),
+        segment,
+        rounds,
+        _conflicts(store, inside, segment),
+        _conflicts(load, inside, segment),
+    )
 
 
-def _sorted_for_addresses(bank: Columns, stores: Sequence[int]) -> Columns:
+def _within(space: Columns, modulo: Columns, candidates: Columns) -> Columns:
+    """The candidates that lie in span(space), as far as they are independent modulo `modulo`."""
+    span = f2.Echelon(space)
+    return f2.extend(modulo, (column for column in candidates if column in span))
+
+
+def _conflicts(side: Side, inside: Columns, segment: Columns) -> int:
+    """Wavefronts of one phase: 2^dim(span(segment) ∩ Q), modulo the access itself."""
+    access = (*inside, *side.vector)
+    lanes, segments = f2.rank((*side.phase, *access)), f2.rank((*segment, *access))
+    meet = lanes + segments - f2.rank((*side.phase, *segment, *access)) - f2.rank(access)
+    return 1 << meet
+
+
+def _in_lane_order(bank: Columns, lanes: Columns) -> Columns:
     """Store lanes first and in lane order, so that a store's address is the lane number shifted."""
-    order = {column: index for index, column in enumerate(stores)}
+    order = {column: index for index, column in enumerate(lanes)}
     return tuple(sorted(bank, key=lambda column: order.get(column, len(order))))

@@ -85,20 +85,23 @@ def _run_shuffle(plan: ShufflePlan, source, lanes):
 def _run_shared(plan: SharedPlan, source):
     results = [[None] * len(plan.outputs) for _ in source]
     size, threads = plan.element_bytes, range(len(source))
-    for index, (stores, loads) in enumerate(zip(plan.stores, plan.loads, strict=True)):
+    slots = plan.store.access_bytes // size
+    for index, (stores, loads) in enumerate(zip(plan.store.rounds, plan.load.rounds, strict=True)):
         memory = {}
         for thread in threads:
             for access in stores:
-                assert len(access.registers) * size == plan.access_bytes
-                address = linear(plan.store_columns, thread) ^ access.offset
-                assert address % plan.access_bytes == 0
-                for slot, register in enumerate(access.registers):
+                assert len(access.registers) == slots << len(plan.split)
+                address = linear(plan.store.columns, thread) ^ access.offset
+                assert address % plan.store.access_bytes == 0
+                choice = sum(parity(mask & thread) << bit for bit, mask in enumerate(plan.split))
+                for slot, register in enumerate(access.registers[choice * slots : (choice + 1) * slots]):
                     where, value = address + slot * size, source[thread][register]
                     assert where + size <= plan.scratch_bytes
                     assert memory.setdefault(where, value) == value
         for thread in threads:
             for register, (round_, access, position) in enumerate(plan.outputs):
                 if round_ == index:
-                    address = linear(plan.load_columns, thread) ^ loads[access].offset
+                    address = linear(plan.load.columns, thread) ^ loads[access].offset
+                    assert address % plan.load.access_bytes == 0
                     results[thread][register] = memory[address + position * size]
     return results

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import plan_machine
 import pytest
@@ -78,31 +79,34 @@ def test_every_plan_of_random_pairs(name):
 
 
 def phase_conflicts(columns, accesses, access_bytes, machine):
-    """(phase, access) pairs where two lanes want different words of one bank."""
+    """The wavefronts that each phase takes: the most words that its lanes want of one bank."""
     lanes = machine.lanes_per_phase(access_bytes)
-    conflicts = 0
+    wavefronts = set()
     for access in accesses:
         for first in range(0, machine.lanes, lanes):
             words = set()
             for lane in range(first, first + lanes):
                 address = plan_machine.linear(columns, lane) ^ access.offset
                 words.update(range(address // 4, (address + access_bytes + 3) // 4))
-            conflicts += len({word % machine.banks for word in words}) < len(words)
-    return conflicts
+            wavefronts.add(max(Counter(word % machine.banks for word in words).values()))
+    return wavefronts
 
 
 @pytest.mark.parametrize("name", ["cuda:90", "hip:gfx942"])
-def test_no_phase_of_an_exchange_conflicts(name):
-    machine, rng, accesses = target(name), random.Random(7), 0
+def test_phases_take_the_wavefronts_that_the_plan_says(name):
+    machine, rng, accesses, conflicting = target(name), random.Random(7), 0, 0
     for _ in range(400):
         src, dst, _ = random_pair(rng, machine)
         element = rng.choice(ELEMENTS)
         plan = plan_cta_shared(conversion(src, dst), element, machine, rng.choice((256, 4096, 1 << 20)))
-        for columns, rounds in ((plan.store_columns, plan.stores), (plan.load_columns, plan.loads)):
-            for round_ in rounds:
+        for side in (plan.store, plan.load):
+            for round_ in side.rounds:
                 accesses += len(round_)
-                assert not phase_conflicts(columns, round_, plan.access_bytes, machine), (src, dst, plan)
-    assert accesses > 2000
+                found = phase_conflicts(side.columns, round_, side.access_bytes, machine)
+                assert found == {side.conflicts} or not round_, (src, dst, plan)
+                conflicting += side.conflicts > 1
+    assert accesses > 1000
+    assert conflicting < accesses / 20
 
 
 def spread_over_ctas(layout, column):

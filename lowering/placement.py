@@ -1,0 +1,174 @@
+"""Choosing the vectors, the rounds and the swizzle of an exchange through shared memory.
+
+A register bit can index a vector of stores when no other bit of a storing thread touches it, and likewise for
+loads. What both sides share this way makes their common vector; a side that could go wider tries to, at the
+price of narrower accesses or conflicts on the other. Shared registers beyond the vector can index rounds over a
+smaller scratch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from triton_linear.dialect import f2
+from triton_linear.lowering.swizzle import Columns, Side, Swizzle, optimal_swizzle
+from triton_linear.lowering.targets import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The columns that take part, by side; the warp columns of a warp-scope store are zero."""
+
+    store_register: Columns
+    store_lane: Columns
+    store_warp: Columns
+    load_register: Columns
+    load_lane: Columns
+    load_warp: Columns
+
+    @property
+    def store_threads(self) -> Columns:
+        """The columns of storing threads."""
+        return (*self.store_lane, *self.store_warp)
+
+    @property
+    def load_threads(self) -> Columns:
+        """The columns of loading threads."""
+        return (*self.load_lane, *self.load_warp)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A swizzle, and how many of its low bits a store and a load take at once."""
+
+    swizzle: Swizzle
+    span: f2.Echelon
+    element_bytes: int
+    store_bits: int
+    load_bits: int
+
+    @property
+    def round_count(self) -> int:
+        """Rounds over the same scratch."""
+        return 1 << len(self.swizzle.rounds)
+
+    def locate(self, column: int, slots: int) -> tuple[int, int, int]:
+        """(round, byte address of the access, position in it) of an element, in accesses of `slots`."""
+        found = self.span.solve(column)
+        if found is None:
+            raise ValueError(f"element {column} is not part of the exchange")
+        bits = self.swizzle.address_bits
+        offset = found & ((1 << bits) - slots)
+        return found >> bits, offset * self.element_bytes, found & (slots - 1)
+
+
+def place(exchange: Exchange, element_bytes: int, target: Target, scratch_limit: int) -> Placement:
+    """The placement with the least modelled time, in rounds over at most `scratch_limit` bytes if it can.
+
+    Ensures: no thread of a side splits one of that side's vectors.
+    """
+    best: tuple[float, Placement] | None = None
+    for ideal, store, load, rounds in _attempts(exchange, element_bytes, target, scratch_limit):
+        if best is not None and best[0] <= ideal:
+            break
+        placement = _placed(exchange, store, load, rounds, element_bytes, target)
+        if placement is None:
+            continue
+        time = _time(exchange, placement, element_bytes, target)
+        if best is None or time < best[0]:
+            best = time, placement
+    if best is None:
+        raise ValueError("an exchange has a placement of single elements at least")
+    return best[1]
+
+
+def _attempts(
+    exchange: Exchange, element_bytes: int, target: Target, scratch_limit: int
+) -> list[tuple[float, Columns, Columns, Columns]]:
+    """(time without conflicts, store vector, load vector, rounds), most promising first."""
+    widest = (target.max_access_bytes // element_bytes).bit_length() - 1
+    free = _shared_registers(exchange)
+    common, others = free[:widest], free[widest:]
+    dims = f2.rank((*exchange.store_register, *exchange.store_threads))
+    excess = max(1, (element_bytes << dims) // max(1, scratch_limit)).bit_length() - 1
+    # The last shared registers index the rounds: the first are nearest in memory to the vector.
+    rounds = others[max(0, len(others) - excess) :]
+    store_extra = _extra(exchange.store_register, exchange.store_threads, exchange.load_lane, common)
+    load_extra = _extra(exchange.load_register, exchange.load_threads, exchange.store_lane, common)
+    pairs = [(common, common)]
+    for count in range(1, widest - len(common) + 1):
+        if count <= len(store_extra):
+            pairs.append(((*common, *store_extra[:count]), common))
+        if count <= len(load_extra):
+            pairs.append((common, (*common, *load_extra[:count])))
+    attempts = []
+    for store, load in pairs:
+        ideal = _side_time(exchange.store_register, len(store), 1, element_bytes, target)
+        ideal += _side_time(exchange.load_register, len(load), 1, element_bytes, target)
+        attempts.append((ideal, store, load, rounds))
+    return sorted(attempts, key=lambda attempt: attempt[0])
+
+
+def _shared_registers(exchange: Exchange) -> Columns:
+    """Register directions of both sides that no thread bit of either touches, in source register order."""
+    loaded = f2.Echelon(exchange.load_register)
+    common = (
+        *(column for column in exchange.store_register if column in loaded),
+        *f2.intersection(exchange.store_register, exchange.load_register),
+    )
+    return f2.extend((*exchange.store_threads, *exchange.load_threads), common)
+
+
+def _extra(registers: Columns, threads: Columns, other_lanes: Columns, common: Columns) -> Columns:
+    """Registers of one side that could widen its vector alone, the other side's first lanes before all."""
+    order = {column: index for index, column in enumerate(other_lanes)}
+    return f2.extend((*common, *threads), sorted(registers, key=lambda c: order.get(c, len(order))))
+
+
+def _placed(
+    exchange: Exchange, store: Columns, load: Columns, rounds: Columns, element_bytes: int, target: Target
+) -> Placement | None:
+    """The swizzle for these vectors, or None when a thread would split one."""
+    low = max(store, load, key=len)
+    first, second = exchange.store_threads, exchange.load_threads
+    if len(load) > len(store):
+        first, second = second, first
+    rest = f2.extend((*low, *rounds), (*first, *second, *exchange.store_register))
+    word_bits = max(1, target.bank_bytes // element_bytes).bit_length() - 1
+    swizzle = optimal_swizzle(
+        rounds,
+        rest,
+        _side(store, exchange.store_lane, element_bytes, target),
+        _side(load, exchange.load_lane, element_bytes, target),
+        word_bits,
+        bank_bits=(target.wavefront_bytes // max(target.bank_bytes, element_bytes)).bit_length() - 1,
+    )
+    span = f2.Echelon(swizzle.basis())
+    placement = Placement(swizzle, span, element_bytes, len(store), len(load))
+    for threads, vector in ((exchange.store_threads, store), (exchange.load_threads, load)):
+        for column in threads:
+            round_, _, position = placement.locate(column, 1 << len(vector))
+            if round_ or position:
+                return None
+    return placement
+
+
+def _side(vector: Columns, lanes: Columns, element_bytes: int, target: Target) -> Side:
+    phase = target.lanes_per_phase(element_bytes << len(vector)).bit_length() - 1
+    return Side(vector, f2.extend((), lanes[:phase]))
+
+
+def _time(exchange: Exchange, placement: Placement, element_bytes: int, target: Target) -> float:
+    swizzle = placement.swizzle
+    return _side_time(
+        exchange.store_register, placement.store_bits, swizzle.store_conflicts, element_bytes, target
+    ) + _side_time(exchange.load_register, placement.load_bits, swizzle.load_conflicts, element_bytes, target)
+
+
+def _side_time(
+    registers: Columns, vector_bits: int, conflicts: int, element_bytes: int, target: Target
+) -> float:
+    """Clocks of one warp's accesses: their wavefronts, and an issue slot each."""
+    accesses = (1 << f2.rank(registers)) >> vector_bits
+    phases = target.lanes // target.lanes_per_phase(element_bytes << vector_bits)
+    return accesses * (phases * conflicts * target.costs.wavefront + target.costs.alu)
