@@ -1,0 +1,345 @@
+"""The tools from inside: diagnostics, expectations, pieces of an input, compiling, and a clean way out."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from triton_linear.tools import cli, compile, opt, verify
+from triton_linear.tools.errors import (
+    Diagnostic,
+    Printer,
+    ToolError,
+    captured_stderr,
+    fail,
+    guarded,
+    parse_diagnostics,
+    position,
+)
+from triton_linear.tools.expectations import compare, expectations
+
+HEADER = """\
+#near = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
+#far = #ttg.blocked<{sizePerThread = [2], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
+"""
+ATTRIBUTES = '"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 32 : i32'
+KERNEL = """\
+  tt.func public @{name}(%x: tensor<64xf32, #near>, %p: tensor<64x!tt.ptr<f32>, #far>) {{
+    %y = ttg.convert_layout %x : tensor<64xf32, #near> -> tensor<64xf32, #far>
+    tt.store %p, %y : tensor<64x!tt.ptr<f32>, #far>
+    tt.return
+  }}
+"""
+
+
+def module_of(*names: str, target: str | None = "cuda:90") -> str:
+    stated = f', ttg.target = "{target}"' if target else ""
+    kernels = "".join(KERNEL.format(name=name) for name in names)
+    return f"{HEADER}module attributes {{{ATTRIBUTES}{stated}}} {{\n{kernels}}}\n"
+
+
+class TestDiagnostics:
+    @pytest.mark.parametrize(
+        ("location", "expected"),
+        [
+            ('loc("a.py":3:4)', ("a.py", 3, 4)),
+            ('loc("name"("a.py":3:4))', ("a.py", 3, 4)),
+            ('loc(callsite("f"("a.py":3:4) at "b.py":5:6))', ("a.py", 3, 4)),
+            ('loc(fused["a.py":3:4, "b.py":5:6])', ("a.py", 3, 4)),
+            ("a b.mlir:3:4", ("a b.mlir", 3, 4)),
+            ("loc(unknown)", ("", 0, 0)),
+        ],
+    )
+    def test_a_location_has_a_position(self, location: str, expected: tuple[str, int, int]) -> None:
+        assert position(location) == expected
+
+    def test_printed_diagnostics_are_read(self) -> None:
+        text = (
+            'loc("k.mlir":4:10): error: op has a fault: twice\n'
+            "/tmp/x.mlir:1:2: note: see here\n"
+            "error: nowhere\n"
+            "<unknown>:0: warning: beware\n"
+            "Assertion failed\n"
+        )
+        found, rest = parse_diagnostics(text)
+        note = Diagnostic("note", "see here", "/tmp/x.mlir", 1, 2)
+        assert found == [
+            Diagnostic("error", "op has a fault: twice", "k.mlir", 4, 10, (note,)),
+            Diagnostic("error", "nowhere"),
+            Diagnostic("warning", "beware"),
+        ]
+        assert rest == "Assertion failed"
+
+    def test_a_diagnostic_is_printed_with_its_line_and_a_caret(self) -> None:
+        stream = io.StringIO()
+        note = Diagnostic("note", "declared here", "other.mlir", 1, 1)
+        Printer({"k.mlir": "first\n\tsecond line\n"}, stream).print(
+            Diagnostic("error", "bad", "k.mlir", 2, 5, (note,))
+        )
+        assert stream.getvalue() == (
+            "k.mlir:2:5: error: bad\n\tsecond line\n\t   ^\nother.mlir:1:1: note: declared here\n"
+        )
+
+    def test_what_other_code_writes_to_standard_error_is_captured(self) -> None:
+        with captured_stderr() as captured:
+            os.write(2, b"from below\n")
+            print("from above", file=sys.__stderr__)
+        assert captured.text == "from below\nfrom above\n"
+
+    def test_nothing_ends_in_a_traceback(self) -> None:
+        def run(error: BaseException) -> tuple[int, str]:
+            def raise_it() -> int:
+                raise error
+
+            stream = io.StringIO()
+            return guarded(raise_it, Printer({}, stream)), stream.getvalue()
+
+        assert run(ToolError(Diagnostic("error", "no"))) == (1, "error: no\n")
+        assert run(KeyboardInterrupt()) == (130, "")
+        status, text = run(RuntimeError("odd"))
+        assert status == 1
+        assert text.startswith(
+            "error: internal error: RuntimeError: odd\nnote: this is a bug; please report it"
+        )
+        report = Path(text.split()[-1])
+        assert "raise error" in report.read_text()
+        report.unlink()
+
+
+class TestExpectations:
+    SOURCE = (
+        "a\nb // expected-error {{one}}\n// expected-remark@above {{two}}\n"
+        "// expected-note-re@+1 {{t{{h+}}ree}}\nc\n"
+    )
+
+    def test_each_form_names_its_line(self) -> None:
+        found, errors = expectations(self.SOURCE, "f")
+        assert errors == []
+        assert [(e.severity, e.line, e.written) for e in found] == [
+            ("error", 2, 2),
+            ("remark", 1, 3),
+            ("note", 5, 4),
+        ]
+
+    def test_all_met(self) -> None:
+        three = Diagnostic("note", "say thhhree", "f", 5, 1)
+        reported = [Diagnostic("error", "number one", "f", 2, 9, (three,)), Diagnostic("remark", "two", "f", 1)]
+        assert compare(self.SOURCE, "f", reported) == []
+
+    def test_one_diagnostic_meets_one_expectation(self) -> None:
+        source = "// expected-error@+2 {{x}}\n// expected-error@+1 {{x}}\nc"
+        once = [Diagnostic("error", "x", "f", 3, 1)]
+        assert [d.message for d in compare(source, "f", once)] == ['expected error "x" was not produced']
+        assert compare(source, "f", once * 2) == []
+
+    @pytest.mark.parametrize(
+        "reported",
+        [
+            Diagnostic("warning", "x", "f", 2),  # another severity
+            Diagnostic("error", "x", "f", 3),  # another line
+            Diagnostic("error", "y", "f", 2),  # another text
+        ],
+    )
+    def test_what_differs_is_both_missing_and_unexpected(self, reported: Diagnostic) -> None:
+        source = "// expected-error@+1 {{x}}\nc\nd"
+        assert len(compare(source, "f", [reported])) == 2
+        assert len(compare(source, "f", [reported], only_expected=True)) == 1
+
+    def test_text_is_not_a_pattern_unless_asked_for(self) -> None:
+        reported = [Diagnostic("error", "a.b", "f", 2)]
+        assert compare("// expected-error@+1 {{a.b}}\n", "f", reported) == []
+        assert compare("// expected-error@+1 {{a[.]b}}\n", "f", reported) != []
+        assert compare("// expected-error-re@+1 {{a{{[.]}}b}}\n", "f", reported) == []
+
+    def test_a_diagnostic_without_place(self) -> None:
+        assert compare("// expected-error@unknown {{x}}\n", "f", [Diagnostic("error", "x")]) == []
+
+    def test_no_line_above(self) -> None:
+        errors = compare("// expected-error@above {{x}}\n", "f", [])
+        assert [d.message for d in errors] == ["no line is above this expectation"]
+
+
+class TestPieces:
+    def test_lines_keep_their_numbers(self) -> None:
+        text = "a\n// -----\nb\nc\n// -----  \nd"
+        parts = opt.pieces(text, "f", split=True)
+        assert [part.text.split("\n") for part in parts] == [
+            ["a", ""],
+            ["", "", "b", "c", ""],
+            ["", "", "", "", "", "d"],
+        ]
+        assert [part.text for part in opt.pieces(text, "f", split=False)] == [text]
+
+    def test_outputs_are_divided_as_the_input(self) -> None:
+        assert opt.joined(["a\n", "b\n"]) == b"a\n// -----\nb\n"
+        assert opt.joined([b"\x7fELF"]) == b"\x7fELF"
+
+
+class TestCommandLine:
+    def test_passes_keep_the_order_of_their_flags(self) -> None:
+        arguments = opt.parse_arguments(
+            [
+                "--linear-select-lowering=target=cuda:80",
+                "--linear-fold-conversions",
+                "f.mlir",
+                "--linear-pipeline",
+            ]
+        )
+        assert arguments.passes == [
+            ("linear-select-lowering", "target=cuda:80"),
+            ("linear-fold-conversions", ""),
+            ("linear-pipeline", ""),
+        ]
+        assert arguments.file == "f.mlir"
+
+    def test_every_pass_and_option_is_explained(self) -> None:
+        from triton_linear.passes.registry import PASSES
+
+        text = opt.pass_help()
+        for name, kind in PASSES.items():
+            assert f"--{name}" in text
+            assert (kind.__doc__ or "").strip().splitlines()[0] in text
+        assert "option scratch-limit=...: bytes" in text
+
+    def test_subcommands(self) -> None:
+        assert cli.parser().parse_args(["fuzz", "--count", "3"]).count == 3
+        with pytest.raises(SystemExit):
+            cli.parser().parse_args(["unknown"])
+
+    def test_version(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert cli.main(["version"]) == 0
+        assert capsys.readouterr().out.startswith("triton-linear ")
+
+
+class TestCompile:
+    @pytest.mark.parametrize("name", ["cuda", "cuda:gfx942", "hip:90", "rocm:gfx942", "", "cuda:90a"])
+    def test_target_names_that_are_none(self, name: str) -> None:
+        with pytest.raises(ToolError, match="is neither cuda:NUMBER nor hip:gfxNAME"):
+            compile.vendor_of(name)
+
+    def test_stages_come_in_order(self) -> None:
+        compilation = compile.compile_text(module_of("kernel"), "k.ttgir", None, "cubin")
+        (kernel,) = compilation.kernels
+        assert list(kernel.lowered.stages) == ["llvm", "llvmir", "ptx", "cubin"]
+        assert isinstance(kernel.lowered.stages["cubin"], bytes)
+        assert kernel.lowered.metadata["name"] == "kernel"
+        assert kernel.lowered.metadata["num_warps"] == 1
+
+    def test_nothing_beyond_the_last_stage_is_made(self) -> None:
+        compilation = compile.compile_text(module_of("kernel"), "k.ttgir", "cuda:80", "llvmir")
+        assert list(compilation.kernels[0].lowered.stages) == ["llvm", "llvmir"]
+
+    def test_triton_is_left_as_it_was(self) -> None:
+        from triton.backends.nvidia import compiler  # type: ignore[import-untyped, unused-ignore]
+
+        before = dict(vars(compiler))
+        compile.compile_text(module_of("kernel"), "k.ttgir", None, "llvmir")
+        assert {name: value for name, value in vars(compiler).items() if before.get(name) is not value} == {}
+
+    def test_kernels_are_compiled_one_by_one(self) -> None:
+        compilation = compile.compile_text(module_of("one", "two"), "k.ttgir", None, "ptx")
+        assert [kernel.lowered.metadata["name"] for kernel in compilation.kernels] == ["one", "two"]
+        assert len(compilation.sites) == 2
+        assert {site.stub for site in compilation.sites} == set(compilation.stubs)
+
+    def test_a_conversion_has_its_place_in_the_file(self) -> None:
+        compilation = compile.compile_text(module_of("kernel"), "k.ttgir", None, "llvm")
+        assert [position(site.converted.location) for site in compilation.sites] == [("k.ttgir", 5, 10)]
+
+    def test_what_the_parser_rejects_is_reported_in_the_file(self) -> None:
+        text = module_of("kernel").replace("-> tensor<64xf32, #far>", "-> tensor<32xf32, #far>", 1)
+        with pytest.raises(ToolError) as caught:
+            compile.compile_text(text, "k.ttgir", None, "llvm")
+        (error,) = caught.value.diagnostics
+        assert (error.severity, error.file, error.line, error.column) == ("error", "k.ttgir", 5, 10)
+
+    def test_what_triton_cannot_lower_is_reported(self) -> None:
+        text = (
+            module_of("kernel")
+            .replace("    tt.store", "    %z = arith.negf %y : tensor<64xf32, #far>\n    tt.store")
+            .replace("%p, %y", "%p, %z")
+        )
+        with pytest.raises(ToolError) as caught:
+            compile.compile_text(text, "k.ttgir", None, "llvm")
+        assert any((d.file, d.line) == ("k.ttgir", 6) for d in caught.value.diagnostics)
+
+    def test_a_module_without_target(self) -> None:
+        with pytest.raises(ToolError, match=r"k\.ttgir:3:1: error: target: the module has no attribute"):
+            compile.compile_text(module_of("kernel", target=None), "k.ttgir", None, "llvm")
+
+    def test_a_target_with_other_lanes(self) -> None:
+        with pytest.raises(
+            ToolError, match=r"'hip:gfx942' has 64 lanes, the module's ttg\.threads-per-warp is 32"
+        ):
+            compile.compile_text(module_of("kernel"), "k.ttgir", "hip:gfx942", "llvm")
+
+
+class TestVerify:
+    def test_the_code_that_stands_in_the_module_is_run(self) -> None:
+        compilation = compile.compile_text(module_of("one", "two"), "k.ttgir", None, "llvm")
+        functions = list(verify.embedded_functions(compilation.kernels[0].embedded))
+        assert [symbol for symbol, _ in functions] == ["__ll_cvt_0"]
+        assert functions[0][1] in "".join(f"{text}" for _, text in functions)
+        assert "ttg." not in functions[0][1] and "loc(" not in functions[0][1]
+        verdicts = verify.run_stubs(compilation)
+        assert {symbol: verdict.ok for symbol, verdict in verdicts.items()} == {"__ll_cvt_0": True}
+
+    def test_code_that_is_changed_in_the_module_is_found_wrong(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        stock = compile.embed
+
+        def broken(*arguments: Any) -> str:
+            text: str = stock(*arguments)
+            assert "nvvm.shfl.sync bfly" in text or "nvvm.shfl.sync idx" in text
+            return text.replace("llvm.xor", "llvm.or")
+
+        monkeypatch.setattr(compile, "embed", broken)
+        assert verify.verify_text(module_of("kernel"), "k.ttgir", None, as_json=False) == 1
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[-1] == "1 conversion verified, 1 wrong"
+        assert "should hold element" in lines[1]
+
+    def test_a_module_without_conversions(self, capsys: pytest.CaptureFixture[str]) -> None:
+        kernel = "tt.func public @f() { tt.return }"
+        text = f'module attributes {{{ATTRIBUTES}, ttg.target = "cuda:90"}} {{ {kernel} }}'
+        assert verify.verify_text(text, "k.ttgir", None, as_json=False) == 0
+        assert capsys.readouterr().out == "0 conversions verified, 0 wrong\n"
+
+
+@pytest.mark.parametrize(
+    ("tool", "flags", "status"),
+    [
+        ("opt", ["--linear-pipeline", "--emit=ptx"], 0),
+        ("opt", ["--linear-outline-conversions"], 1),
+        ("cli", ["verify"], 0),
+    ],
+)
+def test_a_clean_exit(tool: str, flags: list[str], status: int, tmp_path: Path) -> None:
+    path = tmp_path / "k.ttgir"
+    path.write_text(module_of("kernel"))
+    command = [sys.executable, "-m", f"triton_linear.tools.{tool}", *flags, str(path)]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert finished.returncode == status
+    for word in ("nanobind", "leak", "Traceback", "reproducer"):
+        assert word not in finished.stderr
+    assert (finished.stderr == "") == (status == 0)
+
+
+def test_a_reader_that_stops_early(tmp_path: Path) -> None:
+    path = tmp_path / "k.ttgir"
+    path.write_text(module_of("kernel"))
+    tool = f"{sys.executable} -m triton_linear.tools.opt"
+    script = f"{tool} {path} --linear-pipeline --emit=ptx | head -c 1 > /dev/null"
+    finished = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert finished.stderr == ""
+
+
+def test_failures_carry_their_place() -> None:
+    with pytest.raises(ToolError, match=r"f\.mlir:2:3: error: message"):
+        fail("message", "f.mlir", 2, 3)
