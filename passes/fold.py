@@ -41,10 +41,11 @@ class FoldConversions:
     A conversion to the type its operand has; of a conversion, where the inner one dies or the whole is no
     more work; of a splat or a splat constant, which is made in the wanted type instead; of a value that the
     same conversion was applied to before, where that one dominates; between two encodings of one layout,
-    where every user takes the operand or its producer can give the result.
+    where every user takes the operand or its producer can give the result. What was decided about a
+    conversion that now starts elsewhere is forgotten.
 
     Requires: nothing; a conversion of a layout that is not known is left as it is.
-    Ensures: values keep their layouts; no conversion is added.
+    Ensures: values keep their layouts; no conversion is added, none moves into a loop.
 
         %1 = ttg.convert_layout %0 : #a -> #b ; %2 = ttg.convert_layout %1 : #b -> #c
         %2 = ttg.convert_layout %0 : #a -> #c
@@ -95,11 +96,17 @@ class _Fold:
         """Convert what the operand was converted from, where that is less work in all."""
         while (inner := self.producers.get(conversion.operands[0])) is not None and inner.name == CONVERT:
             source, middle, final = inner.operands[0].type, inner.results[0].type, conversion.results[0].type
-            dies = all(use.owner.name == CONVERT for use in inner.results[0].uses)
-            free = source == final or self.same_layout(source, final)
-            if not (dies or free or self.leaves_the_thread(middle, final)):
-                return
+            if not (source == final or self.same_layout(source, final)):
+                # One block runs as often as itself; a conversion in front of a loop costs less than one in it.
+                users = [use.owner.operation for use in inner.results[0].uses]
+                together = all(user.name == CONVERT and user.block == inner.block for user in users)
+                moves = conversion.block == inner.block and self.leaves_the_thread(middle, final)
+                if not (together or moves):
+                    return
             conversion.operands[0] = inner.operands[0]
+            for decided in (ll.PLAN, ll.STOCK, ll.SCRATCH_LIMIT):
+                if decided in conversion.attributes:
+                    del conversion.attributes[decided]
 
     def same_layout(self, a: Type, b: Type) -> bool:
         first, second = self.layouts.of(a), self.layouts.of(b)

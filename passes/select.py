@@ -69,6 +69,9 @@ class SelectLowering:
         table = LayoutTable()
         attributes: dict[Selection, Attribute] = {}
         for conversion in conversions:
+            for decided in (ll.PLAN, ll.STOCK, ll.SCRATCH_LIMIT):
+                if decided in conversion.attributes:
+                    del conversion.attributes[decided]
             decision = self.decide(conversion, gpu, table, partial)
             if isinstance(decision, str):
                 conversion.attributes[ll.STOCK] = StringAttr.get(decision, op.context)

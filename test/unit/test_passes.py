@@ -15,9 +15,9 @@ import pytest
 from bridge_kernels import ttgir
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.dialect.mlir_adapter import Attribute, Operation, operations
+from triton_linear.dialect.mlir_adapter import Attribute, Operation, Type, operations
 from triton_linear.lowering.targets import target
-from triton_linear.passes import diagnostics, driver, verifiers
+from triton_linear.passes import diagnostics, driver, layouts, verifiers
 from triton_linear.passes.fold import same_map
 from triton_linear.passes.outline import PREFIX, stub_plans
 from triton_linear.passes.registry import PASSES
@@ -370,6 +370,62 @@ def test_conversions_that_are_left_are_found() -> None:
     (conversion,) = named(root, "ttg.convert_layout")
     conversion.attributes[ll.STOCK] = Attribute.parse('"why"', root.context)
     assert errors_of(verifiers.no_convert_layout_left, root) == []
+
+
+# --- attaching, selecting ---------------------------------------------------------------------------------
+
+
+def test_shape_operations_that_disagree_fail_the_pass() -> None:
+    linear = "#ttg.linear<{register = [], lane = [%s], warp = [], block = []}>"
+    one, two = (f"tensor<4xf32, {linear % '[1], [2]'}>", f"tensor<1x4xf32, {linear % '[0, 2], [0, 1]'}>")
+    text = (
+        f'"builtin.module"() ({{ "tt.func"() ({{ ^bb0(%x: {one}):\n'
+        f'%0 = "tt.expand_dims"(%x) <{{axis = 0 : i32}}> : ({one}) -> {two}\n'
+        '"tt.return"() : () -> () }) : () -> () }) : () -> ()'
+    )
+    root = bridge.text_to_upstream(text, bridge.upstream_context())
+    outcome = driver.run(root, [PASSES["linear-attach-layouts"]()])
+    assert not outcome.succeeded
+    assert [d.severity for d in outcome.diagnostics] == ["error"]
+
+
+def test_a_view_of_memory_has_the_layout_of_what_was_allocated() -> None:
+    shared = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>"
+    layout = layouts.LayoutTable()
+    context = bridge.upstream_context()
+
+    def sizes(memory: str) -> list[int]:
+        found = layout.of(Type.parse(f"!ttg.memdesc<{memory}>", context))
+        assert isinstance(found, LinearLayout)
+        return [size for _, size in found.out_dims]
+
+    assert sizes(f"4x8xf16, {shared}, #ttg.shared_memory") == [4, 8]
+    assert sizes(f"3x4x8xf16, {shared}, #ttg.shared_memory, mutable") == [4, 8]
+    assert sizes(f"4x8xf16, {shared}, #ttg.shared_memory, mutable, 16x8") == [16, 8]
+
+
+def test_a_decision_is_made_anew_when_asked_again() -> None:
+    root = module(CONVERSION)
+    (conversion,) = named(root, "ttg.convert_layout")
+    for limit in (512, None):
+        driver.run(root, [SelectLowering(scratch_limit=limit)])
+        assert (ll.SCRATCH_LIMIT in conversion.attributes) == (limit is not None)
+        assert ll.PLAN in conversion.attributes
+    driver.run(root, [SelectLowering("hip:gfx942")])
+    assert ll.STOCK in conversion.attributes
+    assert ll.PLAN not in conversion.attributes
+
+
+def test_folding_forgets_what_was_decided_about_a_conversion_it_changes() -> None:
+    back = "%1 = ttg.convert_layout %0 : tensor<64xf32, #b> -> tensor<64xf32, #c>\n"
+    show = 'tt.print "" {hex = false, isSigned = array<i32: 0>} : %1 : tensor<64xf32, #c>'
+    body = f"{CONVERSION.splitlines()[0]}\n{back}{show}".replace(
+        "#c", "#ttg.linear<{register = [[32]], lane = [[2], [4], [8], [16], [1]], warp = [], block = []}>"
+    )
+    root = module(body)
+    assert driver.run(root, [SelectLowering(), PASSES["linear-fold-conversions"]()]).succeeded
+    (conversion,) = named(root, "ttg.convert_layout")
+    assert ll.PLAN not in conversion.attributes
 
 
 # --- folding ----------------------------------------------------------------------------------------------

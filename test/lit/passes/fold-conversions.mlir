@@ -70,6 +70,23 @@ tt.func @chain_with_a_cheap_second_step(%x: tensor<64xf32, #comb>)
   tt.return %0, %1 : tensor<64xf32, #pairs>, tensor<64xf32, #linear>
 }
 
+// What is done once in front of the loop is not done in every turn.
+// CHECK-LABEL: @chain_into_a_loop
+// CHECK: [[BEFORE:%.*]] = ttg.convert_layout %arg0 : tensor<64xf32, [[PAIRS]]> -> tensor<64xf32, [[COMB]]>
+// CHECK: scf.for
+// CHECK: ttg.convert_layout [[BEFORE]] : tensor<64xf32, [[COMB]]> -> tensor<64xf32, [[SWAPPED]]>
+tt.func @chain_into_a_loop(%x: tensor<64xf32, #pairs>, %y: tensor<64xf32, #swapped>, %n: i32) -> tensor<64xf32, #swapped> {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %0 = ttg.convert_layout %x : tensor<64xf32, #pairs> -> tensor<64xf32, #comb>
+  %1 = scf.for %i = %zero to %n step %one iter_args(%v = %y) -> tensor<64xf32, #swapped> : i32 {
+    %2 = ttg.convert_layout %0 : tensor<64xf32, #comb> -> tensor<64xf32, #swapped>
+    %3 = arith.addf %v, %2 : tensor<64xf32, #swapped>
+    scf.yield %3 : tensor<64xf32, #swapped>
+  }
+  tt.return %1 : tensor<64xf32, #swapped>
+}
+
 // CHECK-LABEL: @splat
 // CHECK-NOT: ttg.convert_layout
 // CHECK: [[SPLAT:%.*]] = tt.splat %arg0 : f32 -> tensor<64xf32, [[COMB]]>
