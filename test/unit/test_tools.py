@@ -256,7 +256,7 @@ class TestCompile:
         with pytest.raises(ToolError) as caught:
             compile.compile_text(text, "k.ttgir", None, "llvm")
         (error,) = caught.value.diagnostics
-        assert (error.severity, error.file, error.line, error.column) == ("error", "k.ttgir", 5, 10)
+        assert (error.severity, error.file, error.line, error.column) == ("error", "k.ttgir", 6, 18)
 
     def test_what_triton_cannot_lower_is_reported(self) -> None:
         text = (
