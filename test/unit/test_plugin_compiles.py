@@ -119,7 +119,7 @@ def test_clusters_are_left_to_triton_with_a_reason() -> None:
     (report,) = reports
     assert report.outcome is Outcome.LEFT
     assert ["2 CTAs" in conversion.detail for conversion in report.left] == [True]
-    # What Triton 3.6 makes of a cluster differs between two stock compiles; the shared memory that it takes does not.
+    # Two stock compiles of a cluster by Triton 3.6 may differ, but not in the shared memory that they take.
     assert ours.metadata.shared == stock.metadata.shared
     assert report.ours == 0
 
