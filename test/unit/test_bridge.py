@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 import subprocess
 import sys
@@ -297,3 +298,9 @@ def test_leaving_the_interpreter_is_silent() -> None:
     command = [sys.executable, "-c", script, str(MODULES[0])]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+def test_doctests() -> None:
+    outcome = doctest.testmod(bridge)
+    assert outcome.attempted
+    assert not outcome.failed
