@@ -37,7 +37,7 @@ def select(
     if reason := _misfit(src, dst, target):
         return Selection(None, Cost(), (Rejected("any", reason),))
     conv = conversion(src, dst)
-    limit = target.default_scratch_bytes if scratch_limit is None else scratch_limit
+    limit = target.scratch_bytes if scratch_limit is None else scratch_limit
     rejected = []
     for attempt in (plan_noop(conv), plan_registers(conv)):
         if not isinstance(attempt, Rejected):

@@ -39,7 +39,8 @@ class Target:
     banks: int = 32
     bank_bytes: int = 4
     max_access_bytes: int = 16
-    default_scratch_bytes: int = 16 * 1024
+    scratch_bytes: int = 16 * 1024
+    """Scratch that a conversion may take before it goes in rounds over less."""
 
     @property
     def wavefront_bytes(self) -> int:
@@ -75,7 +76,9 @@ _SHARED_KIB = {
 
 def _make(name: str, kib: int) -> Target:
     if name.startswith("cuda:"):
-        return Target(name, "nvidia", 32, kib * 1024, _NVIDIA)
+        # A conversion holds its tile in registers twice, so 256 KiB of them admit half as many bytes of tiles:
+        # with 163 KiB of shared memory or more, scratch is not what limits the CTAs of an SM.
+        return Target(name, "nvidia", 32, kib * 1024, _NVIDIA, scratch_bytes=(32 if kib > 128 else 16) * 1024)
     return Target(name, "amd", 64, kib * 1024, _AMD)
 
 
