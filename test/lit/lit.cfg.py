@@ -26,9 +26,7 @@ tools_dir = getattr(config, "triton_linear_tools_dir", os.path.dirname(sys.execu
 config.environment["PATH"] = os.pathsep.join((tools_dir, config.environment.get("PATH", "")))
 for tool in ("triton-linear-opt", "triton-linear", "filecheck"):
     if shutil.which(tool, path=config.environment["PATH"]) is None:
-        lit_config.fatal(
-            f"lit.cfg.py: tool '{tool}' is not on PATH; install the project with '.[test]' first"
-        )
+        lit_config.fatal(f"lit.cfg.py: tool '{tool}' is not on PATH; install the project with '.[test]' first")
 
 # FileCheck is the Python package's command; `not` is lit's own.
 config.substitutions.append((r"\bFileCheck\b", "filecheck"))
