@@ -1,11 +1,11 @@
 // RUN: triton-linear-opt %s --split-input-file --linear-pipeline --emit=amdgcn | FileCheck %s
 
-// A transpose of 8 elements by 8 inside each warp: the lanes of a wave run together, and LDS serves them in order, so
-// there is no barrier.
+// A transpose of 8 registers with 8 lanes inside each warp. Four registers are stored at once; the lanes of a wave
+// run together, and LDS serves them in order, so there is no barrier.
 
 // CHECK-LABEL: transpose_inside_warps:
 // CHECK-NOT:     s_barrier
-// CHECK-COUNT-8: ds_write_b32
+// CHECK-COUNT-2: ds_write_b128
 // CHECK-NOT:     {{s_barrier|ds_write}}
 // CHECK-COUNT-8: ds_read_b32
 // CHECK-NOT:     {{s_barrier|ds_}}

