@@ -8,18 +8,20 @@ While it is on, four things of Triton's are ours:
 - `triton.runtime.jit.compute_cache_key` and `JITFunction._do_compile`: the same for a process's own kernel
   cache.
 
-Nothing of the four is left when it is off. A compile keeps the setting under which its cache key was made,
-also if another thread turns the plugin on or off meanwhile, so no cache entry holds a kernel of another
-setting.
+Nothing of the four is left when it is off (and no thread is in a launch that began while it was on). A
+compile keeps the setting under which its cache key was made, also if another thread turns the plugin on or off
+meanwhile, so no cache entry holds a kernel of another setting.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, cast
 
 from triton_linear.interfaces import Backend, Stages
@@ -36,21 +38,26 @@ class _State:
         self.installed: Setting | None = None
         self.blocks: list[Setting] = []
         self.active: Setting | None = None
+        self.pins = 0
         self.patches: tuple[Patch, ...] = ()
         self.local = threading.local()
 
     def settle(self) -> None:
-        """Patch Triton if some setting is in force, and only then. Requires: the lock is held."""
+        """Patch Triton while a setting is in force or a thread is pinned to one. Requires: the lock is held."""
         self.active = self.blocks[-1] if self.blocks else self.installed
         if self.active is not None and not self.patches:
             patches = _patches()
             for patch in patches:
                 patch.apply()
             self.patches = patches
-        elif self.active is None and self.patches:
+        elif self.active is None and not self.pins and self.patches:
             patches, self.patches = self.patches, ()
             for patch in reversed(patches):
                 patch.undo()
+
+    def is_pinned(self) -> bool:
+        """Whether this thread is in a `pinned` block."""
+        return getattr(self.local, "pin", None) is not None
 
     def current(self) -> Setting | None:
         """The setting that this thread compiles under. Asked at each launch, hence without the lock."""
@@ -61,11 +68,16 @@ class _State:
     def pinned(self, setting: Setting | None) -> Iterator[None]:
         """Within the block this thread compiles under `setting`, whatever others do."""
         before = getattr(self.local, "pin", None)
+        with self.lock:
+            self.pins += 1
         self.local.pin = (setting,)
         try:
             yield
         finally:
             self.local.pin = before
+            with self.lock:
+                self.pins -= 1
+                self.settle()
 
 
 _state = _State()
@@ -185,7 +197,7 @@ class _Decision:
 def _hashed(stock: Callable[[Backend], str]) -> Callable[[Backend], str]:
     @functools.wraps(stock)
     def hash(self: Backend) -> str:
-        setting = _state.current()
+        setting = None if _launched_while_off() else _state.current()
         if setting is None:
             return stock(self)
         _Decision(self, setting).keep()
@@ -258,10 +270,23 @@ def _called_by_compile() -> bool:
     """Whether `triton.compile` is asking: its cache key is made already, and not under a setting of ours."""
     from triton.compiler import compiler  # type: ignore[import-untyped, unused-ignore]
 
-    code = compiler.compile.__code__
-    frame = sys._getframe(1)
+    return _is_called_by(compiler.compile)
+
+
+def _launched_while_off() -> bool:
+    """Whether this is for a launch that came to Triton's own `_do_compile`, not through the one that pins."""
+    from triton.runtime import jit  # type: ignore[import-untyped, unused-ignore]
+
+    stock = inspect.unwrap(jit.JITFunction._do_compile)
+    return not _state.is_pinned() and _is_called_by(stock)
+
+
+def _is_called_by(function: Callable[..., object]) -> bool:
+    """Whether this thread is inside a call of a function written in Python."""
+    code = getattr(function, "__code__", None)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not code:
-        frame = cast("Any", frame.f_back)
+        frame = frame.f_back
     return frame is not None
 
 

@@ -23,6 +23,7 @@ from plugin_support import (
     fresh_plugin,
     is_ours,
     row_sums,
+    triton_state,
 )
 from triton import knobs
 from triton.compiler import compiler, make_backend
@@ -120,6 +121,34 @@ def test_preloading_compiles_under_the_setting_in_force(kernel: Any, monkeypatch
         assert is_ours(kernel.preload(recorded[0]))
         assert is_ours(warm_up(kernel))
     assert not is_ours(warm_up(kernel))
+
+
+@pytest.mark.usefixtures("fake_driver")
+@pytest.mark.parametrize("state", [False, True], ids=["on", "off"])
+def test_a_launch_keeps_the_setting_of_its_key(
+    state: bool, kernel: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where another thread turns the plugin on or off before Triton has made the key of the disk cache."""
+    before = triton_state()
+    if not state:
+        triton_linear.install()
+    stock = compiler.get_cache_invalidating_env_vars
+
+    def turn() -> Any:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(triton_linear.install if state else triton_linear.uninstall).result()
+        return stock()
+
+    with monkeypatch.context() as toggled:
+        toggled.setattr(compiler, "get_cache_invalidating_env_vars", turn)
+        first = warm_up(kernel)
+    if not state:
+        assert triton_state() == before
+    (triton_linear.uninstall if state else triton_linear.install)()
+    assert is_ours(warm_up(kernel)) is not state
+    assert is_ours(first) is not state
+    (triton_linear.install if state else triton_linear.uninstall)()
+    assert is_ours(warm_up(kernel)) is state
 
 
 @pytest.mark.usefixtures("fake_driver")
