@@ -23,6 +23,7 @@ from triton_linear.passes import diagnostics
 from triton_linear.passes.attach import AttachLayouts
 from triton_linear.passes.diagnostics import Diagnostic
 from triton_linear.passes.fold import FoldConversions
+from triton_linear.passes.layouts import LayoutTable
 from triton_linear.passes.outline import OutlineConversions, stub_plans
 from triton_linear.passes.registry import PASSES, Pass
 from triton_linear.passes.select import SelectLowering
@@ -216,7 +217,7 @@ def make_pass(name: str, options: Mapping[str, str]) -> Pass:
 class Converted:
     """A conversion that was left after folding, and what becomes of it.
 
-    `kind` is that of its plan; "stock" where Triton lowers it, and `detail` then says why.
+    `kind` is that of its plan, which `detail` sums up; "stock" where Triton lowers it, `detail` then says why.
     """
 
     location: str
@@ -243,7 +244,7 @@ def run_linear_pipeline(
     module: Module, target: Target, scratch_limit: int | None = None, *, verify: bool = False
 ) -> Prepared:
     """Take the conversions of `module` into our hands, in place, for `target`."""
-    collect = _Collect()
+    collect = _Collect(target, scratch_limit)
     *decide, outline = linear_pipeline(target.name, scratch_limit)
     outcome = run(module, [*decide, collect, outline], verify=verify)
     if not outcome.succeeded:
@@ -259,19 +260,20 @@ class _Collect:
     requires: ClassVar[tuple[Verifier, ...]] = ()
     ensures: ClassVar[tuple[Verifier, ...]] = ()
 
-    def __init__(self) -> None:
+    def __init__(self, target: Target, scratch_limit: int | None) -> None:
         self.found: list[Converted] = []
+        self._select = SelectLowering(target.name, scratch_limit)
+        self._target = target
 
     def __call__(self, op: Operation, pass_: Any) -> None:
+        table = LayoutTable()
         for inner in operations(op):
             if inner.name == CONVERT:
-                self.found.append(_converted(inner))
+                self.found.append(self._converted(inner, table))
 
-
-def _converted(op: Operation) -> Converted:
-    kind, detail = "stock", ""
-    if ll.STOCK in op.attributes:
-        detail = op.attributes[ll.STOCK].value
-    else:
-        kind = ll.plan_from_attribute(op.attributes[ll.PLAN]).kind
-    return Converted(str(op.location), str(op.operands[0].type), str(op.results[0].type), kind, detail)
+    def _converted(self, op: Operation, table: LayoutTable) -> Converted:
+        types = str(op.operands[0].type), str(op.results[0].type)
+        if ll.STOCK in op.attributes:
+            return Converted(str(op.location), *types, "stock", op.attributes[ll.STOCK].value)
+        plan = self._select.plan_for(op, self._target, table)
+        return Converted(str(op.location), *types, plan.kind, plan.summary())

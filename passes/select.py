@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, StringAttr, operations
-from triton_linear.lowering.plan import Selection
+from triton_linear.lowering.plan import Plan, Selection
 from triton_linear.lowering.select import select
 from triton_linear.lowering.targets import Target, target
 from triton_linear.passes import diagnostics
@@ -88,18 +88,11 @@ class SelectLowering:
         self, conversion: Operation, gpu: Target, table: LayoutTable, partial: _PartialCode
     ) -> Selection | str:
         """The selection for one conversion, or why it is left to Triton."""
-        types = [conversion.operands[0].type, conversion.results[0].type]
         if partial.contains(conversion):
             return "it is in a warp-specialised region, which only some warps of the CTA run"
-        source, destination = map(table.of, types)
-        for layout in (source, destination):
-            if isinstance(layout, Unknown | None):
-                return "its operand is no tensor" if layout is None else layout.reason
-        try:
-            element = element_of(types[0])
-        except ValueError as error:
-            return str(error)
-        selection = select(source, destination, element, gpu, self.scratch_limit)
+        selection = self.selection(conversion, gpu, table)
+        if isinstance(selection, str):
+            return selection
         if selection.plan is None:
             return "; ".join(_reasons(selection))
         if partial.present and selection.plan.kind == "cta-shared":
@@ -108,6 +101,26 @@ class SelectLowering:
                 "would not come to it"
             )
         return selection
+
+    def selection(self, conversion: Operation, gpu: Target, table: LayoutTable) -> Selection | str:
+        """What the planners make of a conversion's types, or why they cannot be asked."""
+        types = [conversion.operands[0].type, conversion.results[0].type]
+        source, destination = map(table.of, types)
+        for layout in (source, destination):
+            if isinstance(layout, Unknown | None):
+                return "its operand is no tensor" if layout is None else layout.reason
+        try:
+            element = element_of(types[0])
+        except ValueError as error:
+            return str(error)
+        return select(source, destination, element, gpu, self.scratch_limit)
+
+    def plan_for(self, conversion: Operation, gpu: Target, table: LayoutTable) -> Plan:
+        """The plan of a conversion that has been given one."""
+        selection = self.selection(conversion, gpu, table)
+        if isinstance(selection, str) or selection.plan is None:
+            raise ValueError(f"conversion at {conversion.location} was planned, but has no plan for {gpu.name}")
+        return selection.plan
 
 
 def _reasons(selection: Selection) -> Iterator[str]:

@@ -62,6 +62,10 @@ def test_every_conversion_of_real_modules_is_taken_or_free(path: Path) -> None:
     prepared = driver.run_linear_pipeline(root, CUDA, verify=True)
     assert not prepared.outcome.diagnostics
     kinds = [conversion.kind for conversion in prepared.conversions]
+    assert all(conversion.detail for conversion in prepared.conversions)
+    assert {c.detail for c in prepared.conversions if c.kind != "noop"} == {
+        plan.summary() for plan in prepared.plans.values()
+    }
     assert 0 < len(kinds) <= before
     assert "stock" not in kinds
     calls = [op for op in named(root, "tt.call") if op.attributes["callee"].value.startswith(PREFIX)]
