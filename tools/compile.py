@@ -206,16 +206,20 @@ def from_pass(diagnostic: diagnostics.Diagnostic) -> Diagnostic:
 
 def read_module(text: str, context: Context, filename: str) -> Module:
     """Parse TTGIR or MLIR text; what is wrong with it is reported in `filename`."""
+    module: Module | None = None
     failure: Exception | None = None
     found: list[Diagnostic] = []
     with captured_stderr() as captured, diagnostics.capture(context) as reported:
         try:
-            return bridge.text_to_upstream(text, context, filename)
+            module = bridge.text_to_upstream(text, context, filename)
         except MLIRError as error:
             failure = error
             found += map(from_pass, diagnostics.of_exception(error))
         except (bridge.BridgeError, RuntimeError) as error:
             failure = error
+    if module is not None:
+        sys.stderr.write(captured.text)
+        return module
     found += map(from_pass, reported)
     found += parse_diagnostics(captured.text)[0]
     errors = [_in_file(d, filename) for d in found if d.severity == "error"]

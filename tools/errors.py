@@ -137,7 +137,9 @@ class Printer:
 def guarded(run: Callable[[], int], printer: Printer) -> int:
     """The exit status of `run`; whatever goes wrong in it is printed as a diagnostic, never as a traceback."""
     try:
-        return run()
+        status = run()
+        sys.stdout.flush()
+        return status
     except ToolError as error:
         for diagnostic in error.diagnostics:
             printer.print(diagnostic)
