@@ -25,7 +25,7 @@ help:
 
 $(bin)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' || \
-		{ echo "$(PYTHON) must be Python 3.10 to 3.13; choose one with PYTHON=..." >&2; exit 1; }
+		{ echo "$(PYTHON) is not a Python from 3.10 to 3.13; name one with PYTHON=..." >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV) && $(PYTHON) -m venv --without-pip $(VENV) && \
 		$(PYTHON) -m pip --python $(VENV)/bin/python install -q pip; } || \
 		{ rm -rf $(VENV); echo "$(PYTHON) makes no environment: install its venv or pip package" >&2; exit 1; }
