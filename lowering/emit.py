@@ -56,7 +56,7 @@ class _Nvidia:
         if scope == "warp":
             writer.effect(f"nvvm.bar.warp.sync {writer.constant(-1)} : {I32}")
         else:
-            writer.effect("nvvm.barrier0")
+            writer.effect("nvvm.barrier")
 
 
 class _Amd:
