@@ -63,29 +63,21 @@ class Placement:
 
 
 def place(exchange: Exchange, element_bytes: int, target: Target, scratch_limit: int) -> Placement:
-    """The placement with the least modelled time, in rounds over at most `scratch_limit` bytes if it can.
+    """The fastest placement without bank conflicts, in rounds over at most `scratch_limit` bytes if it can.
 
-    Ensures: no thread of a side splits one of that side's vectors.
+    Ensures: no thread of a side splits one of that side's vectors; no access conflicts.
     """
-    best: tuple[float, Placement] | None = None
-    for ideal, store, load, rounds in _attempts(exchange, element_bytes, target, scratch_limit):
-        if best is not None and best[0] <= ideal:
-            break
+    for store, load, rounds in _attempts(exchange, element_bytes, target, scratch_limit):
         placement = _placed(exchange, store, load, rounds, element_bytes, target)
-        if placement is None:
-            continue
-        time = _time(exchange, placement, element_bytes, target)
-        if best is None or time < best[0]:
-            best = time, placement
-    if best is None:
-        raise ValueError("an exchange has a placement of single elements at least")
-    return best[1]
+        if placement is not None and placement.swizzle.conflicts == 1:
+            return placement
+    raise ValueError("vectors of equal width have a placement without conflicts")
 
 
 def _attempts(
     exchange: Exchange, element_bytes: int, target: Target, scratch_limit: int
-) -> list[tuple[float, Columns, Columns, Columns]]:
-    """(time without conflicts, store vector, load vector, rounds), most promising first."""
+) -> list[tuple[Columns, Columns, Columns]]:
+    """(store vector, load vector, rounds), fastest first; common vectors alone are always among them."""
     widest = (target.max_access_bytes // element_bytes).bit_length() - 1
     free = _shared_registers(exchange)
     common, others = free[:widest], free[widest:]
@@ -101,12 +93,14 @@ def _attempts(
             pairs.append(((*common, *store_extra[:count]), common))
         if count <= len(load_extra):
             pairs.append((common, (*common, *load_extra[:count])))
-    attempts = []
-    for store, load in pairs:
-        ideal = _side_time(exchange.store_register, len(store), 1, element_bytes, target)
-        ideal += _side_time(exchange.load_register, len(load), 1, element_bytes, target)
-        attempts.append((ideal, store, load, rounds))
-    return sorted(attempts, key=lambda attempt: attempt[0])
+
+    def time(pair: tuple[Columns, Columns]) -> float:
+        return sum(
+            _side_time(registers, len(vector), element_bytes, target)
+            for registers, vector in zip((exchange.store_register, exchange.load_register), pair, strict=True)
+        )
+
+    return [(store, load, rounds) for store, load in sorted(pairs, key=time)]
 
 
 def _shared_registers(exchange: Exchange) -> Columns:
@@ -158,17 +152,8 @@ def _side(vector: Columns, lanes: Columns, element_bytes: int, target: Target) -
     return Side(vector, f2.extend((), lanes[:phase]))
 
 
-def _time(exchange: Exchange, placement: Placement, element_bytes: int, target: Target) -> float:
-    swizzle = placement.swizzle
-    return _side_time(
-        exchange.store_register, placement.store_bits, swizzle.store_conflicts, element_bytes, target
-    ) + _side_time(exchange.load_register, placement.load_bits, swizzle.load_conflicts, element_bytes, target)
-
-
-def _side_time(
-    registers: Columns, vector_bits: int, conflicts: int, element_bytes: int, target: Target
-) -> float:
+def _side_time(registers: Columns, vector_bits: int, element_bytes: int, target: Target) -> float:
     """Clocks of one warp's accesses: their wavefronts, and an issue slot each."""
     accesses = (1 << f2.rank(registers)) >> vector_bits
     phases = target.lanes // target.lanes_per_phase(element_bytes << vector_bits)
-    return accesses * (phases * conflicts * target.costs.wavefront + target.costs.alu)
+    return accesses * (phases * target.costs.wavefront + target.costs.alu)

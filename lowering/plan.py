@@ -129,13 +129,12 @@ class MemorySide:
     """The stores or the loads of an exchange, by round.
 
     A thread's byte address is the xor of `columns[j]` over the set bits j of its thread number, xor the
-    access's offset. Each access takes `conflicts` times the wavefronts that its width needs.
+    access's offset. No access has bank conflicts.
     """
 
     access_bytes: int
     columns: tuple[int, ...]
     rounds: tuple[tuple[Access, ...], ...]
-    conflicts: int
 
 
 @dataclass(frozen=True, slots=True)

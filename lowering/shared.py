@@ -67,7 +67,7 @@ def cost_of_shared(plan: SharedPlan, target: Target) -> Cost:
     for side in (plan.store, plan.load):
         accesses = sum(map(len, side.rounds))
         phases = target.lanes // target.lanes_per_phase(side.access_bytes)
-        wavefronts += accesses * phases * side.conflicts
+        wavefronts += accesses * phases
     words = max(1, plan.store.access_bytes // 4)
     alu = sum(map(len, plan.store.rounds)) * words * ((1 << len(plan.split)) - 1)
     barrier = target.costs.warp_barrier if plan.scope == "warp" else target.costs.cta_barrier
@@ -86,7 +86,7 @@ def _plan(
     warps = len(exchange.store_warp)
     slices = tuple(tile_bytes << bit for bit in range(warps)) if scope == "warp" else (0,) * warps
 
-    def side(bits: int, lane: Columns, warp: Columns, order: Rounds, conflicts: int) -> MemorySide:
+    def side(bits: int, lane: Columns, warp: Columns, order: Rounds) -> MemorySide:
         slots = 1 << bits
         columns = tuple(placement.locate(column, slots)[1] for column in (*lane, *warp))
         own = (0,) * len(lane) + slices
@@ -94,7 +94,6 @@ def _plan(
             access_bytes=element.memory_bytes * slots,
             columns=tuple(column ^ slot for column, slot in zip(columns, own, strict=True)),
             rounds=order,
-            conflicts=conflicts,
         )
 
     holders: dict[int, int] = {}
@@ -102,15 +101,12 @@ def _plan(
         holders.setdefault(value, register)
     stores = _stores(placement, _span(f2.extend((), sharing.store_register)), _span(taken), holders)
     loads, outputs = _loads(placement, _span(exchange.load_register))
-    swizzle = placement.swizzle
     return SharedPlan(
         source_registers=1 << len(exchange.store_register),
         scope=scope,
         element_bytes=element.memory_bytes,
-        store=side(
-            placement.store_bits, sharing.store_lane, sharing.store_warp, stores, swizzle.store_conflicts
-        ),
-        load=side(placement.load_bits, sharing.load_lane, sharing.load_warp, loads, swizzle.load_conflicts),
+        store=side(placement.store_bits, sharing.store_lane, sharing.store_warp, stores),
+        load=side(placement.load_bits, sharing.load_lane, sharing.load_warp, loads),
         split=split,
         outputs=outputs,
         scratch_bytes=tile_bytes << (warps if scope == "warp" else 0),

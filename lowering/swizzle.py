@@ -35,7 +35,7 @@ class Side:
 class Swizzle:
     """A basis of the exchanged space, lowest address bits first, then the `rounds` part without address.
 
-    A store access takes `store_conflicts` times the wavefronts that it needs, a load `load_conflicts` times.
+    An access of one side at least takes `conflicts` times the wavefronts that its width needs.
     """
 
     low: Columns
@@ -43,8 +43,7 @@ class Swizzle:
     bank: Columns
     segment: Columns
     rounds: Columns
-    store_conflicts: int
-    load_conflicts: int
+    conflicts: int
 
     @property
     def address_bits(self) -> int:
@@ -90,8 +89,7 @@ def optimal_swizzle(
         _in_lane_order(bank, store.phase),
         segment,
         rounds,
-        _conflicts(store, inside, segment),
-        _conflicts(load, inside, segment),
+        max(_conflicts(store, inside, segment), _conflicts(load, inside, segment)),
     )
 
 

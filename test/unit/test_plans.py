@@ -93,8 +93,8 @@ def phase_conflicts(columns, accesses, access_bytes, machine):
 
 
 @pytest.mark.parametrize("name", ["cuda:90", "hip:gfx942"])
-def test_phases_take_the_wavefronts_that_the_plan_says(name):
-    machine, rng, accesses, conflicting = target(name), random.Random(7), 0, 0
+def test_no_phase_of_an_exchange_conflicts(name):
+    machine, rng, accesses = target(name), random.Random(7), 0
     for _ in range(400):
         src, dst, _ = random_pair(rng, machine)
         element = rng.choice(ELEMENTS)
@@ -103,10 +103,8 @@ def test_phases_take_the_wavefronts_that_the_plan_says(name):
             for round_ in side.rounds:
                 accesses += len(round_)
                 found = phase_conflicts(side.columns, round_, side.access_bytes, machine)
-                assert found == {side.conflicts} or not round_, (src, dst, plan)
-                conflicting += side.conflicts > 1
+                assert found <= {1}, (src, dst, plan)
     assert accesses > 1000
-    assert conflicting < accesses / 20
 
 
 def spread_over_ctas(layout, column):
