@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from triton_linear.tools.errors import Printer, fail, guarded
+from triton_linear.tools.errors import Printer, fail, guarded, supervised
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -103,7 +103,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         top.error(f"unrecognized arguments: {' '.join(arguments.rest)}")
     printer = Printer()
     arguments.sources = printer.sources
-    return guarded(lambda: arguments.run(arguments), printer)
+
+    def run() -> int:
+        return guarded(lambda: arguments.run(arguments), printer)
+
+    return supervised(run) if argv is None else run()
 
 
 if __name__ == "__main__":

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import NoReturn, TextIO
+from typing import BinaryIO, NoReturn, TextIO
 
 SEVERITIES = ("error", "warning", "remark", "note")
 
@@ -96,13 +97,19 @@ class Captured:
     text: str = ""
 
 
+# Where captured text goes while a supervised child runs, so that its parent can read it after a crash.
+_crash_log: list[BinaryIO] = []
+
+
 @contextmanager
 def captured_stderr() -> Iterator[Captured]:
     """Collect everything written to file descriptor 2, by C++ code too; not for several threads."""
     captured = Captured()
     sys.stderr.flush()
     saved = os.dup(2)
-    with tempfile.TemporaryFile() as sink:
+    with nullcontext(_crash_log[0]) if _crash_log else tempfile.TemporaryFile() as sink:
+        sink.seek(0)
+        sink.truncate()
         os.dup2(sink.fileno(), 2)
         try:
             yield captured
@@ -112,6 +119,42 @@ def captured_stderr() -> Iterator[Captured]:
             os.close(saved)
             sink.seek(0)
             captured.text = sink.read().decode(errors="replace")
+
+
+def supervised(run: Callable[[], int]) -> int:
+    """The exit status of `run`, which a child process runs: C++ code that aborts takes the child only.
+
+    Requires: no other thread. Ensures: a child that a signal ends is reported with what it said last.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as log:
+        child = os.fork()
+        if child == 0:
+            _crash_log.append(log)
+            sys.exit(run())
+        status = _wait(child)
+        log.seek(0)
+        last_words = log.read().decode(errors="replace")
+    if status >= 0:
+        return status
+    found, rest = parse_diagnostics(last_words)
+    assertion = next((line for line in reversed(rest.splitlines()) if "Assertion" in line), "")
+    cause = f"{signal.Signals(-status).name}{': ' if assertion else ''}{assertion}"
+    printer = Printer()
+    for diagnostic in found:
+        printer.print(diagnostic)
+    printer.print(Diagnostic("error", f"the compiler crashed with {cause}"))
+    return 1
+
+
+def _wait(child: int) -> int:
+    """The exit status of a child, or minus the signal that ended it."""
+    while True:
+        try:
+            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        except KeyboardInterrupt:  # the child was interrupted as well
+            continue
 
 
 @dataclass

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from triton_linear.tools.errors import Diagnostic, Printer, ToolError, fail, guarded
+from triton_linear.tools.errors import Diagnostic, Printer, ToolError, fail, guarded, supervised
 
 if TYPE_CHECKING:
     from triton_linear.dialect.mlir_adapter import Module
@@ -294,7 +294,11 @@ def _run(arguments: argparse.Namespace, printer: Printer) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `triton-linear-opt`; the exit status is 1 after an error, 2 for a wrong command line."""
     printer = Printer()
-    return guarded(lambda: _run(parse_arguments(sys.argv[1:] if argv is None else argv), printer), printer)
+
+    def run() -> int:
+        return guarded(lambda: _run(parse_arguments(sys.argv[1:] if argv is None else argv), printer), printer)
+
+    return supervised(run) if argv is None else run()
 
 
 if __name__ == "__main__":
