@@ -49,7 +49,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 def _fuzz(arguments: argparse.Namespace) -> int:
     from triton_linear.tools.fuzz import main as fuzz
 
-    return fuzz(arguments.target, arguments.count, arguments.seed, arguments.assembly)
+    return fuzz(arguments.target, arguments.count, arguments.seed, arguments.assembly, arguments.save)
 
 
 def _version(arguments: argparse.Namespace) -> int:
@@ -85,9 +85,12 @@ def parser() -> argparse.ArgumentParser:
     fuzz.add_argument(
         "--assembly",
         type=int,
-        default=16,
+        default=4,
         metavar="N",
-        help="take every N-th module on to PTX or AMDGCN; 0: none",
+        help="take every N-th module on to PTX or AMDGCN; 0: none (default %(default)s)",
+    )
+    fuzz.add_argument(
+        "--save", type=Path, metavar="FOLDER", help="write the modules there, as input of `verify`"
     )
 
     command("version", _version, "print the versions of this project, Triton and the MLIR bindings")

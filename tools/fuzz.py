@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from triton_linear.dialect import encodings
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout, dim_names
@@ -139,22 +140,30 @@ def _modules(seed: int, count: int, lanes: int, assembly: int) -> Iterator[tuple
 
 
 def fuzz(
-    target_name: str, count: int, seed: int, assembly: int, advance: Callable[[int], None] = lambda done: None
+    target_name: str,
+    count: int,
+    seed: int,
+    assembly: int,
+    save: Path | None = None,
+    advance: Callable[[int], None] = lambda done: None,
 ) -> Totals:
-    """Verify `count` random pairs; `advance` is told how many are done after each module."""
+    """Verify `count` random pairs; `advance` is told how many are done after each module, `save` gets them."""
     try:
         target = target_called(target_name)
     except ValueError as error:
         fail(str(error))
     totals = Totals()
-    for warps, pairs, assembled in _modules(seed, count, target.lanes, assembly):
+    for index, (warps, pairs, assembled) in enumerate(_modules(seed, count, target.lanes, assembly)):
         stage = STAGES[target.vendor][2 if assembled else 0]
         text = module_text(pairs, warps, target.lanes, target.name, stored=assembled)
+        name = f"{target.name.replace(':', '-')}-{seed}-{index:03}.ttgir"
+        if save is not None:
+            (save / name).write_text(text)
         try:
-            compilation = compile_text(text, "random.ttgir", target.name, stage)
+            compilation = compile_text(text, name, target.name, stage)
             verdicts = run_stubs(compilation)
         except ToolError as error:
-            totals.failures.append(f"module of {len(pairs)} pairs with {warps} warps: {error}")
+            totals.failures.append(f"{name}, {len(pairs)} pairs: {error}")
             totals.wrong += len(pairs)
             totals.conversions += len(pairs)
             continue
@@ -186,16 +195,21 @@ def _record_folded(totals: Totals, pair: Pair, compilation: Compilation) -> None
         totals.failures.append(f"{pair.type(pair.source)} -> {pair.destination}: folded away")
 
 
-def main(target: str, count: int, seed: int, assembly: int) -> int:
+def main(target: str, count: int, seed: int, assembly: int, save: Path | None) -> int:
     """Fuzz with a progress bar, print what failed and the totals; the exit status is 0 if nothing did."""
     from rich.console import Console
     from rich.progress import Progress
 
     if count < 0:
         fail(f"count: {count} is negative")
+    if save is not None:
+        try:
+            save.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            fail(f"cannot write modules there: {error.strerror}", str(save))
     with Progress(console=Console(file=sys.stderr), transient=True) as progress:
         task = progress.add_task(f"{target}, seed {seed}", total=count)
-        totals = fuzz(target, count, seed, assembly, lambda done: progress.advance(task, done))
+        totals = fuzz(target, count, seed, assembly, save, lambda done: progress.advance(task, done))
     for failure in totals.failures[:20]:
         print(failure)
     if len(totals.failures) > 20:
