@@ -106,16 +106,18 @@ class _Embedder:
             f"{before}{code}{after}"
             f"    {_PREFIX}result = {cast} {result} : {structs[signature.result]} to {destination}\n"
         )
+        name = call["result"]
+        tail = ""
         if self._target.vendor == "amd":
             # AMD's axis analysis gives the tensor the rank of the struct and stops where a loop or branch joins
             # it with another of its own rank; it looks at a conversion's own type, and this one is no code.
-            lines = lines.replace(f"{_PREFIX}result =", f"{_PREFIX}tensor =") + (
-                f"    {_PREFIX}result = ttg.convert_layout {_PREFIX}tensor : {destination} -> {destination}\n"
-            )
-        lines = lines.replace(f"{_PREFIX}result =", f"{call['result']} =").replace(
-            _PREFIX, f"{_PREFIX}{number}_"
-        )
-        return lines.replace("\n", f" loc({location})\n").removesuffix("\n")
+            name = f"{_PREFIX}tensor"
+            tail = (
+                f"\n    {call['result']} = ttg.convert_layout {name} : {destination} -> {destination} "
+                f"loc({call['location']})"
+            ).replace(_PREFIX, f"{_PREFIX}{number}_")
+        lines = lines.replace(f"{_PREFIX}result =", f"{name} =").replace(_PREFIX, f"{_PREFIX}{number}_")
+        return lines.replace("\n", f" loc({location})\n").removesuffix("\n") + tail
 
     def _alias(self, type_: str) -> str:
         return self._types.setdefault(type_, f"!__ll_registers{len(self._types)}")
