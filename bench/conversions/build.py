@@ -1,0 +1,339 @@
+"""Compiles one case by one method, in a process of its own, and reads what came out.
+
+Methods: `stock`; `ours` (the plugin); `legacy` (padded shared memory, always); `baseline` (no conversions); and
+`forced:KIND`, where every conversion that has a plan of that kind uses it and the others what would be chosen.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import triton
+import triton_linear
+from triton._C.libtriton import gluon_ir, ir
+from triton_linear.dialect import encodings
+from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.examples.spec import gpu_target
+from triton_linear.lowering import select as selection
+from triton_linear.lowering import targets
+from triton_linear.lowering.conversion import conversion
+from triton_linear.lowering.element import element_type
+from triton_linear.lowering.embed import signature_of
+from triton_linear.lowering.emit import emit
+from triton_linear.lowering.plan import NoOpPlan, Plan, Rejected
+from triton_linear.lowering.registers import plan_registers
+from triton_linear.lowering.shared import plan_cta_shared, plan_warp_shared
+from triton_linear.lowering.shuffle import plan_shuffle
+from triton_linear.lowering.verify import verify_conversion
+from triton_linear.passes import driver
+from triton_linear.tools import compile as tools
+
+from .cases import Case, Shape, cases
+from .kernels import source
+
+METHODS = ("stock", "legacy", "ours")
+BASELINE = "baseline"
+FORCED = "forced:"
+
+
+@dataclass(frozen=True)
+class Built:
+    """A compiled kernel and what is known of it without running it.
+
+    conversions: per direction the kind of plan, its summary, modelled clocks per warp and scratch bytes.
+    instructions: SASS instructions of the loop by opcode; ptx: those of the whole kernel that matter here.
+    verified: what the interpreter said of each direction's code, if it was asked.
+    """
+
+    case: str
+    method: str
+    cubin: bytes = b""
+    kernel: str = ""
+    parameters: int = 0
+    shared: int = 0
+    registers: int = 0
+    spilled_bytes: int = 0
+    conversions: tuple[Mapping[str, Any], ...] = ()
+    instructions: Mapping[str, int] = field(default_factory=dict)
+    ptx: Mapping[str, int] = field(default_factory=dict)
+    verified: tuple[str, ...] = ()
+    error: str | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """Everything but the code, for JSON."""
+        names = (
+            "shared",
+            "registers",
+            "spilled_bytes",
+            "conversions",
+            "instructions",
+            "ptx",
+            "verified",
+            "error",
+        )
+        return {name: getattr(self, name) for name in names}
+
+
+@functools.cache
+def _builder() -> tuple[Any, Any]:
+    context = ir.context()
+    ir.load_dialects(context)
+    return gluon_ir.GluonOpBuilder(context), context
+
+
+def layout_of(layout: Any, shape: Shape, bits: int) -> LinearLayout:
+    """The linear layout of a Gluon layout."""
+    builder, _ = _builder()
+    attribute = layout._to_ir(builder)
+    text = str(builder.get_distributed_ty(builder.get_half_ty(), list(shape), attribute))
+    match = re.fullmatch(r"tensor<(?:\d+x)+f16, (#.*)>", text)
+    if match is None:
+        raise ValueError(f"layout_of: cannot read the type '{text}'")
+    return encodings.layout_of(match[1], tuple(shape), bits)
+
+
+def layouts(case: Case) -> tuple[LinearLayout, LinearLayout]:
+    """A and B."""
+    return layout_of(case.a, case.shape, case.bits), layout_of(case.b, case.shape, case.bits)
+
+
+def directions(case: Case) -> tuple[tuple[LinearLayout, LinearLayout], ...]:
+    """(source, destination) of the two conversions."""
+    a, b = layouts(case)
+    return (a, b), (b, a)
+
+
+def plans(src: LinearLayout, dst: LinearLayout, bits: int, target: targets.Target) -> dict[str, Plan]:
+    """Every plan that serves, cheapest first, by kind; of one kind the second is called `KIND#2`."""
+    element = element_type(f"i{bits}")
+    found: dict[str, Plan] = {}
+    for _, plan in _candidates(src, dst, element, target):
+        alike = sum(kind.partition("#")[0] == plan.kind for kind in found)
+        found[f"{plan.kind}#{alike + 1}" if alike else plan.kind] = plan
+    return found
+
+
+def _candidates(
+    src: LinearLayout, dst: LinearLayout, element: Any, target: targets.Target
+) -> Sequence[tuple[Any, Plan]]:
+    listed = getattr(selection, "candidates", None)
+    if listed is not None:
+        found: Sequence[tuple[Any, Plan]] = listed(src, dst, element, target, None)
+        return found
+    conv = conversion(src, dst)
+    limit = target.scratch_bytes
+    attempts = (
+        plan_registers(conv),
+        plan_shuffle(conv, element, target),
+        plan_warp_shared(conv, element, target, limit),
+        plan_cta_shared(conv, element, target, limit),
+    )
+    serving = [plan for plan in attempts if not isinstance(plan, Rejected)]
+    return sorted(
+        ((selection.cost(plan, element, target), plan) for plan in serving), key=lambda e: e[0].clocks
+    )
+
+
+def forced_methods(case: Case, target: targets.Target) -> list[str]:
+    """The kinds of plan that either direction can be forced to."""
+    kinds: dict[str, None] = {}
+    for src, dst in directions(case):
+        kinds |= dict.fromkeys(plans(src, dst, case.bits, target))
+    return [f"{FORCED}{kind}" for kind in kinds] if len(kinds) > 1 else []
+
+
+def build(case_name: str, method: str, target_name: str, verify: bool = False) -> Built:
+    """Compile; a failure is recorded, not raised, as it must not end the run of the others."""
+    case = next(case for case in cases() if case.name == case_name)
+    try:
+        return _build(case, method, target_name, verify)
+    except Exception as error:
+        return Built(case_name, method, error=f"{type(error).__name__}: {error}")
+
+
+def _build(case: Case, method: str, target_name: str, verify: bool) -> Built:
+    target = targets.target(target_name)
+    a, b = layouts(case)
+    kernel_source = source(case, a, b, method)
+    options = {"num_warps": case.warps}
+    gpu = gpu_target(target_name)
+    reports: Sequence[Any] = ()
+    chosen: list[Plan | None] = []
+    if method == "ours":
+        with triton_linear.enabled(strict=True) as reports:
+            kernel = triton.compile(kernel_source, target=gpu, options=options)
+        element = element_type(f"i{case.bits}")
+        chosen = [selection.select(src, dst, element, target).plan for src, dst in directions(case)]
+    elif method.startswith(FORCED):
+        stock = triton.compile(kernel_source, target=gpu, options=options)
+        chosen = [_forced(case, direction, method, target) for direction in directions(case)]
+        text = embed_plans(stock.asm["ttgir"], case, chosen, target)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"{stock.name}.ttgir"
+            path.write_text(text)
+            kernel = triton.compile(str(path), target=gpu, options=options)
+    else:
+        kernel = triton.compile(kernel_source, target=gpu, options=options)
+    if reports and len(reports[-1].conversions) != 2:
+        raise ValueError(f"{len(reports[-1].conversions)} of 2 conversions are left in the loop")
+    ptx, cubin = kernel.asm["ptx"], kernel.asm["cubin"]
+    registers, stack = resource_usage(cubin)
+    return Built(
+        case.name,
+        method,
+        cubin,
+        kernel.metadata.name,
+        parameters(ptx),
+        kernel.metadata.shared,
+        registers,
+        stack,
+        tuple(_described(case, plan, target) for plan in chosen),
+        loop_instructions(disassemble(cubin)),
+        ptx_counts(ptx),
+        tuple(_verdict(case, plan, side, target) for side, plan in zip(directions(case), chosen, strict=True))
+        if verify and chosen
+        else (),
+    )
+
+
+def _forced(
+    case: Case, direction: tuple[LinearLayout, LinearLayout], method: str, target: targets.Target
+) -> Plan | None:
+    """The plan of the kind that `method` names, or the one chosen where there is none."""
+    available = plans(*direction, case.bits, target)
+    kind = method.removeprefix(FORCED)
+    return available.get(kind) or selection.select(*direction, element_type(f"i{case.bits}"), target).plan
+
+
+def embed_plans(ttgir: str, case: Case, chosen: Sequence[Plan | None], target: targets.Target) -> str:
+    """The module with its two conversions carried out by `chosen`; one that has no code stays as it was."""
+    module = tools.read_module(ttgir, tools.bridge.upstream_context(), f"{case.name}.ttgir")
+    prepared = driver.run_linear_pipeline(module, target)
+    sides = directions(case)
+    forced: dict[str, Plan] = {}
+    for symbol, stub in tools.stubs_of(module, prepared.plans).items():
+        plan = chosen[sides.index((stub.source, stub.destination))]
+        if plan is None or isinstance(plan, NoOpPlan):
+            raise ValueError(f"the stub @{symbol} is forced to a plan that has no code")
+        forced[symbol] = plan
+    return tools.triton_text(module, forced, target)
+
+
+def _described(case: Case, plan: Plan | None, target: targets.Target) -> dict[str, Any]:
+    if plan is None:
+        return {"kind": "triton", "summary": "left to Triton", "clocks": None, "scratch_bytes": 0}
+    cost = selection.cost(plan, element_type(f"i{case.bits}"), target)
+    return {
+        "kind": plan.kind,
+        "summary": plan.summary(),
+        "clocks": cost.clocks,
+        "scratch_bytes": plan.scratch_bytes,
+    }
+
+
+def _verdict(
+    case: Case, plan: Plan | None, side: tuple[LinearLayout, LinearLayout], target: targets.Target
+) -> str:
+    """`ok`, `no code`, or what is wrong."""
+    if plan is None or isinstance(plan, NoOpPlan):
+        return "no code"
+    element = element_type(f"i{case.bits}")
+    text = emit(plan, signature_of(plan, element), target, "conversion")
+    verdict = verify_conversion(text, *side, element, target, case.warps, plan.scratch_bytes)
+    return "ok" if verdict.ok else f"{verdict.wrong} wrong, {len(verdict.races)} races"
+
+
+def parameters(ptx: str) -> int:
+    """How many parameters the entry function takes; Triton adds pointers of its own behind ours."""
+    entry = re.search(r"\.entry \w+\((.*?)\)", ptx, re.DOTALL)
+    if entry is None:
+        raise ValueError("the PTX has no entry function")
+    return entry[1].count(".param")
+
+
+_PTX = {
+    "shfl": r"\bshfl\.sync",
+    "movmatrix": r"\bmovmatrix\.",
+    "prmt": r"\bprmt\.",
+    "select": r"\bselp\.",
+    "ld.shared": r"\bld\.shared",
+    "st.shared": r"\bst\.shared",
+    "ldmatrix": r"\bldmatrix\.",
+    "stmatrix": r"\bstmatrix\.",
+    "bar.sync": r"\bbar\.sync|\bbarrier\.sync",
+    "bar.warp": r"\bbar\.warp\.sync",
+}
+
+
+def ptx_counts(ptx: str) -> dict[str, int]:
+    """PTX instructions that conversions are made of; those of count zero are left out."""
+    counts = {name: len(re.findall(pattern, ptx)) for name, pattern in _PTX.items()}
+    return {name: count for name, count in counts.items() if count}
+
+
+def _nvidia_tool(name: str) -> str:
+    """A binary of the CUDA toolkit that the Triton wheel brings, or the one on the path."""
+    import triton.backends.nvidia
+
+    path = Path(triton.backends.nvidia.__file__).with_name("bin") / name
+    return str(path) if path.exists() else name
+
+
+def _run_on(tool: str, flags: Sequence[str], cubin: bytes) -> str:
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        command = [_nvidia_tool(tool), *flags, file.name]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def disassemble(cubin: bytes) -> str:
+    """SASS with labels."""
+    return _run_on("nvdisasm", ["-c"], cubin)
+
+
+def resource_usage(cubin: bytes) -> tuple[int, int]:
+    """Registers per thread, and bytes of stack, which is where registers are spilled to."""
+    text = _run_on("cuobjdump", ["-res-usage"], cubin)
+    found = re.search(r"REG:(\d+) STACK:(\d+)", text)
+    if found is None:
+        raise ValueError("cuobjdump does not say how many registers the kernel takes")
+    return int(found[1]), int(found[2])
+
+
+_LABEL = re.compile(r"^(\.L_x_\d+):")
+_INSTRUCTION = re.compile(
+    r"^\s+/\*[0-9a-f]+\*/\s+(?P<guard>@!?U?P\w+ )?(?P<opcode>[A-Z][A-Z0-9_]*(?:\.[\w.]+)?)(?P<rest>.*)"
+)
+
+
+def loop_instructions(sass: str) -> dict[str, int]:
+    """Instructions of the timed loop by opcode: from a label to the last branch back to it.
+
+    Includes the words' changes that are never reached, where the assembler left them inside the loop.
+    """
+    lines: list[tuple[str | None, str, str]] = []
+    for line in sass.splitlines():
+        if label := _LABEL.match(line):
+            lines.append((label[1], "", ""))
+        elif instruction := _INSTRUCTION.match(line):
+            lines.append((None, instruction["opcode"], instruction["rest"]))
+    at = {label: index for index, (label, _, _) in enumerate(lines) if label}
+    loops = []
+    for index, (_, opcode, rest) in enumerate(lines):
+        target = re.search(r"\.L_x_\d+", rest)
+        if opcode.startswith("BRA") and target and at.get(target[0], index) < index - 1:
+            loops.append((index - at[target[0]], at[target[0]], index))
+    if not loops:
+        return {}
+    _, first, last = max(loops)
+    counts = Counter(opcode for _, opcode, _ in lines[first : last + 1] if opcode and opcode != "NOP")
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

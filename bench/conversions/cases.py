@@ -1,0 +1,290 @@
+"""The named conversions of the suite: two layouts of one tensor each, converted to and fro.
+
+Elements are integers of their width, as bits are all that moves. A layout is a Gluon object, which says how the
+tensor lies in registers, lanes and warps just as Triton's encodings do.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import triton.experimental.gluon.language as gl
+
+LANES = 32
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A tensor of `shape` and elements of `bits` goes from layout `a` to `b` and back, with `warps` warps."""
+
+    name: str
+    group: str
+    shape: Shape
+    bits: int
+    warps: int
+    a: Any
+    b: Any
+
+    @property
+    def size(self) -> str:
+        """The tensor in words: `64x64 of 16 bits, 4 warps`."""
+        warps = f"{self.warps} warp{'s' * (self.warps > 1)}"
+        return f"{'x'.join(map(str, self.shape))} of {self.bits} bits, {warps}"
+
+
+def rows(shape: Shape, bits: int, warps: int, vector_bits: int = 128) -> gl.BlockedLayout:
+    """Row-major, as a coalesced global access has it: `vector_bits` per thread along the rows."""
+    vector = max(1, min(vector_bits // bits, shape[1]))
+    across = min(LANES, max(1, shape[1] // vector))
+    return gl.BlockedLayout([1, vector], [LANES // across, across], [warps, 1], [1, 0])
+
+
+def columns(shape: Shape, bits: int, warps: int, vector_bits: int = 128) -> gl.BlockedLayout:
+    """`rows` of the transposed tensor."""
+    turned = rows((shape[1], shape[0]), bits, warps, vector_bits)
+    return gl.BlockedLayout(turned.size_per_thread[::-1], turned.threads_per_warp[::-1], [1, warps], [0, 1])
+
+
+def mma2(warp_rows: int, warp_columns: int) -> gl.NVMMADistributedLayout:
+    """The accumulator of mma.sync m16n8."""
+    return gl.NVMMADistributedLayout([2, 0], [warp_rows, warp_columns], [16, 8])
+
+
+def mma3(warps: int, width: int) -> gl.NVMMADistributedLayout:
+    """The accumulator of wgmma m64, `width` columns wide."""
+    return gl.NVMMADistributedLayout([3, 0], [4, warps // 4], [16, width, 16])
+
+
+def vector(per_thread: int, warps: int) -> gl.BlockedLayout:
+    """One-dimensional, `per_thread` neighbours in a thread."""
+    return gl.BlockedLayout([per_thread], [LANES], [warps], [0])
+
+
+def linear(shape: Shape, order: str, warps: int) -> gl.DistributedLinearLayout:
+    """A layout by the owner of each index bit, lowest first, the last dimension's bits before: `rrlllllw`.
+
+    r, l and w stand for the next register, lane and warp bit; `L0` to `L4` for a lane bit by number.
+    """
+    units = [
+        [(1 << bit) * (dim == axis) for axis in range(len(shape))]
+        for dim in reversed(range(len(shape)))
+        for bit in range(shape[dim].bit_length() - 1)
+    ]
+    tokens = order.split() if " " in order else list(order)
+    if len(tokens) != len(units):
+        raise ValueError(f"linear: {len(tokens)} owners for {len(units)} index bits")
+    owned: dict[str, list[Any]] = {"r": [], "w": []}
+    lanes: list[Any] = [None] * 5
+    for token, unit in zip(tokens, units, strict=True):
+        if token in owned:
+            owned[token].append(unit)
+        else:
+            lanes[int(token[1]) if len(token) > 1 else lanes.index(None)] = unit
+    if len(owned["w"]) != warps.bit_length() - 1 or None in lanes:
+        raise ValueError(f"linear: '{order}' does not name 5 lane bits and the bits of {warps} warps")
+    return gl.DistributedLinearLayout(owned["r"], lanes, owned["w"], [], list(shape))
+
+
+def _accumulators() -> Iterator[Case]:
+    for shape, bits, grid in (
+        ((16, 16), 32, (1, 1)),
+        ((32, 32), 16, (1, 1)),
+        ((64, 64), 16, (2, 2)),
+        ((64, 64), 32, (4, 1)),
+        ((128, 128), 16, (2, 2)),
+        ((128, 128), 32, (2, 2)),
+        ((128, 64), 32, (2, 1)),
+        ((128, 256), 16, (4, 2)),
+    ):
+        warps = grid[0] * grid[1]
+        name = f"mma2-{grid[0]}x{grid[1]}-rows-{bits}-{shape[0]}x{shape[1]}"
+        yield Case(name, "accumulator", shape, bits, warps, mma2(*grid), rows(shape, bits, warps))
+    for shape, bits, warps in (
+        ((64, 64), 16, 4),
+        ((64, 128), 32, 4),
+        ((128, 128), 16, 4),
+        ((128, 128), 32, 4),
+        ((128, 128), 8, 4),
+        ((128, 128), 16, 8),
+        ((128, 256), 16, 8),
+        ((256, 128), 32, 8),
+    ):
+        width = shape[1] // (warps // 4)
+        name = f"mma3-rows-{bits}-{shape[0]}x{shape[1]}-{warps}w"
+        yield Case(name, "accumulator", shape, bits, warps, mma3(warps, width), rows(shape, bits, warps))
+    shape = (128, 128)
+    yield Case("mma3-columns-16-128x128", "accumulator", shape, 16, 4, mma3(4, 128), columns(shape, 16, 4))
+    yield Case("mma2-columns-16-64x64", "accumulator", (64, 64), 16, 4, mma2(2, 2), columns((64, 64), 16, 4))
+    yield Case("mma2-mma3-16-128x128", "accumulator", shape, 16, 4, mma2(2, 2), mma3(4, 128))
+
+
+def _operands() -> Iterator[Case]:
+    for operand in (0, 1):
+        for bits, k_width in ((32, 1), (32, 2), (16, 2), (16, 4), (16, 8), (8, 4), (8, 8), (8, 16)):
+            depth = max(64, 8 * k_width)
+            shape = (64, depth) if operand == 0 else (depth, 64)
+            b = gl.DotOperandLayout(operand, mma2(2, 2), k_width)
+            name = f"rows-dot{operand}-k{k_width}-{bits}-{shape[0]}x{shape[1]}"
+            yield Case(name, "operand", shape, bits, 4, rows(shape, bits, 4), b)
+    for operand, shape in ((0, (128, 64)), (1, (64, 128))):
+        b = gl.DotOperandLayout(operand, mma2(2, 2), 2)
+        name = f"rows-dot{operand}-k2-16-{shape[0]}x{shape[1]}"
+        yield Case(name, "operand", shape, 16, 4, rows(shape, 16, 4), b)
+        name = f"columns-dot{operand}-k2-16-{shape[0]}x{shape[1]}"
+        yield Case(name, "operand", shape, 16, 4, columns(shape, 16, 4), b)
+        b = gl.DotOperandLayout(operand, mma2(4, 2), 2)
+        name = f"rows-dot{operand}-k2-16-{shape[0]}x{shape[1]}-8w"
+        yield Case(name, "operand", shape, 16, 8, rows(shape, 16, 8), b)
+    for bits, k_width in ((16, 2), (8, 4)):
+        shape = (128, 64)
+        b = gl.DotOperandLayout(0, mma3(4, 64), k_width)
+        yield Case(f"rows-wgmma0-k{k_width}-{bits}", "operand", shape, bits, 4, rows(shape, bits, 4), b)
+    yield Case(
+        "mma2-dot0-k4-8-64x64",
+        "attention",
+        (64, 64),
+        8,
+        4,
+        mma2(4, 1),
+        gl.DotOperandLayout(0, mma2(4, 1), 4),
+    )
+    for shape, warps in (((64, 64), 4), ((128, 128), 4), ((128, 128), 8)):
+        accumulator = mma3(warps, shape[1])
+        name = f"fp8-attention-{shape[0]}x{shape[1]}-{warps}w"
+        grid = gl.NVMMADistributedLayout([3, 0], [warps, 1], accumulator.instr_shape)
+        b = gl.DotOperandLayout(0, grid, 4)
+        yield Case(name, "attention", shape, 8, warps, grid, b)
+
+
+def _transposes() -> Iterator[Case]:
+    for bits in (8, 16, 32, 64):
+        sides = [((32, 32), 1), ((64, 64), 2), ((64, 64), 4), ((128, 128), 4)]
+        if bits == 64:
+            sides = [((16, 16), 1), ((32, 32), 2), ((64, 64), 4), ((64, 128), 8)]
+        elif bits < 32:
+            sides.append(((128, 128), 8))
+        else:
+            sides.append(((128, 64), 8))
+        for shape, warps in sides:
+            name = f"transpose-{bits}-{shape[0]}x{shape[1]}-{warps}w"
+            a, b = rows(shape, bits, warps), columns(shape, bits, warps)
+            yield Case(name, "transpose", shape, bits, warps, a, b)
+
+
+def _slices() -> Iterator[Case]:
+    shape = (64, 64)
+    accumulator, block = mma2(2, 2), rows(shape, 32, 4)
+    pairs: list[tuple[str, int, int, int, Any, Any]] = [
+        ("slice-rows-to-vector-32-64", 64, 32, 4, gl.SliceLayout(1, block), vector(1, 4)),
+        ("slice-rows-to-columns-32-64", 64, 32, 4, gl.SliceLayout(1, block), gl.SliceLayout(0, block)),
+        ("slice-mma2-rows-32-128", 128, 32, 4, gl.SliceLayout(1, accumulator), vector(1, 4)),
+        ("slice-mma2-columns-32-128", 128, 32, 4, gl.SliceLayout(0, accumulator), vector(1, 4)),
+        ("slice-mma2-turn-16-64", 64, 16, 4, gl.SliceLayout(1, accumulator), gl.SliceLayout(0, accumulator)),
+        ("slice-mma3-rows-32-128", 128, 32, 4, gl.SliceLayout(1, mma3(4, 64)), vector(1, 4)),
+        ("vector-4-to-1-32-1024", 1024, 32, 4, vector(4, 4), vector(1, 4)),
+        ("vector-8-to-1-16-4096", 4096, 16, 4, vector(8, 4), vector(1, 4)),
+        ("vector-16-to-4-8-4096", 4096, 8, 4, vector(16, 4), vector(4, 4)),
+        ("vector-4-to-1-32-128-1w", 128, 32, 1, vector(4, 1), vector(1, 1)),
+        ("vector-2-to-1-64-2048-8w", 2048, 64, 8, vector(2, 8), vector(1, 8)),
+    ]
+    for name, size, bits, warps, a, b in pairs:
+        yield Case(name, "vector", (size,), bits, warps, a, b)
+
+
+def _replicated() -> Iterator[Case]:
+    for bits, shape in ((8, (64, 64)), (16, (64, 64)), (32, (64, 32))):
+        a = rows(shape, bits, 4)
+        tile = gl.BlockedLayout([1, max(1, 32 // bits)], [4, 8], [1, 1], [1, 0])
+        everywhere = linear_of_copies(shape, tile, 2)
+        yield Case(f"rows-every-warp-{bits}-{shape[0]}x{shape[1]}", "replicated", shape, bits, 4, a, everywhere)
+    shape = (32, 64)
+    b = linear_of_copies(shape, gl.BlockedLayout([1, 4], [4, 8], [1, 1], [1, 0]), 3)
+    yield Case("rows-every-warp-16-32x64-8w", "replicated", shape, 16, 8, rows(shape, 16, 8), b)
+    outer = gl.BlockedLayout([1, 4], [1, 32], [4, 1], [1, 0])
+    yield Case("vector-every-warp-32-512", "replicated", (512,), 32, 4, vector(4, 4), gl.SliceLayout(0, outer))
+    outer = gl.BlockedLayout([4, 1], [8, 4], [1, 4], [1, 0])
+    yield Case("vector-every-lane-32-256", "replicated", (256,), 32, 4, vector(2, 4), gl.SliceLayout(1, outer))
+
+
+def linear_of_copies(shape: Shape, tile: gl.BlockedLayout, warp_bits: int) -> gl.DistributedLinearLayout:
+    """What one warp holds by `tile`, held by each of `2 ** warp_bits` warps."""
+    rank = len(shape)
+    covered = [1] * rank
+    registers: list[list[int]] = []
+    lanes: list[list[int]] = []
+    for sizes, bases in ((tile.size_per_thread, registers), (tile.threads_per_warp, lanes)):
+        for dim in tile.order:
+            for _ in range(sizes[dim].bit_length() - 1):
+                bases.append([covered[dim] * (axis == dim) for axis in range(rank)])
+                covered[dim] *= 2
+    for dim in tile.order:
+        while covered[dim] < shape[dim]:
+            registers.append([covered[dim] * (axis == dim) for axis in range(rank)])
+            covered[dim] *= 2
+    return gl.DistributedLinearLayout(registers, lanes, [[0] * rank] * warp_bits, [], list(shape))
+
+
+def _lanes() -> Iterator[Case]:
+    registers = 5
+    for bits in (8, 16, 32):
+        for exchanges in range(1, 6):
+            shape = (1 << registers, LANES * 4)
+            a = linear(shape, "lllllww" + "r" * registers, 4)
+            order = ["r"] * exchanges + [f"L{i}" for i in range(exchanges, 5)] + ["w", "w"]
+            order += [f"L{i}" for i in range(exchanges)] + ["r"] * (registers - exchanges)
+            b = linear(shape, " ".join(order), 4)
+            yield Case(f"exchange-{exchanges}-{bits}", "lanes", shape, bits, 4, a, b)
+    shape = (16, 128)
+    a = linear(shape, "lllllwwrrrr", 4)
+    for name, order in (
+        ("reverse", "L4 L3 L2 L1 L0"),
+        ("rotate", "L1 L2 L3 L4 L0"),
+        ("swap", "L1 L0 L2 L3 L4"),
+    ):
+        for bits in (16, 32):
+            b = linear(shape, f"{order} w w r r r r", 4)
+            yield Case(f"permute-{name}-{bits}", "lanes", shape, bits, 4, a, b)
+    a = linear((8, 128), "lllllwwrrr", 4)
+    b = linear((8, 128), "r L1 L2 L3 L4 w w L0 r r", 4)
+    yield Case("exchange-1-64", "lanes", (8, 128), 64, 4, a, b)
+    shape = (16, 64)
+    for bits, wide, narrow in ((16, 128, 32), (8, 128, 32), (32, 128, 32)):
+        a, b = rows(shape, bits, 1, wide), rows(shape, bits, 1, narrow)
+        yield Case(f"widen-{narrow}-to-{wide}-{bits}", "lanes", shape, bits, 1, a, b)
+
+
+def _warps() -> Iterator[Case]:
+    for warps in (2, 4, 8):
+        bits = warps.bit_length() - 1
+        shape = (16, LANES * warps)
+        a = linear(shape, "lllll" + "w" * bits + "rrrr", warps)
+        b = linear(shape, "lllll" + "r" * bits + "w" * bits + "r" * (4 - bits), warps)
+        yield Case(f"exchange-warps-32-{warps}w", "warps", shape, 32, warps, a, b)
+    shape = (16, 128)
+    a, b = linear(shape, "lllllwwrrrr", 4), linear(shape, "lllllrwwrrr", 4)
+    yield Case("exchange-one-warp-bit-16", "warps", shape, 16, 4, a, b)
+    shape = (64, 64)
+    turned = gl.BlockedLayout([1, 4], [8, 4], [1, 4], [1, 0])
+    yield Case("warps-rows-to-columns-32", "warps", shape, 32, 4, rows(shape, 32, 4), turned)
+
+
+@functools.cache
+def cases() -> tuple[Case, ...]:
+    """Every case, in order; names are unique."""
+    found = (
+        *_accumulators(),
+        *_operands(),
+        *_transposes(),
+        *_slices(),
+        *_replicated(),
+        *_lanes(),
+        *_warps(),
+    )
+    names = [case.name for case in found]
+    if len(set(names)) != len(names):
+        raise ValueError(f"names of cases that occur twice: {sorted({n for n in names if names.count(n) > 1})}")
+    return found
