@@ -140,7 +140,8 @@ def _origins(a: Hardware, b: Hardware, name: str) -> tuple[Origin, ...]:
         if here or anchor:
             parts[here] ^= (1 << bit) if bit < len(stay) else 0
         moved = [dim for dim in range(1, 4) if parts[dim] != ((1 << bit) if dim == here else 0)]
-        origins.append(Origin(*parts, reach=Reach(max(moved, default=0))))
+        register, lane, warp, block = parts
+        origins.append(Origin(register, lane, warp, block, Reach(max(moved, default=0))))
     return tuple(origins)
 
 

@@ -38,7 +38,7 @@ def select(
         return Selection(None, Cost(), (Rejected("any", reason),))
     conv = conversion(src, dst)
     limit = target.scratch_bytes if scratch_limit is None else scratch_limit
-    rejected = []
+    rejected: list[Rejected] = []
     for attempt in (plan_noop(conv), plan_registers(conv)):
         if not isinstance(attempt, Rejected):
             return Selection(attempt, cost(attempt, element, target), tuple(rejected))

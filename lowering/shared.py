@@ -18,8 +18,9 @@ from collections.abc import Iterable, Mapping
 from triton_linear.dialect import f2
 from triton_linear.lowering.conversion import Conversion, Reach
 from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.placement import Columns, Exchange, Placement, place
+from triton_linear.lowering.placement import Exchange, Placement, place
 from triton_linear.lowering.plan import Access, Cost, MemorySide, Rejected, SharedPlan
+from triton_linear.lowering.swizzle import Columns
 from triton_linear.lowering.targets import Target
 
 
