@@ -74,7 +74,8 @@ def blocks(target: GPUTarget) -> tuple[dict[str, int], dict[str, int]]:
     """Tile sizes and launch options that suit a target's registers and shared memory."""
     deep = target.backend == "cuda" and target.arch >= 90
     constants = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64 if deep else 32, "GROUP_M": 8}
-    return constants, {"num_warps": 4, "num_stages": 2 if target.backend == "hip" else 3}
+    hip = target.backend == "hip"
+    return constants, {"num_warps": 4 if hip else 8, "num_stages": 2 if hip else 3}
 
 
 def compile_specs(target: GPUTarget) -> tuple[KernelSpec, ...]:
