@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import os
 import subprocess
@@ -63,11 +62,3 @@ def test_every_conversion_that_moves_data_is_ours(
 def test_an_unknown_target_is_named(name: str) -> None:
     with pytest.raises(ValueError, match=f"'{name}'"):
         gpu_target(name)
-
-
-@pytest.mark.parametrize("document", ["algebra.md", "lowerings.md"])
-def test_the_code_in_the_documents_runs(document: str) -> None:
-    path = Path(__file__).resolve().parents[2] / "docs" / document
-    result = doctest.testfile(str(path), module_relative=False)
-    assert result.attempted > 0
-    assert result.failed == 0
