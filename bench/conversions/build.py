@@ -279,7 +279,7 @@ def ptx_counts(ptx: str) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def _nvidia_tool(name: str) -> str:
+def nvidia_tool(name: str) -> str:
     """A binary of the CUDA toolkit that the Triton wheel brings, or the one on the path."""
     import triton.backends.nvidia
 
@@ -291,7 +291,7 @@ def _run_on(tool: str, flags: Sequence[str], cubin: bytes) -> str:
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        command = [_nvidia_tool(tool), *flags, file.name]
+        command = [nvidia_tool(tool), *flags, file.name]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
