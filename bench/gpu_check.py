@@ -30,7 +30,7 @@ import triton_linear
 from gpu_worker import checks
 from triton_linear.examples.compare import gpu_name
 
-PATIENCE = 60.0  # Seconds without a result after which a worker counts as hung.
+PATIENCE = 120.0  # Seconds without a result after which a worker counts as hung.
 PASSES = ("identical", "verified")
 
 
