@@ -251,8 +251,10 @@ def _shift(fn: Callable[[Bits, Bits, int], Bits]) -> Handler:
                 values = machine.values
                 amount = values[b]
                 beyond = None
-                if known is None and (beyond := amount >= bits).any():
-                    amount = np.where(beyond, _ZERO, amount)
+                if known is None:
+                    beyond = amount >= bits
+                    if beyond.any():
+                        amount = np.where(beyond, _ZERO, amount)
                 values[d] = fn(values[a], amount, bits)
                 if machine.undefined:
                     if a in machine.undefined and len(amount) == 1:
