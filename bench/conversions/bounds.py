@@ -103,7 +103,7 @@ def bound(src: LinearLayout, dst: LinearLayout, bits: int) -> Bound:
 
 def _by_thread(held: npt.NDArray[np.int64]) -> Held:
     """Whether a thread holds an element, of shape (threads, elements)."""
-    found = np.zeros((held.shape[1], int(held.max()) + 1), dtype=bool)
+    found: Held = np.zeros((held.shape[1], int(np.max(held)) + 1), np.bool_)
     found[np.broadcast_to(np.arange(held.shape[1]), held.shape), held] = True
     return found
 
@@ -116,14 +116,8 @@ def _permuted(
         return 0
     have, want = (held.reshape(-1, packing, held.shape[1]) for held in (given, wanted))
     own = by_thread[np.arange(want.shape[2]), want].all(axis=1)
-    moved = np.zeros(own.shape, dtype=bool)
-    base = np.int64(by_thread.shape[1])
-    weights = base ** np.arange(packing, dtype=np.int64) if base**packing < 2**62 else None
+    moved = np.zeros(own.shape, np.bool_)
     for thread in range(want.shape[2]):
-        if weights is not None:
-            words, sources = (np.tensordot(weights, side[:, :, thread], ([0], [1])) for side in (want, have))
-            moved[:, thread] = ~np.isin(words, sources)
-        else:
-            sources = {tuple(word) for word in have[:, :, thread].tolist()}
-            moved[:, thread] = [tuple(word) not in sources for word in want[:, :, thread].tolist()]
+        sources = {tuple(word) for word in have[:, :, thread].tolist()}
+        moved[:, thread] = [tuple(word) not in sources for word in want[:, :, thread].tolist()]
     return int((own & moved).sum())

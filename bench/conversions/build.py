@@ -19,7 +19,7 @@ from typing import Any
 import triton
 import triton_linear
 from triton._C.libtriton import gluon_ir, ir
-from triton_linear.dialect import encodings
+from triton_linear.dialect import bridge, encodings
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.examples.spec import gpu_target
 from triton_linear.lowering import select as selection
@@ -215,7 +215,7 @@ def _forced(
 
 def embed_plans(ttgir: str, case: Case, chosen: Sequence[Plan | None], target: targets.Target) -> str:
     """The module with its two conversions carried out by `chosen`; one that has no code stays as it was."""
-    module = tools.read_module(ttgir, tools.bridge.upstream_context(), f"{case.name}.ttgir")
+    module = tools.read_module(ttgir, bridge.upstream_context(), f"{case.name}.ttgir")
     prepared = driver.run_linear_pipeline(module, target)
     sides = directions(case)
     forced: dict[str, Plan] = {}

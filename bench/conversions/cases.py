@@ -234,9 +234,9 @@ def _lanes() -> Iterator[Case]:
         for exchanges in range(1, 6):
             shape = (1 << registers, LANES * 4)
             a = linear(shape, "lllllww" + "r" * registers, 4)
-            order = ["r"] * exchanges + [f"L{i}" for i in range(exchanges, 5)] + ["w", "w"]
-            order += [f"L{i}" for i in range(exchanges)] + ["r"] * (registers - exchanges)
-            b = linear(shape, " ".join(order), 4)
+            owners = ["r"] * exchanges + [f"L{i}" for i in range(exchanges, 5)] + ["w", "w"]
+            owners += [f"L{i}" for i in range(exchanges)] + ["r"] * (registers - exchanges)
+            b = linear(shape, " ".join(owners), 4)
             yield Case(f"exchange-{exchanges}-{bits}", "lanes", shape, bits, 4, a, b)
     shape = (16, 128)
     a = linear(shape, "lllllwwrrrr", 4)

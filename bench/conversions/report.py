@@ -43,12 +43,12 @@ def geometric_mean(values: Iterable[float | None]) -> float | None:
 
 
 def spearman(a: Sequence[float], b: Sequence[float]) -> float:
-    """The correlation of the ranks; equal values share a rank.
+    """The correlation of the ranks; equal values share a rank, and where all are equal there is none (nan).
 
     >>> round(spearman([1, 2, 3, 4], [10, 30, 20, 40]), 3)
     0.8
     """
-    if len(a) < 2:
+    if len(set(a)) < 2 or len(set(b)) < 2:
         return math.nan
     return float(np.corrcoef(_ranks(a), _ranks(b))[0, 1])
 
@@ -57,7 +57,8 @@ def _ranks(values: Sequence[float]) -> np.ndarray[Any, np.dtype[np.float64]]:
     array = np.asarray(values, float)
     below = (array[None, :] < array[:, None]).sum(axis=1)
     equal = (array[None, :] == array[:, None]).sum(axis=1)
-    return below + (equal + 1) / 2
+    ranks: np.ndarray[Any, np.dtype[np.float64]] = below + (equal + 1) / 2
+    return ranks
 
 
 def predicted(result: Result, method: str = "ours") -> float | None:
@@ -147,7 +148,7 @@ def summary(report: Mapping[str, Any]) -> list[str]:
         below = [(name, value) for name, value in known if value is not None and value < 0.97]
         lines.append(f"- {mode}: {len(below)} cases below 0.97 of stock")
     counted, correlation = ranking(results)
-    if counted > 1:
+    if not math.isnan(correlation):
         lines.append(
             f"- rank correlation of predicted and measured throughput: {correlation:.3f} ({counted} cases)"
         )
