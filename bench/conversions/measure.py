@@ -23,9 +23,9 @@ from .driver import Kernel, Memory, device, synchronize
 from .kernels import CLOCK_FIELDS, NEVER
 
 MODES = ("throughput", "latency")
-PILOT_STEPS = 32
-CLOCKS = 150_000
-MAX_STEPS = 20_000
+PILOT_STEPS = 256
+CLOCKS = 1_000_000  # So that CTAs that start a few thousand clocks apart do not show.
+MAX_STEPS = 100_000
 
 
 @dataclass(frozen=True)

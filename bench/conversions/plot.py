@@ -35,7 +35,7 @@ def plot(report: Mapping[str, Any], path: Path) -> None:
         axis.axvline(1, color="0.3", linewidth=0.8)
         axis.set_xscale("log", base=2)
         axis.set_title(mode)
-        axis.legend(loc="lower right")
+        axis.legend(loc="upper right")
     for method, marker, colour in (("stock", "o", "C0"), ("ours", "D", "C1")):
         over = [over_bound(result, method) for result in results]
         axes[2].scatter([float("nan") if r is None else r for r in over], places, marker=marker, c=colour, s=18)
@@ -43,12 +43,12 @@ def plot(report: Mapping[str, Any], path: Path) -> None:
     axes[2].axvline(1, color="0.3", linewidth=0.8)
     axes[2].set_xscale("log", base=2)
     axes[2].set_title("throughput over the physical bound")
-    axes[2].legend(loc="lower right")
+    axes[2].legend(loc="upper right")
     axes[0].set_yticks(list(places), names, fontsize=7)
     axes[0].set_ylim(len(results) - 0.5, -0.5)
     for axis in axes:
         axis.grid(axis="x", linewidth=0.3)
     figure.suptitle(f"Layout conversions, {report['device']}, Triton {report['triton']}, {report['date']}")
-    figure.tight_layout()
+    figure.tight_layout(rect=(0, 0, 1, 0.99))
     figure.savefig(path)
     pyplot.close(figure)

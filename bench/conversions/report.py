@@ -123,7 +123,7 @@ def problems(result: Result) -> list[str]:
 
 
 def summary(report: Mapping[str, Any]) -> list[str]:
-    """Means over all cases and by group, and the model's ranking."""
+    """Means over all cases, by group and by kind, and the model's ranking."""
     results = report["cases"]
     lines = [
         "| group | cases | stock / ours, throughput | latency | legacy / ours, throughput | latency "
@@ -133,6 +133,9 @@ def summary(report: Mapping[str, Any]) -> list[str]:
     groups: dict[str, list[Result]] = {"all": list(results)}
     for result in results:
         groups.setdefault(result["group"], []).append(result)
+    for result in results:
+        for kind in result.get("kinds", ()):
+            groups.setdefault(kind, []).append(result)
     for group, members in groups.items():
         cells = [
             _number(geometric_mean(ratio(r, method, "ours", mode) for r in members))

@@ -153,9 +153,15 @@ def total_bound(case: Case) -> Bound:
 def described(case: Case) -> dict[str, Any]:
     """The case itself, for JSON."""
     least = total_bound(case)
+    kinds = {
+        "within a warp": least.stored == 0,
+        "replicated operands": case.group in ("operand", "replicated") and least.loaded > least.stored,
+        "8-bit transposes": case.group == "transpose" and case.bits == 8,
+    }
     return {
         "name": case.name,
         "group": case.group,
+        "kinds": [kind for kind, fits in kinds.items() if fits],
         "shape": list(case.shape),
         "bits": case.bits,
         "warps": case.warps,
