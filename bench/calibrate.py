@@ -260,7 +260,8 @@ class _Timer:
 
     def time(self, instruction: Instruction, chained: bool, warps: int, ctas: int) -> float:
         """Clocks per instance on one multiprocessor, of `ctas` CTAs in all."""
-        kernel = Kernel(checked(instruction, chained, self.target), "timed", warps, 32 * 1024, 4)
+        shared = 1024 if instruction.warps else 32 * 1024  # Barriers touch none, and many CTAs must fit.
+        kernel = Kernel(checked(instruction, chained, self.target), "timed", warps, shared, 4)
         times = []
         for _ in range(TURNS):
             kernel.launch(ctas, (self.clocks, self.result, STEPS, 0))
@@ -277,7 +278,7 @@ def measure(instruction: Instruction, timer: _Timer) -> dict[str, float]:
     if instruction.warps:
         resident = WARPS // instruction.warps
         return {
-            "busy": timer.time(instruction, False, instruction.warps, units * min(resident, 6)),
+            "busy": timer.time(instruction, False, instruction.warps, units * resident),
             "alone": timer.time(instruction, False, instruction.warps, 1),
         }
     found = {

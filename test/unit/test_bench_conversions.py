@@ -268,13 +268,24 @@ class FakeCuda:
     def __init__(self) -> None:
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
         self.status = 0
+        self.launches = 0
+
+    def clock(self, buffer: Any) -> None:
+        """Every CTA ran on multiprocessor 0 or 1 in turn, from clock 0 to 1000."""
+        for cta in range(len(buffer) // 24):
+            buffer[24 * cta : 24 * cta + 24] = np.array([cta % 2, 0, 1000], np.int64).tobytes()
 
     def __getattr__(self, name: str) -> Any:
         def call(*arguments: Any) -> int:
             self.calls.append((name, arguments))
             if name == "cuOccupancyMaxActiveBlocksPerMultiprocessor":
                 arguments[0]._obj.value = 5
+            if name == "cuDeviceGetAttribute":
+                arguments[0]._obj.value = {16: 2, 75: 9}.get(arguments[1], 0)
+            if name == "cuMemcpyDtoH_v2" and arguments[2].value % 24 == 0:
+                self.clock(arguments[0])
             if name == "cuLaunchKernel":
+                self.launches += 1
                 self.parameters = [
                     ctypes.cast(pointer, ctypes.POINTER(ctypes.c_uint32)).contents.value
                     for pointer in arguments[9]
@@ -311,6 +322,53 @@ def test_a_failed_launch_raises(cuda: FakeCuda) -> None:
     cuda.status = 700
     with pytest.raises(driver.CudaError, match="cuLaunchKernel"):
         kernel.launch(1, ())
+
+
+def test_methods_are_timed_in_turns(cuda: FakeCuda) -> None:
+    case = case_named("exchange-1-32")
+    built = [build.Built(case.name, method, b"cubin", "f", 7) for method in ("stock", "ours", "baseline")]
+    found = measure.measure(case, built, measure.Effort(turns=3))
+    # Per method a check, and per mode a pilot and three turns.
+    assert cuda.launches == 3 * (1 + 2 * (1 + 3))
+    assert found["ours"]["resident"] == 5
+    steps = found["ours"]["latency"]["steps"]
+    assert found["baseline"]["latency"]["clocks"] == pytest.approx(1000 / steps)
+    assert found["ours"]["latency"]["clocks"] == 0
+    assert found["ours"]["right"] is False
+    assert sum(name == "cuMemFree_v2" for name, _ in cuda.calls) == 3
+
+
+def test_a_run_times_what_was_compiled(
+    cuda: FakeCuda, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run.Timer, "ask", lambda self, function, *arguments: function(*arguments))
+    arguments = ["--only", "^permute-swap-32$", "--workers", "1", "--output", str(tmp_path), "--turns", "2"]
+    assert run.main([*arguments, "--methods", "ours,stock"]) == 1
+    assert "permute-swap-32: ours: a round trip does not give back what went in" in capsys.readouterr().err
+    written = json.loads((tmp_path / "conversions.json").read_text())
+    assert written["target"] == "cuda:90"
+    assert set(written["cases"][0]["methods"]["stock"]) >= {
+        "throughput",
+        "latency",
+        "resident",
+        "right",
+        "registers",
+    }
+    assert (tmp_path / "conversions.md").exists()
+
+
+def test_calibration_writes_its_figures(
+    cuda: FakeCuda, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(calibrate, "checked", lambda *arguments: b"cubin")
+    suite = tmp_path / "suite.json"
+    suite.write_text(json.dumps(whole(*(result(str(n), 10.0 * n, 1) for n in range(1, 4)))))
+    assert calibrate.main(["--output", str(tmp_path), "--suite", str(suite)]) == 0
+    written = json.loads((tmp_path / "calibration.json").read_text())
+    assert written["clocks"]["prmt"]["busy"] == pytest.approx(1000 / (200 * 64 * 16))
+    assert set(written["clocks"]["shfl.bfly"]) == {"busy", "alone", "chain"}
+    assert set(written["costs"]) >= {"shuffle", "wavefront"}
+    assert "1.000 over 3 cases" in capsys.readouterr().out
 
 
 # Reports.
