@@ -72,7 +72,7 @@ def cost_of_shared(plan: SharedPlan, target: Target) -> Cost:
     words = max(1, plan.store.access_bytes // 4)
     alu = sum(map(len, plan.store.rounds)) * words * ((1 << len(plan.split)) - 1)
     barrier = target.costs.warp_barrier if plan.scope == "warp" else target.costs.cta_barrier
-    clocks = wavefronts * target.costs.wavefront + plan.barriers * barrier + alu * target.costs.alu
+    clocks = target.costs.clocks(wavefronts * target.costs.wavefront, alu) + plan.barriers * barrier
     return Cost(
         clocks, alu=alu, wavefronts=wavefronts, barriers=plan.barriers, scratch_bytes=plan.scratch_bytes
     )

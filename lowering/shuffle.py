@@ -23,6 +23,7 @@ selects never separate, so every stage works on whole words.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from triton_linear.dialect import f2
@@ -68,11 +69,27 @@ def cost_of_shuffle(plan: ShufflePlan, element: ElementType, target: Target) -> 
     """Count what one warp executes; clocks by the target's table."""
     parts = 2 if element.bits == 64 else 1
     shuffles = plan.shuffles * parts
-    alu = (len(plan.pre) * len(plan.words) + len(plan.post) * len(plan.rounds)) * parts
-    if len(plan.words[0]) > 1:
-        alu += (len(plan.words) + len(plan.rounds)) * (len(plan.words[0]) - 1)
-    clocks = shuffles * target.costs.shuffle + alu * target.costs.alu
-    return Cost(clocks=clocks, shuffles=shuffles, alu=alu)
+    selects = len(plan.pre) * len(plan.words) + len(plan.post) * len(plan.rounds)
+    # Of a pair's two selects before and two after a shuffle on one condition, the one whose result stays in
+    # its lane and is selected again is dropped by LLVM.
+    again = {stage.mask for stage in plan.pre} & {stage.mask for stage in plan.post}
+    selects -= len(again) * len(plan.rounds) // 2
+    arriving: list[list[int]] = [[] for _ in plan.rounds]
+    for register, (word, _) in enumerate(plan.outputs):
+        arriving[word].append(register)
+    alu = selects * parts + packing_cost(plan.words) + packing_cost(arriving)
+    return Cost(target.costs.clocks(shuffles * target.costs.shuffle, alu), shuffles=shuffles, alu=alu)
+
+
+def packing_cost(words: Sequence[Sequence[int]]) -> int:
+    """Byte permutes that make or take apart these words; registers that are neighbours lie in one already."""
+    return sum(
+        len(registers) - 1
+        for registers in words
+        if len(registers) & (len(registers) - 1)
+        or list(registers) != list(range(registers[0], registers[0] + len(registers)))
+        or registers[0] % len(registers)
+    )
 
 
 def _blocks(conv: Conversion) -> _Blocks:

@@ -18,13 +18,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Clocks of one warp instruction (`shuffle`, `alu`), of one 128-byte `wavefront`, of one barrier."""
+    """Clocks of one warp instruction (`shuffle`, `alu`), of one 128-byte `wavefront`, of one barrier.
+
+    Shuffles and wavefronts share a pipe; the arithmetic runs beside it. What the shorter of the two hides of
+    itself is all but `exposed`.
+    """
 
     shuffle: float
     alu: float
     wavefront: float
     warp_barrier: float
     cta_barrier: float
+    exposed: float = 0.1
+
+    def clocks(self, memory: float, alu: int) -> float:
+        """Clocks of `memory` clocks on the shuffle and shared-memory pipe beside `alu` instructions."""
+        arithmetic = alu * self.alu
+        return max(memory, arithmetic) + self.exposed * min(memory, arithmetic)
 
 
 @dataclass(frozen=True, slots=True)
