@@ -3,10 +3,11 @@
     outcome = simulate(text, registers, target, num_warps=4, shared_bytes=16384)
 
 The text is parsed by upstream MLIR, its operations become closures once (`simulate_program`, handlers in
-`simulate_ops`, `simulate_casts` and `simulate_lanes`), and those run over numpy arrays of shape (trials,
-threads): every trial is an independent run with other register contents. Shared memory (`simulate_memory`)
-checks bounds and alignment and finds races; `simulate_counts` says what it all costs. Operations without a
-handler, control flow and whatever the machine would not define are refused with the place in the text.
+`simulate_ops`, `simulate_casts`, `simulate_lanes` and `simulate_matrix`), and those run over numpy arrays of
+shape (trials, threads): every trial is an independent run with other register contents. Shared memory
+(`simulate_memory`) checks bounds and alignment and finds races; `simulate_counts` says what it all costs.
+Operations without a handler, control flow and whatever the machine would not define are refused with the
+place in the text.
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ class _Program:
         warps = build.threads // build.target.lanes
 
         def moved(kind: str) -> int:
-            return sum(r.width * build.threads for r in memory.recorded if r.kind == kind)
+            return sum(r.width * len(r.addresses) for r in memory.recorded if r.kind == kind)
 
         return Counts(
             warps=warps,
@@ -175,10 +176,11 @@ class _Program:
 
 def _costs(recorded: Sequence[Recorded], target: Target) -> tuple[Access, ...]:
     found: dict[int, Access] = {}
-    for width in {r.width for r in recorded}:
-        which = [k for k, r in enumerate(recorded) if r.width == width]
-        addresses = np.stack([recorded[k].addresses for k in which]).reshape(len(which), -1, target.lanes)
-        counts, fewest = wavefronts(addresses, width, target.lanes_per_phase(width), target.banks)
+    for width, threads in {(r.width, len(r.addresses)) for r in recorded}:
+        which = [k for k, r in enumerate(recorded) if (r.width, len(r.addresses)) == (width, threads)]
+        phase = target.lanes_per_phase(width)
+        addresses = np.stack([recorded[k].addresses for k in which]).reshape(len(which), -1, phase)
+        counts, fewest = wavefronts(addresses, width, phase, target.banks)
         for k, count, minimum in zip(which, counts.sum(axis=1), fewest.sum(axis=1), strict=True):
             found[k] = Access(recorded[k].operation, recorded[k].kind, width, int(count), int(minimum))
     return tuple(found[k] for k in range(len(recorded)))

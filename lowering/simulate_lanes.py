@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
+from triton_linear.lowering import simulate_matrix
 from triton_linear.lowering.simulate_memory import Bits, SimulationError
 from triton_linear.lowering.simulate_ops import Handler
 from triton_linear.lowering.simulate_program import (
@@ -229,6 +230,7 @@ INTRINSICS: Final[dict[str, OnOperands]] = {
 # One instruction of inline assembly by mnemonic; operands in the order the text names them.
 ASSEMBLY: Final[dict[str, OnOperands]] = {
     "prmt.b32": _permute,
+    simulate_matrix.TRANSPOSE: simulate_matrix.transpose,
 }
 
 
@@ -238,6 +240,9 @@ def _text(attribute: ir.Attribute) -> str:
 
 def _intrinsic(build: Builder, op: ir.Operation) -> Tree | None:
     name = _text(op.attributes["intrin"])
+    matrix = simulate_matrix.INTRINSICS.get(name.removesuffix(".p3"))
+    if matrix is not None:
+        return matrix(build, op)
     if name not in INTRINSICS:
         raise SimulationError(f"intrinsic '{name}' is not interpreted")
     return INTRINSICS[name](build, build.operands(op))

@@ -3,7 +3,8 @@
 Hazards. Per granule (the narrowest element the function moves) it remembers who wrote and who read since
 the last synchronisation, at two levels: warps since the last CTA barrier, threads since the last warp or CTA
 barrier. Touching what another agent wrote, or writing what another agent read, is a race. Two agents
-writing the same bits is not: conversions of replicated tensors do so on purpose.
+writing the same bits is not: conversions of replicated tensors do so on purpose. A row that an instruction of
+the whole warp moves for other threads than gave its address belongs to no thread: only a barrier orders it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Race:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """An access as executed: `addresses` has one entry per thread."""
+    """An access as executed: `addresses` has one entry per thread that gave one."""
 
     operation: int
     kind: str
@@ -111,6 +112,7 @@ class SharedMemory:
     _bytes: npt.NDArray[np.uint8] = field(init=False)
     _undefined: npt.NDArray[np.uint8] = field(init=False)
     _levels: tuple[_Agents, _Agents] = field(init=False)
+    _collective: int = 0
 
     def __post_init__(self) -> None:
         rounded = -(-self.size // 8) * 8
@@ -134,14 +136,21 @@ class SharedMemory:
         self._levels[1].forget()
 
     def load(
-        self, operation: int, address: Bits, width: int, element: int, pieces: int
+        self,
+        operation: int,
+        address: Bits,
+        width: int,
+        element: int,
+        pieces: int,
+        rows: Indices | None = None,
     ) -> tuple[list[Bits], list[Bits] | None]:
         """Elements of `element` bytes each from `width` bytes per thread, and their undefined bits if any.
 
-        `pieces` is how many instructions the access takes.
+        `pieces` is how many instructions the access takes. `rows` are the threads that give an address where
+        the warp moves rows together; without it every thread accesses memory for itself.
         """
-        offset = self._check(operation, "load", address, width, pieces)
-        granules, agents = self._granules(offset, width)
+        offset = self._check(operation, "load", address, width, pieces, rows)
+        granules, agents = self._granules(offset, width, rows)
         cta, warp = (level.read(granules, agent) for level, agent in zip(self._levels, agents, strict=True))
         self._report(operation, "read after write", granules, cta, warp)
         index = offset // element
@@ -159,11 +168,15 @@ class SharedMemory:
         values: list[Bits],
         undefined: list[Bits | None],
         pieces: int,
+        rows: Indices | None = None,
     ) -> None:
-        """Write consecutive elements of `element` bytes; `undefined` gives each one's undefined bits."""
+        """Write consecutive elements of `element` bytes; `undefined` gives each one's undefined bits.
+
+        `pieces` and `rows` as in `load`.
+        """
         width = element * len(values)
-        offset = self._check(operation, "store", address, width, pieces)
-        granules, agents = self._granules(offset, width)
+        offset = self._check(operation, "store", address, width, pieces, rows)
+        granules, agents = self._granules(offset, width, rows)
         (cta_read, *cta), (warp_read, *warp) = (
             level.write(granules, agent) for level, agent in zip(self._levels, agents, strict=True)
         )
@@ -176,33 +189,36 @@ class SharedMemory:
             memory[:, index + k] = value
             masks[index + k] = 0 if mask is None else mask[0]
         if before is not None:
-            mine = self._image(element, values, undefined)
+            mine = self._image(len(offset), element, values, undefined)
             after = self._contents(granules)
             lost = (_differ(mine, before), _differ(mine, after))
             clashes = ((level[0] & lost[0]) | (level[1] & lost[1]) for level in (cta, warp))
             self._report(operation, "write after write", granules, *clashes)
 
-    def _check(self, operation: int, kind: str, address: Bits, width: int, pieces: int) -> Indices:
-        """Offsets of a checked access, one per thread."""
+    def _check(
+        self, operation: int, kind: str, address: Bits, width: int, pieces: int, rows: Indices | None
+    ) -> Indices:
+        """Offsets of a checked access, one per thread that gives an address."""
+        threads = np.arange(self.threads) if rows is None else rows
         if len(address) > 1:
             if (address != address[0]).any():
                 raise SimulationError(f"{kind} address depends on the data converted")
             address = address[:1]
-        flat = np.broadcast_to(address[0], (self.threads,))
+        flat = np.broadcast_to(address[0], threads.shape)
         offset: Indices = (flat - np.uint64(self.base)).astype(np.int64)
         outside = (offset < 0) | (offset > self.size - width)
         if outside.any():
-            thread = int(np.argmax(outside))
+            at = int(np.argmax(outside))
             raise SimulationError(
-                f"{kind} of {width} bytes by thread {thread} at byte {int(offset[thread])} is out of bounds: "
+                f"{kind} of {width} bytes by thread {threads[at]} at byte {int(offset[at])} is out of bounds: "
                 f"scratch has {self.size} bytes"
             )
         piece = width // pieces
         misaligned = (offset + self.base) % piece != 0
         if misaligned.any():
-            thread = int(np.argmax(misaligned))
+            at = int(np.argmax(misaligned))
             raise SimulationError(
-                f"{kind} by thread {thread} at byte {int(offset[thread])} is misaligned: the address is no "
+                f"{kind} by thread {threads[at]} at byte {int(offset[at])} is misaligned: the address is no "
                 f"multiple of {piece}"
             )
         for k in range(pieces):
@@ -210,11 +226,16 @@ class SharedMemory:
         return offset
 
     def _granules(
-        self, offset: Indices, width: int
+        self, offset: Indices, width: int, rows: Indices | None
     ) -> tuple[Indices, tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]]:
         count = width // self.granule
         granules = (offset // self.granule)[:, None] + np.arange(count)
-        cta, warp = (np.repeat(level.agent, count) if count > 1 else level.agent for level in self._levels)
+        cta, warp = (level.agent for level in self._levels)
+        if rows is not None:
+            self._collective += 1
+            cta, warp = cta[rows], (rows + 1 + self._collective * self.threads).astype(np.int32)
+        if count > 1:
+            cta, warp = np.repeat(cta, count), np.repeat(warp, count)
         return granules.ravel(), (cta, warp)
 
     def _contents(self, granules: Indices) -> Bits:
@@ -223,10 +244,10 @@ class SharedMemory:
         values = self._bytes.view(dtype)[:, granules]
         return np.concatenate([values, self._undefined.view(dtype)[None, granules]]).astype(np.uint64)
 
-    def _image(self, element: int, values: list[Bits], undefined: list[Bits | None]) -> Bits:
-        """What this store writes, in the form of `_contents`."""
+    def _image(self, count: int, element: int, values: list[Bits], undefined: list[Bits | None]) -> Bits:
+        """What this store of `count` threads writes, in the form of `_contents`."""
         dtype = _UINT[element]
-        image = np.zeros((self.trials + 1, self.threads, len(values)), dtype)
+        image = np.zeros((self.trials + 1, count, len(values)), dtype)
         for k, (value, mask) in enumerate(zip(values, undefined, strict=True)):
             image[:-1, :, k] = value
             if mask is not None:

@@ -1,0 +1,176 @@
+"""Handlers of NVIDIA's matrix instructions: `ldmatrix`, `stmatrix` and `movmatrix` of 8x8 matrices of 16 bits.
+
+The fragment of a matrix: lane l holds elements 2(l mod 4) and 2(l mod 4)+1 of row l div 4, the first in the low
+half of its register; `.trans` means the fragment of the transposed matrix. In memory every row is 16 bytes at
+an address of its own: lane 8k+r gives that of row r of matrix k, and other lanes' addresses are not used.
+Source: PTX ISA, `ldmatrix`, `stmatrix` and `movmatrix`.
+
+The two memory instructions are intrinsics; `movmatrix`, which has none, is inline assembly.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
+from triton_linear.lowering.simulate_memory import Bits, Indices, SimulationError
+from triton_linear.lowering.simulate_ops import Handler
+from triton_linear.lowering.simulate_program import Aggregate, Builder, Machine, Scalar, Tree, Type
+
+_LANES: Final = 32
+_SIDE: Final = 8
+_ELEMENT_BYTES: Final = 2
+_ROW_BYTES: Final = _SIDE * _ELEMENT_BYTES
+_HALF: Final = np.uint64(0xFFFF)
+_SHIFT: Final = np.uint64(16)
+_STORE_CAPABILITY: Final = 90
+
+TRANSPOSE: Final = "movmatrix.sync.aligned.m8n8.trans.b16"
+
+
+# Fragments
+
+
+def _matrices(register: Bits, threads: int, transposed: bool) -> Bits:
+    """The matrices whose fragments a register holds: (trials, warps, row, column)."""
+    held = np.broadcast_to(register, (len(register), threads))
+    halves = np.stack([held & _HALF, (held >> _SHIFT) & _HALF], axis=-1)
+    matrices = halves.reshape(len(register), -1, _SIDE, _SIDE)
+    return matrices.swapaxes(2, 3) if transposed else matrices
+
+
+def _register(matrices: Bits, transposed: bool) -> Bits:
+    """The register that holds the fragments of (trials, warps, row, column): (trials, threads)."""
+    held = matrices.swapaxes(2, 3) if transposed else matrices
+    halves = held.reshape(len(held), -1, 2)
+    register: Bits = halves[..., 0] | (halves[..., 1] << _SHIFT)
+    return register
+
+
+def _solid(build: Builder, value: Tree) -> int:
+    """The slot of a register, an undefined one in place of poison."""
+    if not isinstance(value, int):
+        raise SimulationError("expected a scalar, got an aggregate")
+    return build.solid(value)
+
+
+def transpose(build: Builder, operands: list[Tree]) -> Tree:
+    """`movmatrix`: the fragment of the transposed matrix."""
+    _require_warps(build)
+    if len(operands) != 1:
+        raise SimulationError(f"movmatrix takes 1 register, not {len(operands)}")
+    a, d = _solid(build, operands[0]), build.new()
+    build.shuffles += 1
+
+    def step(machine: Machine) -> None:
+        machine.values[d] = _register(_matrices(machine.values[a], machine.threads, True), False)
+        if a in machine.undefined:
+            machine.undefined[d] = _register(_matrices(machine.undefined[a], machine.threads, True), False)
+
+    build.emit(step)
+    return d
+
+
+# Rows in memory
+
+
+def _require_warps(build: Builder) -> None:
+    if build.target.lanes != _LANES:
+        raise SimulationError(f"matrix instructions need warps of {_LANES} lanes, not {build.target.lanes}")
+
+
+def _address(build: Builder, op: ir.Operation, registers: int) -> int:
+    """The slot of the row addresses; requires `registers` operands of 32 bits behind it."""
+    _require_warps(build)
+    pointer, *values = (build.type_of(operand) for operand in op.operands)
+    if not isinstance(pointer, Scalar) or pointer.space != 3:
+        raise SimulationError("an access outside shared memory (address space 3) is not interpreted")
+    if values != [Scalar(32)] * registers:
+        raise SimulationError(f"expected an address and {registers} registers of type i32")
+    build.granule = min(build.granule, _ELEMENT_BYTES)
+    return build.scalar(build.operands(op)[0])
+
+
+def _rows(machine: Machine, slot: int, count: int) -> tuple[Indices, Bits]:
+    """The threads that give the rows of `count` matrices, and their addresses."""
+    rows = np.flatnonzero(machine.lane < _SIDE * count)
+    if slot in machine.undefined:
+        mask = np.broadcast_to(machine.undefined[slot], (len(machine.undefined[slot]), machine.threads))
+        if mask[:, rows].any():
+            raise SimulationError("the address of a matrix row is undefined")
+    address = machine.values[slot]
+    return rows, np.broadcast_to(address, (len(address), machine.threads))[:, rows]
+
+
+def _gathered(elements: list[Bits], count: int) -> Bits:
+    """Elements of consecutive rows as (trials, warps, matrix, row, column)."""
+    stacked = np.stack(elements, axis=-1)
+    return stacked.reshape(len(stacked), -1, count, _SIDE, _SIDE)
+
+
+def _spread(matrices: list[Bits]) -> list[Bits]:
+    """The reverse of `_gathered` from each matrix of a warp: per column, that element of every row."""
+    trials = max(len(matrix) for matrix in matrices)
+    same = [np.broadcast_to(matrix, (trials, *matrix.shape[1:])) for matrix in matrices]
+    rows = np.stack(same, axis=2).reshape(trials, -1, _SIDE)
+    return [rows[..., column] for column in range(_SIDE)]
+
+
+def _load(count: int, transposed: bool) -> Handler:
+    def handler(build: Builder, op: ir.Operation) -> Tree:
+        address = _address(build, op, 0)
+        fields = (Scalar(32),) * count
+        expected: Type = Scalar(32) if count == 1 else Aggregate("struct", fields)
+        if len(op.results) != 1 or build.type_of(op.results[0]) != expected:
+            raise SimulationError(f"expected a result of {count} registers of type i32")
+        slots = tuple(build.new() for _ in range(count))
+        operation = build.operation
+
+        def step(machine: Machine) -> None:
+            rows, given = _rows(machine, address, count)
+            values, masks = machine.memory.load(operation, given, _ROW_BYTES, _ELEMENT_BYTES, 1, rows)
+            matrices = _gathered(values, count)
+            for k, slot in enumerate(slots):
+                machine.values[slot] = _register(matrices[:, :, k], transposed)
+            if masks is not None:
+                undefined = _gathered(masks, count)
+                for k, slot in enumerate(slots):
+                    machine.undefined[slot] = _register(undefined[:, :, k], transposed)
+
+        build.emit(step)
+        return slots[0] if count == 1 else slots
+
+    return handler
+
+
+def _store(count: int, transposed: bool) -> Handler:
+    def handler(build: Builder, op: ir.Operation) -> None:
+        if int(build.target.name.partition(":")[2]) < _STORE_CAPABILITY:
+            raise SimulationError(f"{build.target.name} has no stmatrix")
+        address = _address(build, op, count)
+        slots = [_solid(build, value) for value in build.operands(op)[1:]]
+        operation = build.operation
+
+        def step(machine: Machine) -> None:
+            rows, given = _rows(machine, address, count)
+            threads = machine.threads
+            values = _spread([_matrices(machine.values[slot], threads, transposed) for slot in slots])
+            undefined: list[Bits | None] = [None] * _SIDE
+            if any(slot in machine.undefined for slot in slots):
+                none = np.zeros((1, 1), np.uint64)
+                masks = [machine.undefined.get(slot, none) for slot in slots]
+                undefined = [*_spread([_matrices(mask, threads, transposed) for mask in masks])]
+            machine.memory.store(operation, given, _ELEMENT_BYTES, values, undefined, 1, rows)
+
+        build.emit(step)
+
+    return handler
+
+
+INTRINSICS: Final[dict[str, Handler]] = {
+    f"llvm.nvvm.{name}.sync.aligned.m8n8.x{count}{suffix}.b16": make(count, bool(suffix))
+    for name, make in (("ldmatrix", _load), ("stmatrix", _store))
+    for count in (1, 2, 4)
+    for suffix in ("", ".trans")
+}
