@@ -29,6 +29,7 @@ from triton_linear.lowering.text import (
     Signature,
     build_vector,
     split_vector,
+    struct_type,
     vector_type,
 )
 
@@ -299,8 +300,9 @@ def _emit_shared(
 
     def words_of(side: MemorySide) -> tuple[int, str, int, str]:
         """Bits and type of the words that make an access, their count, and the access's type."""
-        word_bits = min(64 if bits == 64 else 32, side.access_bytes * 8)
-        count = side.access_bytes * 8 // word_bits
+        access_bits = side.slots * plan.element_bytes * 8
+        word_bits = min(64 if bits == 64 else 32, access_bits)
+        count = access_bits // word_bits
         return word_bits, f"i{word_bits}", count, vector_type(f"i{word_bits}", count)
 
     def addresses(columns: Sequence[int]) -> Callable[[int], str]:
@@ -330,7 +332,7 @@ def _emit_shared(
     choices = [_parity(writer, thread, mask) for mask in plan.split]
 
     def store(access: Access, address: str) -> None:
-        word_bits, word, _, type_ = words_of(plan.store)
+        word_bits, word, count, type_ = words_of(plan.store)
         slots = len(access.registers) >> len(choices)
         alternatives = [
             _regroup(writer, [integer(r) for r in access.registers[start : start + slots]], bits, word_bits)
@@ -341,17 +343,34 @@ def _emit_shared(
                 [writer.op(f"llvm.select {choice}, {b}, {a} : i1, {word}") for a, b in zip(*pair, strict=True)]
                 for pair in zip(alternatives[::2], alternatives[1::2], strict=True)
             ]
+        if plan.store.transposed:
+            types = ", ".join([word] * count)
+            intrinsic = f'"llvm.nvvm.stmatrix.sync.aligned.m8n8.x{count}.trans.b16"'
+            values = ", ".join(alternatives[0])
+            writer.effect(f"llvm.call_intrinsic {intrinsic}({address}, {values}) : ({SHARED}, {types}) -> ()")
+            return
         vector = build_vector(writer, alternatives[0], word)
         alignment = f"{{alignment = {plan.store.access_bytes} : i64}}"
         writer.effect(f"llvm.store {vector}, {address} {alignment} : {type_}, {SHARED}")
 
     def load(address: str) -> list[str]:
         word_bits, word, count, type_ = words_of(plan.load)
-        alignment = f"{{alignment = {plan.load.access_bytes} : i64}}"
-        vector = writer.op(f"llvm.load {address} {alignment} : {SHARED} -> {type_}")
-        parts = split_vector(writer, vector, word, count)
-        slots = plan.load.access_bytes // plan.element_bytes
-        return [_from_integer(writer, v, element) for v in _degroup(writer, parts, bits, word_bits, slots)]
+        if plan.load.transposed:
+            parts = load_matrix(address, count)
+        else:
+            alignment = f"{{alignment = {plan.load.access_bytes} : i64}}"
+            vector = writer.op(f"llvm.load {address} {alignment} : {SHARED} -> {type_}")
+            parts = split_vector(writer, vector, word, count)
+        values = _degroup(writer, parts, bits, word_bits, plan.load.slots)
+        return [_from_integer(writer, value, element) for value in values]
+
+    def load_matrix(address: str, count: int) -> list[str]:
+        result = I32 if count == 1 else struct_type(I32, count)
+        intrinsic = f'"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}.trans.b16"'
+        loaded = writer.op(f"llvm.call_intrinsic {intrinsic}({address}) : ({SHARED}) -> {result}")
+        if count == 1:
+            return [loaded]
+        return [writer.op(f"llvm.extractvalue {loaded}[{index}] : {result}") for index in range(count)]
 
     store_address, load_address = addresses(plan.store.columns), addresses(plan.load.columns)
     loaded: list[list[list[str]]] = []

@@ -62,29 +62,64 @@ class Placement:
         return found >> bits, offset * self.element_bytes, found & (slots - 1)
 
 
-def place(exchange: Exchange, element_bytes: int, target: Target, scratch_limit: int) -> Placement:
-    """The fastest placement without bank conflicts, in rounds over at most `scratch_limit` bytes if it can.
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What an exchange may use: bytes of an element, the GPU, and the scratch that it should not exceed."""
+
+    element_bytes: int
+    target: Target
+    scratch_limit: int
+
+    @property
+    def widest(self) -> int:
+        """Bits of the widest vector, in elements."""
+        return (self.target.max_access_bytes // self.element_bytes).bit_length() - 1
+
+    def rounds(self, exchange: Exchange, free: Columns) -> Columns:
+        """As many of the free registers as it takes to fit the scratch, the last ones: the first are nearest
+        in memory to the vector."""
+        dims = f2.rank((*exchange.store_register, *exchange.store_threads))
+        excess = max(1, (self.element_bytes << dims) // max(1, self.scratch_limit)).bit_length() - 1
+        return free[max(0, len(free) - excess) :]
+
+
+def place(exchange: Exchange, room: Room) -> Placement:
+    """The fastest placement without bank conflicts, in rounds over the scratch where they make it fit.
 
     Ensures: no thread of a side splits one of that side's vectors; no access conflicts.
     """
-    for store, load, rounds in _attempts(exchange, element_bytes, target, scratch_limit):
-        placement = _placed(exchange, store, load, rounds, element_bytes, target)
-        if placement is not None and placement.swizzle.conflicts == 1:
+    free = shared_registers(exchange)
+    rounds = room.rounds(exchange, free[room.widest :])
+    for store, load in _attempts(exchange, free[: room.widest], room):
+        placement = _placed(exchange, store, load, rounds, room)
+        if placement is not None:
             return placement
     raise ValueError("vectors of equal width have a placement without conflicts")
 
 
-def _attempts(
-    exchange: Exchange, element_bytes: int, target: Target, scratch_limit: int
-) -> list[tuple[Columns, Columns, Columns]]:
-    """(store vector, load vector, rounds), fastest first; common vectors alone are always among them."""
-    widest = (target.max_access_bytes // element_bytes).bit_length() - 1
-    free = _shared_registers(exchange)
-    common, others = free[:widest], free[widest:]
-    dims = f2.rank((*exchange.store_register, *exchange.store_threads))
-    excess = max(1, (element_bytes << dims) // max(1, scratch_limit)).bit_length() - 1
-    # The last shared registers index the rounds: the first are nearest in memory to the vector.
-    rounds = others[max(0, len(others) - excess) :]
+def place_against(exchange: Exchange, row: Columns, loads: bool, room: Room) -> Placement | None:
+    """A placement without conflicts where one side's vector is `row`, or None.
+
+    That side is the loads' or, if not `loads`, the stores'; the other side's vector is as much of the row as
+    its threads hold.
+    """
+    registers = exchange.store_register if loads else exchange.load_register
+    threads = exchange.store_threads if loads else exchange.load_threads
+    span = f2.Echelon(registers)
+    held = next((bit for bit, column in enumerate(row) if column not in span), len(row))
+    held = min(held, len(f2.extend(threads, row[:held])))
+    rounds = room.rounds(exchange, tuple(c for c in f2.extend(row, shared_registers(exchange)) if c not in row))
+    for bits in range(held, -1, -1):
+        store, load = (row[:bits], row) if loads else (row, row[:bits])
+        placement = _placed(exchange, store, load, rounds, room)
+        if placement is not None:
+            return placement
+    return None
+
+
+def _attempts(exchange: Exchange, common: Columns, room: Room) -> list[tuple[Columns, Columns]]:
+    """(store vector, load vector), fastest first; common vectors alone are always among them."""
+    widest = room.widest
     store_extra = _extra(exchange.store_register, exchange.store_threads, exchange.load_lane, common)
     load_extra = _extra(exchange.load_register, exchange.load_threads, exchange.store_lane, common)
     pairs = [(common, common)]
@@ -96,14 +131,14 @@ def _attempts(
 
     def time(pair: tuple[Columns, Columns]) -> float:
         return sum(
-            _side_time(registers, len(vector), element_bytes, target)
+            _side_time(registers, len(vector), room)
             for registers, vector in zip((exchange.store_register, exchange.load_register), pair, strict=True)
         )
 
-    return [(store, load, rounds) for store, load in sorted(pairs, key=time)]
+    return sorted(pairs, key=time)
 
 
-def _shared_registers(exchange: Exchange) -> Columns:
+def shared_registers(exchange: Exchange) -> Columns:
     """Register directions of both sides that no thread bit of either touches, in source register order."""
     loaded = f2.Echelon(exchange.load_register)
     common = (
@@ -119,10 +154,9 @@ def _extra(registers: Columns, threads: Columns, other_lanes: Columns, common: C
     return f2.extend((*common, *threads), sorted(registers, key=lambda c: order.get(c, len(order))))
 
 
-def _placed(
-    exchange: Exchange, store: Columns, load: Columns, rounds: Columns, element_bytes: int, target: Target
-) -> Placement | None:
-    """The swizzle for these vectors, or None when a thread would split one."""
+def _placed(exchange: Exchange, store: Columns, load: Columns, rounds: Columns, room: Room) -> Placement | None:
+    """The swizzle for these vectors, or None when a thread would split one or an access conflict."""
+    element_bytes, target = room.element_bytes, room.target
     low = max(store, load, key=len)
     first, second = exchange.store_threads, exchange.load_threads
     if len(load) > len(store):
@@ -137,6 +171,8 @@ def _placed(
         word_bits,
         bank_bits=(target.wavefront_bytes // max(target.bank_bytes, element_bytes)).bit_length() - 1,
     )
+    if swizzle.conflicts > 1:
+        return None
     span = f2.Echelon(swizzle.basis())
     placement = Placement(swizzle, span, element_bytes, len(store), len(load))
     for threads, vector in ((exchange.store_threads, store), (exchange.load_threads, load)):
@@ -152,8 +188,8 @@ def _side(vector: Columns, lanes: Columns, element_bytes: int, target: Target) -
     return Side(vector, f2.extend((), lanes[:phase]))
 
 
-def _side_time(registers: Columns, vector_bits: int, element_bytes: int, target: Target) -> float:
+def _side_time(registers: Columns, vector_bits: int, room: Room) -> float:
     """Clocks of one warp's accesses: their wavefronts, and an issue slot each."""
     accesses = (1 << f2.rank(registers)) >> vector_bits
-    phases = target.lanes // target.lanes_per_phase(element_bytes << vector_bits)
-    return accesses * (phases * target.costs.wavefront + target.costs.alu)
+    phases = room.target.lanes // room.target.lanes_per_phase(room.element_bytes << vector_bits)
+    return accesses * (phases * room.target.costs.wavefront + room.target.costs.alu)

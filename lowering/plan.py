@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from triton_linear.lowering.targets import Target
+
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
@@ -129,12 +131,23 @@ class MemorySide:
     """The stores or the loads of an exchange, by round.
 
     A thread's byte address is the xor of `columns[j]` over the set bits j of its thread number, xor the
-    access's offset. No access has bank conflicts.
+    access's offset. It moves `slots` elements of the thread, at that address or, where `transposed`, by
+    `ldmatrix.trans` or `stmatrix.trans`, whose rows the address lanes name. Stores have 2^`choices`
+    alternatives. No access has bank conflicts.
     """
 
     access_bytes: int
     columns: tuple[int, ...]
     rounds: tuple[tuple[Access, ...], ...]
+    slots: int
+    transposed: bool = False
+    choices: int = 0
+
+    def wavefronts(self, element_bytes: int, target: Target) -> int:
+        """Wavefronts of one access of a warp: a matrix is one, a vector takes one for each phase."""
+        if self.transposed:
+            return self.slots * element_bytes // target.bank_bytes
+        return target.lanes // target.lanes_per_phase(self.access_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +180,8 @@ class SharedPlan:
     def summary(self) -> str:
         """One line for people."""
         sides = [
-            f"{sum(map(len, side.rounds))} {name} of {side.access_bytes * 8} bits"
+            f"{sum(map(len, side.rounds))} {'transposing ' * side.transposed}{name} of "
+            f"{side.slots * self.element_bytes * 8} bits"
             for name, side in (("stores", self.store), ("loads", self.load))
         ]
         return (

@@ -13,13 +13,16 @@ which then selects what the thread stores.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from triton_linear.dialect import f2
 from triton_linear.lowering.conversion import Conversion, Reach
 from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.placement import Exchange, Placement, place
+from triton_linear.lowering.fragments import Fragment, transposed
+from triton_linear.lowering.placement import Exchange, Placement, Room, place, place_against, shared_registers
 from triton_linear.lowering.plan import Access, Cost, MemorySide, Rejected, SharedPlan
+from triton_linear.lowering.shuffle import packing_cost
 from triton_linear.lowering.swizzle import Columns
 from triton_linear.lowering.targets import Target
 
@@ -64,13 +67,13 @@ def _misfit(conv: Conversion, reach: Reach) -> str | None:
 
 def cost_of_shared(plan: SharedPlan, target: Target) -> Cost:
     """Count what one warp executes; clocks by the target's table."""
-    wavefronts = 0
+    wavefronts, alu = 0, 0
     for side in (plan.store, plan.load):
-        accesses = sum(map(len, side.rounds))
-        phases = target.lanes // target.lanes_per_phase(side.access_bytes)
-        wavefronts += accesses * phases
-    words = max(1, plan.store.access_bytes // 4)
-    alu = sum(map(len, plan.store.rounds)) * words * ((1 << len(plan.split)) - 1)
+        accesses = [access for round_ in side.rounds for access in round_]
+        wavefronts += len(accesses) * side.wavefronts(plan.element_bytes, target)
+        alu += sum(_permutes(access, plan.element_bytes, 1 << side.choices) for access in accesses)
+    words = max(1, plan.store.slots * plan.element_bytes // 4)
+    alu += sum(map(len, plan.store.rounds)) * words * ((1 << len(plan.split)) - 1)
     barrier = target.costs.warp_barrier if plan.scope == "warp" else target.costs.cta_barrier
     clocks = target.costs.clocks(wavefronts * target.costs.wavefront, alu) + plan.barriers * barrier
     return Cost(
@@ -78,59 +81,112 @@ def cost_of_shared(plan: SharedPlan, target: Target) -> Cost:
     )
 
 
+def _permutes(access: Access, element_bytes: int, alternatives: int) -> int:
+    """Byte permutes between an access and registers that hold elements of less than a word side by side."""
+    if element_bytes >= 4:
+        return 0
+    per_word = 4 // element_bytes
+    slots = len(access.registers) // alternatives
+    if slots < per_word:
+        return alternatives
+    return packing_cost(
+        [access.registers[start : start + per_word] for start in range(0, len(access.registers), per_word)]
+    )
+
+
 def _plan(
     scope: str, exchange: Exchange, element: ElementType, target: Target, scratch_limit: int
 ) -> SharedPlan:
-    sharing, split, taken = _split(scope, exchange, element, target)
-    placement = place(sharing, element.memory_bytes, target, scratch_limit)
-    tile_bytes = element.memory_bytes << placement.swizzle.address_bits
-    warps = len(exchange.store_warp)
-    slices = tuple(tile_bytes << bit for bit in range(warps)) if scope == "warp" else (0,) * warps
+    room = Room(element.memory_bytes, target, scratch_limit)
+    sharing, split, taken = _split(scope, exchange, room)
+    build = _Builder(scope, exchange, sharing, split, taken, room)
+    plan = build.plan(place(sharing, room), None, None)
+    if min(plan.store.access_bytes, plan.load.access_bytes) >= 4 or element.memory_bytes > 2:
+        return plan
+    # Elements of less than a word that one side cannot gather: the matrix instructions transpose them.
+    shared = shared_registers(sharing)
+    plans = [plan]
+    if target.load_matrix:
+        fragment = transposed(sharing.load_register, sharing.load_lane, shared, room.element_bytes)
+        plans += build.transposing(fragment, loads=True)
+    if target.store_matrix and not split:
+        fragment = transposed(sharing.store_register, sharing.store_lane, shared, room.element_bytes)
+        plans += build.transposing(fragment, loads=False)
+    return min(plans, key=lambda candidate: cost_of_shared(candidate, target).clocks)
 
-    def side(bits: int, lane: Columns, warp: Columns, order: Rounds) -> MemorySide:
-        slots = 1 << bits
-        columns = tuple(placement.locate(column, slots)[1] for column in (*lane, *warp))
-        own = (0,) * len(lane) + slices
-        return MemorySide(
-            access_bytes=element.memory_bytes * slots,
-            columns=tuple(column ^ slot for column, slot in zip(columns, own, strict=True)),
-            rounds=order,
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    """Makes plans of one exchange from placements."""
+
+    scope: str
+    exchange: Exchange
+    sharing: Exchange
+    split: Columns
+    taken: Columns
+    room: Room
+
+    def transposing(self, fragment: Fragment | None, loads: bool) -> list[SharedPlan]:
+        """The plan whose loads, or stores, are matrix accesses; none where it has no placement."""
+        if fragment is None:
+            return []
+        registers = (*fragment.vector, *fragment.outer)
+        if loads:
+            exchange = replace(self.sharing, load_register=registers, load_lane=fragment.lanes)
+        else:
+            exchange = replace(self.sharing, store_register=registers, store_lane=fragment.lanes)
+        placement = place_against(exchange, fragment.vector, loads, self.room)
+        if placement is None or any(placement.locate(c, 8)[2] for c in fragment.outer):
+            return []
+        return [self.plan(placement, None if loads else fragment, fragment if loads else None)]
+
+    def plan(self, placement: Placement, store: Fragment | None, load: Fragment | None) -> SharedPlan:
+        """The plan for a placement; a side with a fragment is made of matrix accesses."""
+        size, sharing = self.room.element_bytes, self.sharing
+        tile_bytes = size << placement.swizzle.address_bits
+        warps = len(sharing.store_warp)
+        slices = tuple(tile_bytes << bit for bit in range(warps)) if self.scope == "warp" else (0,) * warps
+        holders: dict[int, int] = {}
+        for register, value in enumerate(_span(self.exchange.store_register)):
+            holders.setdefault(value, register)
+        stored = _Accesses(placement, placement.store_bits, store)
+        loaded = _Accesses(placement, placement.load_bits, load)
+        values = _span(f2.extend((), sharing.store_register))
+        loads, outputs = loaded.loads(_span(sharing.load_register))
+        store_lanes = sharing.store_lane if store is None else store.lanes
+        load_lanes = sharing.load_lane if load is None else load.lanes
+        return SharedPlan(
+            source_registers=1 << len(self.exchange.store_register),
+            scope=self.scope,
+            element_bytes=size,
+            store=stored.side(
+                store_lanes,
+                sharing.store_warp,
+                slices,
+                stored.stores(values, _span(self.taken), holders),
+                len(self.split),
+            ),
+            load=loaded.side(load_lanes, sharing.load_warp, slices, loads, 0),
+            split=self.split,
+            outputs=outputs,
+            scratch_bytes=tile_bytes << (warps if self.scope == "warp" else 0),
         )
-
-    holders: dict[int, int] = {}
-    for register, value in enumerate(_span(exchange.store_register)):
-        holders.setdefault(value, register)
-    stores = _stores(placement, _span(f2.extend((), sharing.store_register)), _span(taken), holders)
-    loads, outputs = _loads(placement, _span(exchange.load_register))
-    return SharedPlan(
-        source_registers=1 << len(exchange.store_register),
-        scope=scope,
-        element_bytes=element.memory_bytes,
-        store=side(placement.store_bits, sharing.store_lane, sharing.store_warp, stores),
-        load=side(placement.load_bits, sharing.load_lane, sharing.load_warp, loads),
-        split=split,
-        outputs=outputs,
-        scratch_bytes=tile_bytes << (warps if scope == "warp" else 0),
-    )
 
 
 Rounds = tuple[tuple[Access, ...], ...]
 
 
-def _split(
-    scope: str, exchange: Exchange, element: ElementType, target: Target
-) -> tuple[Exchange, Columns, Columns]:
+def _split(scope: str, exchange: Exchange, room: Room) -> tuple[Exchange, Columns, Columns]:
     """Let duplicate threads store different registers: the exchange after that, as a mask of one thread bit
     each the bits that select, and the register columns that they took over."""
     threads = [*exchange.store_lane, *exchange.store_warp]
     sharers = len(threads) if scope == "cta" else len(exchange.store_lane)
     idle = [bit for bit, column in enumerate(threads[:sharers]) if not column]
     own = f2.extend(threads, exchange.store_register)
-    wide = (target.max_access_bytes // element.memory_bytes).bit_length() - 1
     loaded = f2.Echelon(exchange.load_register)
     # Registers that both sides share make vectors: the others are given away first.
     ranked = sorted(own, key=lambda column: column in loaded)
-    spare = ranked[: max(0, len(ranked) - wide)]
+    spare = ranked[: max(0, len(ranked) - room.widest)]
     count = min(len(idle), len(spare))
     taken = tuple(spare[:count])
     for bit, column in zip(idle, taken, strict=False):
@@ -156,37 +212,75 @@ def _span(columns: Columns) -> list[int]:
     return values
 
 
-def _stores(
-    placement: Placement, values: Iterable[int], alternatives: list[int], holders: Mapping[int, int]
-) -> Rounds:
-    """The store accesses of each round; an access has the registers of every alternative, one after another."""
-    slots = 1 << placement.store_bits
-    groups: list[dict[int, list[int]]] = [{} for _ in range(placement.round_count)]
-    for value in values:
-        round_, offset, position = placement.locate(value, slots)
-        registers = groups[round_].setdefault(offset, [0] * (slots * len(alternatives)))
-        for number, other in enumerate(alternatives):
-            registers[number * slots + position] = holders[value ^ other]
+@dataclass(frozen=True, slots=True)
+class _Accesses:
+    """The accesses of one side of a placement: vectors of a thread, or matrix accesses of a warp."""
+
+    placement: Placement
+    bits: int
+    fragment: Fragment | None
+
+    @property
+    def slots(self) -> int:
+        """Elements of a thread in one access."""
+        return 1 << (self.bits if self.fragment is None else len(self.fragment.inner))
+
+    def locators(self, values: Iterable[int]) -> Iterator[tuple[int, int, int]]:
+        """(round, byte address of the access, position in it) of each register value."""
+        if self.fragment is None:
+            yield from (self.placement.locate(value, self.slots) for value in values)
+            return
+        inner, outer = self.fragment.inner, self.fragment.outer
+        span = f2.Echelon((*inner, *outer))
+        for value in values:
+            found = span.solve(value)
+            if found is None:
+                raise ValueError(f"register value {value} is outside the matrix accesses")
+            start = f2.multiply_vector(outer, found >> len(inner))
+            round_, offset, _ = self.placement.locate(start, 1)
+            yield round_, offset, found & (self.slots - 1)
+
+    def stores(self, values: list[int], alternatives: list[int], holders: Mapping[int, int]) -> Rounds:
+        """The store accesses of each round, with the registers of every alternative, one after another."""
+        slots = self.slots
+        groups: list[dict[int, list[int]]] = [{} for _ in range(self.placement.round_count)]
+        for value, (round_, offset, position) in zip(values, self.locators(values), strict=True):
+            registers = groups[round_].setdefault(offset, [0] * (slots * len(alternatives)))
+            for number, other in enumerate(alternatives):
+                registers[number * slots + position] = holders[value ^ other]
+        return _ordered(groups)
+
+    def loads(self, values: list[int]) -> tuple[Rounds, tuple[tuple[int, int, int], ...]]:
+        """The load accesses of each round, and (round, access, position) of each destination register."""
+        groups: list[dict[int, list[int]]] = [{} for _ in range(self.placement.round_count)]
+        found = list(self.locators(values))
+        for register, (round_, offset, position) in enumerate(found):
+            registers = groups[round_].setdefault(offset, [-1] * self.slots)
+            if registers[position] < 0:
+                registers[position] = register
+        order = _ordered(groups)
+        index = [{access.offset: i for i, access in enumerate(accesses)} for accesses in order]
+        return order, tuple((round_, index[round_][offset], position) for round_, offset, position in found)
+
+    def side(self, lanes: Columns, warps: Columns, slices: Columns, rounds: Rounds, choices: int) -> MemorySide:
+        """The plan's description of this side; `slices` are added for the warps."""
+        vector = 1 << self.bits
+        lane_columns = tuple(self.placement.locate(column, vector)[1] for column in lanes)
+        warp_columns = tuple(
+            self.placement.locate(column, vector)[1] ^ own for column, own in zip(warps, slices, strict=True)
+        )
+        return MemorySide(
+            access_bytes=self.placement.element_bytes * vector,
+            columns=(*lane_columns, *warp_columns),
+            rounds=rounds,
+            slots=self.slots,
+            transposed=self.fragment is not None,
+            choices=choices,
+        )
+
+
+def _ordered(groups: list[dict[int, list[int]]]) -> Rounds:
     return tuple(
         tuple(Access(offset, tuple(registers)) for offset, registers in sorted(group.items()))
         for group in groups
     )
-
-
-def _loads(placement: Placement, values: Iterable[int]) -> tuple[Rounds, tuple[tuple[int, int, int], ...]]:
-    """The load accesses of each round, and where each destination register is: (round, access, position)."""
-    slots = 1 << placement.load_bits
-    groups: list[dict[int, list[int]]] = [{} for _ in range(placement.round_count)]
-    found = []
-    for register, value in enumerate(values):
-        round_, offset, position = placement.locate(value, slots)
-        registers = groups[round_].setdefault(offset, [-1] * slots)
-        if registers[position] < 0:
-            registers[position] = register
-        found.append((round_, offset, position))
-    order = tuple(
-        tuple(Access(offset, tuple(registers)) for offset, registers in sorted(group.items()))
-        for group in groups
-    )
-    index = [{access.offset: i for i, access in enumerate(accesses)} for accesses in order]
-    return order, tuple((round_, index[round_][offset], position) for round_, offset, position in found)

@@ -1,5 +1,7 @@
 """What the planners need to know of a GPU, as data.
 
+Matrix loads and stores (`ldmatrix`, `stmatrix`): PTX ISA, from sm_75 and sm_90.
+
 Shared-memory capacities: CUDA programming guide, table of technical specifications per compute capability
 (the maximum a thread block may ask for), and the CDNA ISA manuals (LDS per work-group). Banks and bandwidth:
 32 banks of 4 bytes, one 128-byte wavefront per clock, on every target listed here; an access wider than
@@ -49,6 +51,8 @@ class Target:
     banks: int = 32
     bank_bytes: int = 4
     max_access_bytes: int = 16
+    load_matrix: bool = False
+    store_matrix: bool = False
     scratch_bytes: int = 16 * 1024
     """Scratch that a conversion may take before it goes in rounds over less."""
 
@@ -88,7 +92,18 @@ def _make(name: str, kib: int) -> Target:
     if name.startswith("cuda:"):
         # A conversion holds its tile in registers twice, so 256 KiB of them admit half as many bytes of tiles:
         # with 163 KiB of shared memory or more, scratch is not what limits the CTAs of an SM.
-        return Target(name, "nvidia", 32, kib * 1024, _NVIDIA, scratch_bytes=(32 if kib > 128 else 16) * 1024)
+        scratch = (32 if kib > 128 else 16) * 1024
+        store_matrix = int(name.removeprefix("cuda:")) >= 90
+        return Target(
+            name,
+            "nvidia",
+            32,
+            kib * 1024,
+            _NVIDIA,
+            load_matrix=True,
+            store_matrix=store_matrix,
+            scratch_bytes=scratch,
+        )
     return Target(name, "amd", 64, kib * 1024, _AMD)
 
 

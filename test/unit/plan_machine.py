@@ -56,7 +56,7 @@ def run(plan: Plan, source: list[list[int]], lanes: int) -> list[list[int]]:
         return [[registers[i] for i in plan.sources] for registers in source]
     if isinstance(plan, ShufflePlan):
         return _run_shuffle(plan, source, lanes)
-    return _run_shared(plan, source)
+    return _run_shared(plan, source, lanes)
 
 
 def _staged(stages, words, thread):
@@ -82,26 +82,40 @@ def _run_shuffle(plan: ShufflePlan, source, lanes):
     return results
 
 
-def _run_shared(plan: SharedPlan, source):
+def _places(side, element_bytes, thread, lanes, offset):
+    """The byte addresses of a thread's elements in one access, by position."""
+    if not side.transposed:
+        start = linear(side.columns, thread) ^ offset
+        assert start % side.access_bytes == 0
+        return [start + slot * element_bytes for slot in range(side.slots)]
+    # Matrix k, half h of the word in lane l: row 2 (l % 4) + h, which lane 8 k + row names; column l / 4.
+    places, lane = [], thread % lanes
+    for byte in range(0, side.slots * element_bytes, element_bytes):
+        word, half, low = byte // 4, byte % 4 // 2, byte % 2
+        namer = 8 * word + 2 * (lane % 4) + half
+        start = linear(side.columns, thread - lane + namer) ^ offset
+        assert start % 16 == 0
+        places.append(start + lane // 4 * 2 + low)
+    return places
+
+
+def _run_shared(plan: SharedPlan, source, lanes):
     results = [[None] * len(plan.outputs) for _ in source]
-    size, threads = plan.element_bytes, range(len(source))
-    slots = plan.store.access_bytes // size
+    size, threads, slots = plan.element_bytes, range(len(source)), plan.store.slots
     for index, (stores, loads) in enumerate(zip(plan.store.rounds, plan.load.rounds, strict=True)):
         memory = {}
         for thread in threads:
+            choice = sum(parity(mask & thread) << bit for bit, mask in enumerate(plan.split))
             for access in stores:
                 assert len(access.registers) == slots << len(plan.split)
-                address = linear(plan.store.columns, thread) ^ access.offset
-                assert address % plan.store.access_bytes == 0
-                choice = sum(parity(mask & thread) << bit for bit, mask in enumerate(plan.split))
-                for slot, register in enumerate(access.registers[choice * slots : (choice + 1) * slots]):
-                    where, value = address + slot * size, source[thread][register]
+                places = _places(plan.store, size, thread, lanes, access.offset)
+                registers = access.registers[choice * slots : (choice + 1) * slots]
+                for where, register in zip(places, registers, strict=True):
                     assert where + size <= plan.scratch_bytes
-                    assert memory.setdefault(where, value) == value
+                    assert memory.setdefault(where, source[thread][register]) == source[thread][register]
         for thread in threads:
             for register, (round_, access, position) in enumerate(plan.outputs):
                 if round_ == index:
-                    address = linear(plan.load.columns, thread) ^ loads[access].offset
-                    assert address % plan.load.access_bytes == 0
-                    results[thread][register] = memory[address + position * size]
+                    places = _places(plan.load, size, thread, lanes, loads[access].offset)
+                    results[thread][register] = memory[places[position]]
     return results

@@ -7,7 +7,8 @@ from collections import Counter
 
 import plan_machine
 import pytest
-from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP
+from triton_linear.dialect.encodings import layout_of
+from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
 from triton_linear.lowering.conversion import conversion
 from triton_linear.lowering.element import element_type
 from triton_linear.lowering.plan import Rejected
@@ -137,3 +138,52 @@ def test_lanes_must_be_the_targets():
     src = plan_machine.random_layout(random.Random(1), 7, 5, 1, 0, False)
     selection = select(src, src, ELEMENTS[3], target("hip:gfx942"))
     assert selection.rejected[0].reason == "the source layout has 32 lanes, hip:gfx942 has 64"
+
+
+def blocked(size, threads, warps, order):
+    fields = f"sizePerThread = {size}, threadsPerWarp = {threads}, warpsPerCTA = {warps}, order = {order}"
+    return f"#ttg.blocked<{{{fields}}}>"
+
+
+@pytest.mark.parametrize("side", [32, 64, 128])
+@pytest.mark.parametrize("warps", [1, 2, 4, 8])
+def test_sixteen_bit_transposes_use_matrix_accesses(side, warps):
+    rows = layout_of(blocked([1, 8], [8, 4], [warps, 1], [1, 0]), (side, side))
+    columns = layout_of(blocked([8, 1], [4, 8], [1, warps], [0, 1]), (side, side))
+    for src, dst in ((rows, columns), (columns, rows)):
+        for element in (element_type("f16"), element_type("bf16")):
+            plan = plan_cta_shared(conversion(src, dst), element, target("cuda:90"), 1 << 20)
+            check(plan, src, dst, 32, warps)
+            if side >= 8 * warps:
+                assert plan.store.transposed or plan.load.transposed
+        plan = plan_cta_shared(conversion(src, dst), element_type("f16"), target("cuda:80"), 1 << 20)
+        assert not plan.store.transposed
+        check(plan, src, dst, 32, warps)
+
+
+def test_bytes_travel_in_pairs_through_matrix_accesses():
+    """A transpose of 16-bit units of two bytes: the pair is a register of both sides."""
+    lanes = [[0, 16], [0, 32], [0, 64], [1, 0], [2, 0]]
+    src = LinearLayout.from_bases(
+        {
+            REGISTER: [[0, 1], [0, 2], [0, 4], [0, 8], [4, 0], [8, 0], [16, 0]],
+            LANE: lanes,
+            WARP: [],
+            "block": [],
+        },
+        [("dim0", 32), ("dim1", 128)],
+    )
+    lanes = [[2, 0], [4, 0], [0, 2], [0, 4], [0, 8]]
+    dst = LinearLayout.from_bases(
+        {
+            REGISTER: [[0, 1], [1, 0], [8, 0], [16, 0], [0, 16], [0, 32], [0, 64]],
+            LANE: lanes,
+            WARP: [],
+            "block": [],
+        },
+        [("dim0", 32), ("dim1", 128)],
+    )
+    for a, b in ((src, dst), (dst, src)):
+        plan = plan_warp_shared(conversion(a, b), element_type("f8E5M2"), target("cuda:90"), 1 << 20)
+        assert plan.store.transposed or plan.load.transposed
+        check(plan, a, b, 32, 1)
