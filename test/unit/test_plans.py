@@ -148,8 +148,8 @@ def blocked(size, threads, warps, order):
 @pytest.mark.parametrize("side", [32, 64, 128])
 @pytest.mark.parametrize("warps", [1, 2, 4, 8])
 def test_sixteen_bit_transposes_use_matrix_accesses(side, warps):
-    rows = layout_of(blocked([1, 8], [8, 4], [warps, 1], [1, 0]), (side, side))
-    columns = layout_of(blocked([8, 1], [4, 8], [1, warps], [0, 1]), (side, side))
+    rows = layout_of(blocked([1, 8], [4, 8], [warps, 1], [1, 0]), (side, side))
+    columns = layout_of(blocked([8, 1], [8, 4], [1, warps], [0, 1]), (side, side))
     for src, dst in ((rows, columns), (columns, rows)):
         for element in (element_type("f16"), element_type("bf16")):
             plan = plan_cta_shared(conversion(src, dst), element, target("cuda:90"), 1 << 20)
