@@ -165,26 +165,14 @@ def test_sixteen_bit_transposes_use_matrix_accesses(side, warps):
 
 def test_bytes_travel_in_pairs_through_matrix_accesses():
     """A transpose of 16-bit units of two bytes: the pair is a register of both sides."""
-    lanes = [[0, 16], [0, 32], [0, 64], [1, 0], [2, 0]]
-    src = LinearLayout.from_bases(
-        {
-            REGISTER: [[0, 1], [0, 2], [0, 4], [0, 8], [4, 0], [8, 0], [16, 0]],
-            LANE: lanes,
-            WARP: [],
-            "block": [],
-        },
-        [("dim0", 32), ("dim1", 128)],
-    )
-    lanes = [[2, 0], [4, 0], [0, 2], [0, 4], [0, 8]]
-    dst = LinearLayout.from_bases(
-        {
-            REGISTER: [[0, 1], [1, 0], [8, 0], [16, 0], [0, 16], [0, 32], [0, 64]],
-            LANE: lanes,
-            WARP: [],
-            "block": [],
-        },
-        [("dim0", 32), ("dim1", 128)],
-    )
+
+    def layout(registers, lanes):
+        bases = {REGISTER: registers, LANE: lanes, WARP: [], "block": []}
+        return LinearLayout.from_bases(bases, [("dim0", 8), ("dim1", 64)])
+
+    row, column = [[0, 2], [0, 4], [0, 8]], [[1, 0], [2, 0], [4, 0]]
+    src = layout([[0, 1], *row], [[0, 16], [0, 32], *column])
+    dst = layout([[0, 1], *column], [[0, 16], [0, 32], *row])
     for a, b in ((src, dst), (dst, src)):
         plan = plan_warp_shared(conversion(a, b), element_type("f8E5M2"), target("cuda:90"), 1 << 20)
         assert plan.store.transposed or plan.load.transposed
