@@ -33,7 +33,8 @@ _CALL = re.compile(
     re.MULTILINE,
 )
 _STUB = re.compile(
-    rf'^  "tt\.func"\(\) [^\n]*sym_name = "{STUB_PREFIX}(?:[^\n]*\(\{{\n(?:.*\n)*?  \}}\)[^\n]*|[^\n]*)\n',
+    rf'^  "tt\.func"\(\) [^\n]*sym_name = "(?P<symbol>{STUB_PREFIX}\w+)"'
+    r"(?:[^\n]*\(\{\n(?:.*\n)*?  \}\)[^\n]*|[^\n]*)\n",
     re.MULTILINE,
 )
 _ELEMENT = re.compile(r"^tensor<(?:\d+x)*(.*?)(?:, #.*)?>$")
@@ -54,10 +55,10 @@ def embed(text: str, plans: Mapping[str, Plan], target: Target, num_warps: int) 
     Raises EmbedError when a call of a stub is left over or has no plan.
     """
     writer = _Embedder(plans, target, num_warps)
-    text = _CALL.sub(writer.replace_call, _STUB.sub("", text))
-    if (left := text.find(f"@{STUB_PREFIX}")) >= 0:
-        line = text[text.rfind("\n", 0, left) + 1 : text.find("\n", left)]
-        raise EmbedError(f"call of a stub in a form that is not understood: {line.strip()[:200]}")
+    text = _STUB.sub(lambda stub: "" if stub["symbol"] in plans else stub[0], text)
+    text = _CALL.sub(writer.replace_call, text)
+    if left := re.search(rf'^.*"tt\.call"[^"]*callee = @{STUB_PREFIX}.*$', text, re.MULTILINE):
+        raise EmbedError(f"call of a stub in a form that is not understood: {left[0].strip()[:200]}")
     return "".join((writer.definitions(), text, *writer.locations))
 
 

@@ -75,12 +75,15 @@ class Room:
         """Bits of the widest vector, in elements."""
         return (self.target.max_access_bytes // self.element_bytes).bit_length() - 1
 
+    def excess(self, exchange: Exchange) -> int:
+        """Bits of rounds that it takes to fit the scratch."""
+        dims = f2.rank((*exchange.store_register, *exchange.store_threads))
+        return max(1, (self.element_bytes << dims) // max(1, self.scratch_limit)).bit_length() - 1
+
     def rounds(self, exchange: Exchange, free: Columns) -> Columns:
         """As many of the free registers as it takes to fit the scratch, the last ones: the first are nearest
         in memory to the vector."""
-        dims = f2.rank((*exchange.store_register, *exchange.store_threads))
-        excess = max(1, (self.element_bytes << dims) // max(1, self.scratch_limit)).bit_length() - 1
-        return free[max(0, len(free) - excess) :]
+        return free[max(0, len(free) - self.excess(exchange)) :]
 
 
 def place(exchange: Exchange, room: Room) -> Placement:
@@ -89,8 +92,11 @@ def place(exchange: Exchange, room: Room) -> Placement:
     Ensures: no thread of a side splits one of that side's vectors; no access conflicts.
     """
     free = shared_registers(exchange)
-    rounds = room.rounds(exchange, free[room.widest :])
-    for store, load in _attempts(exchange, free[: room.widest], room):
+    # What is needed for rounds is not there for vectors, beyond the words that a bank holds.
+    word = max(1, room.target.bank_bytes // room.element_bytes).bit_length() - 1
+    wide = min(len(free), max(word, min(room.widest, len(free) - room.excess(exchange))))
+    rounds = room.rounds(exchange, free[wide:])
+    for store, load in _attempts(exchange, free[:wide], room):
         placement = _placed(exchange, store, load, rounds, room)
         if placement is not None:
             return placement

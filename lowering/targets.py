@@ -104,7 +104,8 @@ def _make(name: str, kib: int) -> Target:
             store_matrix=store_matrix,
             scratch_bytes=scratch,
         )
-    return Target(name, "amd", 64, kib * 1024, _AMD)
+    # A CU of 512 KiB of registers and 64 KiB of LDS runs out of the latter first.
+    return Target(name, "amd", 64, kib * 1024, _AMD, scratch_bytes=(16 if kib > 64 else 8) * 1024)
 
 
 TARGETS = {name: _make(name, kib) for name, kib in _SHARED_KIB.items()}

@@ -16,6 +16,8 @@ from triton_linear.dialect.mlir_adapter import (
     Value,
     operations,
 )
+from triton_linear.lowering.conversion import Reach
+from triton_linear.lowering.conversion import conversion as conversion_between
 from triton_linear.passes.layouts import LayoutTable, Unknown
 from triton_linear.passes.verifiers import CONVERT, Verifier
 
@@ -100,8 +102,8 @@ class _Fold:
                 # One block runs as often as itself; a conversion in front of a loop costs less than one in it.
                 users = [use.owner.operation for use in inner.results[0].uses]
                 together = all(user.name == CONVERT and user.block == inner.block for user in users)
-                moves = conversion.block == inner.block and self.leaves_the_thread(middle, final)
-                if not (together or moves):
+                shorter = conversion.block == inner.block and self.no_farther(source, middle, final)
+                if not (together or shorter):
                     return
             conversion.operands[0] = inner.operands[0]
             for decided in (ll.PLAN, ll.STOCK, ll.SCRATCH_LIMIT):
@@ -114,13 +116,14 @@ class _Fold:
             return False
         return same_map(first, second)
 
-    def leaves_the_thread(self, a: Type, b: Type) -> bool:
-        """Whether a conversion from `a` to `b` moves data between threads."""
-        first, second = self.layouts.of(a), self.layouts.of(b)
-        if isinstance(first, Unknown | None) or isinstance(second, Unknown | None):
-            return True
-        dims = [dim for dim in first.in_dim_names if dim != REGISTER]
-        return any(first.columns(dim) != second.columns(dim) for dim in dims)
+    def no_farther(self, source: Type, middle: Type, final: Type) -> bool:
+        """Whether elements travel no farther from `source` to `final` than from `middle`, where they travel."""
+        layouts = [self.layouts.of(type_) for type_ in (source, middle, final)]
+        known = [layout for layout in layouts if not isinstance(layout, Unknown | None)]
+        if len(known) < len(layouts):
+            return False
+        direct, step = (conversion_between(known[i], known[2]).reach for i in (0, 1))
+        return Reach.THREAD < step >= direct
 
     def rematerialised(self, conversion: Operation) -> Value | None:
         """A splat made in the type that the conversion gives."""

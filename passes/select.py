@@ -8,13 +8,17 @@ from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, StringAttr, operations
-from triton_linear.lowering.plan import Plan, Selection
+from triton_linear.lowering.plan import NoOpPlan, Plan, Selection
 from triton_linear.lowering.select import select
 from triton_linear.lowering.targets import Target, target
 from triton_linear.passes import diagnostics
+from triton_linear.passes.addresses import address_conversions
 from triton_linear.passes.layouts import LayoutTable, Unknown, element_of
 from triton_linear.passes.verifiers import CONVERT, Verifier, every_conversion_is_decided
 
+_SEEN_THROUGH = (
+    "it leads to an address or a mask of a memory access, whose width Triton takes from what it knows of them"
+)
 WARP_SPECIALIZE = "ttg.warp_specialize"
 
 
@@ -34,7 +38,8 @@ class SelectLowering:
     Every `ttg.convert_layout` gets `ll.plan`: the kind of the cheapest plan for the target, the figures of
     its cost, and the planners that were passed over with the basis vectors that did not fit. A conversion
     that cannot be ours gets `ll.stock` instead, the reason why it is left to Triton, and a remark that says
-    so: its layouts are not known, it crosses CTAs, or it is in code that only some warps of the CTA run.
+    so: its layouts are not known, it crosses CTAs, it is in code that only some warps of the CTA run, or it
+    leads to an address or a mask, where Triton's axis analysis has to see through it.
 
     Requires: nothing.
     Ensures: every conversion has either attribute.
@@ -66,6 +71,7 @@ class SelectLowering:
         if not conversions:
             return
         partial = _PartialCode.find(ops)
+        addresses = address_conversions(ops)
         table = LayoutTable()
         attributes: dict[Selection, Attribute] = {}
         for conversion in conversions:
@@ -73,6 +79,8 @@ class SelectLowering:
                 if decided in conversion.attributes:
                     del conversion.attributes[decided]
             decision = self.decide(conversion, gpu, table, partial)
+            if conversion in addresses and isinstance(decision, Selection) and decision.plan != NoOpPlan():
+                decision = _SEEN_THROUGH
             if isinstance(decision, str):
                 conversion.attributes[ll.STOCK] = StringAttr.get(decision, op.context)
                 diagnostics.remark(conversion, f"conversion left to Triton: {decision}")

@@ -1,0 +1,123 @@
+"""Which conversions Triton's axis analysis must be able to see through.
+
+How wide a global access becomes depends on what that analysis knows of its pointers, offsets and masks: their
+contiguity, divisibility and constancy. It follows a `ttg.convert_layout`, but not the code that stands for one
+of ours, and would narrow a 128-bit load to single elements. So conversions on the way to an address or a mask
+are found here, and left to Triton.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from triton_linear.dialect.mlir_adapter import Block, Operation, RankedTensorType, Value
+
+# Operands that are addresses or masks, by number; the other operands are data.
+_SINKS = {
+    "tt.load": (0, 1),
+    "tt.store": (0, 2),
+    "tt.atomic_rmw": (0, 2),
+    "tt.atomic_cas": (0,),
+    "ttg.async_copy_global_to_local": (0, 2),
+    "amdg.buffer_store": (1, 2, 3, 4),
+}
+_BUFFER = ("amdg.buffer_", "amdgpu.buffer_")
+# Operations that the analysis follows from their operands to their results.
+_FOLLOWED = frozenset(
+    {
+        "tt.addptr",
+        "tt.bitcast",
+        "tt.broadcast",
+        "tt.expand_dims",
+        "tt.int_to_ptr",
+        "tt.ptr_to_int",
+        "tt.splat",
+        "tt.trans",
+        "ttg.convert_layout",
+    }
+)
+_KNOWN = frozenset({"tt.make_range", "arith.constant"})
+
+
+def address_conversions(ops: Iterable[Operation]) -> frozenset[Operation]:
+    """The conversions whose result reaches the address or mask of a memory access, and whose operand the
+    analysis knows something of.
+
+    Loop-carried values and results of branches are followed. Conversions of what was loaded, reduced or
+    computed from floats are not among them: nothing is known of those.
+    """
+    seen: set[Value] = set()
+    pending: list[Value] = []
+    for op in ops:
+        pending += _sinks(op)
+    found: list[Operation] = []
+    while pending:
+        value = pending.pop()
+        if value in seen or not _is_integral(value):
+            continue
+        seen.add(value)
+        if isinstance(value.owner, Block):
+            pending += _passed_to(value, value.owner)
+            continue
+        op = value.owner.operation
+        if op.name == "ttg.convert_layout" and _carries(op.operands[0]):
+            found.append(op)
+        if op.name.startswith("scf."):
+            pending += _results_of(op, list(op.results).index(value))
+        elif op.name in _FOLLOWED or op.name.startswith("arith."):
+            pending += op.operands
+    return frozenset(found)
+
+
+def _sinks(op: Operation) -> Iterator[Value]:
+    if op.name in _SINKS:
+        yield from (operand for index, operand in enumerate(op.operands) if index in _SINKS[op.name])
+    elif op.name.startswith(_BUFFER):
+        yield from op.operands
+
+
+def _is_integral(value: Value) -> bool:
+    """Whether the value is a tensor of integers or pointers."""
+    type_ = value.type
+    return isinstance(type_, RankedTensorType) and str(type_.element_type)[0] in "i!"
+
+
+def _carries(value: Value) -> bool:
+    """Whether the analysis may know something of the value."""
+    if isinstance(value.owner, Block):
+        return True
+    name = value.owner.operation.name
+    return name in _FOLLOWED or name in _KNOWN or name.startswith(("arith.", "scf."))
+
+
+def _passed_to(argument: Value, block: Block) -> list[Value]:
+    """What the argument of a block can be: for a loop its initial value and what the body yields."""
+    op = block.owner.operation
+    index = list(block.arguments).index(argument)
+    if op.name == "scf.for":
+        carried = index - 1
+        if carried < 0:
+            return []
+        return [op.operands[3 + carried], _terminator(block).operands[carried]]
+    if op.name.startswith("scf."):
+        return [*op.operands, *_terminated(op)]
+    return []
+
+
+def _results_of(op: Operation, index: int) -> list[Value]:
+    """What result `index` of a loop or branch can be."""
+    if op.name == "scf.for":
+        return [op.operands[3 + index], _terminator(op.regions[0].blocks[0]).operands[index]]
+    if op.name == "scf.if":
+        return [_terminator(block).operands[index] for region in op.regions for block in region.blocks]
+    return [*op.operands, *_terminated(op)]
+
+
+def _terminated(op: Operation) -> Iterator[Value]:
+    for region in op.regions:
+        for block in region.blocks:
+            yield from _terminator(block).operands
+
+
+def _terminator(block: Block) -> Operation:
+    return block.operations[len(block.operations) - 1].operation

@@ -1,0 +1,40 @@
+// RUN: triton-linear-opt %s --linear-select-lowering --verify-diagnostics
+
+// What leads to an address or a mask stays where Triton's axis analysis sees through it; data is ours.
+
+#a = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
+#b = #ttg.blocked<{sizePerThread = [4], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
+
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:90"} {
+tt.func public @kernel(%p: !tt.ptr<i32>, %q: !tt.ptr<i32>, %n: i32) {
+  %i = tt.make_range {end = 128 : i32, start = 0 : i32} : tensor<128xi32, #a>
+  // expected-remark@below {{conversion left to Triton: it leads to an address or a mask of a memory access}}
+  %offsets = ttg.convert_layout %i : tensor<128xi32, #a> -> tensor<128xi32, #b>
+  %splat = tt.splat %p : !tt.ptr<i32> -> tensor<128x!tt.ptr<i32>, #b>
+  %pointers = tt.addptr %splat, %offsets : tensor<128x!tt.ptr<i32>, #b>, tensor<128xi32, #b>
+  %limit = tt.splat %n : i32 -> tensor<128xi32, #a>
+  %inside = arith.cmpi slt, %i, %limit : tensor<128xi32, #a>
+  // expected-remark@below {{conversion left to Triton: it leads to an address or a mask of a memory access}}
+  %mask = ttg.convert_layout %inside : tensor<128xi1, #a> -> tensor<128xi1, #b>
+  %lower = arith.constant 0 : i32
+  %upper = arith.constant 4 : i32
+  %step = arith.constant 1 : i32
+  // Carried through a loop, by way of its initial value.
+  // expected-remark@below {{conversion left to Triton: it leads to an address or a mask of a memory access}}
+  %start = ttg.convert_layout %i : tensor<128xi32, #a> -> tensor<128xi32, #b>
+  %sum:2 = scf.for %k = %lower to %upper step %step iter_args(%at = %start, %total = %offsets) -> (tensor<128xi32, #b>, tensor<128xi32, #b>) : i32 {
+    %here = tt.addptr %splat, %at : tensor<128x!tt.ptr<i32>, #b>, tensor<128xi32, #b>
+    %x = tt.load %here, %mask : tensor<128x!tt.ptr<i32>, #b>
+    %next = arith.addi %at, %offsets : tensor<128xi32, #b>
+    scf.yield %next, %x : tensor<128xi32, #b>, tensor<128xi32, #b>
+  }
+  // Data: what was loaded has no axis information to lose, even on its way to an address.
+  %data = ttg.convert_layout %sum#1 : tensor<128xi32, #b> -> tensor<128xi32, #a>
+  %loaded = tt.load %pointers : tensor<128x!tt.ptr<i32>, #b>
+  %gathered = ttg.convert_layout %loaded : tensor<128xi32, #b> -> tensor<128xi32, #a>
+  %base = tt.splat %q : !tt.ptr<i32> -> tensor<128x!tt.ptr<i32>, #a>
+  %scattered = tt.addptr %base, %gathered : tensor<128x!tt.ptr<i32>, #a>, tensor<128xi32, #a>
+  tt.store %scattered, %data : tensor<128x!tt.ptr<i32>, #a>
+  tt.return
+}
+}
