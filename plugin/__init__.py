@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from triton_linear.hook import enabled, install, uninstall
-    from triton_linear.report import FallbackWarning, Report, last_report
+    from triton_linear.report import FallbackWarning, Report, ReportWarning, last_report
 
 __version__ = "0.1.0"
 
@@ -28,9 +28,19 @@ _HOME = {
     "last_report": "report",
     "FallbackWarning": "report",
     "Report": "report",
+    "ReportWarning": "report",
 }
 
-__all__ = ["FallbackWarning", "Report", "__version__", "enabled", "install", "last_report", "uninstall"]
+__all__ = [
+    "FallbackWarning",
+    "Report",
+    "ReportWarning",
+    "__version__",
+    "enabled",
+    "install",
+    "last_report",
+    "uninstall",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -8,9 +8,10 @@ While it is on, four things of Triton's are ours:
 - `triton.runtime.jit.compute_cache_key` and `JITFunction._do_compile`: the same for a process's own kernel
   cache.
 
-Nothing of the four is left when it is off (and no thread is in a launch that began while it was on). A
+Nothing of the four is left when it is off (and no thread is compiling for a launch made while it was on). A
 compile keeps the setting under which its cache key was made, also if another thread turns the plugin on or off
-meanwhile, so no cache entry holds a kernel of another setting.
+meanwhile, or if Triton's asynchronous mode runs it later in a thread of its own; so no cache entry holds a
+kernel of another setting.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, cast
 
 from triton_linear.interfaces import Backend, Stages
@@ -45,7 +46,7 @@ class _State:
     def settle(self) -> None:
         """Patch Triton while a setting is in force or a thread is pinned to one. Requires: the lock is held."""
         self.active = self.blocks[-1] if self.blocks else self.installed
-        if self.active is not None and not self.patches:
+        if (self.active is not None or self.pins) and not self.patches:
             patches = _patches()
             for patch in patches:
                 patch.apply()
@@ -70,6 +71,7 @@ class _State:
         before = getattr(self.local, "pin", None)
         with self.lock:
             self.pins += 1
+            self.settle()
         self.local.pin = (setting,)
         try:
             yield
@@ -182,6 +184,12 @@ class _Decision:
     def of(cls, backend: Backend) -> _Decision | None:
         return cast("_Decision | None", vars(backend).get(cls.ATTRIBUTE))
 
+    @classmethod
+    def drop(cls, backend: Backend) -> None:
+        """Forget what was decided when the backend was hashed before."""
+        if vars(backend).pop(cls.ATTRIBUTE, None) is not None:
+            del vars(backend)["add_stages"]
+
     def keep(self) -> None:
         vars(self.backend)[self.ATTRIBUTE] = self
         vars(self.backend)["add_stages"] = self.add_stages
@@ -199,6 +207,7 @@ def _hashed(stock: Callable[[Backend], str]) -> Callable[[Backend], str]:
     def hash(self: Backend) -> str:
         setting = None if _launched_while_off() else _state.current()
         if setting is None:
+            _Decision.drop(self)
             return stock(self)
         _Decision(self, setting).keep()
         return f"{stock(self)}-{setting.fingerprint}"
@@ -226,10 +235,46 @@ def _pinning(stock: Callable[..., object]) -> Callable[..., object]:
     @functools.wraps(stock)
     def _do_compile(self: object, key: str, *args: object, **kwargs: object) -> object:
         setting = _state.current()
-        with _state.pinned(setting):
+        with _state.pinned(setting), _pinned_submissions(setting):
             return stock(self, _key_under(setting, key.partition(f"-{FINGERPRINT}-")[0]), *args, **kwargs)
 
     return _do_compile
+
+
+@contextmanager
+def _pinned_submissions(setting: Setting | None) -> Iterator[None]:
+    """Within the block, what is submitted to Triton's asynchronous mode, if one is active, is pinned too."""
+    from triton.runtime import _async_compile  # type: ignore[import-untyped, unused-ignore]
+
+    mode = _async_compile.active_mode.get()
+    if mode is None:
+        yield
+        return
+    token = _async_compile.active_mode.set(_PinnedMode(mode, setting))
+    try:
+        yield
+    finally:
+        _async_compile.active_mode.reset(token)
+
+
+class _PinnedMode:
+    """An asynchronous mode of Triton's, as one launch sees it: compiles that it submits run under `setting`."""
+
+    def __init__(self, mode: Any, setting: Setting | None) -> None:
+        self._mode = mode
+        self._setting = setting
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._mode, name)
+
+    def submit(self, key: object, compile_fn: Callable[[], object], *rest: object) -> object:
+        """What the mode gives for a compile that is pinned in whatever thread runs it."""
+
+        def pinned() -> object:
+            with _state.pinned(self._setting):
+                return compile_fn()
+
+        return self._mode.submit(key, pinned, *rest)
 
 
 class StagesHook:
@@ -274,7 +319,10 @@ def _called_by_compile() -> bool:
 
 
 def _launched_while_off() -> bool:
-    """Whether this is for a launch that came to Triton's own `_do_compile`, not through the one that pins."""
+    """Whether this is for a launch that came to Triton's own `_do_compile`, not through the one that pins.
+
+    An asynchronous compile runs a function that `_do_compile` has defined, in a thread of the executor.
+    """
     from triton.runtime import jit  # type: ignore[import-untyped, unused-ignore]
 
     stock = inspect.unwrap(jit.JITFunction._do_compile)
@@ -282,10 +330,11 @@ def _launched_while_off() -> bool:
 
 
 def _is_called_by(function: Callable[..., object]) -> bool:
-    """Whether this thread is inside a call of a function written in Python."""
+    """Whether this thread is inside a call of a function written in Python, or of one defined in its body."""
     code = getattr(function, "__code__", None)
+    codes = {code, *(c for c in getattr(code, "co_consts", ()) if isinstance(c, CodeType))}
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code is not code:
+    while frame is not None and frame.f_code not in codes:
         frame = frame.f_back
     return frame is not None
 

@@ -17,6 +17,10 @@ class FallbackWarning(UserWarning):
     """A kernel was compiled by stock Triton because the plugin failed on it."""
 
 
+class ReportWarning(UserWarning):
+    """A function that was given as `on_report` raised; the kernel is compiled all the same."""
+
+
 class Outcome(Enum):
     """How a kernel left the plugin."""
 
@@ -99,7 +103,7 @@ class Report:
         return sum(seconds for phase, seconds in self.seconds.items() if phase != "stock")
 
     def __str__(self) -> str:
-        counts = f"{self.seen} conversions"
+        counts = f"{self.seen} conversion{'' if self.seen == 1 else 's'}"
         if self.conversions:
             counts += f": {self.ours} ours, {self.noop} no-op, {self.folded} folded, {len(self.left)} left"
         lines = [f"{self.kernel} for {self.target}: {self.outcome.value}; {counts}"]

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 from triton_linear import pipeline
 from triton_linear.interfaces import Compile, Metadata, Module, Operation
-from triton_linear.report import Clock, Conversion, FallbackWarning, Outcome, Report, publish
+from triton_linear.report import Clock, Conversion, FallbackWarning, Outcome, Report, ReportWarning, publish
 from triton_linear.setting import Setting
 
 _log = logging.getLogger("triton_linear")
 MINIMAL_SCRATCH = 0
 """A scratch limit that no plan can meet by choice: each takes as little as it can."""
+_REFUSED = "Triton refused the module with our code: what MLIR printed to the standard error is about that one"
 
 
 class UnknownTarget(ValueError):
@@ -53,9 +54,7 @@ class _Attempt:
 
 
 class LLIRStage:
-    """`stock`, the stage that was there, with conversions outlined before it and emitted bodies spliced
-    inside it.
-    """
+    """`stock`, the stage that was there, which gets a module with emitted code where conversions were."""
 
     def __init__(self, stock: Compile, target: str, setting: Setting) -> None:
         self._stock = stock
@@ -70,15 +69,25 @@ class LLIRStage:
         """
         attempt = _Attempt(src.get_entry_func_name(), Clock())
         try:
-            return self._compile(src, metadata, attempt)
-        finally:
+            llir = self._compile(src, metadata, attempt)
+        except BaseException:
             self._tell(attempt.report(self._target))
+            raise
+        failures = self._tell(attempt.report(self._target))
+        if failures and self._setting.options.strict:
+            raise failures[0]
+        for error in failures:
+            text = f"on_report failed for kernel '{attempt.kernel}': {type(error).__name__}: {error}"
+            warnings.warn(f"triton_linear: {text}", ReportWarning, stacklevel=2)
+        return llir
 
     def _compile(self, src: Module, metadata: Metadata, attempt: _Attempt) -> str:
         with attempt.clock.phase("screen"):
             attempt.seen = count_conversions(src)
         if attempt.seen == 0:
             attempt.outcome = Outcome.NOTHING_TO_DO
+        elif mode := _instrumentation_mode(metadata):
+            attempt.remarks = (f"instrumentation mode '{mode}' is on, and cannot see into code of ours",)
         else:
             try:
                 llir = self._convert(src, metadata, attempt)
@@ -92,7 +101,7 @@ class LLIRStage:
         with attempt.clock.phase("stock"):
             llir = self._stock(src, metadata)
         if attempt.error is not None:
-            self._warn(attempt.kernel, attempt.error, metadata)
+            self._warn(attempt, attempt.error, metadata)
         return llir
 
     def _convert(self, src: Module, metadata: Metadata, attempt: _Attempt) -> str | None:
@@ -114,8 +123,12 @@ class LLIRStage:
                 break
             tried = prepared.scratch
             trial = dict(metadata)
-            with attempt.clock.phase("stock"):
-                llir = self._stock(prepared.module, trial)
+            try:
+                with attempt.clock.phase("stock"):
+                    llir = self._stock(prepared.module, trial)
+            except Exception:
+                attempt.remarks += (_REFUSED,)
+                raise
             if (shared := trial.get("shared") or 0) <= target.max_shared_bytes:
                 metadata.update(trial)
                 attempt.outcome = Outcome.CONVERTED
@@ -131,17 +144,25 @@ class LLIRStage:
         )
         return None
 
-    def _tell(self, report: Report) -> None:
+    def _tell(self, report: Report) -> list[Exception]:
+        """Hand the report to everyone who listens; returns what listeners raised."""
         publish(report)
         _log.debug("%s", report)
         for conversion in report.left:
             _log.info("%s: %s: left to Triton: %s", report.kernel, conversion.location, conversion.detail)
         for remark in report.remarks:
             _log.info("%s: %s", report.kernel, remark)
+        failures = []
         for listener in self._setting.listeners:
-            listener(report)
+            try:
+                listener(report)
+            except Exception as error:
+                _log.exception("%s: on_report failed", report.kernel)
+                failures.append(error)
+        return failures
 
-    def _warn(self, kernel: str, error: Exception, metadata: Metadata) -> None:
+    def _warn(self, attempt: _Attempt, error: Exception, metadata: Metadata) -> None:
+        kernel = attempt.kernel
         subject = "" if isinstance(error, UnknownTarget) else kernel
         if (subject, self._target) in self._setting.warned:
             return
@@ -153,8 +174,9 @@ class LLIRStage:
             text += f"{error}; the plugin needs MLIR's Python bindings (module 'mlir')"
         else:
             trace = "".join(traceback.format_exception(error))
+            remarks = "".join(f"; {remark}" for remark in attempt.remarks)
             text += (
-                f"the plugin failed: {type(error).__name__}: {error}\n"
+                f"the plugin failed: {type(error).__name__}: {error}{remarks}\n"
                 f"this is a bug; please attach {_module_file(kernel, metadata)} and this:\n{trace}"
             )
         warnings.warn(f"triton_linear: {text}", FallbackWarning, stacklevel=2)
@@ -170,6 +192,14 @@ def count_conversions(module: Module) -> int:
 
     module.walk(visit)
     return found
+
+
+def _instrumentation_mode(metadata: Metadata) -> str:
+    """The instrumentation that Triton's stages add to this kernel, as its concurrency sanitizer; "" if none."""
+    from triton import knobs  # type: ignore[import-untyped, unused-ignore]
+
+    mode: str = knobs.compilation.instrumentation_mode or metadata.get("instrumentation_mode") or ""
+    return mode
 
 
 def _module_file(kernel: str, metadata: Metadata) -> str:

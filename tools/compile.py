@@ -30,7 +30,15 @@ from triton_linear.lowering.plan import Plan
 from triton_linear.lowering.targets import Target
 from triton_linear.lowering.targets import target as target_called
 from triton_linear.passes import diagnostics, driver
-from triton_linear.tools.errors import Diagnostic, ToolError, captured_stderr, fail, parse_diagnostics, position
+from triton_linear.tools.errors import (
+    Diagnostic,
+    ToolError,
+    captured_stderr,
+    fail,
+    now_at,
+    parse_diagnostics,
+    position,
+)
 
 STAGES = {
     "nvidia": ("llvm", "llvmir", "ptx", "cubin"),
@@ -191,6 +199,9 @@ def _diagnosed(stage: str) -> Iterator[None]:
 _MEMORY_FILE = re.compile(r"/proc/self/fd/\d+|-")
 
 
+_COMMENT = re.compile(r"//.*")
+
+
 def _in_file(diagnostic: Diagnostic, filename: str) -> Diagnostic:
     """The diagnostic with the name that the user gave to the text."""
     file = filename if _MEMORY_FILE.fullmatch(diagnostic.file) or not diagnostic.file else diagnostic.file
@@ -206,6 +217,10 @@ def from_pass(diagnostic: diagnostics.Diagnostic) -> Diagnostic:
 
 def read_module(text: str, context: Context, filename: str) -> Module:
     """Parse TTGIR or MLIR text; what is wrong with it is reported in `filename`."""
+    now_at(filename)
+    text = text.removeprefix("\ufeff")
+    if not _COMMENT.sub("", text).strip():
+        fail("there is no module in the input", filename)
     module: Module | None = None
     failure: Exception | None = None
     found: list[Diagnostic] = []

@@ -99,6 +99,17 @@ class Captured:
 
 # Where captured text goes while a supervised child runs, so that its parent can read it after a crash.
 _crash_log: list[BinaryIO] = []
+# Where the child says which file it is at.
+_crash_input: list[BinaryIO] = []
+
+
+def now_at(filename: str) -> None:
+    """Remember the input that is compiled from here on, for what is reported if the compiler crashes."""
+    for log in _crash_input:
+        log.seek(0)
+        log.truncate()
+        log.write(filename.encode(errors="surrogateescape"))
+        log.flush()
 
 
 @contextmanager
@@ -124,18 +135,22 @@ def captured_stderr() -> Iterator[Captured]:
 def supervised(run: Callable[[], int]) -> int:
     """The exit status of `run`, which a child process runs: C++ code that aborts takes the child only.
 
-    Requires: no other thread. Ensures: a child that a signal ends is reported with what it said last.
+    Requires: no other thread. Ensures: a child that a signal ends is reported with the input it was at and
+    what it said last.
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    with tempfile.TemporaryFile() as log:
+    with tempfile.TemporaryFile() as log, tempfile.TemporaryFile() as at:
         child = os.fork()
         if child == 0:
             _crash_log.append(log)
+            _crash_input.append(at)
             sys.exit(run())
         status = _wait(child)
         log.seek(0)
         last_words = log.read().decode(errors="replace")
+        at.seek(0)
+        filename = at.read().decode(errors="replace")
     if status >= 0:
         return status
     found, rest = parse_diagnostics(last_words)
@@ -144,7 +159,7 @@ def supervised(run: Callable[[], int]) -> int:
     printer = Printer()
     for diagnostic in found:
         printer.print(diagnostic)
-    printer.print(Diagnostic("error", f"the compiler crashed with {cause}"))
+    printer.print(Diagnostic("error", f"the compiler crashed with {cause}", filename))
     return 1
 
 

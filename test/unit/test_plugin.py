@@ -203,7 +203,7 @@ def test_reports_reach_every_listener() -> None:
     assert (report.kernel, report.target, report.outcome) == ("row_sums", "cuda:90", Outcome.CONVERTED)
     assert (report.seen, report.ours, report.noop, report.folded, report.left) == (1, 1, 0, 0, ())
     assert set(report.seconds) == {"screen", "stock"}
-    assert "row_sums for cuda:90: converted; 1 conversions: 1 ours" in str(report)
+    assert "row_sums for cuda:90: converted; 1 conversion: 1 ours" in str(report)
 
 
 def test_metadata_and_stages_are_those_of_stock() -> None:

@@ -28,8 +28,9 @@ from plugin_support import (
 from triton import knobs
 from triton.compiler import compiler, make_backend
 from triton.runtime import jit
+from triton.runtime._async_compile import AsyncCompileMode, active_mode
 from triton.runtime.jit import MockTensor
-from triton_linear import pipeline, setting
+from triton_linear import hook, pipeline, setting
 
 __all__ = ["fake_driver", "fresh_plugin"]
 
@@ -157,6 +158,75 @@ def test_gluon_kernels_are_kept_apart_too() -> None:
 
     assert GluonJITFunction._do_compile is jit.JITFunction._do_compile
     assert GluonJITFunction.run is jit.JITFunction.run
+
+
+def finish(pool: ThreadPoolExecutor) -> None:
+    """Wait for what was submitted to a pool of one thread."""
+    pool.submit(lambda: None).result(timeout=60)
+
+
+@pytest.mark.usefixtures("fake_driver")
+@pytest.mark.parametrize("state", [False, True], ids=["on", "off"])
+def test_an_asynchronous_compile_keeps_the_setting_of_its_launch(state: bool, kernel: Any) -> None:
+    """`state`: what the plugin is turned to after the launch, before the compile begins."""
+    before = triton_state()
+    turn, turn_back = (triton_linear.install, triton_linear.uninstall)[:: 1 if state else -1]
+    turn_back()
+    go = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(go.wait)
+        with AsyncCompileMode(pool) as mode:
+            future = warm_up(kernel)
+            assert active_mode.get() is mode
+            turn()
+            go.set()
+            finish(pool)
+            assert is_ours(future.result()) is not state
+    assert is_ours(warm_up(kernel)) is state
+    turn_back()
+    assert warm_up(kernel) is future.result()
+    triton_linear.uninstall()
+    assert triton_state() == before
+
+
+@pytest.mark.usefixtures("fake_driver")
+def test_an_asynchronous_compile_while_off_under_an_older_pin_is_stock(kernel: Any) -> None:
+    """Launched while Triton is patched only because another compile is not done; run after turning on."""
+    go = threading.Event()
+    with ThreadPoolExecutor(1) as pool, hook._state.pinned(None):
+        pool.submit(go.wait)
+        with ThreadPoolExecutor(1) as launcher:
+
+            def launch() -> Any:
+                with AsyncCompileMode(pool):
+                    future = warm_up(kernel)
+                    triton_linear.install()
+                    go.set()
+                return future.result()
+
+            assert not is_ours(launcher.submit(launch).result(timeout=60))
+
+
+@pytest.mark.usefixtures("fake_driver")
+def test_asynchronous_compiles_of_two_settings_are_two(kernel: Any) -> None:
+    with ThreadPoolExecutor(1) as pool, AsyncCompileMode(pool) as mode:
+        stock = warm_up(kernel)
+        with triton_linear.enabled():
+            ours = warm_up(kernel)
+            assert warm_up(kernel) is ours
+        assert warm_up(kernel) is stock
+        assert len(mode.future_kernels) == 2
+    assert (is_ours(stock.result()), is_ours(ours.result())) == (False, True)
+
+
+def test_a_backend_hashed_again_while_off_gives_stock_stages() -> None:
+    backend = make_backend(CUDA)
+    with triton_linear.enabled():
+        backend.hash()
+        assert "add_stages" in vars(backend)
+        with hook._state.pinned(None):
+            backend.hash()
+        assert vars(backend).keys() == vars(make_backend(CUDA)).keys()
 
 
 def run_process(code: str, cache: Path, *arguments: str) -> str:

@@ -22,7 +22,7 @@ from plugin_support import (
 from triton import knobs
 from triton.backends import backends
 from triton_linear import pipeline
-from triton_linear.report import FallbackWarning, Outcome
+from triton_linear.report import FallbackWarning, Outcome, ReportWarning
 
 __all__ = ["fresh_plugin"]
 
@@ -73,6 +73,9 @@ def test_a_module_of_ours_that_triton_cannot_lower_is_dropped(monkeypatch: pytes
     assert assembly(ours) == assembly(stock)
     assert ours.metadata._fields == stock.metadata._fields
     assert (reports[0].outcome, reports[0].ours, reports[0].seen) == (Outcome.FAILED, 0, 1)
+    assert reports[0].remarks == (
+        "Triton refused the module with our code: what MLIR printed to the standard error is about that one",
+    )
 
 
 def test_strict_raises(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,6 +128,60 @@ def test_stock_failing_too_is_stocks_failure(monkeypatch: pytest.MonkeyPatch) ->
         warnings.simplefilter("error")
         with pytest.raises(RuntimeError, match="PassManager::run failed"):
             compile_kernel()
+
+
+# Listeners
+
+
+def trip(_: object) -> None:
+    raise ValueError("the listener tripped")
+
+
+def test_a_listener_that_raises_loses_no_kernel() -> None:
+    with (
+        pytest.warns(ReportWarning, match="row_sums.*ValueError: the listener tripped") as caught,
+        triton_linear.enabled(on_report=trip) as reports,
+    ):
+        assert is_ours(compile_kernel())
+    assert (len(caught), len(reports)) == (1, 1)
+
+
+def test_a_listener_that_raises_is_raised_when_strict() -> None:
+    with (
+        pytest.raises(ValueError, match="the listener tripped"),
+        triton_linear.enabled(on_report=trip, strict=True),
+    ):
+        compile_kernel()
+
+
+def test_a_listener_that_raises_hides_no_failure(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(pipeline, "prepare", fail)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with (
+            pytest.raises(LookupError, match="the planner tripped") as raised,
+            triton_linear.enabled(on_report=trip, strict=True),
+        ):
+            compile_kernel()
+    assert raised.value.__context__ is None
+    assert "row_sums: on_report failed" in caplog.text
+
+
+# Instrumentation
+
+
+def test_the_concurrency_sanitizer_gets_the_stock_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "prepare", fail)
+    monkeypatch.setattr(knobs.compilation, "instrumentation_mode", "consan")
+    stock = compile_kernel()
+    with triton_linear.enabled(strict=True) as reports:
+        kernel = compile_kernel()
+    assert assembly(kernel) == assembly(stock)
+    (report,) = reports
+    assert (report.outcome, report.seen, report.conversions) == (Outcome.LEFT, 1, ())
+    assert report.remarks == ("instrumentation mode 'consan' is on, and cannot see into code of ours",)
 
 
 # Shared memory

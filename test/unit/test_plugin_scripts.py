@@ -44,7 +44,7 @@ def test_an_unchanged_script_runs_as_itself(form: str, tmp_path: Path) -> None:
     )  # fmt: skip
     expected = f"__main__ {[str(script), '--strict', '-m', 'x']} {tmp_path} {script} True\nbye Thing\n"
     assert (done.returncode, done.stdout) == (0, expected), done.stderr
-    assert done.stderr.startswith("row_sums for cuda:90: converted; 1 conversions: 1 ours")
+    assert done.stderr.startswith("row_sums for cuda:90: converted; 1 conversion: 1 ours")
 
 
 def test_a_script_sets_the_exit_status(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 // Triton's backend aborts on a store of i1: that ends in a diagnostic as well.
 // RUN: not triton-linear-opt %s --emit=ptx 2>&1 | FileCheck %s
 
-// CHECK:     error: the compiler crashed with SIGABRT: {{.*}}Assertion
+// CHECK:     opt-crash.mlir: error: the compiler crashed with SIGABRT: {{.*}}Assertion
 // CHECK-NOT: Traceback
 
 #blocked = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
