@@ -69,9 +69,13 @@ def cost(plan: Plan, element: ElementType, target: Target) -> Cost:
 
 
 def _movers(conv: Conversion, element: ElementType, target: Target, limit: int) -> tuple[Plan | Rejected, ...]:
-    """Every plan that moves data, in order of scope; a CTA exchange only where a warp one does not serve."""
+    """Every plan that moves data, in order of scope.
+
+    A CTA exchange competes with one inside the warps only where warps hold copies: there it stores less.
+    """
     inside = plan_shuffle(conv, element, target), plan_warp_shared(conv, element, target, limit)
-    if any(not isinstance(plan, Rejected) for plan in inside):
+    copies = not all((*conv.src.warp, *conv.dst.warp))
+    if not copies and any(not isinstance(plan, Rejected) for plan in inside):
         return inside
     return *inside, plan_cta_shared(conv, element, target, limit)
 

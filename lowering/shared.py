@@ -89,9 +89,8 @@ def _permutes(access: Access, element_bytes: int, alternatives: int) -> int:
     slots = len(access.registers) // alternatives
     if slots < per_word:
         return alternatives
-    return packing_cost(
-        [access.registers[start : start + per_word] for start in range(0, len(access.registers), per_word)]
-    )
+    words = (access.registers[start : start + per_word] for start in range(0, len(access.registers), per_word))
+    return packing_cost(words, per_word)
 
 
 def _plan(

@@ -23,7 +23,7 @@ selects never separate, so every stage works on whole words.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from triton_linear.dialect import f2
@@ -69,27 +69,47 @@ def cost_of_shuffle(plan: ShufflePlan, element: ElementType, target: Target) -> 
     """Count what one warp executes; clocks by the target's table."""
     parts = 2 if element.bits == 64 else 1
     shuffles = plan.shuffles * parts
-    selects = len(plan.pre) * len(plan.words) + len(plan.post) * len(plan.rounds)
-    # Of a pair's two selects before and two after a shuffle on one condition, the one whose result stays in
-    # its lane and is selected again is dropped by LLVM.
-    again = {stage.mask for stage in plan.pre} & {stage.mask for stage in plan.post}
-    selects -= len(again) * len(plan.rounds) // 2
-    arriving: list[list[int]] = [[] for _ in plan.rounds]
-    for register, (word, _) in enumerate(plan.outputs):
-        arriving[word].append(register)
-    alu = selects * parts + packing_cost(plan.words) + packing_cost(arriving)
+    received, selects = _needed(plan.post, {word for word, _ in plan.outputs})
+    if len(plan.pre) == len(plan.post) == 1 and plan.pre[0].mask == plan.post[0].mask:
+        # Of a pair's two selects before and two after the shuffle, LLVM drops the one whose result stays in
+        # its lane and is selected again on the same condition.
+        selects -= len(plan.rounds) // 2
+    packed, more = _needed(plan.pre, {plan.rounds[index].word for index in received})
+    alu = (selects + more) * parts
+    if len(plan.words[0]) > 1:
+        per_word = 32 // max(8, element.bits)
+        alu += packing_cost((plan.words[index] for index in sorted(packed)), per_word)
+        alu += gathering_cost(plan.outputs, per_word)
     return Cost(target.costs.clocks(shuffles * target.costs.shuffle, alu), shuffles=shuffles, alu=alu)
 
 
-def packing_cost(words: Sequence[Sequence[int]]) -> int:
-    """Byte permutes that make or take apart these words; registers that are neighbours lie in one already."""
-    return sum(
-        len(registers) - 1
-        for registers in words
-        if len(registers) & (len(registers) - 1)
-        or list(registers) != list(range(registers[0], registers[0] + len(registers)))
-        or registers[0] % len(registers)
-    )
+def _needed(stages: Sequence[Stage], words: set[int]) -> tuple[set[int], int]:
+    """The words that must go into the stages for these to come out, and the selects on the way."""
+    selects = 0
+    for stage in reversed(stages):
+        selects += len(words)
+        words = words | {stage.partner[index] for index in words}
+    return words, selects
+
+
+def packing_cost(words: Iterable[Sequence[int]], per_word: int) -> int:
+    """Byte permutes that make these words of registers, which lie side by side, `per_word` in a word."""
+    cost = 0
+    for registers in words:
+        sources = {register // per_word for register in registers}
+        in_place = all(register % per_word == slot for slot, register in enumerate(registers))
+        cost += max(len(sources) - 1, 0 if in_place else 1)
+    return cost
+
+
+def gathering_cost(places: Sequence[tuple[int, int]], per_word: int) -> int:
+    """Byte permutes that make words of `per_word` neighbouring registers from their (word, position) places."""
+    cost = 0
+    for start in range(0, len(places), per_word):
+        group = places[start : start + per_word]
+        in_place = all(position == slot for slot, (_, position) in enumerate(group))
+        cost += max(len({word for word, _ in group}) - 1, 0 if in_place else 1)
+    return cost
 
 
 def _blocks(conv: Conversion) -> _Blocks:

@@ -70,8 +70,11 @@ class Target:
         return min(self.lanes, self.wavefront_bytes // max(access_bytes, self.bank_bytes))
 
 
-_NVIDIA = Costs(shuffle=1.0, alu=0.53, wavefront=1.0, warp_barrier=0.3, cta_barrier=20.0)
-_AMD = Costs(shuffle=2.0, alu=1.0, wavefront=1.0, warp_barrier=0.0, cta_barrier=20.0)
+# bench/calibrate.py on an H200: a barrier of 4 warps takes 8 clocks when other CTAs fill in, 2 for each warp,
+# and Triton puts one of its own before each exchange of a CTA. A wavefront is one clock by itself; the round
+# trips of bench/conversions take 1.06 for each of theirs, and a clock more where only a warp waits.
+_NVIDIA = Costs(shuffle=1.0, alu=0.51, wavefront=1.06, warp_barrier=1.0, cta_barrier=4.0)
+_AMD = Costs(shuffle=2.0, alu=1.0, wavefront=1.0, warp_barrier=0.0, cta_barrier=4.0)
 
 _SHARED_KIB = {
     "cuda:80": 163,
