@@ -60,18 +60,19 @@ def test_every_conversion_of_real_modules_is_taken_or_free(path: Path) -> None:
     root = upstream(path)
     before = len(named(root, "ttg.convert_layout"))
     prepared = driver.run_linear_pipeline(root, CUDA, verify=True)
-    assert not prepared.outcome.diagnostics
     kinds = [conversion.kind for conversion in prepared.conversions]
+    left = [conversion for conversion in prepared.conversions if conversion.kind == "stock"]
+    assert len(prepared.outcome.diagnostics) == len(left) == (1 if path.stem == "emb_sum-0" else 0)
+    assert all("leads to an address" in conversion.detail for conversion in left)
     assert all(conversion.detail for conversion in prepared.conversions)
-    assert {c.detail for c in prepared.conversions if c.kind != "noop"} == {
+    assert {c.detail for c in prepared.conversions if c.kind not in ("noop", "stock")} == {
         plan.summary() for plan in prepared.plans.values()
     }
     assert 0 < len(kinds) <= before
-    assert "stock" not in kinds
     calls = [op for op in named(root, "tt.call") if op.attributes["callee"].value.startswith(PREFIX)]
-    assert len(calls) == sum(kind != "noop" for kind in kinds)
+    assert len(calls) == sum(kind not in ("noop", "stock") for kind in kinds)
     assert {call.attributes["callee"].value for call in calls} == set(prepared.plans)
-    assert len(named(root, "ttg.convert_layout")) == kinds.count("noop")
+    assert len(named(root, "ttg.convert_layout")) == kinds.count("noop") + len(left)
     bridge.to_triton(root, bridge.triton_context())
 
 
