@@ -38,10 +38,13 @@ ELEMENTS: dict[str, tuple[int, Any]] = {
 
 
 @gluon.jit
-def through(x, target, element: gl.constexpr, kind: gl.constexpr):
-    """x in the layout `target`, moved as `element` with the same bits, or as x != 0 where `kind` is i1."""
+def through(x, target, element: gl.constexpr, kind: gl.constexpr, base):
+    """x in the layout `target`, moved as `element` with the same bits, as x != 0 where `kind` is i1, or as the
+    pointers `base` + x."""
     if kind == "i1":
         return gl.convert_layout(x != 0, target).to(x.dtype)
+    elif kind == "ptr":
+        return ((gl.convert_layout(base + x, target).to(gl.int64) - base.to(gl.int64)) >> 2).to(x.dtype)
     elif element is None:
         return gl.convert_layout(x, target)
     else:
@@ -70,15 +73,12 @@ def convert_matrix(
         gl.arange(0, ROWS, gl.SliceLayout(1, B))[:, None] * COLUMNS
         + gl.arange(0, COLUMNS, gl.SliceLayout(0, B))[None, :]
     )
-    if KIND == "ptr":
-        gl.store(destination + b_offsets, gl.load(gl.convert_layout(source + a_offsets, B)))
-    else:
-        x = gl.load(source + a_offsets)
-        if LOOP:
-            for step in range(steps):
-                y = through(x, B, ELEMENT, KIND) + step.to(x.dtype)
-                x = through(y, A, ELEMENT, KIND) + step.to(x.dtype)
-        gl.store(destination + b_offsets, through(x, B, ELEMENT, KIND))
+    x = gl.load(source + a_offsets)
+    if LOOP:
+        for step in range(steps):
+            y = through(x, B, ELEMENT, KIND, source) + step.to(x.dtype)
+            x = through(y, A, ELEMENT, KIND, source) + step.to(x.dtype)
+    gl.store(destination + b_offsets, through(x, B, ELEMENT, KIND, source))
 
 
 @gluon.jit
@@ -96,15 +96,12 @@ def convert_vector(
     """Rank one, as `convert_matrix`."""
     a_offsets = gl.arange(0, SIZE, A)
     b_offsets = gl.arange(0, SIZE, B)
-    if KIND == "ptr":
-        gl.store(destination + b_offsets, gl.load(gl.convert_layout(source + a_offsets, B)))
-    else:
-        x = gl.load(source + a_offsets)
-        if LOOP:
-            for step in range(steps):
-                y = through(x, B, ELEMENT, KIND) + step.to(x.dtype)
-                x = through(y, A, ELEMENT, KIND) + step.to(x.dtype)
-        gl.store(destination + b_offsets, through(x, B, ELEMENT, KIND))
+    x = gl.load(source + a_offsets)
+    if LOOP:
+        for step in range(steps):
+            y = through(x, B, ELEMENT, KIND, source) + step.to(x.dtype)
+            x = through(y, A, ELEMENT, KIND, source) + step.to(x.dtype)
+    gl.store(destination + b_offsets, through(x, B, ELEMENT, KIND, source))
 
 
 @dataclass(frozen=True)

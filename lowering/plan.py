@@ -25,9 +25,11 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one warp executes, and the clocks that the target's table makes of it."""
+    """What one warp executes, and what the target's table makes of it: the clocks of a multiprocessor that
+    has enough other warps, and the clocks that a CTA alone on one waits for the result."""
 
     clocks: float = 0.0
+    latency: float = 0.0
     shuffles: int = 0
     alu: int = 0
     wavefronts: int = 0

@@ -7,6 +7,7 @@ modelled clocks. Everything that stays in a CTA has shared memory; what crosses 
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.conversion import Conversion, conversion
@@ -48,24 +49,39 @@ def select(
         if isinstance(candidate, Rejected):
             rejected.append(candidate)
         else:
-            serving.append((cost(candidate, element, target), candidate))
+            serving.append((cost(candidate, element, target, 1 << len(conv.src.warp)), candidate))
     if not serving:
         return Selection(None, Cost(), tuple(rejected))
-    serving.sort(key=lambda entry: entry[0].clocks)
+    # Nobody knows here how many other warps there will be: the product is fair to both ends.
+    serving.sort(key=lambda entry: entry[0].clocks * entry[0].latency)
     (best_cost, best), *losers = serving
     for lost_cost, lost in losers:
-        reason = f"{lost_cost.clocks:.1f} clocks per warp against {best_cost.clocks:.1f}"
+        reason = (
+            f"{lost_cost.clocks:.1f} clocks per warp and {lost_cost.latency:.0f} to wait, "
+            f"against {best_cost.clocks:.1f} and {best_cost.latency:.0f}"
+        )
         rejected.append(Rejected(lost.kind, reason))
     return Selection(best, best_cost, tuple(rejected))
 
 
-def cost(plan: Plan, element: ElementType, target: Target) -> Cost:
-    """The modelled cost of `plan`."""
+def cost(plan: Plan, element: ElementType, target: Target, warps: int = 4) -> Cost:
+    """The modelled cost of `plan`, its latency that of a CTA of so many warps."""
     if isinstance(plan, NoOpPlan | RegisterPlan):
         return Cost()
+    found = (
+        cost_of_shared(plan, target) if isinstance(plan, SharedPlan) else cost_of_shuffle(plan, element, target)
+    )
+    table = target.costs
+    # Each warp has a scheduler of its own as long as there are four; the memory pipe is everybody's.
+    arithmetic = found.alu * table.lone_alu
     if isinstance(plan, SharedPlan):
-        return cost_of_shared(plan, target)
-    return cost_of_shuffle(plan, element, target)
+        waits = len(plan.store.rounds) * table.memory_wait
+        waits += found.barriers * table.barrier_wait if plan.scope == "cta" else 0.0
+        latency = warps * found.wavefronts * table.wavefront + arithmetic + waits
+    else:
+        moving = found.shuffles * max(table.lone_shuffle, warps * table.shuffle)
+        latency = max(moving, arithmetic) + (table.shuffle_wait if found.shuffles else 0.0)
+    return replace(found, latency=latency)
 
 
 def _movers(conv: Conversion, element: ElementType, target: Target, limit: int) -> tuple[Plan | Rejected, ...]:

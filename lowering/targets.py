@@ -23,7 +23,8 @@ class Costs:
     """Clocks of one warp instruction (`shuffle`, `alu`), of one 128-byte `wavefront`, of one barrier.
 
     Shuffles and wavefronts share a pipe; the arithmetic runs beside it. What the shorter of the two hides of
-    itself is all but `exposed`.
+    itself is all but `exposed`. A warp that has its scheduler to itself issues a shuffle every `lone_shuffle`
+    clocks and arithmetic every `lone_alu`; results take `shuffle_wait`, `memory_wait`, `barrier_wait` more.
     """
 
     shuffle: float
@@ -31,6 +32,11 @@ class Costs:
     wavefront: float
     warp_barrier: float
     cta_barrier: float
+    lone_shuffle: float
+    lone_alu: float
+    shuffle_wait: float
+    memory_wait: float
+    barrier_wait: float
     exposed: float = 0.1
 
     def clocks(self, memory: float, alu: int) -> float:
@@ -73,8 +79,30 @@ class Target:
 # bench/calibrate.py on an H200: a barrier of 4 warps takes 8 clocks when other CTAs fill in, 2 for each warp,
 # and Triton puts one of its own before each exchange of a CTA. A wavefront is one clock by itself; the round
 # trips of bench/conversions take 1.06 for each of theirs, and a clock more where only a warp waits.
-_NVIDIA = Costs(shuffle=1.0, alu=0.51, wavefront=1.06, warp_barrier=1.0, cta_barrier=4.0)
-_AMD = Costs(shuffle=2.0, alu=1.0, wavefront=1.0, warp_barrier=0.0, cta_barrier=4.0)
+_NVIDIA = Costs(
+    shuffle=1.0,
+    alu=0.51,
+    wavefront=1.06,
+    warp_barrier=1.0,
+    cta_barrier=4.0,
+    lone_shuffle=4.3,
+    lone_alu=2.17,
+    shuffle_wait=24.0,
+    memory_wait=37.0,
+    barrier_wait=20.0,
+)
+_AMD = Costs(
+    shuffle=2.0,
+    alu=1.0,
+    wavefront=1.0,
+    warp_barrier=0.0,
+    cta_barrier=4.0,
+    lone_shuffle=8.0,
+    lone_alu=4.0,
+    shuffle_wait=64.0,
+    memory_wait=64.0,
+    barrier_wait=20.0,
+)
 
 _SHARED_KIB = {
     "cuda:80": 163,
