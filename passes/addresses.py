@@ -46,26 +46,30 @@ def address_conversions(ops: Iterable[Operation]) -> frozenset[Operation]:
     Loop-carried values and results of branches are followed. Conversions of what was loaded, reduced or
     computed from floats are not among them: nothing is known of those.
     """
-    seen: set[Value] = set()
+    # Asking the bindings for the owner of a value makes them look for a Python class of its operation: slow.
+    producers: dict[Value, Operation] = {}
     pending: list[Value] = []
     for op in ops:
         pending += _sinks(op)
+        for result in op.results:
+            producers[result] = op
+    seen: set[Value] = set()
     found: list[Operation] = []
     while pending:
         value = pending.pop()
         if value in seen or not _is_integral(value):
             continue
         seen.add(value)
-        if isinstance(value.owner, Block):
-            pending += _passed_to(value, value.owner)
+        producer = producers.get(value)
+        if producer is None:
+            pending += _passed_to(value)
             continue
-        op = value.owner.operation
-        if op.name == "ttg.convert_layout" and _carries(op.operands[0]):
-            found.append(op)
-        if op.name.startswith("scf."):
-            pending += _results_of(op, list(op.results).index(value))
-        elif op.name in _FOLLOWED or op.name.startswith("arith."):
-            pending += op.operands
+        if producer.name == "ttg.convert_layout" and _carries(producers.get(producer.operands[0])):
+            found.append(producer)
+        if producer.name.startswith("scf."):
+            pending += _results_of(producer, list(producer.results).index(value))
+        elif producer.name in _FOLLOWED or producer.name.startswith("arith."):
+            pending += producer.operands
     return frozenset(found)
 
 
@@ -82,16 +86,17 @@ def _is_integral(value: Value) -> bool:
     return isinstance(type_, RankedTensorType) and str(type_.element_type)[0] in "i!"
 
 
-def _carries(value: Value) -> bool:
-    """Whether the analysis may know something of the value."""
-    if isinstance(value.owner, Block):
+def _carries(producer: Operation | None) -> bool:
+    """Whether the analysis may know something of what this operation, or else a block, produces."""
+    if producer is None:
         return True
-    name = value.owner.operation.name
+    name = producer.name
     return name in _FOLLOWED or name in _KNOWN or name.startswith(("arith.", "scf."))
 
 
-def _passed_to(argument: Value, block: Block) -> list[Value]:
+def _passed_to(argument: Value) -> list[Value]:
     """What the argument of a block can be: for a loop its initial value and what the body yields."""
+    block = argument.owner
     op = block.owner.operation
     index = list(block.arguments).index(argument)
     if op.name == "scf.for":

@@ -243,9 +243,15 @@ class PassFailure(Exception):
 def run_linear_pipeline(
     module: Module, target: Target, scratch_limit: int | None = None, *, verify: bool = False
 ) -> Prepared:
-    """Take the conversions of `module` into our hands, in place, for `target`."""
+    """Take the conversions of `module` into our hands, in place, for `target`.
+
+    Layouts are attached, and shape operations checked against them, only when asked to `verify`: nothing
+    that is decided here reads them, and it takes a third of the time.
+    """
     collect = _Collect(target, scratch_limit)
-    *decide, outline = linear_pipeline(target.name, scratch_limit)
+    attach, *decide, outline = linear_pipeline(target.name, scratch_limit)
+    if verify:
+        decide.insert(0, attach)
     outcome = run(module, [*decide, collect, outline], verify=verify)
     if not outcome.succeeded:
         raise PassFailure("\n".join(str(d) for d in outcome.diagnostics if d.severity == "error"))
