@@ -182,13 +182,16 @@ class SharedPlan:
     def summary(self) -> str:
         """One line for people."""
         sides = [
-            f"{sum(map(len, side.rounds))} {'transposing ' * side.transposed}{name} of "
+            f"{_count(sum(map(len, side.rounds)), 'transposing ' * side.transposed + name)} of "
             f"{side.slots * self.element_bytes * 8} bits"
-            for name, side in (("stores", self.store), ("loads", self.load))
+            for name, side in (("store", self.store), ("load", self.load))
         ]
-        return (
-            f"{self.kind}: {', '.join(sides)}, {self.barriers} barriers, {self.scratch_bytes} bytes of scratch"
-        )
+        barriers = _count(self.barriers, "barrier")
+        return f"{self.kind}: {', '.join(sides)}, {barriers}, {self.scratch_bytes} bytes of scratch"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 Plan = NoOpPlan | RegisterPlan | ShufflePlan | SharedPlan

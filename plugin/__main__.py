@@ -12,6 +12,7 @@ compiled.
 from __future__ import annotations
 
 import argparse
+import atexit
 import functools
 import importlib.abc
 import importlib.machinery
@@ -24,7 +25,7 @@ from collections.abc import Callable, Sequence
 
 from triton_linear import __version__
 from triton_linear.hook import install
-from triton_linear.report import Report
+from triton_linear.report import Report, last_report
 
 
 def main(arguments: list[str]) -> None:
@@ -39,10 +40,17 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--version", action="version", version=__version__)
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
     parser.add_argument("script", metavar="SCRIPT", help="file to run")
-    parser.add_argument("rest", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="arguments of the script")
+    rest = parser.add_argument(
+        "rest", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="arguments of the script"
+    )
+    rest.required = False
     chosen = parser.parse_args(arguments)
     if not chosen.module and not os.path.exists(chosen.script):
         parser.error(f"can't open file '{chosen.script}'")
+    if not chosen.module and os.path.isdir(chosen.script) and not _has_main(chosen.script):
+        parser.error(f"no file '__main__.py' in folder '{chosen.script}'")
+    if chosen.report:
+        atexit.register(_print_if_none)
     turn_on = functools.partial(install, strict=chosen.strict, on_report=_print if chosen.report else None)
     sys.meta_path.insert(0, _AfterImport("triton", turn_on))
     sys.argv = [chosen.script, *chosen.rest]
@@ -120,8 +128,17 @@ def _become_main(
     exec(code, vars(module))
 
 
+def _has_main(folder: str) -> bool:
+    return any(os.path.isfile(os.path.join(folder, f"__main__.{end}")) for end in ("py", "pyc"))
+
+
 def _print(report: Report) -> None:
     print(report, file=sys.stderr)
+
+
+def _print_if_none() -> None:
+    if last_report() is None:
+        print("triton_linear: no kernel was compiled (cached ones make no report)", file=sys.stderr)
 
 
 if __name__ == "__main__":

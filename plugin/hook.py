@@ -21,7 +21,7 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import CodeType, FrameType
 from typing import Any, cast
 
@@ -100,7 +100,8 @@ def install(
 
     Again after `install`, the new options replace the old ones; one `uninstall` undoes both.
     """
-    setting = _setting(strict, scratch_limit, (on_report,) if on_report else ())
+    options = Options(strict=strict, scratch_limit=scratch_limit)
+    setting = Setting(options, _listeners(on_report))
     with _state.lock:
         _state.installed = setting
         _state.settle()
@@ -115,21 +116,24 @@ def uninstall() -> None:
         _state.settle()
 
 
-@contextmanager
 def enabled(
     *,
     strict: bool = False,
     scratch_limit: int | None = None,
     on_report: Callable[[Report], object] | None = None,
-) -> Iterator[list[Report]]:
+) -> AbstractContextManager[list[Report]]:
     """Compile with the plugin within the block, which gets the list of reports of what is compiled in it.
 
     The options are those of `install`. Blocks nest; the innermost one counts, for every thread of the
     process.
     """
+    return _block(Options(strict=strict, scratch_limit=scratch_limit), _listeners(on_report))
+
+
+@contextmanager
+def _block(options: Options, listeners: tuple[Callable[[Report], object], ...]) -> Iterator[list[Report]]:
     reports: list[Report] = []
-    listeners = (reports.append, on_report) if on_report else (reports.append,)
-    setting = _setting(strict, scratch_limit, listeners)
+    setting = Setting(options, (reports.append, *listeners))
     with _state.lock:
         _state.blocks.append(setting)
         _state.settle()
@@ -141,10 +145,12 @@ def enabled(
             _state.settle()
 
 
-def _setting(
-    strict: bool, scratch_limit: int | None, listeners: tuple[Callable[[Report], object], ...]
-) -> Setting:
-    return Setting(Options(strict=strict, scratch_limit=scratch_limit), listeners)
+def _listeners(on_report: Callable[[Report], object] | None) -> tuple[Callable[[Report], object], ...]:
+    if on_report is None:
+        return ()
+    if not callable(on_report):
+        raise TypeError(f"on_report takes a function or None, got {on_report!r}")
+    return (on_report,)
 
 
 def _patches() -> tuple[Patch, ...]:

@@ -31,7 +31,13 @@ class Options:
     scratch_limit: int | None = None
 
     def __post_init__(self) -> None:
-        if self.scratch_limit is not None and self.scratch_limit < 0:
+        if not isinstance(self.strict, bool):
+            raise TypeError(f"strict takes a bool, got {self.strict!r}")
+        if self.scratch_limit is None:
+            return
+        if not isinstance(self.scratch_limit, int) or isinstance(self.scratch_limit, bool):
+            raise TypeError(f"scratch_limit takes an int or None, got {self.scratch_limit!r}")
+        if self.scratch_limit < 0:
             raise ValueError(f"scratch_limit {self.scratch_limit} is negative")
 
 

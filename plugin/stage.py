@@ -91,6 +91,12 @@ class LLIRStage:
         else:
             try:
                 llir = self._convert(src, metadata, attempt)
+            except UnknownTarget as error:
+                if self._setting.options.strict:
+                    attempt.outcome, attempt.error = Outcome.FAILED, error
+                    raise
+                attempt.remarks = (str(error),)
+                self._warn(attempt, error, metadata)
             except Exception as error:
                 attempt.outcome, attempt.error, attempt.conversions = Outcome.FAILED, error, ()
                 if self._setting.options.strict:
@@ -111,7 +117,8 @@ class LLIRStage:
         try:
             target = targets.target(self._target)
         except ValueError as error:
-            raise UnknownTarget(str(error)) from error
+            known = ", ".join(targets.TARGETS)
+            raise UnknownTarget(f"no table for {self._target}; known: {known}") from error
         limits = dict.fromkeys((self._setting.options.scratch_limit, MINIMAL_SCRATCH))
         tried = None
         for limit in limits:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+from triton_linear import __version__
 from triton_linear.tools.errors import Printer, fail, guarded, supervised
 
 Command = Callable[[argparse.Namespace], int]
@@ -63,12 +64,13 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="triton-linear", description="Layout conversions of Triton kernels, planned and lowered in Python."
     )
+    top.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name: str, run: Command, summary: str, own_help: bool = False) -> argparse.ArgumentParser:
         description = summary[0].upper() + summary[1:] + "."
         sub = commands.add_parser(name, help=summary, description=description, add_help=not own_help)
-        sub.set_defaults(run=run)
+        sub.set_defaults(run=run, parser=sub)
         return sub
 
     verify = command("verify", _verify, "compile a TTGIR module and run the code of each of its conversions")
@@ -103,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments, rest = top.parse_known_args(argv)
     arguments.rest = rest
     if arguments.rest and arguments.run is not _demo:
-        top.error(f"unrecognized arguments: {' '.join(arguments.rest)}")
+        arguments.parser.error(f"unrecognized arguments: {' '.join(arguments.rest)}")
     printer = Printer()
     arguments.sources = printer.sources
 

@@ -242,7 +242,10 @@ def read_module(text: str, context: Context, filename: str) -> Module:
 
 
 def set_target(module: Module, name: str | None) -> Target:
-    """Say in the module that it is for the target called `name`; by default it says so itself."""
+    """Say in the module that it is for the target called `name`; by default it says so itself.
+
+    Fails on a module that does not say how many warps it is for, as every TTGIR module does.
+    """
     attributes = module.operation.attributes
     if name is None:
         if "ttg.target" not in attributes:
@@ -261,6 +264,9 @@ def set_target(module: Module, name: str | None) -> Target:
         if lanes != target.lanes:
             message = f"target: '{name}' has {target.lanes} lanes, the module's ttg.threads-per-warp is {lanes}"
             fail(message, *position(str(module.operation.location)))
+    if "ttg.num-warps" not in attributes:
+        message = "the module has no 'ttg.num-warps': is it TTIR rather than TTGIR?"
+        fail(message, *position(str(module.operation.location)))
     attributes["ttg.target"] = Attribute.parse(f'"{target.name}"', module.context)
     return target
 

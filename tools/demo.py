@@ -1,7 +1,8 @@
 """`triton-linear demo`: the example kernels, compiled for three GPUs that need not be there.
 
 Every layout conversion is shown with its place in the source, its layouts, the lowering that was chosen, and
-what the interpreter found when it ran the emitted code for a whole CTA. PTX and AMDGCN are left in build/demo.
+what the interpreter found when it ran the emitted code for a whole CTA. PTX and AMDGCN are left in build/demo,
+beside the TTGIR they are from.
 With a GPU present the kernels run on it as well, with and without the plugin.
 """
 
@@ -20,6 +21,7 @@ from pathlib import Path
 import triton
 from rich import box
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 from triton_linear.examples import EXAMPLES, specs
@@ -31,14 +33,18 @@ from triton_linear.tools.verify import Checked, check, short_encoding, short_typ
 
 TARGETS = ("cuda:80", "cuda:90", "hip:gfx942")
 WIDTH_WITHOUT_TERMINAL = 160
+WIDTH_OF_ONE_LINE = 150
+"""Least width at which a conversion's place and layouts stand side by side."""
 
 
-def compile_kernel(spec: KernelSpec, target: str) -> tuple[Compilation, list[Checked]]:
-    """A kernel through Triton's frontend, our passes and Triton's backend; and every conversion, executed."""
+def compile_kernel(spec: KernelSpec, target: str) -> tuple[str, Compilation, list[Checked]]:
+    """A kernel through Triton's frontend (its TTGIR), our passes and Triton's backend; and every conversion,
+    executed.
+    """
     stock = triton.compile(spec.source(), target=gpu_target(target), options=dict(spec.options))
     last = "ptx" if target.startswith("cuda") else "amdgcn"
     compilation = compile_text(stock.asm["ttgir"], f"{spec.name}.ttgir", target, last)
-    return compilation, check(compilation)
+    return stock.asm["ttgir"], compilation, check(compilation)
 
 
 @contextmanager
@@ -56,16 +62,41 @@ def empty_cache() -> Iterator[None]:
                 os.environ["TRITON_CACHE_DIR"] = before
 
 
-def table_of(target: str) -> Table:
-    """The empty table of a target."""
+def table_of(target: str, width: int) -> Table:
+    """The empty table of a target; on a narrow terminal a conversion takes a line for its place and another."""
     table = Table(title=target, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    table.add_column("kernel, source line", no_wrap=True, max_width=44)
-    table.add_column("conversion")
-    table.add_column("lowering")
-    for name in ("wavefronts", "shuffles", "barriers", "bytes"):
-        table.add_column(name, justify="right")
-    table.add_column("verified")
+    names = ["lowering", "wavefronts", "shuffles", "barriers", "bytes", "verified"]
+    if width >= WIDTH_OF_ONE_LINE:
+        table.add_column("kernel, source line", overflow="ellipsis", max_width=44)
+        table.add_column("conversion", no_wrap=True)
+    else:
+        table.show_edge, table.pad_edge, table.padding = False, False, 0
+        table.add_column("kernel, source line,\nconversion", overflow="ellipsis")
+        names = ["lowering", "wave-\nfronts", "shuf-\nfles", "bar-\nriers", "bytes", "veri-\nfied"]
+    for name in names:
+        left = name in (names[0], names[-1])
+        table.add_column(name, justify="left" if left else "right", no_wrap=True)
     return table
+
+
+def add_rows(table: Table, checked: Checked) -> None:
+    """Add a conversion to a table of `table_of`."""
+    place, layouts, *rest = row(checked)
+    if len(table.columns) == len(rest) + 2:
+        table.add_row(place, layouts, *rest)
+    else:
+        table.add_row(place)
+        table.add_row(Padding(layouts, (0, 0, 0, 4)), *rest)
+
+
+def show(console: Console, table: Table) -> None:
+    """Print a table; a file gets no blanks at the ends of lines."""
+    if console.is_terminal:
+        console.print(table)
+        return
+    with console.capture() as captured:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in captured.get().splitlines()), flush=True)
 
 
 def row(checked: Checked) -> Sequence[str | Text]:
@@ -73,7 +104,9 @@ def row(checked: Checked) -> Sequence[str | Text]:
     conversion = checked.site.converted
     file, line, _ = position(conversion.location)
     code = linecache.getline(file, line).strip()
-    place = Text.assemble(f"  {Path(file).name}:{line}", (f"  {code}", "dim"))
+    place = Text.assemble(
+        f"  {Path(file).name}:{line}", (f"  {code}", "dim"), no_wrap=True, overflow="ellipsis"
+    )
     layouts = f"{short_type(conversion.source)} → {short_encoding(conversion.destination)}"
     lowering = {"noop": "no-op", "stock": "left to Triton"}.get(conversion.kind, conversion.kind)
     if checked.verdict is None:
@@ -88,11 +121,12 @@ def row(checked: Checked) -> Sequence[str | Text]:
     return place, layouts, lowering, wavefronts, str(counts.shuffles), str(barriers), str(moved), right
 
 
-def write_assembly(compilation: Compilation, kernel: str, target: str, folder: Path) -> Path:
-    """Leave the PTX or AMDGCN of a kernel in a folder of its target."""
+def write_assembly(ttgir: str, compilation: Compilation, kernel: str, target: str, folder: Path) -> Path:
+    """Leave the PTX or AMDGCN of a kernel, and the TTGIR it is from, in a folder of its target."""
     stage = "ptx" if target.startswith("cuda") else "amdgcn"
     path = folder / target.replace(":", "-") / f"{kernel}.{stage}"
     path.parent.mkdir(parents=True, exist_ok=True)
+    path.with_suffix(".ttgir").write_text(ttgir)
     path.write_text("".join(k.lowered.text(stage) for k in compilation.kernels))
     return path
 
@@ -106,7 +140,7 @@ def summary(checked: Sequence[Checked], kernels: int, seconds: float, folder: Pa
     wrong = sum(not c.ok for c in executed)
     return [
         f"{kernels} kernels compiled in {seconds:.0f} s without a GPU; {len(checked)} conversions: {by_kind}",
-        f"assembly in {folder}/",
+        f"TTGIR and assembly in {folder}/",
         f"{len(executed)} conversions verified, {wrong} wrong",
     ]
 
@@ -145,23 +179,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     kernels = 0
     with empty_cache():
         for target in options.targets:
-            table = table_of(target)
+            table = table_of(target, console.width)
             for spec in specs(gpu_target(target)):
-                compilation, checked = compile_kernel(spec, target)
-                write_assembly(compilation, spec.name, target, options.output)
+                ttgir, compilation, checked = compile_kernel(spec, target)
+                write_assembly(ttgir, compilation, spec.name, target, options.output)
                 table.add_row(Text(spec.name, "bold"))
                 for conversion in checked:
-                    table.add_row(*row(conversion))
+                    add_rows(table, conversion)
                 everything += checked
                 kernels += 1
-            console.print(table)
+            show(console, table)
     closing = summary(everything, kernels, time.perf_counter() - start, options.output)
     failed = not all(checked.ok for checked in everything)
 
     device = gpu_name()
     if device is not None:
         results = {example.__name__.rpartition(".")[2]: compare(example) for example in EXAMPLES}
-        console.print(gpu_table(device, results))
+        show(console, gpu_table(device, results))
         failed |= not all(ran.identical and ran.right["plugin"] for ran in results.values())
     for line in closing:
         console.print(line, highlight=False)

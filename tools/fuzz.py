@@ -207,7 +207,8 @@ def main(target: str, count: int, seed: int, assembly: int, save: Path | None) -
             save.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             fail(f"cannot write modules there: {error.strerror}", str(save))
-    with Progress(console=Console(file=sys.stderr), transient=True) as progress:
+    console = Console(file=sys.stderr)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(f"{target}, seed {seed}", total=count)
         totals = fuzz(target, count, seed, assembly, save, lambda done: progress.advance(task, done))
     for failure in totals.failures[:20]:

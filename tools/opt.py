@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from triton_linear import __version__
 from triton_linear.tools.errors import Diagnostic, Printer, ToolError, fail, guarded, supervised
 
 if TYPE_CHECKING:
@@ -181,6 +182,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    top.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     top.add_argument("file", nargs="?", default="-", metavar="FILE", help="input; - or nothing: standard input")
     top.add_argument("-o", dest="output", default="-", metavar="FILE", help="where to write (default: -)")
     top.add_argument("--emit", choices=EMIT, default="mlir", help="the stage to print (default: %(default)s)")

@@ -214,5 +214,8 @@ def verify_text(text: str, filename: str, target: str | None, as_json: bool) -> 
         if conversion.verdict is not None:
             for finding in (*conversion.verdict.examples, *conversion.verdict.races):
                 print(f"    {finding}")
+    noops = sum(c.site.converted.kind == "noop" for c in checked)
+    if others := len(checked) - len(verified):
+        print(f"{_count(noops, 'no-op')}, {others - noops} left to Triton")
     print(f"{_count(len(verified), 'conversion')} verified, {len(wrong)} wrong")
     return 1 if wrong else 0

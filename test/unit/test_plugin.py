@@ -124,6 +124,23 @@ def test_negative_scratch_is_refused_before_anything_changes() -> None:
     assert triton_state() == before
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"strict": "yes"}, "strict takes a bool, got 'yes'"),
+        ({"scratch_limit": 1.5}, "scratch_limit takes an int or None, got 1.5"),
+        ({"scratch_limit": True}, "scratch_limit takes an int or None, got True"),
+        ({"on_report": []}, r"on_report takes a function or None, got \[\]"),
+    ],
+)
+def test_options_of_other_types_are_refused_at_the_call(options: dict[str, Any], message: str) -> None:
+    before = triton_state()
+    for turn_on in (triton_linear.install, triton_linear.enabled):
+        with pytest.raises(TypeError, match=message):
+            turn_on(**options)
+    assert triton_state() == before
+
+
 # A hook that is there already
 
 

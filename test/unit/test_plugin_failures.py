@@ -110,10 +110,14 @@ def test_missing_bindings_are_no_bug(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_unknown_target_is_warned_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
     odd = type(CUDA)("cuda", 75, 32)
     triton_linear.install()
-    with pytest.warns(FallbackWarning, match="unknown target 'cuda:75'") as caught:
+    with pytest.warns(FallbackWarning, match="no table for cuda:75") as caught:
         compile_kernel(target=odd)
         compile_kernel(target=odd, width=128)
     assert len(caught) == 1
+    report = triton_linear.last_report()
+    assert report is not None
+    assert (report.outcome, report.error, report.traceback) == (Outcome.LEFT, None, None)
+    assert report.remarks[0].startswith("no table for cuda:75")
 
 
 def test_stock_failing_too_is_stocks_failure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,6 +57,26 @@ def test_a_script_sets_the_exit_status(tmp_path: Path) -> None:
     assert "can't open file 'missing.py'" in done.stderr
 
 
+def test_what_is_no_script_is_one_error(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "triton_linear"]
+    done = subprocess.run([*command, str(tmp_path)], check=False, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[1:] == [
+        f"python -m triton_linear: error: no file '__main__.py' in folder '{tmp_path}'"
+    ]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.stderr.endswith("the following arguments are required: SCRIPT\n")
+
+
+def test_a_report_without_kernels_says_so(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("print('ran')")
+    command = [sys.executable, "-m", "triton_linear", "--report", str(script)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.stdout == "ran\n"
+    assert done.stderr == "triton_linear: no kernel was compiled (cached ones make no report)\n"
+
+
 def run(script: Path, *options: str) -> str:
     """What a script prints when it runs with the plugin."""
     command = [sys.executable, "-m", "triton_linear", *options, str(script)]

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from triton_linear.tools import cli, compile, opt, verify
+from rich.console import Console
+from triton_linear import __version__
+from triton_linear.tools import cli, compile, demo, opt, verify
 from triton_linear.tools.errors import (
     Diagnostic,
     Printer,
@@ -216,6 +218,15 @@ class TestCommandLine:
     def test_version(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert cli.main(["version"]) == 0
         assert capsys.readouterr().out.startswith("triton-linear ")
+        for name, main in (("triton-linear", cli.main), ("triton-linear-opt", opt.main)):
+            with pytest.raises(SystemExit, match="0"):
+                main(["--version"])
+            assert capsys.readouterr().out == f"{name} {__version__}\n"
+
+    def test_a_wrong_flag_shows_the_usage_of_its_command(self, capsys: pytest.CaptureFixture[str]) -> None:
+        with pytest.raises(SystemExit, match="2"):
+            cli.main(["verify", "k.ttgir", "--frob"])
+        assert capsys.readouterr().err.startswith("usage: triton-linear verify ")
 
 
 class TestCompile:
@@ -312,6 +323,23 @@ class TestVerify:
         text = f'module attributes {{{ATTRIBUTES}, ttg.target = "cuda:90"}} {{ {kernel} }}'
         assert verify.verify_text(text, "k.ttgir", None, as_json=False) == 0
         assert capsys.readouterr().out == "0 conversions verified, 0 wrong\n"
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 160])
+@pytest.mark.parametrize("terminal", [False, True])
+def test_the_demo_shows_figures_at_every_width(
+    width: int, terminal: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checked = verify.check(compile.compile_text(module_of("kernel"), "k.ttgir", None, "llvm"))
+    console = Console(width=width, force_terminal=terminal, color_system=None)
+    table = demo.table_of("cuda:90", console.width)
+    demo.add_rows(table, checked[0])
+    demo.show(console, table)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    (line,) = (line for line in lines if "64xf32 blocked → blocked" in line)
+    assert line.split()[-6:] == [*demo.row(checked[0])[2:-1], "yes"]
+    assert terminal or all(line == line.rstrip() for line in lines)
 
 
 @pytest.mark.parametrize(

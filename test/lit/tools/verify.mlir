@@ -3,10 +3,11 @@
 // RUN: triton-linear verify %s --target=cuda:80 --json | FileCheck %s --check-prefix=JSON
 // RUN: cat %s | triton-linear verify - | FileCheck %s --check-prefix=STDIN
 
-// CHECK:      verify.mlir:[[# @LINE + 33]]:10: 64xf32 blocked -> blocked: shuffle: {{.*}} 0 wavefronts (0 at least), {{[0-9]+}} shuffle{{s?}}, {{[0-9]+}} alu, 0 barriers; 0 wrong of 64, 0 races
-// CHECK-NEXT: verify.mlir:[[# @LINE + 33]]:10: 64xf32 blocked -> blocked: shuffle: {{.*}} 0 wrong of 64, 0 races
-// CHECK-NEXT: verify.mlir:[[# @LINE + 37]]:10: 64xf32 blocked -> slice(blocked): {{.*}} wrong of {{[0-9]+}}, 0 races
-// CHECK-NEXT: verify.mlir:[[# @LINE + 37]]:10: 64xf32 blocked -> linear: no-op
+// CHECK:      verify.mlir:[[# @LINE + 34]]:10: 64xf32 blocked -> blocked: shuffle: {{.*}} 0 wavefronts (0 at least), {{[0-9]+}} shuffle{{s?}}, {{[0-9]+}} alu, 0 barriers; 0 wrong of 64, 0 races
+// CHECK-NEXT: verify.mlir:[[# @LINE + 34]]:10: 64xf32 blocked -> blocked: shuffle: {{.*}} 0 wrong of 64, 0 races
+// CHECK-NEXT: verify.mlir:[[# @LINE + 38]]:10: 64xf32 blocked -> slice(blocked): {{.*}} wrong of {{[0-9]+}}, 0 races
+// CHECK-NEXT: verify.mlir:[[# @LINE + 38]]:10: 64xf32 blocked -> linear: no-op
+// CHECK-NEXT: 1 no-op, 0 left to Triton
 // CHECK-NEXT: 3 conversions verified, 0 wrong
 
 // JSON:      "conversions": [
