@@ -1,9 +1,8 @@
 """Choosing the vectors, the rounds and the swizzle of an exchange through shared memory.
 
 A register bit can index a vector of stores when no other bit of a storing thread touches it, and likewise for
-loads. What both sides share this way makes their common vector; a side that could go wider tries to, at the
-price of narrower accesses or conflicts on the other. Shared registers beyond the vector can index rounds over a
-smaller scratch.
+loads. What both sides share this way makes their common vector; a side that could go wider does, as long as no
+access conflicts. Shared registers beyond the vector can index rounds over a smaller scratch.
 """
 
 from __future__ import annotations

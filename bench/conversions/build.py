@@ -124,10 +124,6 @@ def plans(src: LinearLayout, dst: LinearLayout, bits: int, target: targets.Targe
 def _candidates(
     src: LinearLayout, dst: LinearLayout, element: Any, target: targets.Target
 ) -> Sequence[tuple[Any, Plan]]:
-    listed = getattr(selection, "candidates", None)
-    if listed is not None:
-        found: Sequence[tuple[Any, Plan]] = listed(src, dst, element, target, None)
-        return found
     conv = conversion(src, dst)
     limit = target.scratch_bytes
     attempts = (
