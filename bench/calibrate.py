@@ -16,12 +16,16 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime
+import functools
 import json
+import os
 import re
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,12 +50,14 @@ _REGISTERS = 8  # Independent ones of which an instruction works on one.
 
 @dataclass(frozen=True)
 class Instruction:
-    """What is timed: PTX with {i} for the register in turn, {j} and {k} for others, {o} for a byte offset.
+    """What is timed: PTX with {i} for the register in turn, {j}, {k} and {l} for others, {q} for one of two
+    predicates, {o} for a byte offset.
 
     An instance needs the instance on the same register before it, so that none is dropped as dead: a load's
-    result is its next address. opcode: how the machine code calls it. stride: bytes between the addresses of
-    neighbouring lanes. pointers: memory holds each lane's own address, or else zeros, which are added to the
-    address. warps: those of a CTA, where it is a barrier.
+    result is its next address. opcode: how the machine code calls it, `A + B` where it takes several, `@P A`
+    where it is predicated. stride: bytes between the addresses of neighbouring lanes. pointers: memory holds
+    each lane's own address, or else zeros, which are added to the address. warps: those of a CTA, where it is
+    a barrier.
     """
 
     name: str
@@ -63,8 +69,8 @@ class Instruction:
 
     @property
     def chained(self) -> bool:
-        """Whether running it on one register alone gives its latency."""
-        return "[%c{i}]" in self.ptx or "%r{i}, %r{i}" in self.ptx
+        """Whether running it on one register alone gives its latency; two beside each other have none."""
+        return "{l}" not in self.ptx and ("[%c{i}]" in self.ptx or "%r{i}, %r{i}" in self.ptx)
 
 
 def _words(count: int, first: str) -> str:
@@ -105,10 +111,48 @@ def _matrices() -> list[Instruction]:
     return found
 
 
+def _mixtures(shuffle: str, permute: str, select: str) -> list[Instruction]:
+    """Whether arithmetic that moves words can be spread over two pipes.
+
+    SEL and PRMT run on one, IMAD on another. A multiplication by a one that the assembler cannot see, under a
+    predicate, is a select there; `@p mov` is not, as the assembler makes a SEL of it.
+    """
+    multiply = "mad.lo.u32 %r{i}, %r{i}, %s, %r{j};"
+    guarded_move = "@%p{q} mov.b32 %r{i}, %r{j};"
+    guarded_multiply = "@%p{q} mul.lo.u32 %r{i}, %r{j}, %one;"
+
+    def other(ptx: str) -> str:
+        """The same on registers of its own."""
+        return ptx.replace("{i}", "{k}").replace("{j}", "{l}")
+
+    return [
+        Instruction("mad.lo", multiply, "IMAD"),
+        Instruction("@p mul.lo", guarded_multiply, "@P IMAD"),
+        Instruction("selp + @p mov", f"{select} {other(guarded_move)}", "SEL + SEL"),
+        Instruction("selp + mad.lo", f"{select} {other(multiply)}", "SEL + IMAD"),
+        Instruction("selp + @p mul.lo", f"{select} {other(guarded_multiply)}", "SEL + @P IMAD"),
+        Instruction("prmt + mad.lo", f"{permute} {other(multiply)}", "PRMT + IMAD"),
+        Instruction("prmt + @p mul.lo", f"{permute} {other(guarded_multiply)}", "PRMT + @P IMAD"),
+        Instruction("prmt + selp", f"{permute} {other(select)}", "PRMT + SEL"),
+        # An exchange of one lane bit: of two registers one is shuffled, and three selects stand around that.
+        Instruction(
+            "shfl.bfly + 3 selp",
+            f"{select} {shuffle} {other(select)} {select}",
+            "SHFL.BFLY + SEL + SEL + SEL",
+        ),
+        Instruction(
+            "shfl.bfly + 2 selp + @p mul.lo",
+            f"{select} {shuffle} {other(guarded_multiply)} {select}",
+            "SHFL.BFLY + SEL + SEL + @P IMAD",
+        ),
+    ]
+
+
 def instructions() -> tuple[Instruction, ...]:
     """Everything that is timed."""
     shuffle = "shfl.sync.bfly.b32 %r{i}, %r{i}, 1, 31, -1;"
     permute = "prmt.b32 %r{i}, %r{i}, %r{j}, %s;"
+    select = "selp.b32 %r{i}, %r{j}, %r{i}, %p{q};"
     load = "ld.shared.b32 %c{i}, [%c{i}];"
     store = "st.shared.b32 [%a + 8192], %c{i};"
     barriers = [
@@ -118,11 +162,12 @@ def instructions() -> tuple[Instruction, ...]:
     return (
         Instruction("shfl.bfly", shuffle, "SHFL.BFLY"),
         Instruction("shfl.idx", "shfl.sync.idx.b32 %r{i}, %r{i}, %lane, 31, -1;", "SHFL.IDX"),
-        Instruction("selp", "selp.b32 %r{i}, %r{j}, %r{i}, %p{q};", "SEL"),
+        Instruction("selp", select, "SEL"),
         Instruction("prmt", permute, "PRMT"),
         Instruction("movmatrix.trans", "movmatrix.sync.aligned.m8n8.trans.b16 %r{i}, %r{i};", "MOVM.16.MT88"),
         Instruction("shfl.bfly + prmt", f"{shuffle} {permute.replace('{i}', '{k}')}", "SHFL.BFLY"),
         Instruction("shfl.bfly + ld.shared.b32", f"{shuffle} {load}", "SHFL.BFLY", pointers=True),
+        *_mixtures(shuffle, permute, select),
         *_memory(),
         *_matrices(),
         Instruction("st.shared.b32 + ld.shared.b32", f"{store} {load}", "LDS", pointers=True),
@@ -145,6 +190,7 @@ def kernel_text(instruction: Instruction, chained: bool, target: str, unroll: in
             "i": i,
             "j": (i + 1) % _REGISTERS,
             "k": (i + 4) % _REGISTERS,
+            "l": (i + 5) % _REGISTERS,
             "q": n // _REGISTERS % 2,
             "o": n % 4 * 4096,
         }
@@ -160,7 +206,7 @@ def kernel_text(instruction: Instruction, chained: bool, target: str, unroll: in
 .extern .shared .align 16 .b8 memory[];
 .visible .entry timed(.param .u64 clocks, .param .u64 result, .param .u32 steps, .param .u32 zero)
 {{
-  .reg .b32 %lane, %a, %s, %t, %z, %n, %unit, %x, %warp;
+  .reg .b32 %lane, %a, %s, %t, %z, %one, %n, %unit, %x, %warp;
   .reg .b32 {", ".join(registers)};
   .reg .b32 {", ".join(words)};
   .reg .b32 {", ".join(pointers)};
@@ -183,6 +229,7 @@ def kernel_text(instruction: Instruction, chained: bool, target: str, unroll: in
   {"st.shared.b32 [%a], %a;" if instruction.pointers else ""}
 {newline.join(f"  mov.u32 {c}, %a;" for c in pointers)}
   add.u32 %s, %z, 12816;
+  add.u32 %one, %z, 1;
   and.b32 %t, %x, 1;
   setp.eq.u32 %p0, %t, 0;
   and.b32 %t, %x, 2;
@@ -235,18 +282,20 @@ def assemble(ptx: str, target: str) -> bytes:
         return cubin.read_bytes()
 
 
+@functools.cache
 def checked(instruction: Instruction, chained: bool, target: str) -> bytes:
     """The cubin of a kernel whose loop holds each instance.
 
-    Raises AssemblyError where ptxas found fewer enough.
+    Raises AssemblyError where ptxas left too few.
     """
     cubin = assemble(kernel_text(instruction, chained, target), target)
-    loop = loop_instructions(disassemble(cubin))
-    count = sum(n for opcode, n in loop.items() if opcode.startswith(instruction.opcode))
-    if count < UNROLL:
-        raise AssemblyError(
-            f"{instruction.name}: {count} {instruction.opcode} in the loop, not {UNROLL}: {loop}"
-        )
+    loop = loop_instructions(disassemble(cubin), guards=True)
+    for opcode, times in Counter(instruction.opcode.split(" + ")).items():
+        count = sum(n for found, n in loop.items() if found.startswith(opcode))
+        if count < times * UNROLL:
+            raise AssemblyError(
+                f"{instruction.name}: {count} {opcode} in the loop, not {times * UNROLL}: {loop}"
+            )
     return cubin
 
 
@@ -317,17 +366,21 @@ def print_table(times: Mapping[str, Mapping[str, float]], console: Console) -> N
     console.print(table)
 
 
-def dry_run(target: str) -> int:
-    """Assemble and check everything; the number of kernels that failed."""
-    failed = 0
-    for instruction in track(instructions(), description="assemble", console=Console(stderr=True)):
-        for chained in (False, True) if instruction.chained else (False,):
-            try:
-                checked(instruction, chained, target)
-            except AssemblyError as error:
-                print(f"{instruction.name}{' (chain)' * chained}: {error}", file=sys.stderr)
-                failed += 1
-    return failed
+def assemble_all(chosen: Sequence[Instruction], target: str) -> list[str]:
+    """Assemble and check every kernel, as many at a time as there are cores; what failed."""
+
+    def attempt(work: tuple[Instruction, bool]) -> str | None:
+        instruction, chained = work
+        try:
+            checked(instruction, chained, target)
+        except AssemblyError as error:
+            return f"{instruction.name}{' (chain)' * chained}: {error}"
+        return None
+
+    work = [(i, chained) for i in chosen for chained in ((False, True) if i.chained else (False,))]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        done = track(pool.map(attempt, work), "assemble", len(work), console=Console(stderr=True))
+        return [error for error in done if error]
 
 
 def rank_suite(path: Path) -> str:
@@ -353,13 +406,15 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """See the module's docstring."""
     options = parse(argv)
+    chosen = [i for i in instructions() if re.search(options.only, i.name)]
     if options.dry:
-        failed = dry_run(options.dry)
-        print(f"{len(instructions())} instructions, {failed} kernels failed for {options.dry}")
+        failed = assemble_all(chosen, options.dry)
+        print(*failed, sep="\n", file=sys.stderr)
+        print(f"{len(chosen)} instructions, {len(failed)} kernels failed for {options.dry}")
         return int(bool(failed))
     found = device()
     timer = _Timer(f"sm_{found.capability[0]}{found.capability[1]}" + "a" * (found.capability[0] >= 9))
-    chosen = [i for i in instructions() if re.search(options.only, i.name)]
+    assemble_all(chosen, timer.target)
     times: dict[str, dict[str, float]] = {}
     for instruction in track(chosen, description="time", console=Console(stderr=True)):
         try:

@@ -311,22 +311,24 @@ _INSTRUCTION = re.compile(
 )
 
 
-def loop_instructions(sass: str) -> dict[str, int]:
+def loop_instructions(sass: str, guards: bool = False) -> dict[str, int]:
     """Instructions of the timed loop by opcode: from a label to the last branch back to it.
 
     Includes the words' changes that are never reached, where the assembler left them inside the loop.
+    guards: call what is predicated `@P OPCODE`.
     """
     lines: list[tuple[str | None, str, str]] = []
     for line in sass.splitlines():
         if label := _LABEL.match(line):
             lines.append((label[1], "", ""))
         elif instruction := _INSTRUCTION.match(line):
-            lines.append((None, instruction["opcode"], instruction["rest"]))
+            guard = "@P " if guards and instruction["guard"] else ""
+            lines.append((None, guard + instruction["opcode"], instruction["rest"]))
     at = {label: index for index, (label, _, _) in enumerate(lines) if label}
     loops = []
     for index, (_, opcode, rest) in enumerate(lines):
         target = re.search(r"\.L_x_\d+", rest)
-        if opcode.startswith("BRA") and target and at.get(target[0], index) < index - 1:
+        if opcode.removeprefix("@P ").startswith("BRA") and target and at.get(target[0], index) < index - 1:
             loops.append((index - at[target[0]], at[target[0]], index))
     if not loops:
         return {}

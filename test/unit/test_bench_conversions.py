@@ -487,7 +487,18 @@ def test_options_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
 # Calibration.
 
 
-@pytest.mark.parametrize("name", ["ld.shared.v4.b32", "ldmatrix.x2.trans", "bar.sync, 4 warps", "shfl.idx"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ld.shared.v4.b32",
+        "ldmatrix.x2.trans",
+        "bar.sync, 4 warps",
+        "shfl.idx",
+        "prmt + mad.lo",
+        "selp + @p mov",
+        "shfl.bfly + 2 selp + @p mul.lo",
+    ],
+)
 def test_calibration_kernels_hold_what_they_time(name: str) -> None:
     instruction = next(i for i in calibrate.instructions() if i.name == name)
     for chained in (False, True) if instruction.chained else (False,):
@@ -498,6 +509,12 @@ def test_calibration_notices_what_the_assembler_drops() -> None:
     dead = calibrate.Instruction("dead", "ld.shared.b32 %w{i}_0, [%a];", "LDS")
     with pytest.raises(calibrate.AssemblyError, match=r"dead: .* not 64"):
         calibrate.checked(dead, False, "sm_90")
+    move = calibrate.Instruction("move", "@%p{q} mov.b32 %r{i}, %r{j};", "@P MOV")
+    with pytest.raises(calibrate.AssemblyError, match="move: 0 @P MOV in the loop, not 64"):
+        calibrate.checked(move, False, "sm_90")
+    twice = calibrate.Instruction("twice", "prmt.b32 %r{i}, %r{i}, %r{j}, %s;", "PRMT + PRMT")
+    with pytest.raises(calibrate.AssemblyError, match="twice: 64 PRMT in the loop, not 128"):
+        calibrate.checked(twice, False, "sm_90")
     with pytest.raises(calibrate.AssemblyError):
         calibrate.checked(calibrate.Instruction("nonsense", "frobnicate;", "X"), False, "sm_90")
 
