@@ -110,9 +110,12 @@ def conversion(src: LinearLayout, dst: LinearLayout) -> Conversion:
     """
     if src.out_dims != dst.out_dims:
         raise ValueError(f"conversion between different tensors: {src.out_dims} and {dst.out_dims}")
-    a, b = Hardware.of(src), Hardware.of(dst)
-    origins = {name: _origins(a, b, name) for name in HARDWARE_DIMS}
-    return Conversion(a, b, **origins)
+    return between(Hardware.of(src), Hardware.of(dst))
+
+
+def between(a: Hardware, b: Hardware) -> Conversion:
+    """`conversion` of the layouts that have these columns."""
+    return Conversion(a, b, **{name: _origins(a, b, name) for name in HARDWARE_DIMS})
 
 
 def _origins(a: Hardware, b: Hardware, name: str) -> tuple[Origin, ...]:

@@ -20,6 +20,11 @@ class ElementType:
         """Bytes one element takes in shared memory; an i1 takes one."""
         return max(8, self.bits) // 8
 
+    @property
+    def per_word(self) -> int:
+        """Elements that lie side by side in a 32-bit word; one where an element fills it or more."""
+        return max(1, 4 // self.memory_bytes)
+
 
 _FLOATS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 

@@ -153,6 +153,8 @@ def signature_of(plan: Plan, element: ElementType) -> Signature:
         raise ValueError("a no-op has no code")
     if isinstance(plan, RegisterPlan):
         return Signature(element.llvm, plan.source_registers, len(plan.sources))
+    if isinstance(plan, ShufflePlan):
+        return Signature(element.llvm, plan.source_registers, plan.destination_registers)
     return Signature(element.llvm, plan.source_registers, len(plan.outputs))
 
 

@@ -18,7 +18,6 @@ from triton_linear.lowering.plan import (
     RegisterPlan,
     SharedPlan,
     ShufflePlan,
-    Stage,
 )
 from triton_linear.lowering.targets import Target
 from triton_linear.lowering.text import (
@@ -32,6 +31,7 @@ from triton_linear.lowering.text import (
     struct_type,
     vector_type,
 )
+from triton_linear.lowering.words import Gather, Shuffle
 
 
 class _Machine(Protocol):
@@ -39,6 +39,8 @@ class _Machine(Protocol):
 
     def thread(self, writer: FunctionWriter) -> str: ...
     def shuffle(self, writer: FunctionWriter, word: str, lane: str | int) -> str: ...
+    def permute(self, writer: FunctionWriter, low: str, high: str, selector: str) -> str: ...
+    def selector(self, picked: Sequence[int]) -> int: ...
     def barrier(self, writer: FunctionWriter, scope: str) -> None: ...
 
 
@@ -52,6 +54,13 @@ class _Nvidia:
         mode, where = ("bfly", writer.constant(lane)) if isinstance(lane, int) else ("idx", lane)
         everyone, clamp = writer.constant(-1), writer.constant(31)
         return writer.op(f"nvvm.shfl.sync {mode} {everyone}, {word}, {where}, {clamp} : {I32} -> {I32}")
+
+    def permute(self, writer: FunctionWriter, low: str, high: str, selector: str) -> str:
+        operands, types = ", ".join((low, high, selector)), ", ".join((I32, I32, I32))
+        return writer.op(f'llvm.call_intrinsic "llvm.nvvm.prmt"({operands}) : ({types}) -> {I32}')
+
+    def selector(self, picked: Sequence[int]) -> int:
+        return sum(byte << 4 * k for k, byte in enumerate(picked))
 
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         if scope == "warp":
@@ -73,6 +82,14 @@ class _Amd:
             lane = writer.binary("xor", own, writer.constant(lane))
         address = writer.binary("shl", lane, writer.constant(2))
         return writer.op(f"rocdl.ds_bpermute {address}, {word} : ({I32}, {I32}) -> {I32}")
+
+    def permute(self, writer: FunctionWriter, low: str, high: str, selector: str) -> str:
+        # V_PERM_B32 numbers the bytes of its second operand first, and has a byte for each byte it picks.
+        operands, types = ", ".join((high, low, selector)), ", ".join((I32, I32, I32))
+        return writer.op(f'llvm.call_intrinsic "llvm.amdgcn.perm"({operands}) : ({types}) -> {I32}')
+
+    def selector(self, picked: Sequence[int]) -> int:
+        return sum(byte << 8 * k for k, byte in enumerate(picked))
 
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         if scope == "warp":
@@ -231,60 +248,121 @@ def _parity(writer: FunctionWriter, thread: str, mask: int) -> str:
 def _emit_shuffle(
     writer: FunctionWriter, plan: ShufflePlan, element: str, register: Callable[[int], str], machine: _Machine
 ) -> list[str]:
+    program = _WordProgram(writer, plan, element, register, machine)
     bits = _width(element)
-    packing = len(plan.words[0])
-    thread = machine.thread(writer)
-    conditions = {stage.mask: _parity(writer, thread, stage.mask) for stage in (*plan.pre, *plan.post)}
+    values: list[str] = []
+    for word in plan.outputs:
+        count = min(plan.slots, plan.destination_registers - len(values))
+        values += _unpack(writer, program.word(word), bits, count)
+    return [_from_integer(writer, value, element) for value in values]
 
-    def select(stage: Stage, swapped: list[str], kept: list[str]) -> list[str]:
-        condition = conditions[stage.mask]
-        return [
-            writer.op(f"llvm.select {condition}, {a}, {b} : i1, {I32}")
-            for a, b in zip(swapped, kept, strict=True)
-        ]
 
-    # Words are made on demand: what no round reads is never packed or selected.
-    @functools.cache
-    def packed(index: int) -> list[str]:
-        return _pack(writer, [_to_integer(writer, register(r), element) for r in plan.words[index]], bits)
+class _WordProgram:
+    """Writes the words of a plan as they are asked for, each as 32-bit parts."""
 
-    @functools.cache
-    def before(depth: int, index: int) -> list[str]:
-        if depth == 0:
-            return packed(index)
-        stage = plan.pre[depth - 1]
-        return select(stage, before(depth - 1, stage.partner[index]), before(depth - 1, index))
+    def __init__(
+        self,
+        writer: FunctionWriter,
+        plan: ShufflePlan,
+        element: str,
+        register: Callable[[int], str],
+        machine: _Machine,
+    ) -> None:
+        self._writer, self._plan, self._element = writer, plan, element
+        self._register, self._machine = register, machine
+        self._bits = _width(element)
+        self._given = max(1, plan.source_registers // plan.slots)
+        self._thread = machine.thread(writer)
+        self._words: dict[int, list[str]] = {}
+        self._conditions: dict[int, str] = {}
+        self._lanes: dict[tuple[tuple[int, ...], int], str] = {}
+        self._selectors: dict[tuple[tuple[int, ...], tuple[int, ...]], str] = {}
 
-    base = None if plan.lane_map_is_identity else _linear_in_thread(writer, thread, plan.lane_columns)
+    def word(self, number: int) -> list[str]:
+        """The parts of a word."""
+        if number not in self._words:
+            self._words[number] = self._write(number)
+        return self._words[number]
 
-    @functools.cache
-    def lane_of(lane_xor: int) -> str | int:
-        if plan.lane_map_is_identity:
-            return lane_xor
-        if base is None:
-            return writer.constant(lane_xor)
-        return writer.binary("xor", base, writer.constant(lane_xor)) if lane_xor else base
+    def _write(self, number: int) -> list[str]:
+        if number < self._given:
+            first, writer = number * self._plan.slots, self._writer
+            last = min(first + self._plan.slots, self._plan.source_registers)
+            values = [_to_integer(writer, self._register(r), self._element) for r in range(first, last)]
+            return _pack(writer, values, self._bits)
+        step = self._plan.steps[number - self._given]
+        if isinstance(step, Shuffle):
+            columns = step.lane_columns
+            lane = step.lane_xor if columns is None else self._lane(columns, step.lane_xor)
+            return [self._machine.shuffle(self._writer, part, lane) for part in self.word(step.word)]
+        return self._gather(step)
 
-    @functools.cache
-    def shuffled(index: int) -> list[str]:
-        round_ = plan.rounds[index]
-        words = before(len(plan.pre), round_.word)
-        if plan.lane_map_is_identity and not round_.lane_xor:
-            return words
-        return [machine.shuffle(writer, word, lane_of(round_.lane_xor)) for word in words]
+    def _lane(self, columns: tuple[int, ...], flipped: int) -> str:
+        """The lane that the columns name, with these bits flipped."""
+        key = (columns, flipped)
+        if key not in self._lanes:
+            writer = self._writer
+            if flipped:
+                own = self._lane(columns, 0)
+                self._lanes[key] = writer.binary("xor", own, writer.constant(flipped))
+            else:
+                lane = _linear_in_thread(writer, self._thread, columns)
+                self._lanes[key] = writer.constant(0) if lane is None else lane
+        return self._lanes[key]
 
-    @functools.cache
-    def after(depth: int, index: int) -> list[str]:
-        if depth == 0:
-            return shuffled(index)
-        stage = plan.post[depth - 1]
-        return select(stage, after(depth - 1, stage.partner[index]), after(depth - 1, index))
+    def _condition(self, mask: int) -> str:
+        if mask not in self._conditions:
+            self._conditions[mask] = _parity(self._writer, self._thread, mask)
+        return self._conditions[mask]
 
-    @functools.cache
-    def unpacked(index: int) -> list[str]:
-        return _unpack(writer, after(len(plan.post), index), bits, packing)
+    def _gather(self, step: Gather) -> list[str]:
+        writer, slots = self._writer, self._plan.slots
+        sources = [self.word(source) for source in step.sources]
+        whole = _whole_words(step, slots)
+        if whole is not None and len(whole) == 1:
+            return sources[whole[0]]
+        if whole is not None and len(whole) == 2:
+            condition = self._condition(step.masks[0])
+            zero, one = (sources[number] for number in whole)
+            return [
+                writer.op(f"llvm.select {condition}, {b}, {a} : i1, {I32}")
+                for a, b in zip(zero, one, strict=True)
+            ]
+        selectors = tuple(self._machine.selector(_bytes_of(picks, 4 // slots)) for picks in step.picks)
+        (low,), (high,) = sources[0], sources[-1]
+        return [self._machine.permute(writer, low, high, self._selector(step.masks, selectors))]
 
-    return [_from_integer(writer, unpacked(word)[position], element) for word, position in plan.outputs]
+    def _selector(self, masks: tuple[int, ...], selectors: tuple[int, ...]) -> str:
+        """The selector of this thread's alternative."""
+        if len(set(selectors)) == 1:
+            return self._writer.constant(selectors[0])
+        key = (masks, selectors)
+        if key not in self._selectors:
+            half = len(selectors) // 2
+            zero, one = (self._selector(masks[:-1], part) for part in (selectors[:half], selectors[half:]))
+            condition = self._condition(masks[-1])
+            self._selectors[key] = self._writer.op(f"llvm.select {condition}, {one}, {zero} : i1, {I32}")
+        return self._selectors[key]
+
+
+def _whole_words(step: Gather, slots: int) -> tuple[int, ...] | None:
+    """Which source each alternative takes as it is, for at most two of them; None where one is not whole."""
+    if len(step.picks) > 2:
+        return None
+    whole = []
+    for picks in step.picks:
+        found = {pick // slots for pick in picks if pick >= 0}
+        if len(found) > 1 or any(pick >= 0 and pick % slots != slot for slot, pick in enumerate(picks)):
+            return None
+        whole.append(found.pop() if found else 0)
+    return tuple(whole)
+
+
+def _bytes_of(picks: Sequence[int], size: int) -> list[int]:
+    """The bytes to pick for slots of `size` bytes, counted through both words; what nobody reads stays."""
+    return [
+        (slot if pick < 0 else pick) * size + byte for slot, pick in enumerate(picks) for byte in range(size)
+    ]
 
 
 def _emit_shared(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from triton_linear.lowering.targets import Target
+from triton_linear.lowering.words import Shuffle, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,57 +65,36 @@ class RegisterPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """word[i] becomes word[partner[i]] in threads where parity(mask & thread) is one."""
-
-    mask: int
-    partner: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """One result word: lane l receives `word` of lane (lane map of l) xor `lane_xor`."""
-
-    word: int
-    lane_xor: int
-
-
-@dataclass(frozen=True, slots=True)
 class ShufflePlan:
-    """Registers move between the lanes of a warp.
+    """Registers move between the lanes of a warp, as words of `slots` neighbouring registers.
 
-    Packed words of source registers pass the `pre` stages, are shuffled once per round, pass the `post`
-    stages and are unpacked: destination register i is at (word, position) `outputs[i]`. The lane that a
-    round reads from is the xor of `lane_columns[j]` over the set bits j of the thread number, xor `lane_xor`;
-    `lane_map_is_identity` says that this is the own lane but for `lane_xor`.
+    Source registers fill the first words; `steps` make the others, one each. Destination register i is slot
+    i mod `slots` of word `outputs[i // slots]`. Each of the `phases` waits once for words of other lanes.
     """
 
     source_registers: int
-    words: tuple[tuple[int, ...], ...]
-    pre: tuple[Stage, ...]
-    lane_columns: tuple[int, ...]
-    lane_map_is_identity: bool
-    rounds: tuple[Round, ...]
-    post: tuple[Stage, ...]
-    outputs: tuple[tuple[int, int], ...]
+    destination_registers: int
+    slots: int
+    steps: tuple[Step, ...]
+    outputs: tuple[int, ...]
+    phases: int
     scratch_bytes: int = 0
 
     @property
     def kind(self) -> str:
-        """ "registers" when no round leaves the lane, else "shuffle"."""
+        """ "registers" when no word leaves the lane, else "shuffle"."""
         return "shuffle" if self.shuffles else "registers"
 
     @property
     def shuffles(self) -> int:
-        """Rounds that move a word to another lane."""
-        return sum(bool(r.lane_xor) or not self.lane_map_is_identity for r in self.rounds)
+        """Words that come from another lane."""
+        return sum(isinstance(step, Shuffle) for step in self.steps)
 
     def summary(self) -> str:
         """One line for people."""
-        packing = len(self.words[0])
-        packed = f" of {packing} packed registers" if packing > 1 else ""
-        selects = len(self.pre) + len(self.post)
-        return f"{self.kind}: {self.shuffles} shuffles{packed}, {selects} select stages"
+        packed = f" of {self.slots} packed registers" if self.slots > 1 else ""
+        gathers = _count(len(self.steps) - self.shuffles, "permute")
+        return f"{self.kind}: {_count(self.shuffles, 'shuffle')}{packed}, {gathers}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ def cost(plan: Plan, element: ElementType, target: Target, warps: int = 4) -> Co
         latency = warps * found.wavefronts * table.wavefront + arithmetic + waits
     else:
         moving = found.shuffles * max(table.lone_shuffle, warps * table.shuffle)
-        latency = max(moving, arithmetic) + (table.shuffle_wait if found.shuffles else 0.0)
+        latency = max(moving, arithmetic) + (plan.phases * table.shuffle_wait if found.shuffles else 0.0)
     return replace(found, latency=latency)
 
 

@@ -12,25 +12,29 @@ A shuffle round moves one word per lane: the sender picks it, the receiver picks
     register sent in round q  = P1 q + P2 l + P3 w            (l: the sender's own lane)
       where P2 D = b + a K,  P1 = a + P2 c,  P3 = e + P2 f
 
-which exists when D's null space lies in that of b + a K. The sender's dependence on its lane (P2, P3) is a
-chain of selects between pairs of registers before the rounds, the receiver's (K) one after them. Choosing K
-so that D is the identity makes every round with c q = 0 free and the others butterflies: m exchanges of a
-lane bit with a register bit cost (1 - 2^-m) R shuffles of R words (the paper's section on warp shuffles).
+which exists when D's null space lies in that of b + a K. Choosing K so that D is the identity makes every round
+with c q = 0 free and the others butterflies: m exchanges of a lane bit with a register bit cost (1 - 2^-m) R
+shuffles of R words (the paper's section on warp shuffles). What a sender puts into a word depends on its lane
+(P2, P3), what a receiver takes out of it on its own (K): `words` makes either of byte permutes and selects.
 
-Elements below 32 bits are packed along a space V of destination registers with c V = 0 whose sources a V the
-selects never separate, so every stage works on whole words.
+Elements below 32 bits travel in words along a space V of destination registers with c V = 0, all of which a
+round's sender and receiver share. V is chosen near the words in which both sides keep their registers.
+
+All m exchanges at once take about 2 m R selects. One after another each takes R / 2 shuffles and 3 R / 2
+selects, so that some first, one by one, and the rest at once is tried for every number of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from triton_linear.dialect import f2
-from triton_linear.lowering.conversion import Conversion, Origin, Reach
+from triton_linear.lowering.conversion import Conversion, Hardware, Origin, Reach, between
 from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.plan import Cost, Rejected, Round, ShufflePlan, Stage
+from triton_linear.lowering.plan import Cost, Rejected, ShufflePlan
 from triton_linear.lowering.targets import Target
+from triton_linear.lowering.words import Gather, Place, Row, Shuffle, WordBuilder, steering
 
 PLANNER = "shuffle"
 Columns = tuple[int, ...]
@@ -48,6 +52,18 @@ class _Blocks:
     f: Columns
     registers: int
 
+    @staticmethod
+    def of(conv: Conversion) -> _Blocks:
+        """The blocks of a conversion inside a warp."""
+
+        def columns(origins: tuple[Origin, ...]) -> tuple[Columns, Columns]:
+            return tuple(o.register for o in origins), tuple(o.lane for o in origins)
+
+        a, c = columns(conv.register)
+        b, d = columns(conv.lane)
+        e, f = columns(conv.warp)
+        return _Blocks(a, b, c, d, e, f, registers=len(conv.src.register))
+
 
 def plan_shuffle(conv: Conversion, element: ElementType, target: Target) -> ShufflePlan | Rejected:
     """The cheapest shuffle plan for a conversion inside a warp, or why there is none.
@@ -57,39 +73,35 @@ def plan_shuffle(conv: Conversion, element: ElementType, target: Target) -> Shuf
     """
     if conv.reach > Reach.WARP:
         return Rejected(PLANNER, conv.witness(Reach.WARP))
-    blocks = _blocks(conv)
-    twists = [twist for twist in (_straightening_twist(blocks), _least_twist(blocks)) if twist is not None]
-    if not twists:
-        return Rejected(PLANNER, _entangled(blocks))
-    plans = [_plan_with_twist(blocks, twist, element) for twist in twists]
+    plans = list(shuffle_plans(conv, element))
+    if not plans:
+        return Rejected(PLANNER, _entangled(_Blocks.of(conv)))
     return min(plans, key=lambda plan: cost_of_shuffle(plan, element, target).clocks)
+
+
+def shuffle_plans(conv: Conversion, element: ElementType) -> Iterator[ShufflePlan]:
+    """The plan that makes exchanges one by one as long as that is cheaper, and the rest at once; then, where
+    lanes change places besides, those that go on one by one. None where shuffles do not serve.
+
+    Requires: the conversion is inside a warp.
+    """
+    state = _State.of(conv.src, element.per_word)
+    while True:
+        following = _exchanged(state.held, conv.dst, element.per_word)
+        after = None if following is None else state.advance(following)
+        if after is None or _is_best_at_once(state.held, conv.dst):
+            if (plan := state.finish(conv.dst)) is not None:
+                yield plan
+            return
+        state = after
 
 
 def cost_of_shuffle(plan: ShufflePlan, element: ElementType, target: Target) -> Cost:
     """Count what one warp executes; clocks by the target's table."""
     parts = 2 if element.bits == 64 else 1
     shuffles = plan.shuffles * parts
-    received, selects = _needed(plan.post, {word for word, _ in plan.outputs})
-    if len(plan.pre) == len(plan.post) == 1 and plan.pre[0].mask == plan.post[0].mask:
-        # Of a pair's two selects before and two after the shuffle, LLVM drops the one whose result stays in
-        # its lane and is selected again on the same condition.
-        selects -= len(plan.rounds) // 2
-    packed, more = _needed(plan.pre, {plan.rounds[index].word for index in received})
-    alu = (selects + more) * parts
-    if len(plan.words[0]) > 1:
-        per_word = 32 // max(8, element.bits)
-        alu += packing_cost((plan.words[index] for index in sorted(packed)), per_word)
-        alu += gathering_cost(plan.outputs, per_word)
+    alu = sum(isinstance(step, Gather) for step in plan.steps) * parts
     return Cost(target.costs.clocks(shuffles * target.costs.shuffle, alu), shuffles=shuffles, alu=alu)
-
-
-def _needed(stages: Sequence[Stage], words: set[int]) -> tuple[set[int], int]:
-    """The words that must go into the stages for these to come out, and the selects on the way."""
-    selects = 0
-    for stage in reversed(stages):
-        selects += len(words)
-        words = words | {stage.partner[index] for index in words}
-    return words, selects
 
 
 def packing_cost(words: Iterable[Sequence[int]], per_word: int) -> int:
@@ -102,26 +114,210 @@ def packing_cost(words: Iterable[Sequence[int]], per_word: int) -> int:
     return cost
 
 
-def gathering_cost(places: Sequence[tuple[int, int]], per_word: int) -> int:
-    """Byte permutes that make words of `per_word` neighbouring registers from their (word, position) places."""
-    cost = 0
-    for start in range(0, len(places), per_word):
-        group = places[start : start + per_word]
-        in_place = all(position == slot for slot, (_, position) in enumerate(group))
-        cost += max(len({word for word, _ in group}) - 1, 0 if in_place else 1)
-    return cost
+# --- one exchange at a time ---------------------------------------------------------------------------------
 
 
-def _blocks(conv: Conversion) -> _Blocks:
-    def columns(origins: tuple[Origin, ...]) -> tuple[Columns, Columns]:
-        return tuple(o.register for o in origins), tuple(o.lane for o in origins)
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A program so far and the layout that its last words hold: register r is slot r mod s of word r div s."""
 
-    a, c = columns(conv.register)
-    b, d = columns(conv.lane)
-    e, f = columns(conv.warp)
-    # Registers that repeat others (null space of a over c) need no round of their own; without them every
-    # further question has one answer.
-    return _Blocks(a, b, c, d, e, f, registers=len(conv.src.register))
+    builder: WordBuilder
+    words: tuple[int, ...]
+    held: Hardware
+    phases: int
+
+    @staticmethod
+    def of(source: Hardware, slots: int) -> _State:
+        """The source registers, untouched."""
+        count = max(1, (1 << len(source.register)) // slots)
+        return _State(WordBuilder(slots, count), tuple(range(count)), source, 0)
+
+    def advance(self, following: Hardware) -> _State | None:
+        """The state that holds `following`."""
+        found = self._best(_Blocks.of(between(self.held, following)))
+        return None if found is None else _State(*found, following, self.phases + 1)
+
+    def finish(self, wanted: Hardware) -> ShufflePlan | None:
+        """The plan that ends with `wanted`."""
+        found = self._best(_Blocks.of(between(self.held, wanted)))
+        if found is None:
+            return None
+        builder, words = found
+        return ShufflePlan(
+            source_registers=1 << len(self.held.register),
+            destination_registers=1 << len(wanted.register),
+            slots=builder.slots,
+            steps=tuple(builder.steps),
+            outputs=words,
+            phases=self.phases + 1,
+        )
+
+    def _best(self, blocks: _Blocks) -> tuple[WordBuilder, tuple[int, ...]] | None:
+        """The cheapest of the ways to do `blocks` at once."""
+        best: tuple[WordBuilder, tuple[int, ...]] | None = None
+        for phase in _phases(blocks, self.builder.slots):
+            builder = self.builder.copy()
+            words = phase.write(builder, self.words)
+            if best is None or len(builder.steps) < len(best[0].steps):
+                best = builder, words
+        return best
+
+
+def _is_best_at_once(held: Hardware, wanted: Hardware) -> bool:
+    """One exchange, or two where lanes change places as well: their shuffles then serve both."""
+    conv = between(held, wanted)
+    exchanges = f2.rank(origin.lane for origin in conv.register)
+    moved = sum(ours != theirs for ours, theirs in zip(held.lane, wanted.lane, strict=True))
+    return exchanges <= 1 or (exchanges == 2 and moved > exchanges)
+
+
+def _exchanged(held: Hardware, wanted: Hardware, slots: int) -> Hardware | None:
+    """The layout after one exchange that gives a lane bit its final column, taken from a register bit."""
+    columns = (*held.register, *held.lane)
+    if f2.rank(columns) < len(columns):
+        return None  # copies: what a lane would give up has no one place to go to
+    span, final = f2.Echelon(held.register), f2.Echelon(wanted.register)
+    inside_words = f2.Echelon(wanted.register[: slots.bit_length() - 1])
+    for lane, column in enumerate(wanted.lane):
+        combination = span.solve(column) if column != held.lane[lane] else None
+        if not combination:
+            continue
+        given = held.lane[lane]
+        bits = [bit for bit in range(len(held.register)) if combination >> bit & 1]
+        # The register bit that is given up: one that is not to stay, where the lane's column is to end.
+        bit = min(
+            bits,
+            key=lambda b: (held.register[b] in final, (1 << b < slots) != (given in inside_words), b),
+        )
+        register = (*held.register[:bit], given, *held.register[bit + 1 :])
+        return replace(held, register=register, lane=(*held.lane[:lane], column, *held.lane[lane + 1 :]))
+    return None
+
+
+# --- what one phase sends and takes -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Phase:
+    """Words along V (`packed`) sent once per round; `repeats` are destination registers that equal others."""
+
+    blocks: _Blocks
+    twist: Columns
+    packed: Columns
+    rounds: Columns
+    repeats: Columns
+
+    def write(self, builder: WordBuilder, words: Sequence[int]) -> tuple[int, ...]:
+        """Append the steps that take `words` of source registers to those of destination registers."""
+        blocks, slots = self.blocks, builder.slots
+        lane_bits, destination_bits = len(blocks.d), len(blocks.a)
+        lanes, senders = _twisted(blocks, self.twist)
+        p2 = _factor_through(lanes, senders, lane_bits)
+        p1 = tuple(a ^ f2.multiply_vector(p2, c) for a, c in zip(blocks.a, blocks.c, strict=True))
+        p3 = tuple(e ^ f2.multiply_vector(p2, f) for e, f in zip(blocks.e, blocks.f, strict=True))
+        coordinates = _Coordinates((*self.packed, *self.rounds, *self.repeats))
+        width = len(self.packed)
+        lane_columns = (*lanes, *blocks.f)
+        stays = lane_columns == tuple(1 << lane for lane in range(lane_bits)) + (0,) * len(blocks.f)
+
+        def held(register: int) -> Place:
+            return words[register // slots], register % slots
+
+        steer = steering((*p2, *p3))
+        offsets = _span(tuple(vector for vector, _ in steer))
+        masks = tuple(mask for _, mask in steer)
+        along = _span(self.packed)
+        received: dict[int, int] = {}
+
+        def received_in(round_: int) -> int:
+            if round_ not in received:
+                q = _combine(self.rounds, round_)
+                sent = [f2.multiply_vector(p1, q ^ v) for v in along]
+                table = tuple(
+                    _padded([held(register ^ offset) for register in sent], slots) for offset in offsets
+                )
+                lane_xor = f2.multiply_vector(blocks.c, q)
+                word = builder.gather(masks, table)
+                received[round_] = builder.shuffle(Shuffle(word, lane_xor, None if stays else lane_columns))
+            return received[round_]
+
+        # A destination register's place depends on its thread through K and, where it never left, through P.
+        own = steering(
+            tuple(
+                (self.twist[bit] if bit < lane_bits else 0) | column << destination_bits
+                for bit, column in enumerate((*p2, *p3))
+            )
+        )
+        own_masks = tuple(mask for _, mask in own)
+        own_offsets = [
+            (total & ((1 << destination_bits) - 1), total >> destination_bits)
+            for total in _span(tuple(vector for vector, _ in own))
+        ]
+
+        def place(q: int, offset: int) -> Place:
+            if stays and not f2.multiply_vector(blocks.c, q):
+                return held(f2.multiply_vector(p1, q) ^ offset)
+            found = coordinates.of(q)
+            round_ = found >> width & ((1 << len(self.rounds)) - 1)
+            return received_in(round_), found & ((1 << width) - 1)
+
+        count = 1 << destination_bits
+        outputs = []
+        for first in range(0, count, slots):
+            registers = range(first, min(first + slots, count))
+            table = tuple(
+                _padded([place(r ^ twist, own) for r in registers], slots) for twist, own in own_offsets
+            )
+            outputs.append(builder.gather(own_masks, table))
+        return tuple(outputs)
+
+
+def _padded(places: Sequence[Place], slots: int) -> Row:
+    return (*places, *((None,) * (slots - len(places))))
+
+
+def _phases(blocks: _Blocks, slots: int) -> Iterator[_Phase]:
+    """The ways worth trying; none where every twist leaves two registers of a lane in one round."""
+    stacked = tuple(a | c << blocks.registers for a, c in zip(blocks.a, blocks.c, strict=True))
+    repeats = f2.null_space(stacked)
+    seen: set[tuple[Columns, Columns]] = set()
+    for found in (_straightening_twist(blocks), _least_twist(blocks)):
+        if found is None:
+            continue
+        # Destination registers modulo repeats, a basis that contains the image of K.
+        distinct = f2.extend(repeats, (*found, *f2.identity(len(blocks.a))))
+        modulo_repeats = _Coordinates((*distinct, *repeats))
+        twist = tuple(_combine(distinct, modulo_repeats.of(k)) for k in found)
+        for packed in _packings(blocks, distinct, slots):
+            rounds = f2.extend(packed, (*twist, *distinct))
+            if (twist, packed) not in seen:
+                seen.add((twist, packed))
+                yield _Phase(blocks, twist, packed, rounds, repeats)
+
+
+def _packings(blocks: _Blocks, distinct: Columns, slots: int) -> Iterator[Columns]:
+    """Choices of V: destination registers that travel in one word."""
+    most = slots.bit_length() - 1
+    still = [
+        _combine(distinct, x) for x in f2.null_space(tuple(f2.multiply_vector(blocks.c, q) for q in distinct))
+    ]
+    if not most or not still:
+        yield ()
+        return
+    still = list(f2.reduce(still))
+    # Side by side in a word of the destination; side by side in one of the source.
+    taken = [v for v in f2.reduce(still) if v < slots]
+    sources = [f2.multiply_vector(blocks.a, v) for v in still]
+    given = [_combine(tuple(still), x) for x in _landing_below(sources, slots, blocks.registers)]
+    both = [v for v in given if v < slots]
+    for order in ((*both, *given, *taken, *still), (*both, *taken, *given, *still)):
+        yield f2.extend((), order)[:most]
+
+
+def _landing_below(images: Sequence[int], slots: int, rows: int) -> tuple[int, ...]:
+    """A basis of the combinations of `images` that are less than `slots`."""
+    high = slots.bit_length() - 1
+    return f2.null_space(tuple(image >> high for image in images)) if rows > high else f2.identity(len(images))
 
 
 def _straightening_twist(blocks: _Blocks) -> Columns | None:
@@ -163,71 +359,6 @@ def _entangled(blocks: _Blocks) -> str:
     )
 
 
-def _plan_with_twist(blocks: _Blocks, twist: Columns, element: ElementType) -> ShufflePlan:
-    destination_bits = len(blocks.a)
-    lane_bits = len(blocks.d)
-    stacked = tuple(a | c << blocks.registers for a, c in zip(blocks.a, blocks.c, strict=True))
-    repeats = f2.null_space(stacked)
-
-    # Destination registers modulo repeats, a basis that contains the image of K.
-    distinct = f2.extend(repeats, (*twist, *f2.identity(destination_bits)))
-    modulo_repeats = _Coordinates((*distinct, *repeats))
-    twist = tuple(_combine(distinct, modulo_repeats.of(k)) for k in twist)
-
-    lanes, senders = _twisted(blocks, twist)
-    p2 = _factor_through(lanes, senders, lane_bits)
-    p1 = tuple(a ^ f2.multiply_vector(p2, c) for a, c in zip(blocks.a, blocks.c, strict=True))
-    p3 = tuple(e ^ f2.multiply_vector(p2, f) for e, f in zip(blocks.e, blocks.f, strict=True))
-
-    steered = (*p2, *p3, *(f2.multiply_vector(p1, k) for k in twist))
-    packed = _packing(blocks, distinct, steered, element)
-    packed_sources = tuple(f2.multiply_vector(blocks.a, v) for v in packed)
-    leaders = f2.extend(packed_sources, (*steered, *f2.identity(blocks.registers)))
-    source = _Coordinates((*packed_sources, *leaders))
-
-    # Shift each round's representative along V so that its source is a word's leader.
-    rounds_basis = []
-    for q in f2.extend(packed, (*twist, *distinct)):
-        position = source.of(f2.multiply_vector(p1, q)) & ((1 << len(packed)) - 1)
-        rounds_basis.append(q ^ _combine(packed, position))
-    destination = _Coordinates((*packed, *rounds_basis, *repeats))
-
-    width = len(packed)
-    round_mask = (1 << len(rounds_basis)) - 1
-
-    def round_of(register: int) -> int:
-        return destination.of(register) >> width & round_mask
-
-    def word_of(register: int) -> int:
-        return source.of(register) >> width
-
-    rounds = []
-    for index in range(1 << len(rounds_basis)):
-        q = _combine(tuple(rounds_basis), index)
-        rounds.append(Round(word_of(f2.multiply_vector(p1, q)), f2.multiply_vector(blocks.c, q)))
-    outputs = []
-    for register in range(1 << destination_bits):
-        where = destination.of(register)
-        outputs.append((where >> width & round_mask, where & ((1 << width) - 1)))
-    lane_columns = (*lanes, *blocks.f)
-    stay = tuple(1 << lane for lane in range(lane_bits)) + (0,) * len(blocks.f)
-    return ShufflePlan(
-        source_registers=1 << blocks.registers,
-        words=tuple(
-            tuple(
-                _combine(leaders, word) ^ _combine(packed_sources, position) for position in range(1 << width)
-            )
-            for word in range(1 << len(leaders))
-        ),
-        pre=_stages(tuple(word_of(column) for column in (*p2, *p3)), 1 << len(leaders)),
-        lane_columns=lane_columns,
-        lane_map_is_identity=lane_columns == stay,
-        rounds=tuple(rounds),
-        post=_stages(tuple(round_of(k) for k in twist), len(rounds)),
-        outputs=tuple(outputs),
-    )
-
-
 def _factor_through(inner: Columns, outer: Columns, rows: int) -> Columns:
     """X with X · inner = outer; zero outside the image of `inner`."""
     images = f2.Echelon()
@@ -246,39 +377,6 @@ def _factor_through(inner: Columns, outer: Columns, rows: int) -> Columns:
         assert combination is not None  # the units are in the span
         result.append(_combine(tuple(values), combination))
     return tuple(result)
-
-
-def _packing(blocks: _Blocks, distinct: Columns, steered: Columns, element: ElementType) -> Columns:
-    """V: destination registers that travel in one word, lowest register bits first."""
-    most = (32 // max(8, element.bits)).bit_length() - 1 if element.bits < 32 else 0
-    still = [
-        _combine(distinct, x) for x in f2.null_space(tuple(f2.multiply_vector(blocks.c, q) for q in distinct))
-    ]
-    chosen: list[int] = []
-    span = f2.Echelon(steered)
-    for v in sorted(f2.reduce(still)):
-        if len(chosen) == most:
-            break
-        if span.add(f2.multiply_vector(blocks.a, v)):
-            chosen.append(v)
-    return tuple(chosen)
-
-
-def _stages(columns: Columns, words: int) -> tuple[Stage, ...]:
-    """Select stages that xor a word's index with the sum of `columns` over the set bits of the thread."""
-    span = f2.Echelon()
-    masks: dict[int, int] = {}
-    for column in columns:
-        span.add(column)
-    for bit, column in enumerate(columns):
-        combination = span.solve(column)
-        assert combination is not None  # every column was added
-        for index, vector in enumerate(columns):
-            if combination >> index & 1:
-                masks[vector] = masks.get(vector, 0) | 1 << bit
-    return tuple(
-        Stage(mask, tuple(index ^ vector for index in range(words))) for vector, mask in masks.items() if vector
-    )
 
 
 class _Coordinates:
@@ -300,3 +398,11 @@ class _Coordinates:
 def _combine(vectors: Columns, selection: int) -> int:
     """The sum of the selected vectors; selections beyond the last are ignored."""
     return f2.multiply_vector(vectors, selection & ((1 << len(vectors)) - 1))
+
+
+def _span(columns: Columns) -> list[int]:
+    """Every sum of the columns: entry i sums those that the bits of i select."""
+    values = [0]
+    for column in columns:
+        values += [value ^ column for value in values]
+    return values

@@ -193,7 +193,27 @@ def permute_bytes(a: Bits, b: Bits, selector: Bits) -> Bits:
     return result
 
 
-def _permute(build: Builder, operands: list[Tree]) -> Tree:
+def selector_of_perm(selector: Bits) -> Bits:
+    """The selector of `v_perm_b32`, a byte for each byte of the result, as that of `prmt`, four bits for each.
+
+    Values above 7, which give signs and constants (CDNA ISA, V_PERM_B32), are refused.
+    """
+    if (selector & np.uint64(0xF8F8F8F8)).any():
+        raise SimulationError("v_perm_b32 with a selector byte above 7 is not interpreted")
+    result = np.zeros(1, np.uint64)
+    for k in range(4):
+        result = result | ((selector >> np.uint64(8 * k) & np.uint64(7)) << np.uint64(4 * k))
+    return result
+
+
+def _perm(build: Builder, operands: list[Tree]) -> Tree:
+    high, low, selector = operands
+    return _permute(build, [low, high, selector], selector_of_perm)
+
+
+def _permute(
+    build: Builder, operands: list[Tree], selected: Callable[[Bits], Bits] = lambda bits: bits
+) -> Tree:
     if POISON in operands:
         return POISON
     a, b, selector = (build.scalar(x) for x in operands)
@@ -202,10 +222,11 @@ def _permute(build: Builder, operands: list[Tree]) -> Tree:
 
     def step(machine: Machine) -> None:
         values, undefined = machine.values, machine.undefined
-        values[d] = permute_bytes(values[a], values[b], values[selector])
+        chosen = selected(values[selector])
+        values[d] = permute_bytes(values[a], values[b], chosen)
         if a in undefined or b in undefined or selector in undefined:
             none = np.zeros((1, 1), np.uint64)
-            mask = permute_bytes(undefined.get(a, none), undefined.get(b, none), values[selector])
+            mask = permute_bytes(undefined.get(a, none), undefined.get(b, none), chosen)
             undefined[d] = np.bitwise_or.reduce(mask, axis=0, keepdims=True)
             if selector in undefined:
                 machine.taint(d, 32, selector)
@@ -223,6 +244,7 @@ def _wave_barrier(build: Builder, operands: list[Tree]) -> None:
 
 
 INTRINSICS: Final[dict[str, OnOperands]] = {
+    "llvm.amdgcn.perm": _perm,
     "llvm.amdgcn.wave.barrier": _wave_barrier,
     "llvm.nvvm.prmt": _permute,
 }

@@ -6,6 +6,7 @@ import random
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.lowering.plan import NoOpPlan, Plan, RegisterPlan, SharedPlan, ShufflePlan
+from triton_linear.lowering.words import Shuffle
 
 
 def random_layout(rng: random.Random, dims: int, lane_bits: int, warp_bits: int, extra: int, general: bool):
@@ -59,27 +60,30 @@ def run(plan: Plan, source: list[list[int]], lanes: int) -> list[list[int]]:
     return _run_shared(plan, source, lanes)
 
 
-def _staged(stages, words, thread):
-    for stage in stages:
-        if parity(stage.mask & thread):
-            words = [words[partner] for partner in stage.partner]
-    return words
-
-
 def _run_shuffle(plan: ShufflePlan, source, lanes):
-    words = [[tuple(registers[r] for r in word) for word in plan.words] for registers in source]
-    words = [_staged(plan.pre, row, thread) for thread, row in enumerate(words)]
-    results = []
-    for thread in range(len(source)):
-        row = []
-        for round_ in plan.rounds:
-            lane = linear(plan.lane_columns, thread) ^ round_.lane_xor
-            if plan.lane_map_is_identity:
-                assert lane == thread % lanes ^ round_.lane_xor
-            row.append(words[thread // lanes * lanes + lane][round_.word])
-        row = _staged(plan.post, row, thread)
-        results.append([row[word][position] for word, position in plan.outputs])
-    return results
+    def packed(registers):
+        words = [registers[i : i + plan.slots] for i in range(0, len(registers), plan.slots)]
+        return [word + [None] * (plan.slots - len(word)) for word in words]
+
+    threads = range(len(source))
+    words = [packed(registers) for registers in source]
+    for step in plan.steps:
+        made = []
+        for thread in threads:
+            if isinstance(step, Shuffle):
+                own = step.lane_columns is None
+                lane = (thread % lanes if own else linear(step.lane_columns, thread)) ^ step.lane_xor
+                made.append(words[thread // lanes * lanes + lane][step.word])
+            else:
+                slots = [slot for word in step.sources for slot in words[thread][word]]
+                chosen = sum(parity(mask & thread) << bit for bit, mask in enumerate(step.masks))
+                made.append([None if pick < 0 else slots[pick] for pick in step.picks[chosen]])
+        for thread, word in zip(threads, made, strict=True):
+            words[thread].append(word)
+    return [
+        [row[plan.outputs[r // plan.slots]][r % plan.slots] for r in range(plan.destination_registers)]
+        for row in words
+    ]
 
 
 def _places(side, element_bytes, thread, lanes, offset):

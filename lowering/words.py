@@ -1,0 +1,201 @@
+"""Straight-line programs over the 32-bit words of a warp's registers: byte permutes and shuffles.
+
+Elements below 32 bits lie side by side in words, as many as fit, register by register; those words are what a
+kernel keeps them in, so taking them as they are costs nothing. A wider element is a word of its own. A `Gather`
+picks the slots of a new word from one or two others; which, may depend on the thread. That is one PRMT or SEL
+on NVIDIA and one V_PERM or V_CNDMASK on AMD, however much it does: pack, choose and permute at once.
+
+`WordBuilder.gather` makes any word that is asked for, out of as few of those steps as a small search finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from triton_linear.dialect import f2
+
+Place = tuple[int, int]
+"""A slot of a word: (word, slot)."""
+
+Row = tuple["Place | None", ...]
+"""Where each slot of a word comes from; None where nobody reads it."""
+
+Table = tuple[Row, ...]
+"""A row for each alternative: bit i of the alternative's number is the parity of mask i and the thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """A word with slot s taken, in alternative a, from slot `picks[a][s]` of `sources`, counted through both.
+
+    Bit i of a thread's alternative is parity(masks[i] & thread). A pick of -1 may be anything.
+    """
+
+    sources: tuple[int, ...]
+    masks: tuple[int, ...]
+    picks: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    """The `word` of another lane of the warp.
+
+    The lane read is the xor of `lane_columns[j]` over the set bits j of the thread number, xor `lane_xor`;
+    where `lane_columns` is None it is the own lane xor `lane_xor`.
+    """
+
+    word: int
+    lane_xor: int
+    lane_columns: tuple[int, ...] | None = None
+
+
+Step = Gather | Shuffle
+
+
+class WordBuilder:
+    """A program being written. Words are numbered: first those given, then one for each step."""
+
+    def __init__(self, slots: int, given: int) -> None:
+        self.slots = slots
+        self.given = given
+        self.steps: list[Step] = []
+        self._made: dict[object, int] = {}
+        self._costs: dict[object, int] = {}
+
+    def copy(self) -> WordBuilder:
+        """The same program, to be continued on its own."""
+        twin = WordBuilder(self.slots, self.given)
+        twin.steps, twin._made = list(self.steps), dict(self._made)
+        return twin
+
+    def shuffle(self, step: Shuffle) -> int:
+        """The word of a shuffle; equal ones are made once."""
+        return self._step(step, step)
+
+    def gather(self, masks: Sequence[int], table: Table) -> int:
+        """The word that `table` describes; nothing is made where there is one already."""
+        masks, table = _essential(tuple(masks), table)
+        return self._gather(masks, table)
+
+    def _step(self, key: object, step: Step) -> int:
+        if key not in self._made:
+            self._made[key] = self.given + len(self.steps)
+            self.steps.append(step)
+        return self._made[key]
+
+    def _gather(self, masks: tuple[int, ...], table: Table) -> int:
+        sources = _sources(table)
+        if len(sources) <= 2:
+            picks = tuple(
+                tuple(-1 if place is None else sources.index(place[0]) * self.slots + place[1] for place in row)
+                for row in table
+            )
+            if not sources:
+                return 0
+            if all(pick in (-1, slot) for row in picks for slot, pick in enumerate(row)):
+                return sources[0]
+            return self._step((masks, table), Gather(tuple(sources), masks, picks))
+        key = (masks, table)
+        if key in self._made:
+            return self._made[key]
+        split = self._best_split(masks, table)
+        first, second = (self._gather(*part) for part in split.parts)
+        if first == second:
+            raise AssertionError("two parts of a word are one")
+        own = tuple(range(self.slots))
+        other = tuple(slot + self.slots for slot in own)
+        if split.slots is None:
+            step = Gather((first, second), (split.mask,), (own, other))
+        else:
+            step = Gather(
+                (first, second), (), (tuple(slot + self.slots * (slot in split.slots) for slot in own),)
+            )
+        return self._step(key, step)
+
+    def _cost(self, masks: tuple[int, ...], table: Table) -> int:
+        """Steps for a word, without those that it shares with others."""
+        sources = _sources(table)
+        if len(sources) <= 2:
+            return 1
+        key = (masks, table)
+        if key in self._made:
+            return 0
+        if key not in self._costs:
+            self._costs[key] = self._best_split(masks, table).cost
+        return self._costs[key]
+
+    def _best_split(self, masks: tuple[int, ...], table: Table) -> _Split:
+        # Words that are asked for in turn share most when all are divided by the same conditions first.
+        splits = [_by_condition(masks, table, bit) for bit in reversed(range(len(masks)))]
+        if len(masks) > 2:
+            splits = splits[:1]
+        if self.slots > 1 and len(masks) <= 2:
+            halves = (_by_slots(masks, table, chosen) for chosen in _HALVES[self.slots])
+            splits += [split for split in halves if all(_sources(part) for _, part in split.parts)]
+        best: _Split | None = None
+        for split in splits:
+            cost = 1 + sum(self._cost(*part) for part in split.parts)
+            if best is None or cost < best.cost:
+                best = _Split(split.parts, split.mask, split.slots, cost)
+        assert best is not None  # more than two sources need more than one alternative or slot
+        return best
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """A word as one of two others: by a condition, or slot by slot."""
+
+    parts: tuple[tuple[tuple[int, ...], Table], tuple[tuple[int, ...], Table]]
+    mask: int
+    slots: tuple[int, ...] | None
+    cost: int = 0
+
+
+_HALVES = {2: ((1,),), 4: ((2, 3), (1, 3), (1, 2))}
+
+
+def _by_condition(masks: tuple[int, ...], table: Table, bit: int) -> _Split:
+    rest = (*masks[:bit], *masks[bit + 1 :])
+    zero = tuple(row for number, row in enumerate(table) if not number >> bit & 1)
+    one = tuple(row for number, row in enumerate(table) if number >> bit & 1)
+    return _Split((_essential(rest, zero), _essential(rest, one)), masks[bit], None)
+
+
+def _by_slots(masks: tuple[int, ...], table: Table, chosen: tuple[int, ...]) -> _Split:
+    first = tuple(tuple(None if s in chosen else place for s, place in enumerate(row)) for row in table)
+    second = tuple(tuple(place if s in chosen else None for s, place in enumerate(row)) for row in table)
+    return _Split((_essential(masks, first), _essential(masks, second)), 0, chosen)
+
+
+def _sources(table: Table) -> list[int]:
+    return list(dict.fromkeys(place[0] for row in table for place in row if place is not None))
+
+
+def _essential(masks: tuple[int, ...], table: Table) -> tuple[tuple[int, ...], Table]:
+    """Without the conditions on which nothing depends."""
+    for bit in reversed(range(len(masks))):
+        low = 1 << bit
+        if all(table[number] == table[number ^ low] for number in range(len(table)) if not number & low):
+            table = tuple(row for number, row in enumerate(table) if not number & low)
+            masks = (*masks[:bit], *masks[bit + 1 :])
+    return masks, table
+
+
+def steering(columns: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """(vector, mask) with: the sum of `columns` over the set bits of x is that of the vectors whose
+    parity(mask & x) is one; the vectors are independent.
+
+    >>> steering((1, 0, 3, 1))
+    ((1, 9), (3, 4))
+    """
+    span = f2.Echelon()
+    independent = [column for column in columns if span.add(column)]
+    coordinates = f2.Echelon(independent)
+    masks = [0] * len(independent)
+    for bit, column in enumerate(columns):
+        combination = coordinates.solve(column)
+        assert combination is not None  # every column is in the span
+        for index in range(len(independent)):
+            masks[index] |= (combination >> index & 1) << bit
+    return tuple(zip(independent, masks, strict=True))

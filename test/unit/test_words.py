@@ -1,0 +1,87 @@
+"""Any word that is asked for comes out, in as few steps as its sources allow."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from triton_linear.lowering.words import Gather, Shuffle, WordBuilder, steering
+
+
+def parity(x):
+    return bin(x).count("1") & 1
+
+
+def evaluate(builder, thread):
+    """The slots of every word in one thread; slot s of given word w is (w, s)."""
+    words = [[(w, s) for s in range(builder.slots)] for w in range(builder.given)]
+    for step in builder.steps:
+        assert isinstance(step, Gather)
+        slots = [slot for source in step.sources for slot in words[source]]
+        chosen = sum(parity(mask & thread) << bit for bit, mask in enumerate(step.masks))
+        words.append([None if pick < 0 else slots[pick] for pick in step.picks[chosen]])
+    return words
+
+
+@pytest.mark.parametrize("slots", [1, 2, 4])
+def test_random_words(slots):
+    rng = random.Random(slots)
+    for _ in range(200):
+        builder = WordBuilder(slots, given=rng.choice((1, 2, 4, 8)))
+        asked = []
+        for _ in range(3):
+            masks = tuple(rng.sample((1, 2, 4, 3, 8), rng.randrange(4)))
+            places = [(rng.randrange(builder.given), rng.randrange(slots)) for _ in range(6)]
+            table = tuple(
+                tuple(rng.choice([None, *places]) for _ in range(slots)) for _ in range(1 << len(masks))
+            )
+            asked.append((builder.gather(masks, table), masks, table))
+        for thread in range(16):
+            words = evaluate(builder, thread)
+            for word, masks, table in asked:
+                row = table[sum(parity(mask & thread) << bit for bit, mask in enumerate(masks))]
+                for wanted, found in zip(row, words[word], strict=True):
+                    assert wanted in (None, found)
+
+
+def test_a_word_that_is_there_costs_nothing():
+    builder = WordBuilder(4, given=2)
+    assert builder.gather((), (((1, 0), (1, 1), None, (1, 3)),)) == 1
+    assert not builder.steps
+
+
+def test_choosing_and_permuting_two_words_is_one_step():
+    builder = WordBuilder(4, given=2)
+    straight, crossed = ((0, 0), (1, 0), (0, 2), (1, 2)), ((1, 3), (1, 1), (0, 1), (0, 3))
+    word = builder.gather((1, 6), (straight, crossed, crossed, straight))
+    assert builder.steps == [Gather((0, 1), (1, 6), ((0, 4, 2, 6), (7, 5, 1, 3), (7, 5, 1, 3), (0, 4, 2, 6)))]
+    assert word == 2
+
+
+def test_conditions_on_which_nothing_depends_go():
+    builder = WordBuilder(1, given=2)
+    builder.gather((1, 2, 4), tuple((((number >> 1) & 1, 0),) for number in range(8)))
+    assert builder.steps == [Gather((0, 1), (2,), ((0,), (1,)))]
+
+
+def test_equal_steps_are_made_once():
+    builder = WordBuilder(1, given=4)
+    table = (((0, 0),), ((1, 0),), ((2, 0),), ((3, 0),))
+    first = builder.gather((1, 2), table)
+    assert builder.gather((1, 2), table) == first
+    assert len(builder.steps) == 3
+    assert builder.shuffle(Shuffle(first, 1)) == builder.shuffle(Shuffle(first, 1)) == first + 1
+
+
+def test_steering_sums_columns():
+    rng = random.Random(5)
+    for _ in range(100):
+        columns = tuple(rng.randrange(16) for _ in range(6))
+        found = steering(columns)
+        for x in range(64):
+            total = 0
+            for bit, column in enumerate(columns):
+                total ^= column * (x >> bit & 1)
+            for vector, mask in found:
+                total ^= vector * parity(mask & x)
+            assert total == 0
