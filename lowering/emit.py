@@ -258,7 +258,7 @@ def _emit_shuffle(
 
 
 class _WordProgram:
-    """Writes the words of a plan as they are asked for, each as 32-bit parts."""
+    """Writes the words of a plan, each as 32-bit parts, in the plan's order: compilers keep much of it."""
 
     def __init__(
         self,
@@ -277,6 +277,8 @@ class _WordProgram:
         self._conditions: dict[int, str] = {}
         self._lanes: dict[tuple[tuple[int, ...], int], str] = {}
         self._selectors: dict[tuple[tuple[int, ...], tuple[int, ...]], str] = {}
+        for number in range(len(plan.steps)):
+            self.word(self._given + number)
 
     def word(self, number: int) -> list[str]:
         """The parts of a word."""

@@ -227,19 +227,18 @@ class _Phase:
         offsets = _span(tuple(vector for vector, _ in steer))
         masks = tuple(mask for _, mask in steer)
         along = _span(self.packed)
-        received: dict[int, int] = {}
 
-        def received_in(round_: int) -> int:
-            if round_ not in received:
-                q = _combine(self.rounds, round_)
-                sent = [f2.multiply_vector(p1, q ^ v) for v in along]
-                table = tuple(
-                    _padded([held(register ^ offset) for register in sent], slots) for offset in offsets
-                )
-                lane_xor = f2.multiply_vector(blocks.c, q)
-                word = builder.gather(masks, table)
-                received[round_] = builder.shuffle(Shuffle(word, lane_xor, None if stays else lane_columns))
-            return received[round_]
+        # Everything is under way before the first word that came is looked at.
+        received: dict[int, int] = {}
+        for round_ in range(1 << len(self.rounds)):
+            q = _combine(self.rounds, round_)
+            lane_xor = f2.multiply_vector(blocks.c, q)
+            if stays and not lane_xor:
+                continue
+            sent = [f2.multiply_vector(p1, q ^ v) for v in along]
+            table = tuple(_padded([held(register ^ offset) for register in sent], slots) for offset in offsets)
+            word = builder.gather(masks, table)
+            received[round_] = builder.shuffle(Shuffle(word, lane_xor, None if stays else lane_columns))
 
         # A destination register's place depends on its thread through K and, where it never left, through P.
         own = steering(
@@ -259,7 +258,7 @@ class _Phase:
                 return held(f2.multiply_vector(p1, q) ^ offset)
             found = coordinates.of(q)
             round_ = found >> width & ((1 << len(self.rounds)) - 1)
-            return received_in(round_), found & ((1 << width) - 1)
+            return received[round_], found & ((1 << width) - 1)
 
         count = 1 << destination_bits
         outputs = []
