@@ -86,15 +86,24 @@ class ShufflePlan:
         return "shuffle" if self.shuffles else "registers"
 
     @property
+    def stages(self) -> tuple[ShufflePlan | SharedPlan, ...]:
+        """What is done, in order."""
+        return (self,)
+
+    @property
     def shuffles(self) -> int:
         """Words that come from another lane."""
         return sum(isinstance(step, Shuffle) for step in self.steps)
 
+    @property
+    def gathers(self) -> int:
+        """Selects and permutes."""
+        return len(self.steps) - self.shuffles
+
     def summary(self) -> str:
         """One line for people."""
         packed = f" of {self.slots} packed registers" if self.slots > 1 else ""
-        gathers = _count(len(self.steps) - self.shuffles, "permute")
-        return f"{self.kind}: {_count(self.shuffles, 'shuffle')}{packed}, {gathers}"
+        return f"{self.kind}: {_count(self.shuffles, 'shuffle')}{packed}, {_count(self.gathers, 'permute')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +146,8 @@ class SharedPlan:
     """Elements travel through shared memory, in one or more rounds over the same scratch.
 
     Bit i of the alternative that a thread stores is parity(split[i] & thread). Destination register i is at
-    (round, load access, position) `outputs[i]`. Rounds are separated by barriers of the plan's scope.
+    (round, load access, position) `outputs[i]`. Rounds are separated by barriers of the plan's scope. Shuffles
+    can come before, whose result is what is stored, and after, whose source is what was loaded.
     """
 
     source_registers: int
@@ -148,6 +158,18 @@ class SharedPlan:
     split: tuple[int, ...]
     outputs: tuple[tuple[int, int, int], ...]
     scratch_bytes: int
+    before: ShufflePlan | None = None
+    after: ShufflePlan | None = None
+
+    @property
+    def per_word(self) -> int:
+        """Registers that lie side by side in a word."""
+        return max(1, 4 // self.element_bytes)
+
+    @property
+    def stages(self) -> tuple[ShufflePlan | SharedPlan, ...]:
+        """What is done, in order."""
+        return tuple(stage for stage in (self.before, self, self.after) if stage is not None)
 
     @property
     def kind(self) -> str:
@@ -166,6 +188,9 @@ class SharedPlan:
             f"{side.slots * self.element_bytes * 8} bits"
             for name, side in (("store", self.store), ("load", self.load))
         ]
+        for where, stage in (("before", self.before), ("after", self.after)):
+            if stage is not None:
+                sides.append(f"{_count(stage.shuffles, 'shuffle')} {where}")
         barriers = _count(self.barriers, "barrier")
         return f"{self.kind}: {', '.join(sides)}, {barriers}, {self.scratch_bytes} bytes of scratch"
 

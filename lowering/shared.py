@@ -20,9 +20,9 @@ from triton_linear.dialect import f2
 from triton_linear.lowering.conversion import Conversion, Reach
 from triton_linear.lowering.element import ElementType
 from triton_linear.lowering.fragments import Fragment, transposed
+from triton_linear.lowering.packing import loaded_words, stored_words
 from triton_linear.lowering.placement import Exchange, Placement, Room, place, place_against, shared_registers
 from triton_linear.lowering.plan import Access, Cost, MemorySide, Rejected, SharedPlan
-from triton_linear.lowering.shuffle import packing_cost
 from triton_linear.lowering.swizzle import Columns
 from triton_linear.lowering.targets import Target
 
@@ -67,30 +67,29 @@ def _misfit(conv: Conversion, reach: Reach) -> str | None:
 
 def cost_of_shared(plan: SharedPlan, target: Target) -> Cost:
     """Count what one warp executes; clocks by the target's table."""
-    wavefronts, alu = 0, 0
-    for side in (plan.store, plan.load):
-        accesses = [access for round_ in side.rounds for access in round_]
-        wavefronts += len(accesses) * side.wavefronts(plan.element_bytes, target)
-        alu += sum(_permutes(access, plan.element_bytes, 1 << side.choices) for access in accesses)
-    words = max(1, plan.store.slots * plan.element_bytes // 4)
-    alu += sum(map(len, plan.store.rounds)) * words * ((1 << len(plan.split)) - 1)
-    barrier = target.costs.warp_barrier if plan.scope == "warp" else target.costs.cta_barrier
-    clocks = target.costs.clocks(wavefronts * target.costs.wavefront, alu) + plan.barriers * barrier
-    return Cost(
-        clocks, alu=alu, wavefronts=wavefronts, barriers=plan.barriers, scratch_bytes=plan.scratch_bytes
+    wavefronts = sum(
+        len(accesses) * side.wavefronts(plan.element_bytes, target)
+        for side in (plan.store, plan.load)
+        for accesses in side.rounds
     )
-
-
-def _permutes(access: Access, element_bytes: int, alternatives: int) -> int:
-    """Byte permutes between an access and registers that hold elements of less than a word side by side."""
-    if element_bytes >= 4:
-        return 0
-    per_word = 4 // element_bytes
-    slots = len(access.registers) // alternatives
-    if slots < per_word:
-        return alternatives
-    words = (access.registers[start : start + per_word] for start in range(0, len(access.registers), per_word))
-    return packing_cost(words, per_word)
+    parts = 2 if plan.element_bytes == 8 else 1
+    alu = (len(stored_words(plan).steps) + len(loaded_words(plan).steps)) * parts
+    shuffles = 0
+    for stage in (plan.before, plan.after):
+        if stage is not None:
+            shuffles += stage.shuffles
+            alu += stage.gathers
+    costs = target.costs
+    barrier = costs.warp_barrier if plan.scope == "warp" else costs.cta_barrier
+    memory = wavefronts * costs.wavefront + shuffles * costs.shuffle
+    return Cost(
+        costs.clocks(memory, alu) + plan.barriers * barrier,
+        shuffles=shuffles,
+        alu=alu,
+        wavefronts=wavefronts,
+        barriers=plan.barriers,
+        scratch_bytes=plan.scratch_bytes,
+    )
 
 
 def _plan(

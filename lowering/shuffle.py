@@ -26,7 +26,7 @@ selects, so that some first, one by one, and the rest at once is tried for every
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from triton_linear.dialect import f2
@@ -34,7 +34,7 @@ from triton_linear.lowering.conversion import Conversion, Hardware, Origin, Reac
 from triton_linear.lowering.element import ElementType
 from triton_linear.lowering.plan import Cost, Rejected, ShufflePlan
 from triton_linear.lowering.targets import Target
-from triton_linear.lowering.words import Gather, Place, Row, Shuffle, WordBuilder, steering
+from triton_linear.lowering.words import Place, Row, Shuffle, WordBuilder, steering
 
 PLANNER = "shuffle"
 Columns = tuple[int, ...]
@@ -100,18 +100,8 @@ def cost_of_shuffle(plan: ShufflePlan, element: ElementType, target: Target) -> 
     """Count what one warp executes; clocks by the target's table."""
     parts = 2 if element.bits == 64 else 1
     shuffles = plan.shuffles * parts
-    alu = sum(isinstance(step, Gather) for step in plan.steps) * parts
+    alu = plan.gathers * parts
     return Cost(target.costs.clocks(shuffles * target.costs.shuffle, alu), shuffles=shuffles, alu=alu)
-
-
-def packing_cost(words: Iterable[Sequence[int]], per_word: int) -> int:
-    """Byte permutes that make these words of registers, which lie side by side, `per_word` in a word."""
-    cost = 0
-    for registers in words:
-        sources = {register // per_word for register in registers}
-        in_place = all(register % per_word == slot for slot, register in enumerate(registers))
-        cost += max(len(sources) - 1, 0 if in_place else 1)
-    return cost
 
 
 # --- one exchange at a time ---------------------------------------------------------------------------------

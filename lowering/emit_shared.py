@@ -1,0 +1,129 @@
+"""Code for exchanges through shared memory: words are stored, met by a barrier, and loaded elsewhere."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+from triton_linear.lowering.emit_words import Parts, WordWriter, linear_in_thread
+from triton_linear.lowering.machines import Machine
+from triton_linear.lowering.packing import loaded_words, stored_words
+from triton_linear.lowering.plan import MemorySide, SharedPlan
+from triton_linear.lowering.text import (
+    I32,
+    SHARED,
+    FunctionWriter,
+    build_vector,
+    split_vector,
+    struct_type,
+    vector_type,
+)
+
+
+def emit_exchange(
+    writer: FunctionWriter,
+    plan: SharedPlan,
+    words: Sequence[Parts] | Callable[[int], Parts],
+    machine: Machine,
+    base: str,
+) -> list[Parts]:
+    """The destination's words from the source's; `base` names the pointer to the scratch."""
+    memory = _Memory(writer, plan, machine, base)
+    storing, loading = stored_words(plan), loaded_words(plan)
+    sources = WordWriter(writer, machine, plan.per_word, words, storing.given)
+    store_address = memory.addresses(plan.store.columns)
+    load_address = memory.addresses(plan.load.columns)
+    written = 0
+    arrived: list[Parts] = []
+    for index, (stores, loads) in enumerate(zip(plan.store.rounds, plan.load.rounds, strict=True)):
+        if index:
+            machine.barrier(writer, plan.scope)
+        for access, made in zip(stores, storing.words[index], strict=True):
+            needed = max(written, max(made) - storing.given + 1)
+            sources.run(storing.steps[written:needed])
+            written = needed
+            memory.store([sources.word(number) for number in made], store_address(access.offset))
+        machine.barrier(writer, plan.scope)
+        for access in loads:
+            arrived += memory.load(load_address(access.offset))
+    program = WordWriter(writer, machine, plan.per_word, arrived, loading.given).run(loading.steps)
+    return [program.word(number) for number in loading.outputs]
+
+
+class _Memory:
+    """Writes the accesses of a plan."""
+
+    def __init__(self, writer: FunctionWriter, plan: SharedPlan, machine: Machine, base: str) -> None:
+        self._writer, self._plan, self._base = writer, plan, base
+        self._thread = machine.thread(writer)
+
+    def addresses(self, columns: Sequence[int]) -> Callable[[int], str]:
+        """What names the pointer of this thread to each offset of one side."""
+        writer, base = self._writer, self._base
+        moving = functools.reduce(int.__or__, columns, 0)
+        origin = linear_in_thread(writer, self._thread, columns)
+
+        @functools.cache
+        def row(flipped: int) -> str:
+            if origin is None:
+                return base
+            offset = writer.binary("xor", origin, writer.constant(flipped)) if flipped else origin
+            return writer.op(f"llvm.getelementptr {base}[{offset}] : ({SHARED}, {I32}) -> {SHARED}, i8")
+
+        def address(offset: int) -> str:
+            # Where the thread's own bits cannot reach, xor is addition and becomes an immediate offset.
+            start, rest = row(offset & moving), offset & ~moving
+            if not rest:
+                return start
+            return writer.op(f"llvm.getelementptr {start}[{rest}] : ({SHARED}) -> {SHARED}, i8")
+
+        return address
+
+    def store(self, words: Sequence[Parts], address: str) -> None:
+        """Write the words of one access."""
+        writer, side = self._writer, self._plan.store
+        parts = [part for word in words for part in word]
+        if side.transposed:
+            types, values = ", ".join([I32] * len(parts)), ", ".join(parts)
+            intrinsic = f'"llvm.nvvm.stmatrix.sync.aligned.m8n8.x{len(parts)}.trans.b16"'
+            writer.effect(f"llvm.call_intrinsic {intrinsic}({address}, {values}) : ({SHARED}, {types}) -> ()")
+            return
+        type_, narrow = self._type(side)
+        value = build_vector(writer, parts, I32)
+        if narrow:
+            value = writer.op(f"llvm.trunc {value} : {I32} to {type_}")
+        writer.effect(f"llvm.store {value}, {address} {_aligned(side)} : {type_}, {SHARED}")
+
+    def load(self, address: str) -> list[Parts]:
+        """The words of one access."""
+        writer, side = self._writer, self._plan.load
+        if side.transposed:
+            parts = self._load_matrix(address, side.slots * self._plan.element_bytes // 4)
+        else:
+            type_, narrow = self._type(side)
+            value = writer.op(f"llvm.load {address} {_aligned(side)} : {SHARED} -> {type_}")
+            if narrow:
+                value = writer.op(f"llvm.zext {value} : {type_} to {I32}")
+            parts = split_vector(writer, value, I32, max(1, side.access_bytes // 4))
+        per_word = max(1, self._plan.element_bytes // 4)
+        return [parts[start : start + per_word] for start in range(0, len(parts), per_word)]
+
+    def _load_matrix(self, address: str, count: int) -> list[str]:
+        writer = self._writer
+        result = I32 if count == 1 else struct_type(I32, count)
+        intrinsic = f'"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}.trans.b16"'
+        loaded = writer.op(f"llvm.call_intrinsic {intrinsic}({address}) : ({SHARED}) -> {result}")
+        if count == 1:
+            return [loaded]
+        return [writer.op(f"llvm.extractvalue {loaded}[{index}] : {result}") for index in range(count)]
+
+    @staticmethod
+    def _type(side: MemorySide) -> tuple[str, bool]:
+        """The type of a vector access, and whether it is narrower than a word."""
+        if side.access_bytes < 4:
+            return f"i{8 * side.access_bytes}", True
+        return vector_type(I32, side.access_bytes // 4), False
+
+
+def _aligned(side: MemorySide) -> str:
+    return f"{{alignment = {side.access_bytes} : i64}}"

@@ -1,0 +1,149 @@
+"""Code for programs over words, and for linear functions of the thread number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from triton_linear.lowering.machines import Machine
+from triton_linear.lowering.text import I32, FunctionWriter
+from triton_linear.lowering.words import Gather, Step
+
+Parts = list[str]
+"""The 32-bit values that make a word: one, or two where elements have 64 bits."""
+
+
+def linear_in_thread(writer: FunctionWriter, thread: str, columns: Sequence[int]) -> str | None:
+    """The xor of columns[j] over the set bits j of the thread number; None when it is always zero.
+
+    Bits that move by the same distance are moved together.
+    """
+    masks: dict[int, int] = {}
+    for bit, column in enumerate(columns):
+        for place in range(column.bit_length()):
+            if column >> place & 1:
+                masks[place - bit] = masks.get(place - bit, 0) | 1 << bit
+    total: str | None = None
+    for shift, mask in sorted(masks.items()):
+        part = writer.binary("and", thread, writer.constant(mask))
+        if shift:
+            part = writer.binary("shl" if shift > 0 else "lshr", part, writer.constant(abs(shift)))
+        total = part if total is None else writer.binary("xor", total, part)
+    return total
+
+
+def parity(writer: FunctionWriter, thread: str, mask: int) -> str:
+    """An i1: whether an odd number of the bits of `mask` are set in the thread number."""
+    selected = writer.binary("and", thread, writer.constant(mask))
+    if mask & (mask - 1):
+        count = writer.op(f"llvm.intr.ctpop({selected}) : ({I32}) -> {I32}")
+        selected = writer.binary("and", count, writer.constant(1))
+    return writer.op(f'llvm.icmp "ne" {selected}, {writer.constant(0)} : {I32}')
+
+
+class WordWriter:
+    """Writes a program over words, in its order: compilers keep much of it. A word is its 32-bit parts."""
+
+    def __init__(
+        self,
+        writer: FunctionWriter,
+        machine: Machine,
+        slots: int,
+        given: Sequence[Parts] | Callable[[int], Parts],
+        count: int,
+    ) -> None:
+        """`given` are the first `count` words, or what makes them; they have `slots` slots."""
+        self._writer, self._machine, self._slots, self._count = writer, machine, slots, count
+        self._given = given if callable(given) else given.__getitem__
+        self._thread = machine.thread(writer)
+        self._words: dict[int, Parts] = {}
+        self._steps: list[Step] = []
+        self._conditions: dict[int, str] = {}
+        self._lanes: dict[tuple[tuple[int, ...], int], str] = {}
+        self._selectors: dict[tuple[tuple[int, ...], tuple[int, ...]], str] = {}
+
+    def run(self, steps: Iterable[Step]) -> WordWriter:
+        """Write these steps behind those before."""
+        for step in steps:
+            self._words[self._count + len(self._steps)] = self._write(step)
+            self._steps.append(step)
+        return self
+
+    def word(self, number: int) -> Parts:
+        """The parts of a word."""
+        if number not in self._words:
+            self._words[number] = self._given(number)
+        return self._words[number]
+
+    def _write(self, step: Step) -> Parts:
+        if isinstance(step, Gather):
+            return self._gather(step)
+        columns = step.lane_columns
+        lane = step.lane_xor if columns is None else self._lane(columns, step.lane_xor)
+        return [self._machine.shuffle(self._writer, part, lane) for part in self.word(step.word)]
+
+    def _lane(self, columns: tuple[int, ...], flipped: int) -> str:
+        """The lane that the columns name, with these bits flipped."""
+        key = (columns, flipped)
+        if key not in self._lanes:
+            writer = self._writer
+            if flipped:
+                own = self._lane(columns, 0)
+                self._lanes[key] = writer.binary("xor", own, writer.constant(flipped))
+            else:
+                lane = linear_in_thread(writer, self._thread, columns)
+                self._lanes[key] = writer.constant(0) if lane is None else lane
+        return self._lanes[key]
+
+    def _condition(self, mask: int) -> str:
+        if mask not in self._conditions:
+            self._conditions[mask] = parity(self._writer, self._thread, mask)
+        return self._conditions[mask]
+
+    def _gather(self, step: Gather) -> Parts:
+        writer, slots = self._writer, self._slots
+        sources = [self.word(source) for source in step.sources]
+        whole = _whole_words(step, slots)
+        if whole is not None and len(whole) == 1:
+            return sources[whole[0]]
+        if whole is not None and len(whole) == 2:
+            condition = self._condition(step.masks[0])
+            zero, one = (sources[number] for number in whole)
+            return [
+                writer.op(f"llvm.select {condition}, {b}, {a} : i1, {I32}")
+                for a, b in zip(zero, one, strict=True)
+            ]
+        selectors = tuple(self._machine.selector(_bytes_of(picks, 4 // slots)) for picks in step.picks)
+        (low,), (high,) = sources[0], sources[-1]
+        return [self._machine.permute(writer, low, high, self._selector(step.masks, selectors))]
+
+    def _selector(self, masks: tuple[int, ...], selectors: tuple[int, ...]) -> str:
+        """The selector of this thread's alternative."""
+        if len(set(selectors)) == 1:
+            return self._writer.constant(selectors[0])
+        key = (masks, selectors)
+        if key not in self._selectors:
+            half = len(selectors) // 2
+            zero, one = (self._selector(masks[:-1], part) for part in (selectors[:half], selectors[half:]))
+            condition = self._condition(masks[-1])
+            self._selectors[key] = self._writer.op(f"llvm.select {condition}, {one}, {zero} : i1, {I32}")
+        return self._selectors[key]
+
+
+def _whole_words(step: Gather, slots: int) -> tuple[int, ...] | None:
+    """Which source each alternative takes as it is, for at most two of them; None where one is not whole."""
+    if len(step.picks) > 2:
+        return None
+    whole = []
+    for picks in step.picks:
+        found = {pick // slots for pick in picks if pick >= 0}
+        if len(found) > 1 or any(pick >= 0 and pick % slots != slot for slot, pick in enumerate(picks)):
+            return None
+        whole.append(found.pop() if found else 0)
+    return tuple(whole)
+
+
+def _bytes_of(picks: Sequence[int], size: int) -> list[int]:
+    """The bytes to pick for slots of `size` bytes, counted through both words; what nobody reads stays."""
+    return [
+        (slot if pick < 0 else pick) * size + byte for slot, pick in enumerate(picks) for byte in range(size)
+    ]

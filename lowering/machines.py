@@ -1,0 +1,87 @@
+"""What differs between vendors in the code that plans become."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from triton_linear.lowering.text import I32, FunctionWriter
+
+
+class Machine(Protocol):
+    """What differs between vendors in the emitted code."""
+
+    def thread(self, writer: FunctionWriter) -> str:
+        """The number of the thread in its CTA."""
+
+    def shuffle(self, writer: FunctionWriter, word: str, lane: str | int) -> str:
+        """`word` of the lane that a value names, or of the own lane xor a constant."""
+
+    def permute(self, writer: FunctionWriter, low: str, high: str, selector: str) -> str:
+        """A word of bytes of two others, as `selector` says."""
+
+    def selector(self, picked: Sequence[int]) -> int:
+        """The selector that picks these bytes: 0 to 3 of the low word, 4 to 7 of the high one."""
+
+    def barrier(self, writer: FunctionWriter, scope: str) -> None:
+        """Wait for the others of a "warp" or a "cta", and see what they wrote."""
+
+
+class _Nvidia:
+    """PTX through NVVM. `shfl.sync` reads the lane given; clamp 31 lets it be any of the warp."""
+
+    def thread(self, writer: FunctionWriter) -> str:
+        return writer.op(f"nvvm.read.ptx.sreg.tid.x : {I32}")
+
+    def shuffle(self, writer: FunctionWriter, word: str, lane: str | int) -> str:
+        mode, where = ("bfly", writer.constant(lane)) if isinstance(lane, int) else ("idx", lane)
+        everyone, clamp = writer.constant(-1), writer.constant(31)
+        return writer.op(f"nvvm.shfl.sync {mode} {everyone}, {word}, {where}, {clamp} : {I32} -> {I32}")
+
+    def permute(self, writer: FunctionWriter, low: str, high: str, selector: str) -> str:
+        operands, types = ", ".join((low, high, selector)), ", ".join((I32, I32, I32))
+        return writer.op(f'llvm.call_intrinsic "llvm.nvvm.prmt"({operands}) : ({types}) -> {I32}')
+
+    def selector(self, picked: Sequence[int]) -> int:
+        return sum(byte << 4 * k for k, byte in enumerate(picked))
+
+    def barrier(self, writer: FunctionWriter, scope: str) -> None:
+        if scope == "warp":
+            writer.effect(f"nvvm.bar.warp.sync {writer.constant(-1)} : {I32}")
+        else:
+            writer.effect("nvvm.barrier")
+
+
+class _Amd:
+    """AMDGCN through ROCDL. `ds_bpermute` addresses lanes in bytes; a wave's LDS accesses execute in order,
+    so inside a wave only the compiler needs a fence."""
+
+    def thread(self, writer: FunctionWriter) -> str:
+        return writer.op(f"rocdl.workitem.id.x : {I32}")
+
+    def shuffle(self, writer: FunctionWriter, word: str, lane: str | int) -> str:
+        if isinstance(lane, int):
+            own = writer.binary("and", self.thread(writer), writer.constant(63))
+            lane = writer.binary("xor", own, writer.constant(lane))
+        address = writer.binary("shl", lane, writer.constant(2))
+        return writer.op(f"rocdl.ds_bpermute {address}, {word} : ({I32}, {I32}) -> {I32}")
+
+    def permute(self, writer: FunctionWriter, low: str, high: str, selector: str) -> str:
+        # V_PERM_B32 numbers the bytes of its second operand first, and has a byte for each byte it picks.
+        operands, types = ", ".join((high, low, selector)), ", ".join((I32, I32, I32))
+        return writer.op(f'llvm.call_intrinsic "llvm.amdgcn.perm"({operands}) : ({types}) -> {I32}')
+
+    def selector(self, picked: Sequence[int]) -> int:
+        return sum(byte << 8 * k for k, byte in enumerate(picked))
+
+    def barrier(self, writer: FunctionWriter, scope: str) -> None:
+        if scope == "warp":
+            writer.effect('llvm.fence syncscope("wavefront") acq_rel')
+            return
+        writer.effect('llvm.fence syncscope("workgroup") release')
+        writer.effect("rocdl.s.barrier")
+        writer.effect('llvm.fence syncscope("workgroup") acquire')
+
+
+MACHINES: dict[str, Machine] = {"nvidia": _Nvidia(), "amd": _Amd()}
+"""By `Target.vendor`."""
