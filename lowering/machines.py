@@ -7,6 +7,9 @@ from typing import Protocol
 
 from triton_linear.lowering.text import I32, FunctionWriter
 
+BARRIER = "gpu.barrier"
+"""The CTA's barrier, in the form that Triton's barrier analysis knows."""
+
 
 class Machine(Protocol):
     """What differs between vendors in the emitted code."""
@@ -49,7 +52,7 @@ class _Nvidia:
         if scope == "warp":
             writer.effect(f"nvvm.bar.warp.sync {writer.constant(-1)} : {I32}")
         else:
-            writer.effect("nvvm.barrier")
+            writer.effect(BARRIER)
 
 
 class _Amd:
@@ -77,10 +80,8 @@ class _Amd:
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         if scope == "warp":
             writer.effect('llvm.fence syncscope("wavefront") acq_rel')
-            return
-        writer.effect('llvm.fence syncscope("workgroup") release')
-        writer.effect("rocdl.s.barrier")
-        writer.effect('llvm.fence syncscope("workgroup") acquire')
+        else:
+            writer.effect(BARRIER)
 
 
 MACHINES: dict[str, Machine] = {"nvidia": _Nvidia(), "amd": _Amd()}

@@ -188,7 +188,7 @@ def _costs(recorded: Sequence[Recorded], target: Target) -> tuple[Access, ...]:
 
 def _context() -> ir.Context:
     """A context with just the dialects of emitted code; threads of its own would cost more than they save."""
-    context = ir.Context(load_on_create_dialects=["llvm", "nvvm", "rocdl"])
+    context = ir.Context(load_on_create_dialects=["gpu", "llvm", "nvvm", "rocdl"])
     context.enable_multithreading(False)
     return context
 

@@ -3,11 +3,11 @@
 Shuffles follow PTX's `shfl.sync`: a lane out of range reads itself; since all lanes execute, a mask that leaves
 one out is refused. `ds_bpermute` takes the lane number times four, modulo the wave.
 
-Barriers. NVIDIA: `nvvm.barrier0`, or `nvvm.barrier` for the whole CTA, orders the CTA; `nvvm.bar.warp.sync`
-with all lanes in its mask orders each warp. AMD: `rocdl.barrier` orders the CTA; so does `rocdl.s.barrier`
-with a workgroup release fence before it and an acquire fence behind, no shared-memory access in between;
-alone it waits for no memory operation. Inside a wave LDS operations execute in order, so a fence of any
-scope or a wave barrier, which keep the compiler from reordering them, order the wave.
+Barriers. `gpu.barrier` orders the CTA. NVIDIA: so does `nvvm.barrier0`, or `nvvm.barrier` for the whole CTA;
+`nvvm.bar.warp.sync` with all lanes in its mask orders each warp. AMD: `rocdl.barrier` orders the CTA; so does
+`rocdl.s.barrier` with a workgroup release fence before it and an acquire fence behind, no shared-memory access
+in between; alone it waits for no memory operation. Inside a wave LDS operations execute in order, so a fence of
+any scope or a wave barrier, which keep the compiler from reordering them, order the wave.
 """
 
 from __future__ import annotations
@@ -421,6 +421,7 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "rocdl.readfirstlane": _first_lane,
     "llvm.call_intrinsic": _intrinsic,
     "llvm.inline_asm": _inline_assembly,
+    "gpu.barrier": _cta_barrier,
     "nvvm.barrier0": _cta_barrier,
     "nvvm.barrier": _cta_barrier,
     "nvvm.bar.warp.sync": _warp_sync,

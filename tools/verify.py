@@ -148,7 +148,7 @@ def _function(symbol: str, prefix: str, lines: Sequence[str]) -> str:
 
 def _is_tritons(line: str, prefix: str) -> bool:
     """Whether a line makes the scratch: an operation of Triton's, or what leads from one to the pointer."""
-    names = "|".join(("undef", "nothing", "memory", "place", "scratch"))
+    names = "|".join(("undef", "nothing", "memory", "word", "place", "scratch"))
     return re.match(rf" *(?:{re.escape(prefix)}(?:{names}) = |ttg\.)", line) is not None
 
 

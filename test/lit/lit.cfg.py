@@ -21,9 +21,12 @@ config.test_exec_root = os.path.join(
     "lit",
 )
 
-# The tools are those of the environment that runs lit, unless the site configuration names another.
+# The tools are those of the environment that runs lit, unless the site configuration names another. They run
+# the package that this environment runs, which PYTHONPATH may name.
 tools_dir = getattr(config, "triton_linear_tools_dir", os.path.dirname(sys.executable))
 config.environment["PATH"] = os.pathsep.join((tools_dir, config.environment.get("PATH", "")))
+if "PYTHONPATH" in os.environ:
+    config.environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
 for tool in ("triton-linear-opt", "triton-linear", "filecheck"):
     if shutil.which(tool, path=config.environment["PATH"]) is None:
         lit_config.fatal(f"lit.cfg.py: tool '{tool}' is not on PATH; install the project with '.[test]' first")

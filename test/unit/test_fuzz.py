@@ -93,7 +93,7 @@ def test_a_wrong_address_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_missing_barrier_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def without_barriers(code: str) -> str:
-        return re.sub(r"^ *nvvm\.(barrier|bar\.warp\.sync).*\n", "", code, flags=re.MULTILINE)
+        return re.sub(r"^ *(gpu\.barrier|nvvm\.bar\.warp\.sync).*\n", "", code, flags=re.MULTILINE)
 
     totals = _run_broken(monkeypatch, lambda plan: plan, without_barriers)
     assert totals.races > 3 and not totals.ok

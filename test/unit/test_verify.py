@@ -272,7 +272,7 @@ def test_emitted_conversions(machine: Target) -> None:
 def mutations(text: str, rng: random.Random) -> list[str]:
     """The text with one thing broken, once per way of breaking it that applies."""
     ways = [
-        r"( *(?:nvvm\.barrier|nvvm\.bar\.warp\.sync .*|rocdl\.s\.barrier|rocdl\.barrier)\n)",  # no barrier
+        r"( *(?:gpu\.barrier|nvvm\.bar\.warp\.sync .*)\n)",  # no barrier
         r"( *llvm\.store .*\n)",  # no store
     ]
     broken = []
