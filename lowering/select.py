@@ -74,12 +74,13 @@ def cost(plan: Plan, element: ElementType, target: Target, warps: int = 4) -> Co
     table = target.costs
     # Each warp has a scheduler of its own as long as there are four; the memory pipe is everybody's.
     arithmetic = found.alu * table.lone_alu
+    moving = found.shuffles * max(table.lone_shuffle, warps * table.shuffle)
     if isinstance(plan, SharedPlan):
         waits = len(plan.store.rounds) * table.memory_wait
         waits += found.barriers * table.barrier_wait if plan.scope == "cta" else 0.0
-        latency = warps * found.wavefronts * table.wavefront + arithmetic + waits
+        waits += sum(s.phases for s in (plan.before, plan.after) if s is not None) * table.shuffle_wait
+        latency = warps * found.wavefronts * table.wavefront + max(moving, arithmetic) + waits
     else:
-        moving = found.shuffles * max(table.lone_shuffle, warps * table.shuffle)
         latency = max(moving, arithmetic) + (plan.phases * table.shuffle_wait if found.shuffles else 0.0)
     return replace(found, latency=latency)
 

@@ -1,30 +1,29 @@
 """Conversions through shared memory, by warp or by CTA.
 
-The exchanged space is what the participants of one exchange hold: the span of the source registers and lanes,
-and for a CTA of its warps. `placement` decides the vectors, the rounds and the swizzle.
-
 An exchange inside a warp gives every warp its own slice of the scratch and needs no CTA barrier. There the
 destination warp bits add to the loads what the warp's own data lacks, B(w) + A(w).
 
-Threads that hold copies of each other's registers would store the same bytes twice. They split the work
-instead: for each zero column of the source's lanes or warps, one register bit is taken over by that thread bit,
-which then selects what the thread stores.
+Elements below 32 bits are stored and loaded in words only where registers of the source are registers of the
+destination as well. Where there are too few, lanes and registers change places first, inside the warps: an
+exchange that brings a register of the destination from the lanes of the source, or after the loads the reverse.
+It takes half as many shuffles as there are words; bytes or half-words would take two to four times the loads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 
 from triton_linear.dialect import f2
-from triton_linear.lowering.conversion import Conversion, Reach
+from triton_linear.lowering.conversion import Conversion, Hardware, Reach, between
 from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.fragments import Fragment, transposed
-from triton_linear.lowering.packing import loaded_words, stored_words
-from triton_linear.lowering.placement import Exchange, Placement, Room, place, place_against, shared_registers
-from triton_linear.lowering.plan import Access, Cost, MemorySide, Rejected, SharedPlan
-from triton_linear.lowering.swizzle import Columns
+from triton_linear.lowering.exchange import cost_of_shared, plan_exchange
+from triton_linear.lowering.placement import Exchange
+from triton_linear.lowering.plan import Cost, Rejected, SharedPlan, ShufflePlan
+from triton_linear.lowering.shuffle import plan_shuffle
 from triton_linear.lowering.targets import Target
+
+__all__ = ["cost_of_shared", "plan_cta_shared", "plan_warp_shared"]
 
 
 def plan_warp_shared(
@@ -33,16 +32,7 @@ def plan_warp_shared(
     """An exchange within each warp, through a slice of scratch per warp."""
     if misfit := _misfit(conv, Reach.WARP):
         return Rejected("warp-shared", misfit)
-    a, b = conv.src, conv.dst
-    exchange = Exchange(
-        a.register,
-        a.lane,
-        (0,) * len(a.warp),
-        b.register,
-        b.lane,
-        tuple(theirs ^ ours for theirs, ours in zip(b.warp, a.warp, strict=True)),
-    )
-    return _plan("warp", exchange, element, target, scratch_limit >> len(a.warp))
+    return _plan("warp", conv, element, target, scratch_limit >> len(conv.src.warp))
 
 
 def plan_cta_shared(
@@ -51,9 +41,7 @@ def plan_cta_shared(
     """An exchange among all warps of a CTA."""
     if misfit := _misfit(conv, Reach.CTA):
         return Rejected("cta-shared", misfit)
-    a, b = conv.src, conv.dst
-    exchange = Exchange(a.register, a.lane, a.warp, b.register, b.lane, b.warp)
-    return _plan("cta", exchange, element, target, scratch_limit)
+    return _plan("cta", conv, element, target, scratch_limit)
 
 
 def _misfit(conv: Conversion, reach: Reach) -> str | None:
@@ -65,220 +53,81 @@ def _misfit(conv: Conversion, reach: Reach) -> str | None:
     return None
 
 
-def cost_of_shared(plan: SharedPlan, target: Target) -> Cost:
-    """Count what one warp executes; clocks by the target's table."""
-    wavefronts = sum(
-        len(accesses) * side.wavefronts(plan.element_bytes, target)
-        for side in (plan.store, plan.load)
-        for accesses in side.rounds
-    )
-    parts = 2 if plan.element_bytes == 8 else 1
-    alu = (len(stored_words(plan).steps) + len(loaded_words(plan).steps)) * parts
-    shuffles = 0
-    for stage in (plan.before, plan.after):
-        if stage is not None:
-            shuffles += stage.shuffles
-            alu += stage.gathers
-    costs = target.costs
-    barrier = costs.warp_barrier if plan.scope == "warp" else costs.cta_barrier
-    memory = wavefronts * costs.wavefront + shuffles * costs.shuffle
-    return Cost(
-        costs.clocks(memory, alu) + plan.barriers * barrier,
-        shuffles=shuffles,
-        alu=alu,
-        wavefronts=wavefronts,
-        barriers=plan.barriers,
-        scratch_bytes=plan.scratch_bytes,
-    )
+def _plan(scope: str, conv: Conversion, element: ElementType, target: Target, limit: int) -> SharedPlan:
+    def direct(source: Hardware, destination: Hardware) -> SharedPlan:
+        return plan_exchange(scope, _exchange(scope, source, destination), element, target, limit)
+
+    best, held, wanted = direct(conv.src, conv.dst), conv.src, conv.dst
+    least = cost_of_shared(best, target)
+    # The matrix instructions move half-words, so one exchange serves; without them bytes take two.
+    for _ in range(element.per_word.bit_length() - 1):
+        if not _is_narrow(best):
+            break
+        for source, destination in list(_brought_together(held, wanted)):
+            before = _inside(conv.src, source, element, target)
+            after = _inside(destination, conv.dst, element, target)
+            plan = replace(direct(source, destination), before=before, after=after)
+            cost = cost_of_shared(plan, target)
+            if cost.clocks < least.clocks:
+                best, least, held, wanted = plan, cost, source, destination
+                if _is_as_good_as_can_be(plan, cost):
+                    return plan
+    return best
 
 
-def _plan(
-    scope: str, exchange: Exchange, element: ElementType, target: Target, scratch_limit: int
-) -> SharedPlan:
-    room = Room(element.memory_bytes, target, scratch_limit)
-    sharing, split, taken = _split(scope, exchange, room)
-    build = _Builder(scope, exchange, sharing, split, taken, room)
-    plan = build.plan(place(sharing, room), None, None)
-    if min(plan.store.access_bytes, plan.load.access_bytes) >= 4 or element.memory_bytes > 2:
-        return plan
-    # Elements of less than a word that one side cannot gather: the matrix instructions transpose them.
-    shared = shared_registers(sharing)
-    plans = [plan]
-    if target.load_matrix:
-        fragment = transposed(sharing.load_register, sharing.load_lane, shared, room.element_bytes)
-        plans += build.transposing(fragment, loads=True)
-    if target.store_matrix and not split:
-        fragment = transposed(sharing.store_register, sharing.store_lane, shared, room.element_bytes)
-        plans += build.transposing(fragment, loads=False)
-    return min(plans, key=lambda candidate: cost_of_shared(candidate, target).clocks)
+def _exchange(scope: str, a: Hardware, b: Hardware) -> Exchange:
+    if scope == "cta":
+        return Exchange(a.register, a.lane, a.warp, b.register, b.lane, b.warp)
+    added = tuple(theirs ^ ours for theirs, ours in zip(b.warp, a.warp, strict=True))
+    return Exchange(a.register, a.lane, (0,) * len(a.warp), b.register, b.lane, added)
 
 
-@dataclass(frozen=True, slots=True)
-class _Builder:
-    """Makes plans of one exchange from placements."""
-
-    scope: str
-    exchange: Exchange
-    sharing: Exchange
-    split: Columns
-    taken: Columns
-    room: Room
-
-    def transposing(self, fragment: Fragment | None, loads: bool) -> list[SharedPlan]:
-        """The plan whose loads, or stores, are matrix accesses; none where it has no placement."""
-        if fragment is None:
-            return []
-        registers = (*fragment.vector, *fragment.outer)
-        if loads:
-            exchange = replace(self.sharing, load_register=registers, load_lane=fragment.lanes)
-        else:
-            exchange = replace(self.sharing, store_register=registers, store_lane=fragment.lanes)
-        placement = place_against(exchange, fragment.vector, loads, self.room)
-        if placement is None or any(placement.locate(c, 8)[2] for c in fragment.outer):
-            return []
-        return [self.plan(placement, None if loads else fragment, fragment if loads else None)]
-
-    def plan(self, placement: Placement, store: Fragment | None, load: Fragment | None) -> SharedPlan:
-        """The plan for a placement; a side with a fragment is made of matrix accesses."""
-        size, sharing = self.room.element_bytes, self.sharing
-        tile_bytes = size << placement.swizzle.address_bits
-        warps = len(sharing.store_warp)
-        slices = tuple(tile_bytes << bit for bit in range(warps)) if self.scope == "warp" else (0,) * warps
-        holders: dict[int, int] = {}
-        for register, value in enumerate(_span(self.exchange.store_register)):
-            holders.setdefault(value, register)
-        stored = _Accesses(placement, placement.store_bits, store)
-        loaded = _Accesses(placement, placement.load_bits, load)
-        values = _span(f2.extend((), sharing.store_register))
-        loads, outputs = loaded.loads(_span(sharing.load_register))
-        store_lanes = sharing.store_lane if store is None else store.lanes
-        load_lanes = sharing.load_lane if load is None else load.lanes
-        return SharedPlan(
-            source_registers=1 << len(self.exchange.store_register),
-            scope=self.scope,
-            element_bytes=size,
-            store=stored.side(
-                store_lanes,
-                sharing.store_warp,
-                slices,
-                stored.stores(values, _span(self.taken), holders),
-                len(self.split),
-            ),
-            load=loaded.side(load_lanes, sharing.load_warp, slices, loads, 0),
-            split=self.split,
-            outputs=outputs,
-            scratch_bytes=tile_bytes << (warps if self.scope == "warp" else 0),
-        )
+def _is_narrow(plan: SharedPlan) -> bool:
+    """Some access moves less than a word of each lane."""
+    return min(plan.store.access_bytes, plan.load.access_bytes) < 4
 
 
-Rounds = tuple[tuple[Access, ...], ...]
+def _is_as_good_as_can_be(plan: SharedPlan, cost: Cost) -> bool:
+    """Words both ways, and no permutes but those of the shuffles and one for each word."""
+    words = min(plan.source_registers, len(plan.outputs)) // plan.per_word
+    return not _is_narrow(plan) and cost.alu <= 3 * cost.shuffles + words
 
 
-def _split(scope: str, exchange: Exchange, room: Room) -> tuple[Exchange, Columns, Columns]:
-    """Let duplicate threads store different registers: the exchange after that, as a mask of one thread bit
-    each the bits that select, and the register columns that they took over."""
-    threads = [*exchange.store_lane, *exchange.store_warp]
-    sharers = len(threads) if scope == "cta" else len(exchange.store_lane)
-    idle = [bit for bit, column in enumerate(threads[:sharers]) if not column]
-    own = f2.extend(threads, exchange.store_register)
-    loaded = f2.Echelon(exchange.load_register)
-    # Registers that both sides share make vectors: the others are given away first.
-    ranked = sorted(own, key=lambda column: column in loaded)
-    spare = ranked[: max(0, len(ranked) - room.widest)]
-    count = min(len(idle), len(spare))
-    taken = tuple(spare[:count])
-    for bit, column in zip(idle, taken, strict=False):
-        threads[bit] = column
-    kept = f2.extend(taken, exchange.store_register)
-    lanes = len(exchange.store_lane)
-    sharing = Exchange(
-        tuple(column for column in kept if column not in taken) if count else exchange.store_register,
-        tuple(threads[:lanes]),
-        tuple(threads[lanes:]),
-        exchange.load_register,
-        exchange.load_lane,
-        exchange.load_warp,
-    )
-    return sharing, tuple(1 << bit for bit in idle[:count]), taken
+def _inside(a: Hardware, b: Hardware, element: ElementType, target: Target) -> ShufflePlan | None:
+    """The shuffles from one layout to the other; None where they are the same."""
+    if a == b:
+        return None
+    plan = plan_shuffle(between(a, b), element, target)
+    assert isinstance(plan, ShufflePlan)  # an exchange of a lane bit with a register bit is one
+    return plan
 
 
-def _span(columns: Columns) -> list[int]:
-    """Every sum of the columns: entry i sums those that the bits of i select."""
-    values = [0]
-    for column in columns:
-        values += [value ^ column for value in values]
-    return values
+def _brought_together(a: Hardware, b: Hardware) -> Iterator[tuple[Hardware, Hardware]]:
+    """Sources and destinations with one more register in common, each an exchange from what it replaces."""
+    sources, destinations = _with_lane_as_register(a, b), _with_lane_as_register(b, a)
+    for source, destination in zip(sources, destinations, strict=True):
+        if source is not None:
+            yield source, b
+        if destination is not None:
+            yield a, destination
 
 
-@dataclass(frozen=True, slots=True)
-class _Accesses:
-    """The accesses of one side of a placement: vectors of a thread, or matrix accesses of a warp."""
-
-    placement: Placement
-    bits: int
-    fragment: Fragment | None
-
-    @property
-    def slots(self) -> int:
-        """Elements of a thread in one access."""
-        return 1 << (self.bits if self.fragment is None else len(self.fragment.inner))
-
-    def locators(self, values: Iterable[int]) -> Iterator[tuple[int, int, int]]:
-        """(round, byte address of the access, position in it) of each register value."""
-        if self.fragment is None:
-            yield from (self.placement.locate(value, self.slots) for value in values)
-            return
-        inner, outer = self.fragment.inner, self.fragment.outer
-        span = f2.Echelon((*inner, *outer))
-        for value in values:
-            found = span.solve(value)
-            if found is None:
-                raise ValueError(f"register value {value} is outside the matrix accesses")
-            start = f2.multiply_vector(outer, found >> len(inner))
-            round_, offset, _ = self.placement.locate(start, 1)
-            yield round_, offset, found & (self.slots - 1)
-
-    def stores(self, values: list[int], alternatives: list[int], holders: Mapping[int, int]) -> Rounds:
-        """The store accesses of each round, with the registers of every alternative, one after another."""
-        slots = self.slots
-        groups: list[dict[int, list[int]]] = [{} for _ in range(self.placement.round_count)]
-        for value, (round_, offset, position) in zip(values, self.locators(values), strict=True):
-            registers = groups[round_].setdefault(offset, [0] * (slots * len(alternatives)))
-            for number, other in enumerate(alternatives):
-                registers[number * slots + position] = holders[value ^ other]
-        return _ordered(groups)
-
-    def loads(self, values: list[int]) -> tuple[Rounds, tuple[tuple[int, int, int], ...]]:
-        """The load accesses of each round, and (round, access, position) of each destination register."""
-        groups: list[dict[int, list[int]]] = [{} for _ in range(self.placement.round_count)]
-        found = list(self.locators(values))
-        for register, (round_, offset, position) in enumerate(found):
-            registers = groups[round_].setdefault(offset, [-1] * self.slots)
-            if registers[position] < 0:
-                registers[position] = register
-        order = _ordered(groups)
-        index = [{access.offset: i for i, access in enumerate(accesses)} for accesses in order]
-        return order, tuple((round_, index[round_][offset], position) for round_, offset, position in found)
-
-    def side(self, lanes: Columns, warps: Columns, slices: Columns, rounds: Rounds, choices: int) -> MemorySide:
-        """The plan's description of this side; `slices` are added for the warps."""
-        vector = 1 << self.bits
-        lane_columns = tuple(self.placement.locate(column, vector)[1] for column in lanes)
-        warp_columns = tuple(
-            self.placement.locate(column, vector)[1] ^ own for column, own in zip(warps, slices, strict=True)
-        )
-        return MemorySide(
-            access_bytes=self.placement.element_bytes * vector,
-            columns=(*lane_columns, *warp_columns),
-            rounds=rounds,
-            slots=self.slots,
-            transposed=self.fragment is not None,
-            choices=choices,
-        )
-
-
-def _ordered(groups: list[dict[int, list[int]]]) -> Rounds:
-    return tuple(
-        tuple(Access(offset, tuple(registers)) for offset, registers in sorted(group.items()))
-        for group in groups
-    )
+def _with_lane_as_register(own: Hardware, other: Hardware) -> list[Hardware | None]:
+    """For each lane bit, last first: `own` with its column in the place of a register that `other` does not
+    have as one; None where the column is no register of `other`, or `own` holds copies."""
+    if f2.rank((*own.register, *own.lane)) < len(own.register) + len(own.lane):
+        return [None] * len(own.lane)
+    theirs = f2.Echelon(other.register)
+    spare = [bit for bit, column in enumerate(own.register) if column not in theirs]
+    found: list[Hardware | None] = []
+    for lane in reversed(range(len(own.lane))):
+        column = own.lane[lane]
+        if column not in theirs or not spare:
+            found.append(None)
+            continue
+        # The first are those within a word, where what both sides have is wanted.
+        bit = spare[0]
+        registers = (*own.register[:bit], column, *own.register[bit + 1 :])
+        lanes = (*own.lane[:lane], own.register[bit], *own.lane[lane + 1 :])
+        found.append(replace(own, register=registers, lane=lanes))
+    return found

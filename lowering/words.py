@@ -99,7 +99,8 @@ class WordBuilder:
         key = (masks, table)
         if key in self._made:
             return self._made[key]
-        split = self._best_split(masks, table)
+        splits = self._splits(masks, table)
+        split = splits[0] if len(splits) == 1 else min(splits, key=self._cost_of_split)
         first, second = (self._gather(*part) for part in split.parts)
         if first == second:
             raise AssertionError("two parts of a word are one")
@@ -122,24 +123,21 @@ class WordBuilder:
         if key in self._made:
             return 0
         if key not in self._costs:
-            self._costs[key] = self._best_split(masks, table).cost
+            self._costs[key] = min(map(self._cost_of_split, self._splits(masks, table)))
         return self._costs[key]
 
-    def _best_split(self, masks: tuple[int, ...], table: Table) -> _Split:
+    def _cost_of_split(self, split: _Split) -> int:
+        return 1 + sum(self._cost(*part) for part in split.parts)
+
+    def _splits(self, masks: tuple[int, ...], table: Table) -> list[_Split]:
         # Words that are asked for in turn share most when all are divided by the same conditions first.
-        splits = [_by_condition(masks, table, bit) for bit in reversed(range(len(masks)))]
         if len(masks) > 2:
-            splits = splits[:1]
-        if self.slots > 1 and len(masks) <= 2:
+            return [_by_condition(masks, table, len(masks) - 1)]
+        splits = [_by_condition(masks, table, bit) for bit in reversed(range(len(masks)))]
+        if self.slots > 1:
             halves = (_by_slots(masks, table, chosen) for chosen in _HALVES[self.slots])
             splits += [split for split in halves if all(_sources(part) for _, part in split.parts)]
-        best: _Split | None = None
-        for split in splits:
-            cost = 1 + sum(self._cost(*part) for part in split.parts)
-            if best is None or cost < best.cost:
-                best = _Split(split.parts, split.mask, split.slots, cost)
-        assert best is not None  # more than two sources need more than one alternative or slot
-        return best
+        return splits
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +147,6 @@ class _Split:
     parts: tuple[tuple[tuple[int, ...], Table], tuple[tuple[int, ...], Table]]
     mask: int
     slots: tuple[int, ...] | None
-    cost: int = 0
 
 
 _HALVES = {2: ((1,),), 4: ((2, 3), (1, 3), (1, 2))}

@@ -55,9 +55,9 @@ def run(plan: Plan, source: list[list[int]], lanes: int) -> list[list[int]]:
         return source
     if isinstance(plan, RegisterPlan):
         return [[registers[i] for i in plan.sources] for registers in source]
-    if isinstance(plan, ShufflePlan):
-        return _run_shuffle(plan, source, lanes)
-    return _run_shared(plan, source, lanes)
+    for stage in plan.stages:
+        source = (_run_shuffle if isinstance(stage, ShufflePlan) else _run_shared)(stage, source, lanes)
+    return source
 
 
 def _run_shuffle(plan: ShufflePlan, source, lanes):

@@ -1,0 +1,255 @@
+"""One exchange through shared memory: the stores and loads of a placement, as a plan.
+
+The exchanged space is what the participants of one exchange hold: the span of the source registers and lanes,
+and for a CTA of its warps. `placement` decides the vectors, the rounds and the swizzle.
+
+Threads that hold copies of each other's registers would store the same bytes twice. They split the work
+instead: for each zero column of the source's lanes or warps, one register bit is taken over by that thread bit,
+which then selects what the thread stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from triton_linear.dialect import f2
+from triton_linear.lowering.element import ElementType
+from triton_linear.lowering.fragments import Fragment, transposed
+from triton_linear.lowering.packing import loaded_words, stored_words
+from triton_linear.lowering.placement import Exchange, Placement, Room, place, place_against, shared_registers
+from triton_linear.lowering.plan import Access, Cost, MemorySide, SharedPlan
+from triton_linear.lowering.swizzle import Columns
+from triton_linear.lowering.targets import Target
+
+
+def cost_of_shared(plan: SharedPlan, target: Target) -> Cost:
+    """Count what one warp executes; clocks by the target's table."""
+    wavefronts = sum(
+        len(accesses) * side.wavefronts(plan.element_bytes, target)
+        for side in (plan.store, plan.load)
+        for accesses in side.rounds
+    )
+    parts = 2 if plan.element_bytes == 8 else 1
+    alu = (len(stored_words(plan).steps) + len(loaded_words(plan).steps)) * parts
+    shuffles = 0
+    for stage in (plan.before, plan.after):
+        if stage is not None:
+            shuffles += stage.shuffles
+            alu += stage.gathers
+    costs = target.costs
+    barrier = costs.warp_barrier if plan.scope == "warp" else costs.cta_barrier
+    memory = wavefronts * costs.wavefront + shuffles * costs.shuffle
+    return Cost(
+        costs.clocks(memory, alu) + plan.barriers * barrier,
+        shuffles=shuffles,
+        alu=alu,
+        wavefronts=wavefronts,
+        barriers=plan.barriers,
+        scratch_bytes=plan.scratch_bytes,
+    )
+
+
+def plan_exchange(
+    scope: str, exchange: Exchange, element: ElementType, target: Target, scratch_limit: int
+) -> SharedPlan:
+    """The cheapest plan that stores every register as it is and loads every register as it is wanted.
+
+    `scope` is "warp", where every warp has its own slice of the scratch, or "cta".
+    """
+    room = Room(element.memory_bytes, target, scratch_limit)
+    sharing, split, taken = _split(scope, exchange, room)
+    build = _Builder(scope, exchange, sharing, split, taken, room)
+    plan = build.plan(place(sharing, room), None, None)
+    if min(plan.store.access_bytes, plan.load.access_bytes) >= 4 or element.memory_bytes > 2:
+        return plan
+    # Elements of less than a word that one side cannot gather: the matrix instructions transpose them.
+    shared = shared_registers(sharing)
+    plans = [plan]
+    if target.load_matrix:
+        fragment = transposed(sharing.load_register, sharing.load_lane, shared, room.element_bytes)
+        plans += build.transposing(fragment, loads=True)
+    if target.store_matrix and not split:
+        fragment = transposed(sharing.store_register, sharing.store_lane, shared, room.element_bytes)
+        plans += build.transposing(fragment, loads=False)
+    return min(plans, key=lambda candidate: cost_of_shared(candidate, target).clocks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    """Makes plans of one exchange from placements."""
+
+    scope: str
+    exchange: Exchange
+    sharing: Exchange
+    split: Columns
+    taken: Columns
+    room: Room
+
+    def transposing(self, fragment: Fragment | None, loads: bool) -> list[SharedPlan]:
+        """The plan whose loads, or stores, are matrix accesses; none where it has no placement."""
+        if fragment is None:
+            return []
+        registers = (*fragment.vector, *fragment.outer)
+        if loads:
+            exchange = replace(self.sharing, load_register=registers, load_lane=fragment.lanes)
+        else:
+            exchange = replace(self.sharing, store_register=registers, store_lane=fragment.lanes)
+        placement = place_against(exchange, fragment.vector, loads, self.room)
+        if placement is None or any(placement.locate(c, 8)[2] for c in fragment.outer):
+            return []
+        return [self.plan(placement, None if loads else fragment, fragment if loads else None)]
+
+    def plan(self, placement: Placement, store: Fragment | None, load: Fragment | None) -> SharedPlan:
+        """The plan for a placement; a side with a fragment is made of matrix accesses."""
+        size, sharing = self.room.element_bytes, self.sharing
+        tile_bytes = size << placement.swizzle.address_bits
+        warps = len(sharing.store_warp)
+        slices = tuple(tile_bytes << bit for bit in range(warps)) if self.scope == "warp" else (0,) * warps
+        holders: dict[int, int] = {}
+        for register, value in enumerate(_span(self.exchange.store_register)):
+            holders.setdefault(value, register)
+        stored = _Accesses(placement, placement.store_bits, store)
+        loaded = _Accesses(placement, placement.load_bits, load)
+        loads, outputs = loaded.loads(sharing.load_register)
+        store_lanes = sharing.store_lane if store is None else store.lanes
+        load_lanes = sharing.load_lane if load is None else load.lanes
+        return SharedPlan(
+            source_registers=1 << len(self.exchange.store_register),
+            scope=self.scope,
+            element_bytes=size,
+            store=stored.side(
+                store_lanes,
+                sharing.store_warp,
+                slices,
+                stored.stores(f2.extend((), sharing.store_register), _span(self.taken), holders),
+                len(self.split),
+            ),
+            load=loaded.side(load_lanes, sharing.load_warp, slices, loads, 0),
+            split=self.split,
+            outputs=outputs,
+            scratch_bytes=tile_bytes << (warps if self.scope == "warp" else 0),
+        )
+
+
+Rounds = tuple[tuple[Access, ...], ...]
+
+
+def _split(scope: str, exchange: Exchange, room: Room) -> tuple[Exchange, Columns, Columns]:
+    """Let duplicate threads store different registers: the exchange after that, as a mask of one thread bit
+    each the bits that select, and the register columns that they took over."""
+    threads = [*exchange.store_lane, *exchange.store_warp]
+    sharers = len(threads) if scope == "cta" else len(exchange.store_lane)
+    idle = [bit for bit, column in enumerate(threads[:sharers]) if not column]
+    own = f2.extend(threads, exchange.store_register)
+    loaded = f2.Echelon(exchange.load_register)
+    # Registers that both sides share make vectors: the others are given away first.
+    ranked = sorted(own, key=lambda column: column in loaded)
+    spare = ranked[: max(0, len(ranked) - room.widest)]
+    count = min(len(idle), len(spare))
+    taken = tuple(spare[:count])
+    for bit, column in zip(idle, taken, strict=False):
+        threads[bit] = column
+    kept = f2.extend(taken, exchange.store_register)
+    lanes = len(exchange.store_lane)
+    sharing = Exchange(
+        tuple(column for column in kept if column not in taken) if count else exchange.store_register,
+        tuple(threads[:lanes]),
+        tuple(threads[lanes:]),
+        exchange.load_register,
+        exchange.load_lane,
+        exchange.load_warp,
+    )
+    return sharing, tuple(1 << bit for bit in idle[:count]), taken
+
+
+def _span(columns: Columns) -> list[int]:
+    """Every sum of the columns: entry i sums those that the bits of i select."""
+    values = [0]
+    for column in columns:
+        values += [value ^ column for value in values]
+    return values
+
+
+@dataclass(frozen=True, slots=True)
+class _Accesses:
+    """The accesses of one side of a placement: vectors of a thread, or matrix accesses of a warp."""
+
+    placement: Placement
+    bits: int
+    fragment: Fragment | None
+
+    @property
+    def slots(self) -> int:
+        """Elements of a thread in one access."""
+        return 1 << (self.bits if self.fragment is None else len(self.fragment.inner))
+
+    def locators(self, columns: Columns) -> list[tuple[int, int, int]]:
+        """(round, byte address of the access, position in it) of every sum of register columns, in order."""
+        # Each is linear in the column; packed into one integer, they are summed at once.
+        packed = []
+        for round_, offset, position in map(self._locator(), columns):
+            packed.append(round_ << 40 | offset << 8 | position)
+        return [(key >> 40, key >> 8 & 0xFFFFFFFF, key & 0xFF) for key in _span(tuple(packed))]
+
+    def _locator(self) -> Callable[[int], tuple[int, int, int]]:
+        placement, slots = self.placement, self.slots
+        if self.fragment is None:
+            return lambda column: placement.locate(column, slots)
+        inner, outer = self.fragment.inner, self.fragment.outer
+        span = f2.Echelon((*inner, *outer))
+
+        def locate(column: int) -> tuple[int, int, int]:
+            found = span.solve(column)
+            if found is None:
+                raise ValueError(f"register column {column} is outside the matrix accesses")
+            start = f2.multiply_vector(outer, found >> len(inner))
+            round_, offset, _ = placement.locate(start, 1)
+            return round_, offset, found & (slots - 1)
+
+        return locate
+
+    def stores(self, columns: Columns, alternatives: list[int], holders: Mapping[int, int]) -> Rounds:
+        """The store accesses of each round, with the registers of every alternative, one after another."""
+        slots = self.slots
+        groups: list[dict[int, list[int]]] = [{} for _ in range(self.placement.round_count)]
+        for value, (round_, offset, position) in zip(_span(columns), self.locators(columns), strict=True):
+            registers = groups[round_].setdefault(offset, [0] * (slots * len(alternatives)))
+            for number, other in enumerate(alternatives):
+                registers[number * slots + position] = holders[value ^ other]
+        return _ordered(groups)
+
+    def loads(self, columns: Columns) -> tuple[Rounds, tuple[tuple[int, int, int], ...]]:
+        """The load accesses of each round, and (round, access, position) of each destination register."""
+        groups: list[dict[int, list[int]]] = [{} for _ in range(self.placement.round_count)]
+        found = self.locators(columns)
+        for register, (round_, offset, position) in enumerate(found):
+            registers = groups[round_].setdefault(offset, [-1] * self.slots)
+            if registers[position] < 0:
+                registers[position] = register
+        order = _ordered(groups)
+        index = [{access.offset: i for i, access in enumerate(accesses)} for accesses in order]
+        return order, tuple((round_, index[round_][offset], position) for round_, offset, position in found)
+
+    def side(self, lanes: Columns, warps: Columns, slices: Columns, rounds: Rounds, choices: int) -> MemorySide:
+        """The plan's description of this side; `slices` are added for the warps."""
+        vector = 1 << self.bits
+        lane_columns = tuple(self.placement.locate(column, vector)[1] for column in lanes)
+        warp_columns = tuple(
+            self.placement.locate(column, vector)[1] ^ own for column, own in zip(warps, slices, strict=True)
+        )
+        return MemorySide(
+            access_bytes=self.placement.element_bytes * vector,
+            columns=(*lane_columns, *warp_columns),
+            rounds=rounds,
+            slots=self.slots,
+            transposed=self.fragment is not None,
+            choices=choices,
+        )
+
+
+def _ordered(groups: list[dict[int, list[int]]]) -> Rounds:
+    return tuple(
+        tuple(Access(offset, tuple(registers)) for offset, registers in sorted(group.items()))
+        for group in groups
+    )
