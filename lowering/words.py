@@ -131,7 +131,7 @@ class WordBuilder:
 
     def _splits(self, masks: tuple[int, ...], table: Table) -> list[_Split]:
         # Words that are asked for in turn share most when all are divided by the same conditions first.
-        if len(masks) > 2:
+        if len(masks) > 2 or (masks and len(_sources(table)) > 2 * self.slots):
             return [_by_condition(masks, table, len(masks) - 1)]
         splits = [_by_condition(masks, table, bit) for bit in reversed(range(len(masks)))]
         if self.slots > 1:
