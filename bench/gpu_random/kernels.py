@@ -1,0 +1,230 @@
+"""Kernels that only convert a layout, as TTGIR text, and what every register of every thread must hold then.
+
+A kernel fills a tensor in layout A, converts it to B (and back and forth, adding to the elements on the way, if
+it has a loop) and writes out what each thread then holds. Filling and draining are PTX that counts the thread's
+registers, so no address is derived from a layout, and copies, which `tt.store` leaves out, are seen as well.
+CTA t works on the t-th pattern of bits.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from triton_linear.dialect.linear_layout import REGISTER
+from triton_linear.lowering.element import ElementType, element_type
+from triton_linear.lowering.verify import element_patterns, held_elements
+from triton_linear.tools.fuzz import drawn_layout
+from triton_linear.tools.random_layouts import Pair, random_pair
+
+LANES = 32
+LOOP_STEPS = 3
+LOOPED = 0.4
+MOST_REGISTERS = 128
+THINNED = 0.7
+RANDOM = 8
+
+Words = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class RandomCase:
+    """One kernel: the pair of layouts, whether it loops, and the CTA's warps."""
+
+    index: int
+    pair: Pair
+    warps: int
+    loop: bool
+
+    @property
+    def name(self) -> str:
+        """A readable identifier, unique by its leading index."""
+        size = "x".join(map(str, self.pair.shape))
+        loop = ", looped" if self.loop else ""
+        return f"{self.index:03d} {self.pair.family}, {size} {self.pair.element}, {self.warps} warps{loop}"
+
+    @property
+    def element(self) -> ElementType:
+        """What the tensor holds."""
+        return element_type(self.pair.element)
+
+    def patterns(self) -> Words:
+        """What the tensor holds, a row for each CTA: those that tell its elements apart, then random ones."""
+        size = int(np.prod(self.pair.shape))
+        telling = element_patterns(size, self.element.bits)
+        noise = np.random.default_rng(self.index).integers(0, 1 << 64, (RANDOM, size), np.uint64)
+        return np.concatenate([telling, self.masked(noise)])
+
+    def masked(self, words: Words) -> Words:
+        """What an element keeps of each."""
+        return words & np.uint64((1 << self.element.bits) - 1)
+
+    def registers(self, encoding: str, patterns: Words) -> Words:
+        """[CTA, thread, register] of a tensor in one of the pair's layouts, as this was drawn."""
+        held = held_elements(drawn_layout(self.pair, encoding), LANES, self.warps, 0)
+        return np.ascontiguousarray(patterns[:, held].swapaxes(1, 2))
+
+    @property
+    def register_counts(self) -> tuple[int, int]:
+        """Elements that a thread holds in A and in B."""
+        a, b = (drawn_layout(self.pair, e) for e in (self.pair.source, self.pair.destination))
+        return a.in_dim_size(REGISTER), b.in_dim_size(REGISTER)
+
+    def source(self) -> Words:
+        """What the kernel begins with: [CTA, thread, register of A]."""
+        return self.registers(self.pair.source, self.patterns())
+
+    def expected(self) -> Words:
+        """What it must end with: [CTA, thread, register of B]."""
+        added = np.uint64(LOOP_STEPS * (LOOP_STEPS - 1) if self.loop else 0)
+        return self.registers(self.pair.destination, self.masked(self.patterns() + added))
+
+
+def random_cases(seed: int, count: int) -> list[RandomCase]:
+    """`count` kernels of at most MOST_REGISTERS elements a thread; the same seed, the same kernels.
+
+    Pairs of general F2 matrices are thinned out, as stock Triton cannot compile 2 in 5 of them.
+    """
+    rng = random.Random(seed)
+    cases: list[RandomCase] = []
+    while len(cases) < count:
+        warps = rng.choice((1, 2, 4, 8))
+        case = RandomCase(len(cases), random_pair(rng, LANES, warps), warps, rng.random() < LOOPED)
+        general, registers = case.pair.family.startswith("general"), case.register_counts
+        if max(registers) <= MOST_REGISTERS and not (general and rng.random() < THINNED):
+            cases.append(case)
+    return cases
+
+
+def _next_place(threads: int, registers: int, first: int, counters: int) -> str:
+    """PTX that finds a thread's next word behind operand `first`: its address `xa`, and `xp`, if there is one.
+
+    The thread's counter, behind operand `counters`, goes up.
+    """
+    return " ".join(
+        (
+            ".reg .b32 xt, xn, xm; .reg .b64 xa; .reg .pred xp;",
+            f"mov.u32 xt, %tid.x; mov.u32 xn, %ctaid.x; mad.lo.u32 xt, xn, {threads}, xt;",
+            f"mul.wide.u32 xa, xt, 4; add.u64 xa, xa, ${counters};",
+            "ld.global.u32 xn, [xa]; add.u32 xm, xn, 1; st.global.u32 [xa], xm;",
+            f"setp.lt.u32 xp, xn, {registers}; mad.lo.u32 xn, xt, {registers}, xn;",
+            f"mul.wide.u32 xa, xn, 8; add.u64 xa, xa, ${first};",
+        )
+    )
+
+
+class _Body:
+    """The lines of a kernel."""
+
+    def __init__(self, case: RandomCase) -> None:
+        self.case = case
+        self.lines: list[str] = []
+        self.bits = f"i{case.element.bits}"
+
+    def add(self, text: str) -> str:
+        """A line `name = text`; gives the name."""
+        name = f"%v{len(self.lines)}"
+        self.lines.append(f"{name} = {text}")
+        return name
+
+    def tensor(self, element: str, encoding: str) -> str:
+        """The type of the case's tensor with other elements."""
+        return f"tensor<{'x'.join(map(str, self.case.pair.shape))}x{element}, {encoding}>"
+
+    def everywhere(self, argument: str, encoding: str) -> str:
+        """The address in `argument` in every register."""
+        address = self.add(f"tt.ptr_to_int {argument} : !tt.ptr<i64> -> i64")
+        return self.add(f"tt.splat {address} : i64 -> {self.tensor('i64', encoding)}")
+
+    def inline(self, ptx: str, constraints: str, operands: list[str], result: str, encoding: str) -> str:
+        """Inline assembly, once for each register, in order."""
+        types = ", ".join([self.tensor("i64", encoding)] * len(operands))
+        return self.add(
+            f'tt.elementwise_inline_asm "{ptx}" '
+            f'{{constraints = "{constraints}", packed_element = 1 : i32, pure = false}} '
+            f"{', '.join(operands)} : {types} -> {self.tensor(result, encoding)}"
+        )
+
+    def fill(self, encoding: str) -> str:
+        """The bits of the tensor in layout `encoding`."""
+        registers = self.case.register_counts[0]
+        place = _next_place(LANES * self.case.warps, registers, 1, 2)
+        ptx = f"{{ {place} mov.b64 $0, 0; @xp ld.global.b64 $0, [xa]; }}"
+        operands = [self.everywhere(f"%{name}", encoding) for name in ("source", "filled")]
+        word = self.inline(ptx, "=&l,l,l", operands, "i64", encoding)
+        if self.bits == "i64":
+            return word
+        return self.add(
+            f"arith.trunci {word} : {self.tensor('i64', encoding)} to {self.tensor(self.bits, encoding)}"
+        )
+
+    def drain(self, value: str, encoding: str) -> None:
+        """Write out the bits `value`."""
+        registers = self.case.register_counts[1]
+        if self.bits != "i64":
+            types = f"{self.tensor(self.bits, encoding)} to {self.tensor('i64', encoding)}"
+            value = self.add(f"arith.extui {value} : {types}")
+        place = _next_place(LANES * self.case.warps, registers, 2, 3)
+        ptx = f"{{ {place} @xp st.global.b64 [xa], $1; mov.b32 $0, 0; }}"
+        operands = [value, *(self.everywhere(f"%{name}", encoding) for name in ("out", "drained"))]
+        self.inline(ptx, "=r,l,l,l", operands, "i32", encoding)
+
+    def cast(self, value: str, encoding: str, back: bool) -> str:
+        """Bits as elements; back: elements as bits."""
+        element = self.case.pair.element
+        if element == self.bits:
+            return value
+        operation = "tt.bitcast"
+        if element.startswith("!tt.ptr"):
+            operation = "tt.ptr_to_int" if back else "tt.int_to_ptr"
+        types = [self.tensor(self.bits, encoding), self.tensor(element, encoding)]
+        source, destination = reversed(types) if back else types
+        return self.add(f"{operation} {value} : {source} -> {destination}")
+
+    def convert(self, value: str, source: str, destination: str) -> str:
+        """The bits `value` in layout `source`, moved as elements to `destination`."""
+        pair = self.case.pair
+        value = self.cast(value, source, back=False)
+        value = self.add(f"ttg.convert_layout {value} : {pair.type(source)} -> {pair.type(destination)}")
+        return self.cast(value, destination, back=True)
+
+    def plus_step(self, value: str, encoding: str) -> str:
+        """value + %step."""
+        type_ = self.tensor(self.bits, encoding)
+        step = "%step"
+        if self.bits != "i32":
+            operation = "extui" if self.case.element.bits > 32 else "trunci"
+            step = self.add(f"arith.{operation} %step : i32 to {self.bits}")
+        step = self.add(f"tt.splat {step} : {self.bits} -> {type_}")
+        return self.add(f"arith.addi {value}, {step} : {type_}")
+
+
+def kernel_text(case: RandomCase, target: str) -> str:
+    """The module with the kernel `convert(source, filled, out, drained, steps)`."""
+    a, b = case.pair.source, case.pair.destination
+    body = _Body(case)
+    x = body.fill(a)
+    if case.loop:
+        type_ = body.tensor(body.bits, a)
+        zero, one = (body.add(f"arith.constant {n} : i32") for n in (0, 1))
+        body.lines.append(
+            f"%turned = scf.for %step = {zero} to %steps step {one} iter_args(%x = {x}) -> ({type_}) : i32 {{"
+        )
+        y = body.plus_step(body.convert("%x", a, b), b)
+        x = body.plus_step(body.convert(y, b, a), a)
+        body.lines += [f"scf.yield {x} : {type_}", "}"]
+        x = "%turned"
+    body.drain(body.convert(x, a, b), b)
+    arguments = [
+        f"%{name}: !tt.ptr<i64> {{tt.divisibility = 16 : i32}}"
+        for name in ("source", "filled", "out", "drained")
+    ]
+    signature = ", ".join((*arguments, "%steps: i32"))
+    lines = "\n    ".join((*body.lines, "tt.return"))
+    return (
+        f'module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = {case.warps} : i32, '
+        f'ttg.target = "{target}", "ttg.threads-per-warp" = {LANES} : i32}} {{\n'
+        f"  tt.func public @convert({signature}) {{\n    {lines}\n  }}\n}}\n"
+    )

@@ -1,0 +1,257 @@
+"""Compiles random conversions in parallel, runs them, and compares every register of every thread.
+
+    python -m bench.gpu_random [--count 575] [--seed 1] [--dry cuda:90] [--output bench/results]
+
+A kernel's registers are compared with the other kernel's, and with what the layouts say. Conversions that stock
+Triton cannot compile (it crashes, or is ended after some seconds) are counted apart; the plugin's code for them
+is compared with the layouts all the same. The results go to gpu_random.json, a summary to gpu_random.md and the
+standard output. The exit status is 1 unless all is as it must be. `--dry` compiles for a target without
+launching anything, and runs the plugin's code in the interpreter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import triton
+import triton_linear
+from rich.console import Console
+from rich.progress import Progress
+from triton_linear.examples.spec import gpu_target
+from triton_linear.tools import verify
+from triton_linear.tools.compile import compile_text
+
+from bench.conversions.build import parameters
+from bench.conversions.driver import Kernel, Memory, synchronize
+from bench.conversions.run import Timer, ask_device
+
+from .isolated import Isolation, Lost
+from .kernels import LOOP_STEPS, RandomCase, Words, kernel_text, random_cases
+
+METHODS = ("stock", "ours")
+SECONDS = 8
+MEMORY = 6 << 30
+
+MODULES = (__name__, "bench.gpu_random.warm")
+
+IDENTICAL = "identical"
+VERIFIED = "verified"
+NO_STOCK = "right, where stock Triton fails"
+NEITHER = "compiled by neither"
+FINE = (IDENTICAL, VERIFIED, NO_STOCK, NEITHER)
+
+
+@dataclass(frozen=True)
+class Binary:
+    """A compiled kernel, what the plugin did with each conversion, and how long compiling took."""
+
+    cubin: bytes
+    name: str
+    shared: int
+    parameters: int
+    plans: tuple[str, ...]
+    seconds: float
+
+
+def build(case: RandomCase, method: str, target: str) -> Binary:
+    """Compile one kernel; raises where that fails, and where the plugin would leave the kernel to Triton."""
+    begun = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.ttgir"
+        path.write_text(kernel_text(case, target))
+        os.environ["TRITON_CACHE_DIR"] = folder
+        with triton_linear.enabled(strict=True) if method == "ours" else nullcontext([]) as reports:
+            kernel = triton.compile(str(path), target=gpu_target(target), options={"num_warps": case.warps})
+    plans = [plan for r in reports for plan in (*(c.lowering for c in r.conversions), *["folded"] * r.folded)]
+    metadata = kernel.metadata
+    return Binary(
+        kernel.asm["cubin"],
+        metadata.name,
+        metadata.shared,
+        parameters(kernel.asm["ptx"]),
+        tuple(plans),
+        time.perf_counter() - begun,
+    )
+
+
+def interpret(case: RandomCase, target: str) -> str:
+    """The outcome without a GPU: what the interpreter says of the plugin's code."""
+    checked = verify.check(compile_text(kernel_text(case, target), "kernel.ttgir", target, "llvm"))
+    return VERIFIED if all(conversion.ok for conversion in checked) else "wrong in the interpreter"
+
+
+def launch(case: RandomCase, binary: Binary) -> Words:
+    """What every register holds in the end: [CTA, thread, register]."""
+    source, shape = case.source(), case.expected().shape
+    threads, registers = shape[0] * shape[1], shape[2]
+    sizes = (source.nbytes, 4 * threads, 8 * threads * registers, 4 * threads)
+    memory, filled, out, drained = buffers = [Memory(size) for size in sizes]
+    memory.write(source.tobytes())
+    out.fill(0x55)
+    for counters in (filled, drained):
+        counters.fill(0)
+    kernel = Kernel(binary.cubin, binary.name, case.warps, binary.shared, binary.parameters)
+    kernel.launch(shape[0], (*buffers, LOOP_STEPS))
+    synchronize()
+    for counters, per_thread in ((filled, source.shape[2]), (drained, registers)):
+        counts = np.frombuffer(counters.read(4 * threads), np.uint32)
+        if (counts != per_thread).any():
+            raise RuntimeError(f"threads counted {counts.min()} to {counts.max()} of {per_thread} registers")
+    found = np.frombuffer(out.read(8 * threads * registers), np.uint64).reshape(shape)
+    kernel.unload()
+    for buffer in buffers:
+        buffer.free()
+    return found
+
+
+def run(case: RandomCase, stock: Binary | None, ours: Binary) -> str:
+    """The outcome on a GPU; `stock` is None where there is none."""
+    expected, found = case.expected(), launch(case, ours)
+    right = bool((found == expected).all())
+    if stock is None:
+        return NO_STOCK if right else "wrong"
+    other = launch(case, stock)
+    if right:
+        return IDENTICAL if bool((found == other).all()) else "only stock Triton is wrong"
+    return "wrong" if bool((other == expected).all()) else "both are wrong"
+
+
+def judge(
+    case: RandomCase, stock: Binary | Lost, ours: Binary | Lost, execute: Callable[..., str]
+) -> dict[str, Any]:
+    """The record of one conversion."""
+    seconds = {
+        method: round(b.seconds, 3)
+        for method, b in zip(METHODS, (stock, ours), strict=True)
+        if isinstance(b, Binary)
+    }
+    record: dict[str, Any] = {"name": case.name, "seconds": seconds}
+    if isinstance(stock, Lost):
+        record["stock"] = stock.reason
+    if isinstance(ours, Lost):
+        outcome = NEITHER if isinstance(stock, Lost) else "only stock Triton compiles it"
+        return record | {"plans": [], "outcome": outcome, "error": ours.reason}
+    record["plans"] = list(ours.plans)
+    try:
+        return record | {"outcome": execute(case, None if isinstance(stock, Lost) else stock, ours)}
+    except Exception as error:
+        return record | {"outcome": "error", "error": f"{type(error).__name__}: {error}"}
+
+
+def examine(cases: Sequence[RandomCase], target: str, dry: bool, workers: int) -> dict[str, Any]:
+    """The records of all conversions, in order, and how many seconds each step took."""
+    clock = [time.perf_counter()]
+    with Progress(console=Console(stderr=True)) as progress:
+
+        def ticks(what: str, total: int) -> Callable[[], None]:
+            task = progress.add_task(what, total=total)
+            return lambda: progress.advance(task)
+
+        work = [(case, method, target) for case in cases for method in METHODS]
+        built = Isolation(build, MODULES, SECONDS, MEMORY).map(work, workers, ticks("compile", len(work)))
+        clock.append(time.perf_counter())
+        if dry:
+            isolation = Isolation(interpret, MODULES, 10 * SECONDS, MEMORY)
+            said = isolation.map([(c, target) for c in cases], workers, ticks("interpret", len(cases)))
+
+            def execute(case: RandomCase, stock: Binary | None, ours: Binary) -> str:
+                verdict = said[case.index]
+                if isinstance(verdict, Lost):
+                    raise RuntimeError(verdict.reason)
+                return NO_STOCK if stock is None and verdict == VERIFIED else verdict
+        else:
+            timer, tick = Timer(turns=1), ticks("run", len(cases))
+
+            def execute(case: RandomCase, stock: Binary | None, ours: Binary) -> str:
+                tick()
+                return str(timer.ask(run, case, stock, ours))
+
+        records = [judge(*each, execute) for each in zip(cases, built[::2], built[1::2], strict=True)]
+        if not dry:
+            timer.close()
+    clock.append(time.perf_counter())
+    seconds = {"compile": round(clock[1] - clock[0], 1), "run": round(clock[2] - clock[1], 1)}
+    return {"seconds": seconds, "workers": workers, "records": records}
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """The report for people."""
+    records, seconds = report["records"], report["seconds"]
+    outcomes = Counter(record["outcome"] for record in records)
+    lines = [
+        f"{report['device']}, Triton {report['triton']}, triton-linear {report['triton_linear']}, "
+        f"{report['date']}, seed {report['seed']}: of {len(records)} random conversions "
+        + ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+        + f". {seconds['compile']:.0f} s to compile, {seconds['run']:.0f} s to run.",
+        "",
+        "Identical: every register of every thread holds the same bits as with stock Triton, and those that",
+        "the layouts say, for patterns of bits that tell every element from the others.",
+        "",
+        "| plans | conversions | fine |",
+        "| --- | ---: | ---: |",
+    ]
+    groups: dict[str, list[bool]] = {}
+    for record in records:
+        plans = ", ".join(sorted(set(record["plans"]))) or "none"
+        groups.setdefault(plans, []).append(record["outcome"] in FINE)
+    lines += [f"| {plans} | {len(fine)} | {sum(fine)} |" for plans, fine in sorted(groups.items())]
+    reasons = Counter(record["stock"] for record in records if "stock" in record)
+    if reasons:
+        lines += ["", "How stock Triton failed to compile:", ""]
+        lines += [f"- {count}: `{reason}`" for reason, count in reasons.most_common()]
+    failed = [record for record in records if record["outcome"] not in FINE]
+    if failed:
+        lines += ["", "Failed:", ""]
+        lines += [f"- {r['name']}: {r['outcome']} {r.get('error', '')[:300]}" for r in failed]
+    return "\n".join(lines) + "\n"
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The options."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.gpu_random", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--count", type=int, default=575)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--dry", metavar="TARGET", help="compile for TARGET, launch nothing")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes that compile")
+    parser.add_argument("--output", type=Path, default=Path(__file__).parents[1] / "results")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """See the module's docstring."""
+    options = parse(argv)
+    if options.dry:
+        device, target = f"compiled for {options.dry}", options.dry
+    else:
+        timer = Timer(turns=1)
+        device, target, _ = timer.ask(ask_device)
+        timer.close()
+    report = {
+        "device": device,
+        "target": target,
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+        "triton": triton.__version__,
+        "triton_linear": triton_linear.__version__,
+        "seed": options.seed,
+        **examine(random_cases(options.seed, options.count), target, bool(options.dry), options.workers),
+    }
+    options.output.mkdir(parents=True, exist_ok=True)
+    stem = options.output / ("gpu_random_dry" if options.dry else "gpu_random")
+    stem.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
+    stem.with_suffix(".md").write_text(markdown(report))
+    print(markdown(report), end="")
+    return int(any(record["outcome"] not in FINE for record in report["records"]))

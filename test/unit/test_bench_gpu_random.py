@@ -1,0 +1,235 @@
+"""The GPU check of random conversions, without a GPU: its kernels, what they must give, and how it judges."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import triton
+from triton_linear.examples.spec import gpu_target
+from triton_linear.tools.fuzz import drawn_layout
+from triton_linear.tools.random_layouts import Pair
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+from bench.conversions import driver  # noqa: E402
+from bench.gpu_random import run  # noqa: E402
+from bench.gpu_random.isolated import Isolation, Lost  # noqa: E402
+from bench.gpu_random.kernels import LOOP_STEPS, RANDOM, RandomCase, kernel_text, random_cases  # noqa: E402
+
+TARGET = "cuda:90"
+LANES = "[[1, 0], [2, 0], [0, 1], [0, 2], [0, 4]]"
+TURNED = "[[0, 1], [0, 2], [0, 4], [1, 0], [2, 0]]"
+
+
+def case(element: str = "i8", loop: bool = False, copies: bool = True) -> RandomCase:
+    """A transpose of lanes; with copies, the destination holds each element twice."""
+    a = f"#ttg.linear<{{register = [[4, 0]], lane = {LANES}, warp = [], block = []}}>"
+    register = "[[4, 0], [0, 0]]" if copies else "[[4, 0]]"
+    b = f"#ttg.linear<{{register = {register}, lane = {TURNED}, warp = [], block = []}}>"
+    return RandomCase(7, Pair((8, 8), element, a, b, "by hand"), 1, loop)
+
+
+# Kernels.
+
+
+def test_the_same_seed_gives_the_same_cases_of_every_kind() -> None:
+    cases = random_cases(1, 200)
+    assert cases == random_cases(1, 200)
+    assert cases[:50] != random_cases(2, 50)
+    assert {c.element.bits for c in cases} == {1, 8, 16, 32, 64}
+    assert any(c.pair.element.startswith("!tt.ptr") for c in cases)
+    assert {c.warps for c in cases} == {1, 2, 4, 8}
+    assert {c.loop for c in cases} == {True, False}
+    assert {c.pair.family.split()[0] for c in cases} == {"permutation", "general", "encodings"}
+
+
+@pytest.mark.parametrize("loop", [False, True])
+@pytest.mark.parametrize("element", ["i1", "i8", "f16", "f32", "!tt.ptr<f16>"])
+def test_what_is_expected_follows_from_the_layouts(element: str, loop: bool) -> None:
+    one = case(element, loop)
+    patterns, source, expected = one.patterns(), one.source(), one.expected()
+    added = LOOP_STEPS * (LOOP_STEPS - 1) * loop
+    for values, encoding, sum_ in ((source, one.pair.source, 0), (expected, one.pair.destination, added)):
+        layout = drawn_layout(one.pair, encoding)
+        for lane in range(32):
+            for register in range(values.shape[2]):
+                at = layout.apply({"register": register, "lane": lane, "warp": 0, "block": 0})
+                row, column = at["dim0"], at["dim1"]
+                bits = (patterns[:, row + 8 * column] + np.uint64(sum_)) & np.uint64(
+                    (1 << one.element.bits) - 1
+                )
+                assert (values[:, lane, register] == bits).all()
+
+
+def test_patterns_tell_every_element_from_the_others() -> None:
+    for element in ("i1", "i8", "i16"):
+        patterns = case(element).patterns()
+        assert len({tuple(column) for column in patterns[:-RANDOM].T.tolist()}) == 64
+
+
+@pytest.mark.parametrize("element", ["i1", "f8E5M2", "!tt.ptr<f16>"])
+@pytest.mark.parametrize("loop", [False, True])
+def test_a_kernel_fills_and_drains_each_register_once(
+    element: str, loop: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    path = tmp_path / "kernel.ttgir"
+    path.write_text(kernel_text(case(element, loop), TARGET))
+    ptx = triton.compile(str(path), target=gpu_target(TARGET), options={"num_warps": 1}).asm["ptx"]
+    places = re.findall(r"(@xp (?:ld|st)\.global\.b64).*", ptx)
+    assert places == ["@xp ld.global.b64"] * 2 + ["@xp st.global.b64"] * 4
+    assert ("bra" in ptx) == loop
+
+
+# Processes of their own.
+
+
+def echo(value: Any) -> Any:
+    return value
+
+
+def misbehave(how: str) -> None:
+    if how == "raise":
+        raise ValueError("no such thing")
+    if how == "hang":
+        time.sleep(60)
+    if how == "greed":
+        bytearray(8 << 30)
+    print("last words", file=sys.stderr, flush=True)
+    os.kill(os.getpid(), signal.SIGABRT)
+
+
+def test_calls_are_isolated() -> None:
+    isolation = Isolation(echo, (), 30, 8 << 30)
+    assert isolation.map([(n,) for n in range(5)], 2) == list(range(5))
+    isolation = Isolation(misbehave, (), 2, 4 << 30)
+    found = isolation.map([("raise",), ("hang",), ("greed",), ("crash",)], 2)
+    assert found == [
+        Lost("ValueError: no such thing"),
+        Lost("took more than 2 s"),
+        Lost("MemoryError: "),
+        Lost("ended by SIGABRT: last words"),
+    ]
+
+
+# Running.
+
+
+class FakeGpu:
+    """Memory, and kernels that do what `expected` says but for what is broken: a driver without a GPU."""
+
+    def __init__(self, case: RandomCase) -> None:
+        self.case = case
+        self.memory: dict[int, bytearray] = {}
+        self.broken: Any = lambda out, counters: None
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *arguments: 0
+
+    def cuMemAlloc_v2(self, pointer: Any, size: Any) -> int:
+        pointer._obj.value = 0x1000 * (len(self.memory) + 1)
+        self.memory[pointer._obj.value] = bytearray(size.value)
+        return 0
+
+    def cuMemcpyHtoD_v2(self, address: Any, content: bytes, size: Any) -> int:
+        self.memory[address.value][: size.value] = content
+        return 0
+
+    def cuMemcpyDtoH_v2(self, buffer: Any, address: Any, size: Any) -> int:
+        buffer[: size.value] = bytes(self.memory[address.value][: size.value])
+        return 0
+
+    def cuMemsetD8_v2(self, address: Any, value: Any, size: Any) -> int:
+        self.memory[address.value][: size.value] = bytes([value.value]) * size.value
+        return 0
+
+    def cuLaunchKernel(self, function: Any, ctas: int, *rest: Any) -> int:
+        pointers = rest[-2]
+        values = [ctypes.cast(p, ctypes.POINTER(ctypes.c_uint64)).contents.value for p in pointers[:4]]
+        source, expected = self.case.source(), self.case.expected()
+        steps = ctypes.cast(pointers[4], ctypes.POINTER(ctypes.c_int32)).contents.value
+        assert (ctas, steps, len(pointers)) == (len(expected), LOOP_STEPS, 7)
+        assert bytes(self.memory[values[0]]) == source.tobytes()
+        threads = expected.shape[0] * expected.shape[1]
+        out, counters = expected.copy(), np.full(threads, expected.shape[2], np.uint32)
+        self.broken(out, counters)
+        self.memory[values[1]][:] = np.full(threads, source.shape[2], np.uint32).tobytes()
+        self.memory[values[2]][:] = out.tobytes()
+        self.memory[values[3]][:] = counters.tobytes()
+        return 0
+
+
+BINARY = run.Binary(b"cubin", "convert", 0, 7, ("shuffle",), 0.1)
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
+    fake = FakeGpu(case("i16", loop=True))
+    monkeypatch.setattr(driver, "_library", lambda: fake)
+    monkeypatch.setattr(driver, "device", lambda: None)
+    return fake
+
+
+def test_a_right_kernel_is_identical(gpu: FakeGpu) -> None:
+    assert run.run(gpu.case, BINARY, BINARY) == run.IDENTICAL
+    assert run.run(gpu.case, None, BINARY) == run.NO_STOCK
+
+
+def test_one_wrong_copy_in_one_thread_is_seen(gpu: FakeGpu) -> None:
+    def outcome(*wrong: bool, stock: run.Binary | None = BINARY) -> str:
+        """Of launches, the plugin's first, that are wrong or not."""
+        launches = iter(wrong)
+
+        def broken(out: Any, counters: Any) -> None:
+            out[1, 31, 3] ^= np.uint64(next(launches))
+
+        gpu.broken = broken
+        return run.run(gpu.case, stock, BINARY)
+
+    outcomes = [outcome(True, False), outcome(False, True), outcome(True, True), outcome(True, stock=None)]
+    assert outcomes == ["wrong", "only stock Triton is wrong", "both are wrong", "wrong"]
+    assert not set(outcomes) & set(run.FINE)
+
+
+def test_a_register_that_was_not_written_is_seen(gpu: FakeGpu) -> None:
+    def broken(out: Any, counters: Any) -> None:
+        counters[5] = 3
+
+    gpu.broken = broken
+    with pytest.raises(RuntimeError, match="threads counted 3 to 4 of 4 registers"):
+        run.run(gpu.case, BINARY, BINARY)
+
+
+def test_failures_have_names() -> None:
+    def execute(*arguments: Any) -> str:
+        raise RuntimeError("CUDA_ERROR_ILLEGAL_ADDRESS")
+
+    lost = Lost("took more than 8 s")
+    outcomes = {
+        run.judge(case(), stock, ours, execute)["outcome"]: (stock, ours)
+        for stock in (BINARY, lost)
+        for ours in (BINARY, lost)
+    }
+    assert list(outcomes) == ["error", "only stock Triton compiles it", run.NEITHER]
+    assert {outcome for outcome in outcomes if outcome in run.FINE} == {run.NEITHER}
+
+
+def test_a_dry_run_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main(["--count", "6", "--dry", TARGET, "--output", str(tmp_path), "--seed", "4"]) == 0
+    report = json.loads((tmp_path / "gpu_random_dry.json").read_text())
+    assert (report["seed"], len(report["records"])) == (4, 6)
+    assert {r["outcome"] for r in report["records"]} <= {run.VERIFIED, run.NO_STOCK}
+    text = (tmp_path / "gpu_random_dry.md").read_text()
+    assert text == capsys.readouterr().out
+    assert "of 6 random conversions" in text
