@@ -56,7 +56,7 @@ class WordWriter:
         self._given = given if callable(given) else given.__getitem__
         self._thread = machine.thread(writer)
         self._words: dict[int, Parts] = {}
-        self._steps: list[Step] = []
+        self._written = 0
         self._conditions: dict[int, str] = {}
         self._lanes: dict[tuple[tuple[int, ...], int], str] = {}
         self._selectors: dict[tuple[tuple[int, ...], tuple[int, ...]], str] = {}
@@ -64,8 +64,8 @@ class WordWriter:
     def run(self, steps: Iterable[Step]) -> WordWriter:
         """Write these steps behind those before."""
         for step in steps:
-            self._words[self._count + len(self._steps)] = self._write(step)
-            self._steps.append(step)
+            self._words[self._count + self._written] = self._write(step)
+            self._written += 1
         return self
 
     def word(self, number: int) -> Parts:
@@ -102,19 +102,22 @@ class WordWriter:
     def _gather(self, step: Gather) -> Parts:
         writer, slots = self._writer, self._slots
         sources = [self.word(source) for source in step.sources]
-        whole = _whole_words(step, slots)
-        if whole is not None and len(whole) == 1:
+        whole = step.whole()
+        if whole is None:
+            selectors = tuple(self._machine.selector(_bytes_of(picks, 4 // slots)) for picks in step.picks)
+            (low,), (high,) = sources[0], sources[-1]
+            return [self._machine.permute(writer, low, high, self._selector(step.masks, selectors))]
+        if len(whole) == 1:
             return sources[whole[0]]
-        if whole is not None and len(whole) == 2:
-            condition = self._condition(step.masks[0])
-            zero, one = (sources[number] for number in whole)
+        condition = self._condition(step.masks[0])
+        pairs = zip(sources[whole[0]], sources[whole[1]], strict=True)
+        if step.replaced >= 0:
+            first = step.replaced == whole[0]
             return [
-                writer.op(f"llvm.select {condition}, {b}, {a} : i1, {I32}")
-                for a, b in zip(zero, one, strict=True)
+                self._machine.replace(writer, condition, *((a, b) if first else (b, a)), not first)
+                for a, b in pairs
             ]
-        selectors = tuple(self._machine.selector(_bytes_of(picks, 4 // slots)) for picks in step.picks)
-        (low,), (high,) = sources[0], sources[-1]
-        return [self._machine.permute(writer, low, high, self._selector(step.masks, selectors))]
+        return [writer.op(f"llvm.select {condition}, {b}, {a} : i1, {I32}") for a, b in pairs]
 
     def _selector(self, masks: tuple[int, ...], selectors: tuple[int, ...]) -> str:
         """The selector of this thread's alternative."""
@@ -127,19 +130,6 @@ class WordWriter:
             condition = self._condition(masks[-1])
             self._selectors[key] = self._writer.op(f"llvm.select {condition}, {one}, {zero} : i1, {I32}")
         return self._selectors[key]
-
-
-def _whole_words(step: Gather, slots: int) -> tuple[int, ...] | None:
-    """Which source each alternative takes as it is, for at most two of them; None where one is not whole."""
-    if len(step.picks) > 2:
-        return None
-    whole = []
-    for picks in step.picks:
-        found = {pick // slots for pick in picks if pick >= 0}
-        if len(found) > 1 or any(pick >= 0 and pick % slots != slot for slot, pick in enumerate(picks)):
-            return None
-        whole.append(found.pop() if found else 0)
-    return tuple(whole)
 
 
 def _bytes_of(picks: Sequence[int], size: int) -> list[int]:

@@ -36,7 +36,7 @@ def cost_of_shared(plan: SharedPlan, target: Target) -> Cost:
     for stage in (plan.before, plan.after):
         if stage is not None:
             shuffles += stage.shuffles
-            alu += stage.gathers
+            alu += stage.gathers - stage.replacements
     costs = target.costs
     barrier = costs.warp_barrier if plan.scope == "warp" else costs.cta_barrier
     memory = wavefronts * costs.wavefront + shuffles * costs.shuffle
@@ -61,15 +61,17 @@ def plan_exchange(
     sharing, split, taken = _split(scope, exchange, room)
     build = _Builder(scope, exchange, sharing, split, taken, room)
     plan = build.plan(place(sharing, room), None, None)
-    if min(plan.store.access_bytes, plan.load.access_bytes) >= 4 or element.memory_bytes > 2:
+    narrow = min(plan.store.access_bytes, plan.load.access_bytes) < 4
+    if element.memory_bytes > 2 or not (narrow or stored_words(plan).steps or loaded_words(plan).steps):
         return plan
-    # Elements of less than a word that one side cannot gather: the matrix instructions transpose them.
+    # Elements of less than a word that one side gathers one by one, or with permutes: the matrix instructions
+    # transpose them.
     shared = shared_registers(sharing)
     plans = [plan]
     if target.load_matrix:
         fragment = transposed(sharing.load_register, sharing.load_lane, shared, room.element_bytes)
         plans += build.transposing(fragment, loads=True)
-    if target.store_matrix and not split:
+    if target.store_matrix:
         fragment = transposed(sharing.store_register, sharing.store_lane, shared, room.element_bytes)
         plans += build.transposing(fragment, loads=False)
     return min(plans, key=lambda candidate: cost_of_shared(candidate, target).clocks)

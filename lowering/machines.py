@@ -11,6 +11,13 @@ BARRIER = "gpu.barrier"
 """The CTA's barrier, in the form that Triton's barrier analysis knows."""
 
 
+ONE = "{ .reg .u32 n; mov.u32 n, %nctaid.x; min.u32 $0, n, 1; }"
+"""PTX for one, as every grid has a CTA."""
+
+GUARDED = ("@$3 mul.lo.u32 $0, $2, $4;", "@!$3 mul.lo.u32 $0, $2, $4;")
+"""PTX: where the predicate holds, or does not, the result is $2 times $4, else what it was, which is $1."""
+
+
 class Machine(Protocol):
     """What differs between vendors in the emitted code."""
 
@@ -25,6 +32,10 @@ class Machine(Protocol):
 
     def selector(self, picked: Sequence[int]) -> int:
         """The selector that picks these bytes: 0 to 3 of the low word, 4 to 7 of the high one."""
+
+    def replace(self, writer: FunctionWriter, condition: str, kept: str, other: str, inverted: bool) -> str:
+        """`other` where the condition holds (`inverted`: where it does not), else `kept`, by an instruction
+        that does not run where selects and permutes do, if there is one."""
 
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         """Wait for the others of a "warp" or a "cta", and see what they wrote."""
@@ -47,6 +58,17 @@ class _Nvidia:
 
     def selector(self, picked: Sequence[int]) -> int:
         return sum(byte << 4 * k for k, byte in enumerate(picked))
+
+    def replace(self, writer: FunctionWriter, condition: str, kept: str, other: str, inverted: bool) -> str:
+        # Predicated moves become SEL again, on the pipe that is full; IMAD is on another. The assembler must
+        # not see that it multiplies by one.
+        one = writer.once(f'llvm.inline_asm asm_dialect = att "{ONE}", "=r" : () -> {I32}')
+        types = ", ".join((I32, I32, "i1", I32))
+        operands = ", ".join((kept, other, condition, one))
+        text = GUARDED[inverted]
+        return writer.op(
+            f'llvm.inline_asm asm_dialect = att "{text}", "=r,0,r,b,r" {operands} : ({types}) -> {I32}'
+        )
 
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         if scope == "warp":
@@ -76,6 +98,10 @@ class _Amd:
 
     def selector(self, picked: Sequence[int]) -> int:
         return sum(byte << 8 * k for k, byte in enumerate(picked))
+
+    def replace(self, writer: FunctionWriter, condition: str, kept: str, other: str, inverted: bool) -> str:
+        zero, one = (other, kept) if inverted else (kept, other)
+        return writer.op(f"llvm.select {condition}, {one}, {zero} : i1, {I32}")
 
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         if scope == "warp":

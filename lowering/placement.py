@@ -128,7 +128,10 @@ def _attempts(exchange: Exchange, common: Columns, room: Room) -> list[tuple[Col
     store_extra = _extra(exchange.store_register, exchange.store_threads, exchange.load_lane, common)
     load_extra = _extra(exchange.load_register, exchange.load_threads, exchange.store_lane, common)
     pairs = [(common, common)]
-    for count in range(1, widest - len(common) + 1):
+    # A side alone gains nothing from two elements of 8 bytes: as many wavefronts, and moves that make pairs of
+    # registers neighbours.
+    alone = widest - len(common) if room.element_bytes < 8 else 0
+    for count in range(1, alone + 1):
         if count <= len(store_extra):
             pairs.append(((*common, *store_extra[:count]), common))
         if count <= len(load_extra):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from triton_linear.lowering.targets import Target
-from triton_linear.lowering.words import Shuffle, Step
+from triton_linear.lowering.words import Gather, Shuffle, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,11 @@ class ShufflePlan:
     def gathers(self) -> int:
         """Selects and permutes."""
         return len(self.steps) - self.shuffles
+
+    @property
+    def replacements(self) -> int:
+        """Selects that run beside the others."""
+        return sum(isinstance(step, Gather) and step.replaced >= 0 for step in self.steps)
 
     def summary(self) -> str:
         """One line for people."""

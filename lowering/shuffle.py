@@ -34,7 +34,7 @@ from triton_linear.lowering.conversion import Conversion, Hardware, Origin, Reac
 from triton_linear.lowering.element import ElementType
 from triton_linear.lowering.plan import Cost, Rejected, ShufflePlan
 from triton_linear.lowering.targets import Target
-from triton_linear.lowering.words import Place, Row, Shuffle, WordBuilder, steering
+from triton_linear.lowering.words import Place, Row, Shuffle, WordBuilder, spread, steering
 
 PLANNER = "shuffle"
 Columns = tuple[int, ...]
@@ -76,7 +76,10 @@ def plan_shuffle(conv: Conversion, element: ElementType, target: Target) -> Shuf
     plans = list(shuffle_plans(conv, element))
     if not plans:
         return Rejected(PLANNER, _entangled(_Blocks.of(conv)))
-    return min(plans, key=lambda plan: cost_of_shuffle(plan, element, target).clocks)
+    plan = min(plans, key=lambda plan: cost_of_shuffle(plan, element, target).clocks)
+    if not target.replaces_beside_selects:
+        return plan
+    return replace(plan, steps=spread(plan.steps, plan.outputs))
 
 
 def shuffle_plans(conv: Conversion, element: ElementType) -> Iterator[ShufflePlan]:
@@ -100,7 +103,7 @@ def cost_of_shuffle(plan: ShufflePlan, element: ElementType, target: Target) -> 
     """Count what one warp executes; clocks by the target's table."""
     parts = 2 if element.bits == 64 else 1
     shuffles = plan.shuffles * parts
-    alu = plan.gathers * parts
+    alu = (plan.gathers - plan.replacements) * parts
     return Cost(target.costs.clocks(shuffles * target.costs.shuffle, alu), shuffles=shuffles, alu=alu)
 
 

@@ -20,8 +20,9 @@ import numpy as np
 import numpy.typing as npt
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 from triton_linear.lowering import simulate_matrix
+from triton_linear.lowering.machines import GUARDED, ONE
 from triton_linear.lowering.simulate_memory import Bits, SimulationError
-from triton_linear.lowering.simulate_ops import Handler
+from triton_linear.lowering.simulate_ops import Handler, select_scalar
 from triton_linear.lowering.simulate_program import (
     POISON,
     Aggregate,
@@ -256,6 +257,23 @@ ASSEMBLY: Final[dict[str, OnOperands]] = {
 }
 
 
+def _guarded(build: Builder, operands: list[Tree], inverted: bool) -> Tree:
+    """A multiplication by one under a predicate: where it does not hold, the result is the first operand."""
+    kept, other, condition, factor = (build.scalar(operand) for operand in operands)
+    if build.constants.get(factor) != 1:
+        raise SimulationError("a guarded multiplication by anything but one is not interpreted")
+    yes, no = (kept, other) if inverted else (other, kept)
+    return select_scalar(build, condition, yes, no, 32)
+
+
+# Whole texts of inline assembly, operands as they are given.
+TEXTS: Final[dict[str, OnOperands]] = {
+    ONE: lambda build, _: build.constant(1, 32),
+    GUARDED[0]: lambda build, operands: _guarded(build, operands, inverted=False),
+    GUARDED[1]: lambda build, operands: _guarded(build, operands, inverted=True),
+}
+
+
 def _text(attribute: ir.Attribute) -> str:
     return str(attribute).strip('"')
 
@@ -272,6 +290,8 @@ def _intrinsic(build: Builder, op: ir.Operation) -> Tree | None:
 
 def _inline_assembly(build: Builder, op: ir.Operation) -> Tree | None:
     text = _text(op.attributes["asm_string"]).strip()
+    if text in TEXTS:
+        return TEXTS[text](build, build.operands(op))
     found = re.fullmatch(r"([\w.]+)\s*([^;]*);?", text)
     if found is None or found[1] not in ASSEMBLY:
         raise SimulationError(f"inline assembly '{text}' is not interpreted")

@@ -308,39 +308,41 @@ def _icmp(build: Builder, op: ir.Operation) -> Tree:
     return each_slot(build.operands(op), one)
 
 
+def select_scalar(build: Builder, c: int, x: int, y: int, bits: int) -> int:
+    """Slot `x` where the condition in slot `c` holds, else slot `y`; scalars of `bits` bits."""
+    if c == POISON or (x == POISON and y == POISON):
+        return POISON
+    if x == y:
+        return x
+    x, y = build.solid(x), build.solid(y)
+    d = build.new()
+    build.alu["select"] += 1
+
+    def step(machine: Machine) -> None:
+        values = machine.values
+        chosen = machine.conditions.get(c)
+        if chosen is None:
+            chosen = machine.conditions[c] = values[c].astype(np.bool_)
+        values[d] = np.where(chosen, values[x], values[y])
+        undefined = machine.undefined
+        if undefined and (c in undefined or x in undefined or y in undefined):
+            none = constant_bits(0)
+            mask = np.where(chosen, undefined.get(x, none), undefined.get(y, none))
+            if c in undefined:
+                mask = mask | np.where(undefined[c] != 0, scalar_mask(bits), _ZERO)
+            undefined[d] = np.bitwise_or.reduce(mask, axis=0, keepdims=True)
+
+    build.emit(step)
+    return d
+
+
 def _select(build: Builder, op: ir.Operation) -> Tree:
     condition, yes, no = build.operands(op)
     type_ = build.type_of(op.results[0])
 
-    def one(c: int, x: int, y: int, bits: int) -> int:
-        if c == POISON or (x == POISON and y == POISON):
-            return POISON
-        if x == y:
-            return x
-        x, y = build.solid(x), build.solid(y)
-        d = build.new()
-        build.alu["select"] += 1
-
-        def step(machine: Machine) -> None:
-            values = machine.values
-            chosen = machine.conditions.get(c)
-            if chosen is None:
-                chosen = machine.conditions[c] = values[c].astype(np.bool_)
-            values[d] = np.where(chosen, values[x], values[y])
-            undefined = machine.undefined
-            if undefined and (c in undefined or x in undefined or y in undefined):
-                none = constant_bits(0)
-                mask = np.where(chosen, undefined.get(x, none), undefined.get(y, none))
-                if c in undefined:
-                    mask = mask | np.where(undefined[c] != 0, scalar_mask(bits), _ZERO)
-                undefined[d] = np.bitwise_or.reduce(mask, axis=0, keepdims=True)
-
-        build.emit(step)
-        return d
-
     def walk(c: Tree, x: Tree, y: Tree, part: Type) -> Tree:
         if isinstance(part, Scalar):
-            return one(c, x, y, part.bits)  # type: ignore[arg-type]
+            return select_scalar(build, c, x, y, part.bits)  # type: ignore[arg-type]
         assert isinstance(x, tuple)
         assert isinstance(y, tuple)
         conditions = c if isinstance(c, tuple) else (c,) * len(x)

@@ -1,5 +1,8 @@
 """What the planners need to know of a GPU, as data.
 
+Selects and byte permutes run on one pipe; a multiplication under a predicate, which can replace a word in
+place, on another (`bench/calibrate.py`: SEL and @P IMAD in turn take as long as either half alone).
+
 Matrix loads and stores (`ldmatrix`, `stmatrix`): PTX ISA, from sm_75 and sm_90.
 
 Shared-memory capacities: CUDA programming guide, table of technical specifications per compute capability
@@ -59,6 +62,7 @@ class Target:
     max_access_bytes: int = 16
     load_matrix: bool = False
     store_matrix: bool = False
+    replaces_beside_selects: bool = False
     scratch_bytes: int = 16 * 1024
     """Scratch that a conversion may take before it goes in rounds over less."""
 
@@ -133,6 +137,7 @@ def _make(name: str, kib: int) -> Target:
             _NVIDIA,
             load_matrix=True,
             store_matrix=store_matrix,
+            replaces_beside_selects=True,
             scratch_bytes=scratch,
         )
     # A CU of 512 KiB of registers and 64 KiB of LDS runs out of the latter first.

@@ -37,6 +37,7 @@ class FunctionWriter:
         self._lines: list[str] = []
         self._constants: dict[tuple[int, str], str] = {}
         self._constant_lines: list[str] = []
+        self._once: dict[str, str] = {}
         self._next = 0
 
     def op(self, text: str) -> str:
@@ -45,6 +46,12 @@ class FunctionWriter:
         self._next += 1
         self._lines.append(f"    {name} = {text}\n")
         return name
+
+    def once(self, text: str) -> str:
+        """`op`, but one operation for the same text."""
+        if text not in self._once:
+            self._once[text] = self.op(text)
+        return self._once[text]
 
     def effect(self, text: str) -> None:
         """Append an operation without result."""

@@ -11,7 +11,7 @@ on NVIDIA and one V_PERM or V_CNDMASK on AMD, however much it does: pack, choose
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from triton_linear.dialect import f2
 
@@ -29,12 +29,28 @@ Table = tuple[Row, ...]
 class Gather:
     """A word with slot s taken, in alternative a, from slot `picks[a][s]` of `sources`, counted through both.
 
-    Bit i of a thread's alternative is parity(masks[i] & thread). A pick of -1 may be anything.
+    Bit i of a thread's alternative is parity(masks[i] & thread). A pick of -1 may be anything. Where `replaced`
+    is a source by its position, the step is a choice of whole words, nobody needs that source any more, and it
+    may be overwritten in the threads that take the other.
     """
 
     sources: tuple[int, ...]
     masks: tuple[int, ...]
     picks: tuple[tuple[int, ...], ...]
+    replaced: int = -1
+
+    def whole(self) -> tuple[int, ...] | None:
+        """Which source each alternative takes as it is, for at most two; None where one is not whole."""
+        if len(self.picks) > 2:
+            return None
+        found = []
+        for picks in self.picks:
+            slots = len(picks)
+            sources = {pick // slots for pick in picks if pick >= 0}
+            if len(sources) > 1 or any(pick >= 0 and pick % slots != slot for slot, pick in enumerate(picks)):
+                return None
+            found.append(sources.pop() if sources else 0)
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,3 +212,25 @@ def steering(columns: Sequence[int]) -> tuple[tuple[int, int], ...]:
         for index in range(len(independent)):
             masks[index] |= (combination >> index & 1) << bit
     return tuple(zip(independent, masks, strict=True))
+
+
+def spread(steps: Sequence[Step], outputs: Sequence[int]) -> tuple[Step, ...]:
+    """The same steps, up to half of them marked as replacements: those can run beside the others, on another
+    pipe. The words of `outputs` are needed in the end."""
+    last_use: dict[int, int] = {}
+    for index, step in enumerate(steps):
+        last_use |= dict.fromkeys(step.sources if isinstance(step, Gather) else (step.word,), index)
+    last_use |= dict.fromkeys(outputs, len(steps))
+    marked: list[Step] = []
+    gathered = replaced = 0
+    for index, step in enumerate(steps):
+        if isinstance(step, Gather):
+            gathered += 1
+            free = [place for place, word in enumerate(step.sources) if last_use[word] == index]
+            whole = step.whole()
+            if whole is not None and len(whole) == 2 and free and 2 * replaced < gathered:
+                marked.append(replace(step, replaced=free[0]))
+                replaced += 1
+                continue
+        marked.append(step)
+    return tuple(marked)
