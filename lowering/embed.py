@@ -29,11 +29,14 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
+from triton_linear.lowering import scratch
 from triton_linear.lowering.element import ElementType, element_type
 from triton_linear.lowering.emit import emit_body
-from triton_linear.lowering.machines import BARRIER
+from triton_linear.lowering.machines import BARRIER, MACHINES
 from triton_linear.lowering.plan import NoOpPlan, Plan, RegisterPlan, SharedPlan, ShufflePlan
+from triton_linear.lowering.scratch import Home
 from triton_linear.lowering.targets import Target
 from triton_linear.lowering.text import FunctionWriter, Signature, struct_type
 
@@ -54,7 +57,10 @@ _ELEMENT = re.compile(r"^tensor<(?:\d+x)*(.*?)(?:, #.*)?>$")
 _OTHER_CALL = re.compile(rf'"tt\.call"[^\n]*?callee = @(?!{STUB_PREFIX})')
 _HIDDEN_BARRIERS = {"nvidia": "nvvm.barrier0", "amd": "rocdl.barrier"}
 """What Triton lowers `gpu.barrier` to, which its analysis does not know."""
+_SPECIALIZED = '"ttg.warp_specialize"('
+_CAST = "builtin.unrealized_conversion_cast"
 _PREFIX = "%__ll_"
+_OWN = "%__own_"
 _STRUCT = "!llvm.struct<(ptr<3>, i32)>"
 
 
@@ -62,27 +68,97 @@ class EmbedError(Exception):
     """A module whose outlined conversions do not match their plans."""
 
 
-def embed(text: str, plans: Mapping[str, Plan], target: Target, num_warps: int) -> str:
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A module with the code in it; `budget` bounds its shared memory where scratch takes more than it must."""
+
+    text: str
+    budget: int | None = None
+
+
+def embed(text: str, plans: Mapping[str, Plan], target: Target, num_warps: int, apart: bool = True) -> Embedded:
     """`text` with every call of a stub replaced by the code of its plan, and the stubs removed.
 
+    `apart` lets scratch take more memory than it must, within the target's budget, where that saves barriers.
+
     Requires: `text` is a module in generic form with locations; `plans` has every stub that is called.
-    Ensures: what is not a stub or its call is the same text, but for definitions before and after it.
+    Ensures: what is not a stub or its call is the same text, but for definitions before and after it and for
+    operations that make and free scratch.
 
     Raises EmbedError when a call of a stub is left over or has no plan.
     """
-    writer = _Embedder(plans, target, num_warps, has_calls=bool(_OTHER_CALL.search(text)))
     text = _STUB.sub(lambda stub: "" if stub["symbol"] in plans else stub[0], text)
-    text = _CALL.sub(writer.replace_call, text)
+    calls = [_Call.read(found, plans) for found in _CALL.finditer(text)]
+    has_calls = _OTHER_CALL.search(text) is not None
+    uses = {
+        number: scratch.use_of(text, call.start, call.end + 1, call.plan, target, num_warps)
+        for number, call in enumerate(calls)
+        if isinstance(call.plan, SharedPlan)
+    }
+    frame = scratch.frame(text)
+    if frame is None:
+        uses = {number: replace(use, split=False) for number, use in uses.items()}
+    homes, budget = scratch.shortest([*uses.values()]), 0
+    if apart and not has_calls and _SPECIALIZED not in text:
+        budget = target.shared_budget(num_warps, max((call.words for call in calls), default=0))
+        homes, budget = scratch.arrange([*uses.values()], scratch.allocated_bytes(text), budget)
+    by_call = dict(zip(uses, homes, strict=True))
+    writer = _Embedder(target, num_warps, has_calls)
+    edits = [(call.start, call.end, writer.code(call, n, by_call.get(n))) for n, call in enumerate(calls)]
+    for number, home in by_call.items():
+        if not home.lent and home.freed != uses[number].end:
+            edits.append((home.freed, home.freed, writer.free(calls[number].plan, number)))
+    if frame is not None:
+        begin, end = frame
+        for size in sorted({uses[number].bytes for number, home in by_call.items() if home.lent}):
+            edits += [(begin, begin, writer.make_own(size)), (end, end, writer.free_own(size))]
+    at, pieces = 0, []
+    for start, end, replacement in sorted(edits, key=lambda edit: edit[:2]):
+        pieces += [text[at:start], replacement]
+        at = end
+    text = "".join((*pieces, text[at:]))
     if left := re.search(rf'^.*"tt\.call"[^"]*callee = @{STUB_PREFIX}.*$', text, re.MULTILINE):
         raise EmbedError(f"call of a stub in a form that is not understood: {left[0].strip()[:200]}")
-    return "".join((writer.definitions(), text, *writer.locations))
+    longer = any(home.lent or home.freed != uses[number].end for number, home in by_call.items())
+    return Embedded("".join((writer.definitions(), text, *writer.locations)), budget if longer else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call of a stub: where it stands in the text, and what it says."""
+
+    start: int
+    end: int
+    symbol: str
+    operand: str
+    result: str
+    source: str
+    destination: str
+    location: str
+    plan: Plan
+    signature: Signature
+
+    @classmethod
+    def read(cls, found: re.Match[str], plans: Mapping[str, Plan]) -> _Call:
+        """The call that `_CALL` found."""
+        said = found.groupdict()
+        plan = plans.get(said["symbol"])
+        if plan is None:
+            raise EmbedError(f"no plan for stub @{said['symbol']}")
+        signature = signature_of(plan, element_type(_element(said["source"])))
+        return cls(found.start(), found.end(), **said, plan=plan, signature=signature)
+
+    @property
+    def words(self) -> int:
+        """Registers of 32 bits that a thread has for the source or the result, whichever takes more."""
+        registers = max(self.signature.source_registers, self.signature.result_registers)
+        return -(-registers * element_type(_element(self.source)).bits // 32)
 
 
 class _Embedder:
-    """Collects what the replaced calls need defined around the module."""
+    """Writes what stands in place of calls, and collects what that needs defined around the module."""
 
-    def __init__(self, plans: Mapping[str, Plan], target: Target, num_warps: int, has_calls: bool) -> None:
-        self._plans = plans
+    def __init__(self, target: Target, num_warps: int, has_calls: bool) -> None:
         self._target = target
         self._num_warps = num_warps
         self._has_calls = has_calls
@@ -102,67 +178,90 @@ class _Embedder:
             )
         return "".join(lines)
 
-    def replace_call(self, call: re.Match[str]) -> str:
+    def code(self, call: _Call, number: int, home: Home | None) -> str:
         """The code of one call, in lines without the last newline."""
-        plan = self._plans.get(call["symbol"])
-        if plan is None:
-            raise EmbedError(f"no plan for stub @{call['symbol']}")
-        number = len(self.locations)
         location = f"#__ll_loc{number}"
-        self.locations.append(f'{location} = loc("{call["symbol"]}"({call["location"]}))\n')
-        source, destination = call["source"], call["destination"]
-        signature = signature_of(plan, element_type(_element(source)))
-        code, result = _code(plan, signature, self._target)
+        self.locations.append(f'{location} = loc("{call.symbol}"({call.location}))\n')
+        code, result = _code(call.plan, call.signature, self._target)
         if self._has_calls:
             code = code.replace(BARRIER, _HIDDEN_BARRIERS[self._target.vendor])
-        structs = {type_: self._alias(type_) for type_ in (signature.source, signature.result)}
+        structs = {type_: self._alias(type_) for type_ in (call.signature.source, call.signature.result)}
         for type_, alias in structs.items():
             code = code.replace(type_, alias)
-        before, after = self._around(plan, settles=BARRIER in code)
-        cast = "builtin.unrealized_conversion_cast"
+        before, after = self._around(call, home, settles=BARRIER in code)
+        source, destination = call.source, call.destination
         lines = (
-            f"    {_PREFIX}source = {cast} {call['operand']} : {source} to {structs[signature.source]}\n"
+            f"    {_PREFIX}source = {_CAST} {call.operand} : {source} to {structs[call.signature.source]}\n"
             f"{before}{code}{after}"
-            f"    {_PREFIX}result = {cast} {result} : {structs[signature.result]} to {destination}\n"
+            f"    {_PREFIX}result = {_CAST} {result} : {structs[call.signature.result]} to {destination}\n"
         )
-        name = call["result"]
+        name = call.result
         tail = ""
         if self._target.vendor == "amd":
             # AMD's axis analysis gives the tensor the rank of the struct and stops where a loop or branch joins
             # it with another of its own rank; it looks at a conversion's own type, and this one is no code.
             name = f"{_PREFIX}tensor"
             tail = (
-                f"\n    {call['result']} = ttg.convert_layout {name} : {destination} -> {destination} "
-                f"loc({call['location']})"
+                f"\n    {call.result} = ttg.convert_layout {name} : {destination} -> {destination} "
+                f"loc({call.location})"
             ).replace(_PREFIX, f"{_PREFIX}{number}_")
         lines = lines.replace(f"{_PREFIX}result =", f"{name} =").replace(_PREFIX, f"{_PREFIX}{number}_")
         return lines.replace("\n", f" loc({location})\n").removesuffix("\n") + tail
 
+    def free(self, plan: Plan, number: int) -> str:
+        """The line that frees a call's scratch, for a place outside its code."""
+        name = f"{_PREFIX}{number}_memory"
+        return f"    ttg.local_dealloc {name} : {_memory(plan.scratch_bytes)} loc(unknown)\n"
+
+    def make_own(self, size: int) -> str:
+        """The lines that make a buffer of the warps, for the beginning of the function."""
+        memory = f"{_OWN}{size}_memory"
+        return (
+            f"    {memory} = ttg.local_alloc {{alignment = 16 : i32}} : () -> {_memory(size)} loc(unknown)\n"
+            f"    {_OWN}{size}_place = {_CAST} {memory} : {_memory(size)} to {_STRUCT} loc(unknown)\n"
+        )
+
+    def free_own(self, size: int) -> str:
+        """The line that frees a buffer of the warps, for the function's end."""
+        return f"    ttg.local_dealloc {_OWN}{size}_memory : {_memory(size)} loc(unknown)\n"
+
     def _alias(self, type_: str) -> str:
         return self._types.setdefault(type_, f"!__ll_registers{len(self._types)}")
 
-    def _around(self, plan: Plan, settles: bool) -> tuple[str, str]:
+    def _around(self, call: _Call, home: Home | None, settles: bool) -> tuple[str, str]:
         """The lines that make the scratch and those that free it; `settles`: Triton sees a barrier between."""
-        if not plan.scratch_bytes:
+        size = call.plan.scratch_bytes
+        if home is None:
             return "", ""
         self._scratch = True
-        words = max(1, plan.scratch_bytes // 8)
-        tensor = "tensor<1xi64, #__ll_blocked>"
-        memory, word = (f"!ttg.memdesc<{n}xi64, #__ll_shared, #ttg.shared_memory, mutable>" for n in (words, 1))
-        nothing = self._alias(struct_type("i64", 1))
-        cast = "builtin.unrealized_conversion_cast"
         p = _PREFIX
+        if home.lent:
+            writer = FunctionWriter(f"{p}wait_")
+            if home.waits:
+                MACHINES[self._target.vendor].barrier(writer, "warp")
+            return f"{writer.body()}    {p}scratch = llvm.extractvalue {_OWN}{size}_place[0] : {_STRUCT}\n", ""
+        tensor = "tensor<1xi64, #__ll_blocked>"
+        memory, word = _memory(size), _memory(8)
+        nothing = self._alias(struct_type("i64", 1))
         mark = f"    ttg.local_store {p}nothing, {p}word : {tensor} -> {word}\n"
         before = (
             f"    {p}undef = llvm.mlir.undef : {nothing}\n"
-            f"    {p}nothing = {cast} {p}undef : {nothing} to {tensor}\n"
+            f"    {p}nothing = {_CAST} {p}undef : {nothing} to {tensor}\n"
             f"    {p}memory = ttg.local_alloc {{alignment = 16 : i32}} : () -> {memory}\n"
             f"    {p}word = ttg.memdesc_reinterpret {p}memory : {memory} -> {word}\n"
             f"{mark}"
-            f"    {p}place = {cast} {p}memory : {memory} to {_STRUCT}\n"
+            f"    {p}place = {_CAST} {p}memory : {memory} to {_STRUCT}\n"
             f"    {p}scratch = llvm.extractvalue {p}place[0] : {_STRUCT}\n"
         )
-        return before, f"{mark if settles else ''}    ttg.local_dealloc {p}memory : {memory}\n"
+        after = mark if settles else ""
+        if home.freed == call.end + 1:
+            after += f"    ttg.local_dealloc {p}memory : {memory}\n"
+        return before, after
+
+
+def _memory(size: int) -> str:
+    """The type of a buffer of `size` bytes."""
+    return f"!ttg.memdesc<{max(1, size // 8)}xi64, #__ll_shared, #ttg.shared_memory, mutable>"
 
 
 def signature_of(plan: Plan, element: ElementType) -> Signature:
@@ -177,9 +276,7 @@ def signature_of(plan: Plan, element: ElementType) -> Signature:
 
 
 @functools.lru_cache(maxsize=256)
-def _code(
-    plan: ShufflePlan | SharedPlan | RegisterPlan, signature: Signature, target: Target
-) -> tuple[str, str]:
+def _code(plan: Plan, signature: Signature, target: Target) -> tuple[str, str]:
     writer = FunctionWriter(_PREFIX)
     result = emit_body(plan, signature, target, writer, f"{_PREFIX}source", f"{_PREFIX}scratch")
     return writer.body(), result

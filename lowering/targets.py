@@ -10,6 +10,9 @@ Shared-memory capacities: CUDA programming guide, table of technical specificati
 32 banks of 4 bytes, one 128-byte wavefront per clock, on every target listed here; an access wider than
 4 bytes per lane is served in phases of 128 bytes.
 
+What a multiprocessor (SM, CU) has for all its CTAs: the same table, where each CTA is charged 1 KiB of shared
+memory more; and the CDNA ISA manuals: 512 vector registers for each lane of four SIMDs, 8 waves on each.
+
 Instruction costs are clocks per warp instruction and SM with 16 warps resident, measured on one H200 for the
 NVIDIA targets. Those of AMD targets follow from the issue rates of the CDNA ISA manuals: a wave of 64
 takes four clocks per vector instruction on a 16-lane SIMD, and LDS serves 128 bytes per clock and CU.
@@ -65,11 +68,34 @@ class Target:
     replaces_beside_selects: bool = False
     scratch_bytes: int = 16 * 1024
     """Scratch that a conversion may take before it goes in rounds over less."""
+    resident_warps: int = 64
+    """Warps that a multiprocessor takes."""
+    registers: int = 64 * 1024
+    """Registers of 32 bits that a multiprocessor has."""
+    reserved_shared_bytes: int = 0
+    """Shared memory that a CTA is charged beyond what it asks for."""
+    likely_registers: int = 64
+    """Registers of a thread of a kernel that works on tensors, if it is a small one."""
 
     @property
     def wavefront_bytes(self) -> int:
         """Bytes that shared memory serves at once: every bank one word."""
         return self.banks * self.bank_bytes
+
+    def shared_budget(self, warps: int, words: int) -> int:
+        """Bytes that a CTA of `warps` warps can ask for without being what limits the CTAs of a multiprocessor.
+
+        Its threads hold a tensor of `words` registers and 16 others, the fewest that the kernels of
+        bench/conversions need, and `likely_registers` at least. The CTAs that find registers share the memory.
+
+        >>> target("cuda:90").shared_budget(4, 16), target("cuda:90").shared_budget(4, 128)
+        (28160, 76800)
+        """
+        registers = max(self.likely_registers, words + 16)
+        resident = min(self.resident_warps, self.registers // (registers * self.lanes))
+        ctas = max(1, resident // warps)
+        whole = self.max_shared_bytes + self.reserved_shared_bytes
+        return min(self.max_shared_bytes, whole // ctas - self.reserved_shared_bytes)
 
     def lanes_per_phase(self, access_bytes: int) -> int:
         """Consecutive lanes served together when each touches `access_bytes` bytes.
@@ -139,9 +165,20 @@ def _make(name: str, kib: int) -> Target:
             store_matrix=store_matrix,
             replaces_beside_selects=True,
             scratch_bytes=scratch,
+            resident_warps=64 if kib > 128 and name != "cuda:87" else 48,
+            reserved_shared_bytes=1024,
         )
     # A CU of 512 KiB of registers and 64 KiB of LDS runs out of the latter first.
-    return Target(name, "amd", 64, kib * 1024, _AMD, scratch_bytes=(16 if kib > 64 else 8) * 1024)
+    return Target(
+        name,
+        "amd",
+        64,
+        kib * 1024,
+        _AMD,
+        scratch_bytes=(16 if kib > 64 else 8) * 1024,
+        resident_warps=32,
+        registers=128 * 1024,
+    )
 
 
 TARGETS = {name: _make(name, kib) for name, kib in _SHARED_KIB.items()}

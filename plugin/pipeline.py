@@ -26,15 +26,22 @@ class Prepared:
     module: what the backend is to compile, or None if nothing of it would differ from the stock kernel.
     conversions: what becomes of each conversion that was left after folding.
     scratch: the bytes of scratch of each conversion that is ours.
+    budget: bytes of shared memory that `module` may need, where scratch takes more than it must, else None.
     """
 
     module: Module | None
     conversions: tuple[Conversion, ...]
     scratch: tuple[int, ...]
+    budget: int | None = None
 
 
-def prepare(module: Module, seen: int, target: Target, scratch_limit: int | None, clock: Clock) -> Prepared:
-    """Run the passes over a copy of `module`, which has `seen` conversions and stays as it is."""
+def prepare(
+    module: Module, seen: int, target: Target, scratch_limit: int | None, clock: Clock, apart: bool = True
+) -> Prepared:
+    """Run the passes over a copy of `module`, which has `seen` conversions and stays as it is.
+
+    `apart` lets scratch take more than it must, where that saves barriers.
+    """
     with clock.phase("import"):
         from triton_linear.dialect import bridge
         from triton_linear.lowering.embed import embed
@@ -49,10 +56,11 @@ def prepare(module: Module, seen: int, target: Target, scratch_limit: int | None
         return Prepared(None, conversions, ())
     with clock.phase("embed"):
         text = bridge.triton_text(upstream)
-        text = embed(text, result.plans, target, module.get_int_attr("ttg.num-warps"))
+        embedded = embed(text, result.plans, target, module.get_int_attr("ttg.num-warps"), apart)
     with clock.phase("to Triton"):
-        converted = cast(Module, bridge.parse_triton(text, module.context))
-    return Prepared(converted, conversions, tuple(plan.scratch_bytes for plan in result.plans.values()))
+        converted = cast(Module, bridge.parse_triton(embedded.text, module.context))
+    scratch = tuple(plan.scratch_bytes for plan in result.plans.values())
+    return Prepared(converted, conversions, scratch, embedded.budget)
 
 
 def _conversion(found: Converted) -> Conversion:

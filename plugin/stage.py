@@ -119,16 +119,20 @@ class LLIRStage:
         except ValueError as error:
             known = ", ".join(targets.TARGETS)
             raise UnknownTarget(f"no table for {self._target}; known: {known}") from error
-        limits = dict.fromkeys((self._setting.options.scratch_limit, MINIMAL_SCRATCH))
-        tried = None
-        for limit in limits:
-            prepared = pipeline.prepare(src, attempt.seen, target, limit, attempt.clock)
+        usual = self._setting.options.scratch_limit
+        tried: set[tuple[tuple[int, ...], bool]] = set()
+        longer = True
+        for limit, apart in ((usual, True), (usual, False), (MINIMAL_SCRATCH, False)):
+            if limit == usual and not longer:
+                continue
+            prepared = pipeline.prepare(src, attempt.seen, target, limit, attempt.clock, apart)
             attempt.conversions = prepared.conversions
             if prepared.module is None:
                 return None
-            if prepared.scratch == tried:
-                break
-            tried = prepared.scratch
+            longer = prepared.budget is not None
+            if (prepared.scratch, longer) in tried:
+                continue
+            tried.add((prepared.scratch, longer))
             trial = dict(metadata)
             try:
                 with attempt.clock.phase("stock"):
@@ -136,7 +140,8 @@ class LLIRStage:
             except Exception:
                 attempt.remarks += (_REFUSED,)
                 raise
-            if (shared := trial.get("shared") or 0) <= target.max_shared_bytes:
+            room = target.max_shared_bytes if prepared.budget is None else prepared.budget
+            if (shared := trial.get("shared") or 0) <= room:
                 metadata.update(trial)
                 attempt.outcome = Outcome.CONVERTED
                 return llir
@@ -144,6 +149,8 @@ class LLIRStage:
             remark = (
                 f"{shared} bytes of shared memory with {budget}, {self._target} has {target.max_shared_bytes}"
             )
+            if longer:
+                remark = f"{shared} bytes of shared memory with scratch kept apart, which may take {room}"
             attempt.remarks += (remark,)
         attempt.conversions = tuple(
             Conversion(c.location, c.source, c.destination, "triton", "shared memory is exhausted")

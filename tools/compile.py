@@ -366,7 +366,7 @@ def triton_text(module: Module, plans: Mapping[str, Plan], target: Target) -> st
     text = bridge.triton_text(module)
     if not plans:
         return text
-    return embed(text, plans, target, module.operation.attributes["ttg.num-warps"].value)
+    return embed(text, plans, target, module.operation.attributes["ttg.num-warps"].value).text
 
 
 def to_triton(text: str) -> Any:

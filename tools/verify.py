@@ -117,7 +117,8 @@ _INTERFACE = re.compile(
 def embedded_functions(text: str) -> Iterator[tuple[str, str]]:
     """The code of each conversion as it stands in a module, in order: its stub's symbol and a function.
 
-    What is Triton's to do (placing the scratch) is left out: the function takes the registers and the scratch.
+    What is around it is left out, making the scratch and waiting for others who use it: the function takes the
+    registers and the scratch.
     """
     types = "".join(re.findall(r"^!__ll_\w+ = .*\n", text, re.MULTILINE))
     lines: dict[str, list[str]] = {}
@@ -133,7 +134,8 @@ def _function(symbol: str, prefix: str, lines: Sequence[str]) -> str:
     source, result = _INTERFACE.match(lines[0]), _INTERFACE.match(lines[-1])
     if source is None or result is None or source["name"] != f"{prefix}source":
         raise ValueError(f"code of @{symbol} does not stand between two casts")
-    body = [line for line in lines[1:-1] if not _is_tritons(line, prefix)]
+    scratch = [number for number, line in enumerate(lines) if line.lstrip().startswith(f"{prefix}scratch = ")]
+    body = [line for line in lines[max(scratch, default=0) + 1 : -1] if not line.lstrip().startswith("ttg.")]
     arguments = f"%source: {source['result']}, %scratch: !llvm.ptr<3>"
     text = "\n".join(
         (
@@ -144,12 +146,6 @@ def _function(symbol: str, prefix: str, lines: Sequence[str]) -> str:
         )
     )
     return text.replace(prefix, "%")
-
-
-def _is_tritons(line: str, prefix: str) -> bool:
-    """Whether a line makes the scratch: an operation of Triton's, or what leads from one to the pointer."""
-    names = "|".join(("undef", "nothing", "memory", "word", "place", "scratch"))
-    return re.match(rf" *(?:{re.escape(prefix)}(?:{names}) = |ttg\.)", line) is not None
 
 
 def run_stubs(compilation: Compilation) -> dict[str, Verdict]:

@@ -77,7 +77,9 @@ def reparse(text: str, context: Any) -> Any:
     return module
 
 
-def fake_prepare(module: Any, seen: int, target: Any, limit: int | None, clock: Any) -> pipeline.Prepared:
+def fake_prepare(
+    module: Any, seen: int, target: Any, limit: int | None, clock: Any, apart: bool = True
+) -> pipeline.Prepared:
     """A copy of the module with a comment in its kernel, said to hold one conversion of ours."""
     marked = re.sub(r"( *tt\.return)", rf"    {COMMENT}\n\1", str(module), count=1)
     conversions = (Conversion("here", "A", "B", "shuffle", "stand-in"),)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -195,9 +197,9 @@ def limited(shared: dict[int | None, int], monkeypatch: pytest.MonkeyPatch) -> l
     """Make the stock stage claim the shared memory given per scratch limit; returns the limits tried."""
     tried: list[int | None] = []
 
-    def prepare(module: Any, seen: int, target: Any, limit: int | None, clock: Any) -> Any:
+    def prepare(module: Any, seen: int, target: Any, limit: int | None, clock: Any, apart: bool) -> Any:
         tried.append(limit)
-        return support.fake_prepare(module, seen, target, limit, clock)
+        return support.fake_prepare(module, seen, target, limit, clock, apart)
 
     def claim(*arguments: Any) -> Any:
         if not arguments:
@@ -228,6 +230,23 @@ def test_too_much_shared_memory_is_retried_with_little_scratch(monkeypatch: pyte
     assert is_ours(kernel)
     assert kernel.metadata.shared == 200_000
     assert reports[0].remarks == ("300000 bytes of shared memory with the default scratch, cuda:90 has 232448",)
+
+
+def test_scratch_kept_apart_beyond_its_budget_shares_its_bytes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[tuple[int | None, bool]] = []
+
+    def prepare(module: Any, seen: int, target: Any, limit: int | None, clock: Any, apart: bool) -> Any:
+        tried.append((limit, apart))
+        made = support.fake_prepare(module, seen, target, limit, clock, apart)
+        return replace(made, budget=0 if apart else None)
+
+    monkeypatch.setattr(pipeline, "prepare", prepare)
+    with triton_linear.enabled() as reports:
+        kernel = compile_kernel()
+    assert tried == [(None, True), (None, False)]
+    assert is_ours(kernel)
+    (remark,) = reports[0].remarks
+    assert re.fullmatch(r"[1-9]\d* bytes of shared memory with scratch kept apart, which may take 0", remark)
 
 
 def test_too_much_shared_memory_at_least_scratch_is_left_to_stock(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 from triton_linear import __version__
+from triton_linear.lowering.embed import Embedded
 from triton_linear.tools import cli, compile, demo, opt, verify
 from triton_linear.tools.errors import (
     Diagnostic,
@@ -307,10 +308,10 @@ class TestVerify:
     ) -> None:
         stock = compile.embed
 
-        def broken(*arguments: Any) -> str:
-            text: str = stock(*arguments)
+        def broken(*arguments: Any) -> Embedded:
+            text = stock(*arguments).text
             assert "nvvm.shfl.sync bfly" in text or "nvvm.shfl.sync idx" in text
-            return text.replace("llvm.xor", "llvm.or")
+            return Embedded(text.replace("llvm.xor", "llvm.or"))
 
         monkeypatch.setattr(compile, "embed", broken)
         assert verify.verify_text(module_of("kernel"), "k.ttgir", None, as_json=False) == 1

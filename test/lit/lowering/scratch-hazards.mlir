@@ -48,33 +48,35 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
 
 // -----
 
-// A buffer takes the place of the scratch.
+// A buffer takes the place of the scratch, as there is no room for both.
 // CHECK-LABEL: .entry before_write(
 // CHECK-NOT:   {{ld\.shared|bar\.}}
-// CHECK:       st.shared.v4.b32
-// CHECK-NEXT:  bar.sync
+// CHECK-COUNT-16: st.shared.v4.b32
+// CHECK-NOT:   {{[dt]\.shared}}
+// CHECK:       bar.sync
 // CHECK-NOT:   {{st\.shared|bar\.}}
-// CHECK:       ld.shared.v4.b32
+// CHECK-COUNT-16: ld.shared.v4.b32
 // CHECK-NOT:   {{[dt]\.shared}}
 // CHECK:       bar.sync
 // CHECK-NOT:   {{ld\.shared|bar\.}}
-// CHECK:       st.shared.v4.b32
+// CHECK-COUNT-16: st.shared.v4.b32
 // CHECK-NOT:   {{[dt]\.shared}}
 // CHECK:       bar.sync
-// CHECK-NEXT:  ld.shared.v4.b32
+// CHECK-NOT:   {{st\.shared|bar\.}}
+// CHECK-COUNT-16: ld.shared.v4.b32
 // CHECK-NOT:   {{[dt]\.shared|bar\.}}
 // CHECK:       ret;
 
-#src = #ttg.linear<{register = [[1], [2]], lane = [[4], [8], [16], [32], [64]], warp = [[128], [256]], block = []}>
-#dst = #ttg.linear<{register = [[1], [2]], lane = [[128], [256], [4], [8], [16]], warp = [[32], [64]], block = []}>
+#src = #ttg.linear<{register = [[1], [2], [512], [1024], [2048], [4096]], lane = [[4], [8], [16], [32], [64]], warp = [[128], [256]], block = []}>
+#dst = #ttg.linear<{register = [[1], [2], [512], [1024], [2048], [4096]], lane = [[128], [256], [4], [8], [16]], warp = [[32], [64]], block = []}>
 #shared = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>
 #smem = #ttg.shared_memory
 module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : i32} {
-  tt.func public @before_write(%x: tensor<512xf32, #src>, %p: tensor<512x!tt.ptr<f32>, #dst>) {
-    %c = ttg.convert_layout %x : tensor<512xf32, #src> -> tensor<512xf32, #dst>
-    %b = ttg.local_alloc %c : (tensor<512xf32, #dst>) -> !ttg.memdesc<512xf32, #shared, #smem, mutable>
-    %x2 = ttg.local_load %b : !ttg.memdesc<512xf32, #shared, #smem, mutable> -> tensor<512xf32, #dst>
-    tt.store %p, %x2 : tensor<512x!tt.ptr<f32>, #dst>
+  tt.func public @before_write(%x: tensor<8192xf32, #src>, %p: tensor<8192x!tt.ptr<f32>, #dst>) {
+    %c = ttg.convert_layout %x : tensor<8192xf32, #src> -> tensor<8192xf32, #dst>
+    %b = ttg.local_alloc %c : (tensor<8192xf32, #dst>) -> !ttg.memdesc<8192xf32, #shared, #smem, mutable>
+    %x2 = ttg.local_load %b : !ttg.memdesc<8192xf32, #shared, #smem, mutable> -> tensor<8192xf32, #dst>
+    tt.store %p, %x2 : tensor<8192x!tt.ptr<f32>, #dst>
     tt.return
   }
 }

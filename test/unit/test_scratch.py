@@ -1,0 +1,240 @@
+"""Where scratch lives: within the budget, no shorter than it must, and each warp in its own part."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.lowering import scratch
+from triton_linear.lowering.conversion import conversion
+from triton_linear.lowering.element import element_type
+from triton_linear.lowering.embed import signature_of
+from triton_linear.lowering.emit import emit_body
+from triton_linear.lowering.machines import MACHINES
+from triton_linear.lowering.plan import MemorySide, SharedPlan
+from triton_linear.lowering.scratch import Home, Use, arrange, shortest
+from triton_linear.lowering.shared import plan_warp_shared
+from triton_linear.lowering.simulate import simulate
+from triton_linear.lowering.targets import TARGETS, Target, target
+from triton_linear.lowering.text import SHARED, FunctionWriter
+
+CUDA = target("cuda:90")
+
+
+# The budget
+
+
+@pytest.mark.parametrize("gpu", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("warps", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("words", [1, 32, 64, 128, 255])
+def test_the_budget_leaves_room_for_every_cta_that_finds_registers(gpu: Target, warps: int, words: int) -> None:
+    budget = gpu.shared_budget(warps, words)
+    registers = max(gpu.likely_registers, words + 16) * gpu.lanes * warps
+    ctas = min(gpu.registers // registers, gpu.resident_warps // warps)
+    assert 0 < budget <= gpu.max_shared_bytes
+    assert ctas * (budget + gpu.reserved_shared_bytes) <= gpu.max_shared_bytes + gpu.reserved_shared_bytes
+
+
+def test_the_budget_grows_with_what_registers_take() -> None:
+    assert [CUDA.shared_budget(4, words) // 1024 for words in (1, 32, 64, 128, 255)] == [27, 27, 37, 75, 227]
+    assert [CUDA.shared_budget(warps, 1) // 1024 for warps in (1, 4, 8, 32)] == [6, 27, 56, 227]
+
+
+# Lives
+
+
+def use(place: int, size: int, *, block: int = 100, depth: int = 6, warp: bool = False) -> Use:
+    return Use(place, place + 1, block, depth, size, warp, split=warp)
+
+
+def test_what_fits_lives_to_the_end_of_its_block() -> None:
+    uses = [use(10, 100), use(20, 100), use(30, 100)]
+    assert arrange(uses, 50, 350) == ((Home(100),) * 3, 350)
+
+
+def test_what_does_not_fit_lives_until_the_next_is_done() -> None:
+    uses = [use(10, 100), use(20, 100), use(30, 100)]
+    assert arrange(uses, 50, 350)[0] != arrange(uses, 50, 349)[0]
+    homes, _ = arrange(uses, 50, 250)
+    assert homes == (Home(21), Home(31), Home(31))
+
+
+def test_inner_loops_come_first() -> None:
+    uses = [use(10, 100, depth=4), use(20, 100, block=40), use(30, 100, block=40), use(50, 100, depth=4)]
+    homes, _ = arrange(uses, 0, 200)
+    assert homes == (Home(11), Home(40), Home(40), Home(51))
+
+
+@pytest.mark.parametrize("others", [0, 1000])
+def test_without_room_everything_shares_its_bytes(others: int) -> None:
+    uses = [use(10, 100), use(20, 100), use(30, 60, warp=True)]
+    homes, room = arrange(uses, others, 50)
+    assert homes == shortest(uses) == (Home(11), Home(21), Home(31))
+    assert room == (50 if others else 100)
+
+
+def test_warps_have_a_buffer_for_each_size() -> None:
+    uses = [use(10, 64, warp=True, depth=4), use(20, 64, warp=True, depth=4), use(30, 128, warp=True)]
+    homes, _ = arrange(uses, 8, 200)
+    assert homes == (Home(11, lent=True), Home(21, lent=True, waits=True), Home(31, lent=True, waits=True))
+
+
+def test_small_buffers_come_first() -> None:
+    uses = [use(10, 256, warp=True), use(20, 128, warp=True), use(30, 64, warp=True)]
+    assert [home.lent for home in arrange(uses, 0, 448)[0]] == [True, True, True]
+    assert [home.lent for home in arrange(uses, 0, 447)[0]] == [False, False, True]
+    assert [home.lent for home in arrange(uses, 0, 319)[0]] == [False, False, False]
+
+
+def test_a_buffer_that_takes_no_more_than_there_was_is_lent_beyond_the_budget() -> None:
+    uses = [use(10, 64, warp=True), use(20, 64, warp=True)]
+    assert [home.lent for home in arrange(uses, 0, 10)[0]] == [True, True]
+    assert [home.lent for home in arrange(uses, 1, 10)[0]] == [False, False]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([16, 64, 256]), st.booleans(), st.integers(0, 3)), max_size=8),
+    st.integers(0, 300),
+    st.integers(1, 2000),
+)
+def test_lives_stay_within_budget_and_block(
+    drawn: list[tuple[int, bool, int]], others: int, budget: int
+) -> None:
+    uses, at = [], 0
+    for size, warp, block in sorted(drawn, key=lambda one: one[2]):
+        at = max(at, 1000 * block) + 10
+        uses.append(use(at, size, block=1000 * block + 900, warp=warp))
+    homes, room = arrange(uses, others, budget)
+    least = max((use.bytes for use in uses), default=0)
+    assert room == (budget if others else max(budget, least))
+    alive = [
+        others
+        + sum({u.bytes for u, home in zip(uses, homes, strict=True) if home.lent})
+        + sum(
+            u.bytes
+            for u, home in zip(uses, homes, strict=True)
+            if not home.lent and u.start <= point < home.freed
+        )
+        for point in (u.start for u in uses)
+    ]
+    for u, home in zip(uses, homes, strict=True):
+        assert u.end <= home.freed <= u.block_end
+        assert u.split or not home.lent
+    assert homes == shortest(uses) or max(alive) <= room
+
+
+# Warps in their own parts
+
+
+@functools.cache
+def transpose(bits: int, warps: int, gpu: Target) -> tuple[SharedPlan, SharedPlan]:
+    """Plans inside the warps that turn a square of the lanes, and back; the warps change places with nobody."""
+    lanes = gpu.lanes.bit_length() - 1
+    low, high = [[1 << i] for i in range(lanes)], [[1 << i] for i in range(lanes, 2 * lanes)]
+    warp = [[1 << i] for i in range(2 * lanes, 2 * lanes + warps)]
+    rows, columns = (
+        LinearLayout.from_bases({"register": first, "lane": second, "warp": warp}, ["dim0"])
+        for first, second in ((low, high), (high, low))
+    )
+    plans = []
+    for source, result in ((rows, columns), (columns, rows)):
+        plan = plan_warp_shared(conversion(source, result), element_type(f"i{bits}"), gpu, 1 << 20)
+        assert isinstance(plan, SharedPlan)
+        plans.append(plan)
+    return plans[0], plans[1]
+
+
+def addresses(side: MemorySide, threads: int) -> np.ndarray:
+    """The byte addresses of each thread's accesses."""
+    base = np.zeros(threads, np.int64)
+    for bit, column in enumerate(side.columns):
+        base ^= np.where(np.arange(threads) >> bit & 1, column, 0)
+    offsets = [access.offset for round_ in side.rounds for access in round_]
+    return base[:, None] ^ np.array(offsets)[None, :]
+
+
+@pytest.mark.parametrize("gpu", [CUDA, target("hip:gfx942")], ids=["nvidia", "amd"])
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@pytest.mark.parametrize("warps", [0, 1, 2, 3])
+def test_warps_keep_to_their_parts(gpu: Target, bits: int, warps: int) -> None:
+    for plan in transpose(bits, warps, gpu):
+        assert scratch.keeps_to_own_part(plan, gpu, 1 << warps)
+        part = plan.scratch_bytes >> warps
+        for side in (plan.store, plan.load):
+            found = addresses(side, gpu.lanes << warps)
+            own = np.arange(gpu.lanes << warps)[:, None] // gpu.lanes
+            assert (found // part == own).all()
+            assert ((found + side.access_bytes - 1) // part == own).all()
+
+
+def test_a_plan_whose_warps_have_other_parts_is_known() -> None:
+    plan, _ = transpose(32, 2, CUDA)
+    lanes = CUDA.lanes.bit_length() - 1
+    *inside, first, second = plan.load.columns
+    assert len(inside) == lanes
+    crossed = replace(plan, load=replace(plan.load, columns=(*inside, second, first)))
+    assert not scratch.keeps_to_own_part(crossed, CUDA, 4)
+    beyond = replace(plan, load=replace(plan.load, columns=(inside[0] ^ first, *inside[1:], first, second)))
+    assert not scratch.keeps_to_own_part(beyond, CUDA, 4)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_the_next_exchange_in_a_part_waits_for_the_loads_of_the_last(waits: bool) -> None:
+    there, back = transpose(32, 1, CUDA)
+    writer = FunctionWriter()
+    signature = signature_of(there, element_type("i32"))
+    middle = emit_body(there, signature, CUDA, writer, "%source", "%scratch")
+    if waits:
+        MACHINES["nvidia"].barrier(writer, "warp")
+    result = emit_body(back, signature_of(back, element_type("i32")), CUDA, writer, middle, "%scratch")
+    writer.effect(f"llvm.return {result} : {signature.source}")
+    arguments = f"%source: {signature.source}, %scratch: {SHARED}"
+    text = f"  llvm.func @twice({arguments}) -> {signature.source} {{\n{writer.body()}  }}\n"
+    registers = [np.arange(64, dtype=np.uint64)[None, :] + np.uint64(64 * i) for i in range(32)]
+    outcome = simulate(text, registers, CUDA, num_warps=2, shared_bytes=there.scratch_bytes)
+    assert (outcome.values == np.stack(registers)).all()
+    assert bool(outcome.races) is not waits
+
+
+# The text of a module
+
+MODULE = """\
+"builtin.module"() ({
+  "tt.func"() <{sym_name = "kernel"}> ({
+  ^bb0(%arg0: i32 loc(unknown)):
+    %0 = "arith.constant"() <{value = 0 : i32}> : () -> i32 loc(#loc1)
+    %1 = "ttg.local_alloc"() : () -> !ttg.memdesc<2x64x32xf16, #a, #ttg.shared_memory, mutable> loc(#loc1)
+    %2 = "scf.for"(%0, %0, %0) ({
+    ^bb0(%arg1: i32 loc(unknown)):
+      %3 = "call"() : () -> i32 loc(#loc1)
+      %4 = "ttg.convert_layout"(%3) : (tensor<64x!tt.ptr<f32>, #a>) -> tensor<64x!tt.ptr<f32>, #b> loc(#loc1)
+      "scf.yield"() : () -> () loc(#loc1)
+    }) : (i32, i32, i32) -> i32 loc(#loc1)
+    "tt.return"() : () -> () loc(#loc1)
+  }) : () -> () loc(#loc1)
+}) : () -> () loc(#loc)
+"""
+
+
+def test_a_use_knows_its_block() -> None:
+    plan, _ = transpose(32, 2, CUDA)
+    start = MODULE.index('      %3 = "call"')
+    end = MODULE.index("      %4")
+    found = scratch.use_of(MODULE, start, end, plan, CUDA, 4)
+    assert found == Use(start, end, MODULE.index('      "scf.yield"'), 6, plan.scratch_bytes, True, True)
+
+
+def test_the_frame_of_a_function() -> None:
+    assert scratch.frame(MODULE) == (MODULE.index('    %0 = "arith'), MODULE.index('    "tt.return"'))
+    two_blocks = MODULE.replace('    "tt.return"', '  ^bb1:\n    "tt.return"')
+    two_functions = MODULE.replace('  "tt.func"', '  "tt.func"() <{}> ({\n  }) : () -> ()\n  "tt.func"')
+    assert scratch.frame(two_blocks) is scratch.frame(two_functions) is None
+
+
+def test_what_other_operations_allocate() -> None:
+    assert scratch.allocated_bytes(MODULE) == 2 * 64 * 32 * 2 + 64 * 8
