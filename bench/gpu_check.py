@@ -28,6 +28,7 @@ from typing import Any
 import triton
 import triton_linear
 from gpu_worker import checks
+from triton_linear.examples import EXAMPLES
 from triton_linear.examples.compare import gpu_name
 
 PATIENCE = 120.0  # Seconds without a result after which a worker counts as hung.
@@ -78,7 +79,7 @@ def run(dry: str | None) -> list[dict[str, Any]]:
                     {
                         "index": lost,
                         "name": names[lost],
-                        "group": "example" if lost < 4 else "conversion",
+                        "group": "example" if lost < len(EXAMPLES) else "conversion",
                         "outcome": "error",
                         "errors": ["the process crashed or hung"],
                         "plans": [],

@@ -38,7 +38,7 @@ class Check:
 
 
 def checks() -> Iterator[Check]:
-    """The four examples, then the single conversions."""
+    """The examples, then the single conversions."""
     for example in EXAMPLES:
         name = example.__name__.rpartition(".")[2]
         yield Check(

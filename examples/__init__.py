@@ -1,4 +1,4 @@
-"""Four examples as they are used in earnest, for the demo, the benches and the tests.
+"""Six examples as they are used in earnest, for the demo, the benches and the tests.
 
 Every module has the Triton kernels, `compile_specs(target)` to compile them with no GPU, and
 `problem(device, target)` to run them on one against PyTorch. Importing them needs Triton alone; PyTorch is
@@ -10,10 +10,10 @@ from __future__ import annotations
 from types import ModuleType
 
 from triton.backends.compiler import GPUTarget
-from triton_linear.examples import attention, int4_matmul, layer_norm, matmul
+from triton_linear.examples import attention, fp8_attention, int4_matmul, layer_norm, matmul, transpose8
 from triton_linear.examples.spec import KernelSpec
 
-EXAMPLES: tuple[ModuleType, ...] = (matmul, attention, layer_norm, int4_matmul)
+EXAMPLES: tuple[ModuleType, ...] = (matmul, attention, fp8_attention, layer_norm, int4_matmul, transpose8)
 
 
 def specs(target: GPUTarget) -> list[KernelSpec]:

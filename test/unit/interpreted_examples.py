@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from triton.runtime import interpreter
-from triton_linear.examples import attention, int4_matmul, layer_norm, matmul
+from triton_linear.examples import attention, fp8_attention, int4_matmul, layer_norm, matmul, transpose8
 
 _patch_tensor = interpreter._patch_lang_tensor
 
@@ -34,7 +34,8 @@ class HostTensor:
 
     @property
     def dtype(self) -> str:
-        return {"float16": "fp16", "float32": "fp32", "int8": "i8"}[self.array.dtype.name]
+        names = {"float16": "fp16", "float32": "fp32", "int8": "i8", "uint8": "fp8e4nv"}
+        return names[self.array.dtype.name]
 
     def data_ptr(self) -> int:
         return int(self.array.ctypes.data)
@@ -110,6 +111,45 @@ def run_attention(rng: np.random.Generator, causal: bool) -> dict[str, float]:
     sums = weights.sum(-1, keepdims=True)
     name = "causal attention" if causal else "attention"
     return {name: error(out, weights / sums @ v), f"{name}, lse": error(lse, np.log(sums[..., 0]))}
+
+
+def e4m3_values() -> np.ndarray[Any, Any]:
+    """The number that each code of a float8_e4m3fn stands for."""
+    code = np.arange(256)
+    exponent, fraction = code >> 3 & 15, code & 7
+    size = np.where(exponent == 0, fraction * 2.0**-9, (8 + fraction) * 2.0 ** (exponent - 10.0))
+    size[(code & 127) == 127] = np.nan
+    return np.where(code < 128, size, -size)
+
+
+def run_fp8_attention(rng: np.random.Generator) -> dict[str, float]:
+    """Three heads; the last block of queries is half empty.
+
+    Scores are small whole numbers and the weights powers of two, as Triton's interpreter loses the carry of
+    numbers that it rounds up to the next power of two.
+    """
+    heads, length, width = 3, 48, 16
+    values = e4m3_values()
+    zero, one, minus_one = 0x00, 0x38, 0xB8
+    q = np.full((heads, length, width), zero, np.uint8)
+    q[..., :3] = one
+    k = rng.choice(np.array([minus_one, zero, one], np.uint8), (heads, length, width))
+    v = rng.choice(np.flatnonzero(np.abs(values) <= 4).astype(np.uint8), (heads, width, length))
+    out = empty(heads, length, width)
+    tensors = [HostTensor(array) for array in (q, k, v)]
+    constants = {"BLOCK_M": 32, "BLOCK_N": 16, "HEAD_DIM": width}
+    fp8_attention.fp8_attention_forward[(2, heads)](*tensors, out, math.log(2), 0.5, length, **constants)
+    weights = 2.0 ** (values[q] @ values[k].swapaxes(1, 2))
+    expected = weights / weights.sum(-1, keepdims=True) @ values[v].swapaxes(1, 2) * 0.5
+    return {"fp8 attention": error(out, expected)}
+
+
+def run_transpose8(rng: np.random.Generator) -> dict[str, float]:
+    """Two matrices of sizes that divide no tile."""
+    x = rng.integers(-128, 128, (2, 40, 70), dtype=np.int8)
+    out = HostTensor(np.zeros((2, 70, 40), np.int8))
+    transpose8.transpose8_kernel[(2, 3, 2)](HostTensor(x), out, 40, 70, BLOCK_M=32, BLOCK_N=32)
+    return {"transpose8": error(out, x.swapaxes(1, 2).astype(np.float64))}
 
 
 def run_layer_norm(rng: np.random.Generator) -> dict[str, float]:
@@ -190,7 +230,8 @@ def run_int4_matmul(rng: np.random.Generator) -> dict[str, float]:
 def main() -> None:
     rng = np.random.default_rng(0)
     errors = run_matmul(rng) | run_attention(rng, True) | run_attention(rng, False)
-    print(json.dumps(errors | run_layer_norm(rng) | run_int4_matmul(rng)))
+    errors |= run_layer_norm(rng) | run_int4_matmul(rng) | run_fp8_attention(rng) | run_transpose8(rng)
+    print(json.dumps(errors))
 
 
 if __name__ == "__main__":

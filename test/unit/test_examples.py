@@ -16,7 +16,15 @@ from triton_linear.examples.spec import KernelSpec, gpu_target
 from triton_linear.report import NOOP, Outcome
 
 TARGETS = ("cuda:80", "cuda:90", "hip:gfx942")
-KERNELS = ("matmul", "attention", "layer_norm_forward", "layer_norm_backward", "int4_matmul")
+KERNELS = (
+    "matmul",
+    "attention",
+    "fp8_attention",
+    "layer_norm_forward",
+    "layer_norm_backward",
+    "int4_matmul",
+    "transpose8",
+)
 
 
 def spec_of(kernel: str, target: str) -> KernelSpec:
@@ -32,12 +40,12 @@ def test_kernels_compute_what_they_say() -> None:
     )
     assert done.returncode == 0, done.stderr
     errors = json.loads(done.stdout)
-    assert len(errors) == 10
+    assert len(errors) == 12
     assert all(error < 2e-3 for error in errors.values()), errors
 
 
-def test_there_are_four_examples_of_five_kernels() -> None:
-    assert len(EXAMPLES) == 4
+def test_there_are_six_examples_of_seven_kernels() -> None:
+    assert len(EXAMPLES) == 6
     assert tuple(spec.name for spec in specs(gpu_target("cuda:90"))) == KERNELS
 
 
