@@ -32,18 +32,20 @@ def cost_of_shared(plan: SharedPlan, target: Target) -> Cost:
     )
     parts = 2 if plan.element_bytes == 8 else 1
     alu = (len(stored_words(plan).steps) + len(loaded_words(plan).steps)) * parts
-    shuffles = 0
+    shuffles = beside = 0
     for stage in (plan.before, plan.after):
         if stage is not None:
             shuffles += stage.shuffles
+            beside += stage.replacements
             alu += stage.gathers - stage.replacements
     costs = target.costs
     barrier = costs.warp_barrier if plan.scope == "warp" else costs.cta_barrier
     memory = wavefronts * costs.wavefront + shuffles * costs.shuffle
     return Cost(
-        costs.clocks(memory, alu) + plan.barriers * barrier,
+        costs.clocks(memory, alu, beside) + plan.barriers * barrier,
         shuffles=shuffles,
         alu=alu,
+        beside=beside,
         wavefronts=wavefronts,
         barriers=plan.barriers,
         scratch_bytes=plan.scratch_bytes,
@@ -69,11 +71,13 @@ def plan_exchange(
     shared = shared_registers(sharing)
     plans = [plan]
     if target.load_matrix:
-        fragment = transposed(sharing.load_register, sharing.load_lane, shared, room.element_bytes)
-        plans += build.transposing(fragment, loads=True)
+        loads = transposed(sharing.load_register, sharing.load_lane, shared, room.element_bytes)
+        plans += build.transposing(None, loads)
     if target.store_matrix:
-        fragment = transposed(sharing.store_register, sharing.store_lane, shared, room.element_bytes)
-        plans += build.transposing(fragment, loads=False)
+        stores = transposed(sharing.store_register, sharing.store_lane, shared, room.element_bytes)
+        plans += build.transposing(stores, None)
+    if target.load_matrix and target.store_matrix and stores and loads and stores.vector == loads.vector:
+        plans += build.transposing(stores, loads)
     return min(plans, key=lambda candidate: cost_of_shared(candidate, target).clocks)
 
 
@@ -88,19 +92,20 @@ class _Builder:
     taken: Columns
     room: Room
 
-    def transposing(self, fragment: Fragment | None, loads: bool) -> list[SharedPlan]:
-        """The plan whose loads, or stores, are matrix accesses; none where it has no placement."""
-        if fragment is None:
+    def transposing(self, store: Fragment | None, load: Fragment | None) -> list[SharedPlan]:
+        """The plan whose stores, loads, or both are matrix accesses; none where it has no placement."""
+        fragments = [fragment for fragment in (store, load) if fragment is not None]
+        if not fragments:
             return []
-        registers = (*fragment.vector, *fragment.outer)
-        if loads:
-            exchange = replace(self.sharing, load_register=registers, load_lane=fragment.lanes)
-        else:
-            exchange = replace(self.sharing, store_register=registers, store_lane=fragment.lanes)
-        placement = place_against(exchange, fragment.vector, loads, self.room)
-        if placement is None or any(placement.locate(c, 8)[2] for c in fragment.outer):
+        exchange = self.sharing
+        if store is not None:
+            exchange = replace(exchange, store_register=(*store.vector, *store.outer), store_lane=store.lanes)
+        if load is not None:
+            exchange = replace(exchange, load_register=(*load.vector, *load.outer), load_lane=load.lanes)
+        placement = place_against(exchange, fragments[0].vector, load is not None, self.room)
+        if placement is None or any(placement.locate(c, 8)[2] for f in fragments for c in f.outer):
             return []
-        return [self.plan(placement, None if loads else fragment, fragment if loads else None)]
+        return [self.plan(placement, store, load)]
 
     def plan(self, placement: Placement, store: Fragment | None, load: Fragment | None) -> SharedPlan:
         """The plan for a placement; a side with a fragment is made of matrix accesses."""

@@ -27,12 +27,14 @@ class Rejected:
 @dataclass(frozen=True, slots=True)
 class Cost:
     """What one warp executes, and what the target's table makes of it: the clocks of a multiprocessor that
-    has enough other warps, and the clocks that a CTA alone on one waits for the result."""
+    has enough other warps, and the clocks that a CTA alone on one waits for the result. Of the selects and
+    permutes, `alu` share a pipe and those `beside` have another."""
 
     clocks: float = 0.0
     latency: float = 0.0
     shuffles: int = 0
     alu: int = 0
+    beside: int = 0
     wavefronts: int = 0
     barriers: int = 0
     scratch_bytes: int = 0

@@ -72,16 +72,17 @@ def cost(plan: Plan, element: ElementType, target: Target, warps: int = 4) -> Co
         cost_of_shared(plan, target) if isinstance(plan, SharedPlan) else cost_of_shuffle(plan, element, target)
     )
     table = target.costs
-    # Each warp has a scheduler of its own as long as there are four; the memory pipe is everybody's.
-    arithmetic = found.alu * table.lone_alu
+    # Each warp has a scheduler of its own as long as there are four; the memory pipe is everybody's. Half of
+    # the arithmetic finds a place between the shuffles.
     moving = found.shuffles * max(table.lone_shuffle, warps * table.shuffle)
+    arithmetic = (found.alu + found.beside) * table.lone_alu
     if isinstance(plan, SharedPlan):
-        waits = len(plan.store.rounds) * table.memory_wait
+        phases = sum(stage.phases for stage in (plan.before, plan.after) if stage is not None)
+        waits = len(plan.store.rounds) * table.memory_wait + phases * table.shuffle_wait
         waits += found.barriers * table.barrier_wait if plan.scope == "cta" else 0.0
-        waits += sum(s.phases for s in (plan.before, plan.after) if s is not None) * table.shuffle_wait
-        latency = warps * found.wavefronts * table.wavefront + max(moving, arithmetic) + waits
+        latency = warps * found.wavefronts * table.wavefront + moving + arithmetic + waits
     else:
-        latency = max(moving, arithmetic) + (plan.phases * table.shuffle_wait if found.shuffles else 0.0)
+        latency = moving + arithmetic / 2 + (plan.phases * table.shuffle_wait if found.shuffles else 0.0)
     return replace(found, latency=latency)
 
 

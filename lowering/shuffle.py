@@ -102,9 +102,10 @@ def shuffle_plans(conv: Conversion, element: ElementType) -> Iterator[ShufflePla
 def cost_of_shuffle(plan: ShufflePlan, element: ElementType, target: Target) -> Cost:
     """Count what one warp executes; clocks by the target's table."""
     parts = 2 if element.bits == 64 else 1
-    shuffles = plan.shuffles * parts
-    alu = (plan.gathers - plan.replacements) * parts
-    return Cost(target.costs.clocks(shuffles * target.costs.shuffle, alu), shuffles=shuffles, alu=alu)
+    shuffles, beside = plan.shuffles * parts, plan.replacements * parts
+    alu = plan.gathers * parts - beside
+    clocks = target.costs.clocks(shuffles * target.costs.shuffle, alu, beside)
+    return Cost(clocks, shuffles=shuffles, alu=alu, beside=beside)
 
 
 # --- one exchange at a time ---------------------------------------------------------------------------------

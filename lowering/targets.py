@@ -29,8 +29,9 @@ class Costs:
     """Clocks of one warp instruction (`shuffle`, `alu`), of one 128-byte `wavefront`, of one barrier.
 
     Shuffles and wavefronts share a pipe; the arithmetic runs beside it. What the shorter of the two hides of
-    itself is all but `exposed`. A warp that has its scheduler to itself issues a shuffle every `lone_shuffle`
-    clocks and arithmetic every `lone_alu`; results take `shuffle_wait`, `memory_wait`, `barrier_wait` more.
+    itself is all but `exposed`, and what replacements hide is all but `exposed_beside`. A warp that has its
+    scheduler to itself issues a shuffle every `lone_shuffle` clocks and arithmetic every `lone_alu`; results take
+    `shuffle_wait`, `memory_wait`, `barrier_wait` more.
     """
 
     shuffle: float
@@ -44,11 +45,14 @@ class Costs:
     memory_wait: float
     barrier_wait: float
     exposed: float = 0.1
+    exposed_beside: float = 0.25
 
-    def clocks(self, memory: float, alu: int) -> float:
-        """Clocks of `memory` clocks on the shuffle and shared-memory pipe beside `alu` instructions."""
+    def clocks(self, memory: float, alu: int, beside: int = 0) -> float:
+        """Clocks of `memory` clocks on the shuffle and shared-memory pipe, with `alu` instructions and those
+        that run `beside` them on another pipe."""
         arithmetic = alu * self.alu
-        return max(memory, arithmetic) + self.exposed * min(memory, arithmetic)
+        hidden = self.exposed * min(memory, arithmetic) + self.exposed_beside * beside * self.alu
+        return max(memory, arithmetic) + hidden
 
 
 @dataclass(frozen=True, slots=True)
