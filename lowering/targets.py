@@ -30,7 +30,7 @@ class Costs:
 
     Shuffles and wavefronts share a pipe; the arithmetic runs beside it. What the shorter of the two hides of
     itself is all but `exposed`, and what replacements hide is all but `exposed_beside`. A warp that has its
-    scheduler to itself issues a shuffle every `lone_shuffle` clocks and arithmetic every `lone_alu`; results take
+    scheduler to itself issues a shuffle every `lone_shuffle` clocks, arithmetic every `lone_alu`; results take
     `shuffle_wait`, `memory_wait`, `barrier_wait` more.
     """
 
