@@ -130,8 +130,16 @@ def forward(x: Any, weight: Any, bias: Any, epsilon: float = 1e-5) -> tuple[Any,
     return out, mean, rstd
 
 
-def backward(grad: Any, x: Any, weight: Any, mean: Any, rstd: Any, programs: int = 128) -> tuple[Any, Any, Any]:
+def backward(grad: Any, x: Any, weight: Any, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
     """The gradients of `x`, `weight` and `bias` given that of the result."""
+    grad_x, grad_weight, grad_bias = backward_shares(grad, x, weight, mean, rstd)
+    return grad_x, grad_weight.sum(0).to(weight.dtype), grad_bias.sum(0).to(weight.dtype)
+
+
+def backward_shares(
+    grad: Any, x: Any, weight: Any, mean: Any, rstd: Any, programs: int = 128
+) -> tuple[Any, Any, Any]:
+    """The gradient of `x`, and each program's share of those of `weight` and `bias`."""
     import torch
 
     rows, columns = x.shape
@@ -155,7 +163,7 @@ def backward(grad: Any, x: Any, weight: Any, mean: Any, rstd: Any, programs: int
         **constants,
         **options,
     )
-    return grad_x, grad_weight.sum(0).to(weight.dtype), grad_bias.sum(0).to(weight.dtype)
+    return grad_x, grad_weight, grad_bias
 
 
 def problem(device: str, target: GPUTarget, rows: int = 8192, columns: int = 1024) -> Problem:
