@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from triton_linear.dialect import f2
 from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.fragments import Fragment, transposed
+from triton_linear.lowering.fragments import Fragment, straight, transposed
 from triton_linear.lowering.packing import loaded_words, stored_words
 from triton_linear.lowering.placement import Exchange, Placement, Room, place, place_against, shared_registers
 from triton_linear.lowering.plan import Access, Cost, MemorySide, SharedPlan
@@ -63,21 +63,26 @@ def plan_exchange(
     sharing, split, taken = _split(scope, exchange, room)
     build = _Builder(scope, exchange, sharing, split, taken, room)
     plan = build.plan(place(sharing, room), None, None)
-    narrow = min(plan.store.access_bytes, plan.load.access_bytes) < 4
-    if element.memory_bytes > 2 or not (narrow or stored_words(plan).steps or loaded_words(plan).steps):
-        return plan
-    # Elements of less than a word that one side gathers one by one, or with permutes: the matrix instructions
-    # transpose them.
     shared = shared_registers(sharing)
     plans = [plan]
-    if target.load_matrix:
-        loads = transposed(sharing.load_register, sharing.load_lane, shared, room.element_bytes)
-        plans += build.transposing(None, loads)
-    if target.store_matrix:
-        stores = transposed(sharing.store_register, sharing.store_lane, shared, room.element_bytes)
-        plans += build.transposing(stores, None)
-    if target.load_matrix and target.store_matrix and stores and loads and stores.vector == loads.vector:
-        plans += build.transposing(stores, loads)
+    narrow = min(plan.store.access_bytes, plan.load.access_bytes) < 4
+    if element.memory_bytes <= 2 and (narrow or stored_words(plan).steps or loaded_words(plan).steps):
+        # Elements of less than a word that one side gathers one by one, or with permutes: the matrix
+        # instructions transpose them.
+        loads = stores = None
+        if target.load_matrix:
+            loads = transposed(sharing.load_register, sharing.load_lane, shared, room.element_bytes)
+            plans += build.by_matrices(None, loads)
+        if target.store_matrix:
+            stores = transposed(sharing.store_register, sharing.store_lane, shared, room.element_bytes)
+            plans += build.by_matrices(stores, None)
+        if stores and loads and stores.vector == loads.vector:
+            plans += build.by_matrices(stores, loads)
+    elif target.load_matrix and plan.load.access_bytes == target.max_access_bytes:
+        # As wide as the widest vectors, and sooner there; not at the price of narrower stores.
+        loads = straight(sharing.load_register, sharing.load_lane, shared, room.element_bytes)
+        found = build.by_matrices(None, loads)
+        plans = [*(p for p in found if p.store.access_bytes >= plan.store.access_bytes), plan]
     return min(plans, key=lambda candidate: cost_of_shared(candidate, target).clocks)
 
 
@@ -92,7 +97,7 @@ class _Builder:
     taken: Columns
     room: Room
 
-    def transposing(self, store: Fragment | None, load: Fragment | None) -> list[SharedPlan]:
+    def by_matrices(self, store: Fragment | None, load: Fragment | None) -> list[SharedPlan]:
         """The plan whose stores, loads, or both are matrix accesses; none where it has no placement."""
         fragments = [fragment for fragment in (store, load) if fragment is not None]
         if not fragments:
@@ -103,7 +108,7 @@ class _Builder:
         if load is not None:
             exchange = replace(exchange, load_register=(*load.vector, *load.outer), load_lane=load.lanes)
         placement = place_against(exchange, fragments[0].vector, load is not None, self.room)
-        if placement is None or any(placement.locate(c, 8)[2] for f in fragments for c in f.outer):
+        if placement is None or _splits_rows(placement, fragments):
             return []
         return [self.plan(placement, store, load)]
 
@@ -140,6 +145,11 @@ class _Builder:
 
 
 Rounds = tuple[tuple[Access, ...], ...]
+
+
+def _splits_rows(placement: Placement, fragments: list[Fragment]) -> bool:
+    """Some access does not begin with a row."""
+    return any(placement.locate(c, 1 << len(f.vector))[2] for f in fragments for c in f.outer)
 
 
 def _split(scope: str, exchange: Exchange, room: Room) -> tuple[Exchange, Columns, Columns]:
@@ -250,7 +260,8 @@ class _Accesses:
             columns=(*lane_columns, *warp_columns),
             rounds=rounds,
             slots=self.slots,
-            transposed=self.fragment is not None,
+            matrix=self.fragment is not None,
+            transposed=self.fragment is not None and self.fragment.transposes,
             choices=choices,
         )
 

@@ -44,16 +44,10 @@ def select(
         if not isinstance(attempt, Rejected):
             return Selection(attempt, cost(attempt, element, target), tuple(rejected))
         rejected.append(attempt)
-    serving: list[tuple[Cost, Plan]] = []
-    for candidate in _movers(conv, element, target, limit):
-        if isinstance(candidate, Rejected):
-            rejected.append(candidate)
-        else:
-            serving.append((cost(candidate, element, target, 1 << len(conv.src.warp)), candidate))
+    serving, refused = _serving(conv, element, target, limit)
+    rejected += refused
     if not serving:
         return Selection(None, Cost(), tuple(rejected))
-    # Nobody knows here how many other warps there will be: the product is fair to both ends.
-    serving.sort(key=lambda entry: entry[0].clocks * entry[0].latency)
     (best_cost, best), *losers = serving
     for lost_cost, lost in losers:
         reason = (
@@ -62,6 +56,38 @@ def select(
         )
         rejected.append(Rejected(lost.kind, reason))
     return Selection(best, best_cost, tuple(rejected))
+
+
+def candidates(
+    src: LinearLayout, dst: LinearLayout, element: ElementType, target: Target, scratch_limit: int | None = None
+) -> tuple[tuple[Cost, Plan], ...]:
+    """Every plan that serves, best first, those included that `select` does not look at.
+
+    Requires: as for `select`. Ensures: empty exactly when `select` has no plan.
+    """
+    if _misfit(src, dst, target):
+        return ()
+    conv = conversion(src, dst)
+    limit = target.scratch_bytes if scratch_limit is None else scratch_limit
+    at_once = [plan for plan in (plan_noop(conv), plan_registers(conv)) if not isinstance(plan, Rejected)]
+    found, _ = _serving(conv, element, target, limit, everything=True)
+    return (*((cost(plan, element, target), plan) for plan in at_once), *found)
+
+
+def _serving(
+    conv: Conversion, element: ElementType, target: Target, limit: int, everything: bool = False
+) -> tuple[list[tuple[Cost, Plan]], list[Rejected]]:
+    """The plans that move data, best first, and why others do not serve."""
+    serving: list[tuple[Cost, Plan]] = []
+    rejected: list[Rejected] = []
+    for candidate in _movers(conv, element, target, limit, everything):
+        if isinstance(candidate, Rejected):
+            rejected.append(candidate)
+        else:
+            serving.append((cost(candidate, element, target, 1 << len(conv.src.warp)), candidate))
+    # Nobody knows here how many other warps there will be: the product is fair to both ends.
+    serving.sort(key=lambda entry: entry[0].clocks * entry[0].latency)
+    return serving, rejected
 
 
 def cost(plan: Plan, element: ElementType, target: Target, warps: int = 4) -> Cost:
@@ -78,7 +104,8 @@ def cost(plan: Plan, element: ElementType, target: Target, warps: int = 4) -> Co
     arithmetic = (found.alu + found.beside) * table.lone_alu
     if isinstance(plan, SharedPlan):
         phases = sum(stage.phases for stage in (plan.before, plan.after) if stage is not None)
-        waits = len(plan.store.rounds) * table.memory_wait + phases * table.shuffle_wait
+        memory_wait = table.matrix_wait if plan.load.matrix else table.memory_wait
+        waits = len(plan.store.rounds) * memory_wait + phases * table.shuffle_wait
         waits += found.barriers * table.barrier_wait if plan.scope == "cta" else 0.0
         latency = warps * found.wavefronts * table.wavefront + moving + arithmetic + waits
     else:
@@ -86,14 +113,17 @@ def cost(plan: Plan, element: ElementType, target: Target, warps: int = 4) -> Co
     return replace(found, latency=latency)
 
 
-def _movers(conv: Conversion, element: ElementType, target: Target, limit: int) -> tuple[Plan | Rejected, ...]:
-    """Every plan that moves data, in order of scope.
+def _movers(
+    conv: Conversion, element: ElementType, target: Target, limit: int, everything: bool
+) -> tuple[Plan | Rejected, ...]:
+    """The plans that move data, in order of scope.
 
     A CTA exchange competes with one inside the warps only where warps hold copies: there it stores less.
     """
     inside = plan_shuffle(conv, element, target), plan_warp_shared(conv, element, target, limit)
     copies = not all((*conv.src.warp, *conv.dst.warp))
-    if not copies and any(not isinstance(plan, Rejected) for plan in inside):
+    served = any(not isinstance(plan, Rejected) for plan in inside)
+    if served and not copies and not everything:
         return inside
     return *inside, plan_cta_shared(conv, element, target, limit)
 

@@ -76,10 +76,9 @@ def plan_shuffle(conv: Conversion, element: ElementType, target: Target) -> Shuf
     plans = list(shuffle_plans(conv, element))
     if not plans:
         return Rejected(PLANNER, _entangled(_Blocks.of(conv)))
-    plan = min(plans, key=lambda plan: cost_of_shuffle(plan, element, target).clocks)
-    if not target.replaces_beside_selects:
-        return plan
-    return replace(plan, steps=spread(plan.steps, plan.outputs))
+    if target.replaces_beside_selects:
+        plans += [replace(plan, steps=spread(plan.steps, plan.outputs)) for plan in plans]
+    return min(plans, key=lambda plan: cost_of_shuffle(plan, element, target).clocks)
 
 
 def shuffle_plans(conv: Conversion, element: ElementType) -> Iterator[ShufflePlan]:

@@ -24,14 +24,10 @@ from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.examples.spec import gpu_target
 from triton_linear.lowering import select as selection
 from triton_linear.lowering import targets
-from triton_linear.lowering.conversion import conversion
 from triton_linear.lowering.element import element_type
 from triton_linear.lowering.embed import signature_of
 from triton_linear.lowering.emit import emit
-from triton_linear.lowering.plan import NoOpPlan, Plan, Rejected
-from triton_linear.lowering.registers import plan_registers
-from triton_linear.lowering.shared import plan_cta_shared, plan_warp_shared
-from triton_linear.lowering.shuffle import plan_shuffle
+from triton_linear.lowering.plan import NoOpPlan, Plan
 from triton_linear.lowering.verify import verify_conversion
 from triton_linear.passes import driver
 from triton_linear.tools import compile as tools
@@ -112,30 +108,12 @@ def directions(case: Case) -> tuple[tuple[LinearLayout, LinearLayout], ...]:
 
 
 def plans(src: LinearLayout, dst: LinearLayout, bits: int, target: targets.Target) -> dict[str, Plan]:
-    """Every plan that serves, cheapest first, by kind; of one kind the second is called `KIND#2`."""
-    element = element_type(f"i{bits}")
+    """Every plan that serves, best first, by kind; of one kind the second is called `KIND#2`."""
     found: dict[str, Plan] = {}
-    for _, plan in _candidates(src, dst, element, target):
+    for _, plan in selection.candidates(src, dst, element_type(f"i{bits}"), target):
         alike = sum(kind.partition("#")[0] == plan.kind for kind in found)
         found[f"{plan.kind}#{alike + 1}" if alike else plan.kind] = plan
     return found
-
-
-def _candidates(
-    src: LinearLayout, dst: LinearLayout, element: Any, target: targets.Target
-) -> Sequence[tuple[Any, Plan]]:
-    conv = conversion(src, dst)
-    limit = target.scratch_bytes
-    attempts = (
-        plan_registers(conv),
-        plan_shuffle(conv, element, target),
-        plan_warp_shared(conv, element, target, limit),
-        plan_cta_shared(conv, element, target, limit),
-    )
-    serving = [plan for plan in attempts if not isinstance(plan, Rejected)]
-    return sorted(
-        ((selection.cost(plan, element, target), plan) for plan in serving), key=lambda e: e[0].clocks
-    )
 
 
 def forced_methods(case: Case, target: targets.Target) -> list[str]:

@@ -445,8 +445,12 @@ def test_predictions_are_ranked() -> None:
 def test_forced_plans_that_win_are_named() -> None:
     good, bad = result("good", 100, 100), result("bad", 100, 100)
     for found, clocks in ((good, 98), (bad, 50)):
-        found["methods"]["forced:shuffle"] = {"throughput": {"clocks": clocks}}
-    assert report.forced_losses([good, bad]) == (2, [("bad", "forced:shuffle", 2.0)])
+        found["methods"]["forced:shuffle"] = {
+            "throughput": {"clocks": clocks},
+            "latency": {"clocks": 2 * result("", 100, 100)["methods"]["ours"]["latency"]["clocks"]},
+        }
+    assert report.forced_losses([good, bad], ["throughput"]) == (2, [("bad", "forced:shuffle", 2.0)])
+    assert report.forced_losses([good, bad]) == (2, [])
 
 
 def test_plot_draws_every_case(tmp_path: Path) -> None:
