@@ -80,7 +80,9 @@ def plan_exchange(
             plans += build.by_matrices(stores, loads)
     elif target.load_matrix and plan.load.access_bytes == target.max_access_bytes:
         # As wide as the widest vectors, and sooner there; not at the price of narrower stores.
-        loads = straight(sharing.load_register, sharing.load_lane, shared, room.element_bytes)
+        order = {column: index for index, column in enumerate(sharing.store_lane)}
+        registers = tuple(sorted(sharing.load_register, key=lambda c: order.get(c, len(order))))
+        loads = straight(registers, sharing.load_lane, shared, room.element_bytes)
         found = build.by_matrices(None, loads)
         plans = [*(p for p in found if p.store.access_bytes >= plan.store.access_bytes), plan]
     return min(plans, key=lambda candidate: cost_of_shared(candidate, target).clocks)
