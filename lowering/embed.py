@@ -28,8 +28,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from triton_linear.lowering import scratch
 from triton_linear.lowering.element import ElementType, element_type
@@ -90,37 +90,45 @@ def embed(text: str, plans: Mapping[str, Plan], target: Target, num_warps: int, 
     text = _STUB.sub(lambda stub: "" if stub["symbol"] in plans else stub[0], text)
     calls = [_Call.read(found, plans) for found in _CALL.finditer(text)]
     has_calls = _OTHER_CALL.search(text) is not None
+    frame = scratch.frame(text)
     uses = {
-        number: scratch.use_of(text, call.start, call.end + 1, call.plan, target, num_warps)
+        number: scratch.use_of(text, call.start, call.end + 1, call.plan, target, num_warps, frame is not None)
         for number, call in enumerate(calls)
         if isinstance(call.plan, SharedPlan)
     }
-    frame = scratch.frame(text)
-    if frame is None:
-        uses = {number: replace(use, split=False) for number, use in uses.items()}
-    homes, budget = scratch.shortest([*uses.values()]), 0
-    if apart and not has_calls and _SPECIALIZED not in text:
-        budget = target.shared_budget(num_warps, max((call.words for call in calls), default=0))
-        homes, budget = scratch.arrange([*uses.values()], scratch.allocated_bytes(text), budget)
-    by_call = dict(zip(uses, homes, strict=True))
+    homes, budget = {number: Home(use.end) for number, use in uses.items()}, 0
+    if apart and uses and not has_calls and _SPECIALIZED not in text:
+        budget = target.shared_budget(num_warps, max(call.words for call in calls))
+        everybody = sorted(
+            (*uses.values(), *scratch.momentary_uses(text, num_warps)), key=lambda use: use.start
+        )
+        arranged, budget = scratch.arrange(everybody, scratch.buffer_bytes(text), budget)
+        by_start = {use.start: home for use, home in zip(everybody, arranged, strict=True)}
+        homes = {number: by_start[use.start] for number, use in uses.items()}
+    longer = {number: home for number, home in homes.items() if home != Home(uses[number].end)}
     writer = _Embedder(target, num_warps, has_calls)
-    edits = [(call.start, call.end, writer.code(call, n, by_call.get(n))) for n, call in enumerate(calls)]
-    for number, home in by_call.items():
-        if not home.lent and home.freed != uses[number].end:
+    edits = [(call.start, call.end, writer.code(call, n, homes.get(n))) for n, call in enumerate(calls)]
+    for number, home in longer.items():
+        if not home.lent:
             edits.append((home.freed, home.freed, writer.free(calls[number].plan, number)))
     if frame is not None:
         begin, end = frame
-        for size in sorted({uses[number].bytes for number, home in by_call.items() if home.lent}):
+        for size in sorted({uses[number].bytes for number, home in longer.items() if home.lent}):
             edits += [(begin, begin, writer.make_own(size)), (end, end, writer.free_own(size))]
+    text = _edited(text, edits)
+    if left := re.search(rf'^.*"tt\.call"[^"]*callee = @{STUB_PREFIX}.*$', text, re.MULTILINE):
+        raise EmbedError(f"call of a stub in a form that is not understood: {left[0].strip()[:200]}")
+    text = "".join((writer.definitions(), text, *writer.locations))
+    return Embedded(text, budget if longer else None)
+
+
+def _edited(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
+    """`text` with other text from one place to another each; what goes to the same place keeps its order."""
     at, pieces = 0, []
     for start, end, replacement in sorted(edits, key=lambda edit: edit[:2]):
         pieces += [text[at:start], replacement]
         at = end
-    text = "".join((*pieces, text[at:]))
-    if left := re.search(rf'^.*"tt\.call"[^"]*callee = @{STUB_PREFIX}.*$', text, re.MULTILINE):
-        raise EmbedError(f"call of a stub in a form that is not understood: {left[0].strip()[:200]}")
-    longer = any(home.lent or home.freed != uses[number].end for number, home in by_call.items())
-    return Embedded("".join((writer.definitions(), text, *writer.locations)), budget if longer else None)
+    return "".join((*pieces, text[at:]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ of this is done in modules with calls or warp specialisation, nor the second in 
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,11 +28,13 @@ from dataclasses import dataclass
 from triton_linear.lowering.plan import SharedPlan
 from triton_linear.lowering.targets import Target
 
-_ALLOCATION = re.compile(
-    r'^ *%\S+ = "ttg\.(local_alloc|convert_layout)"[^\n]*-> '
-    r"(?:!ttg\.memdesc|tensor)<((?:\d+x)+)([a-zA-Z]+\d*|!)",
+_BUFFER = re.compile(r'^ *%\S+ = "ttg\.local_alloc"[^\n]*-> (!ttg\.memdesc<[^\n]*)$', re.MULTILINE)
+_MOMENTARY = re.compile(
+    r'^(?P<margin> *)%\S+ = "(?P<name>ttg\.convert_layout|tt\.(?:reduce|scan|gather|histogram))"'
+    r"[^\n]*?(?:\(\{\n(?:.*\n)*?(?P=margin)\}\))? : \((?P<operands>[^\n]*)\) -> (?P<results>[^\n]*)\n",
     re.MULTILINE,
 )
+_SHAPED = re.compile(r"(?:memdesc|tensor)<((?:\d+x)+)([a-zA-Z]+\d*|!)")
 _BODY = 4
 """Columns by which generic form indents the body of a function; what is deeper may be in a loop."""
 _PIECES = 64
@@ -40,10 +43,11 @@ _PIECES = 64
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """An exchange that needs scratch, and where its call stands in the text of the module.
+    """An operation that needs scratch, and where it stands in the text of the module.
 
-    The call is from `start` to `end`, where the next line begins; its block's last operation begins at
-    `block_end`, `depth` columns from the margin. `split`: each warp keeps to its own part of the scratch.
+    It is from `start` to `end`, where the next line begins; its block's last operation begins at
+    `block_end`, `depth` columns from the margin. `warp`: its scratch is best freed at once. `split`: each warp
+    keeps to its own part of the scratch.
     """
 
     start: int
@@ -76,7 +80,7 @@ def arrange(uses: Sequence[Use], others: int, budget: int) -> tuple[tuple[Home, 
     """Let scratch live as long as is good within `budget` bytes, of which `others` are not for these uses; and
     the bytes that are taken at most, the budget or what the uses need at least where nothing else needs any.
 
-    Requires: the uses are in the order of the text; `split` only where the function has a frame.
+    Requires: the uses are in the order of the text.
     """
     homes = list(shortest(uses))
     if not others:
@@ -126,15 +130,20 @@ def _peak(uses: Sequence[Use], homes: Sequence[Home]) -> int:
     return most + sum(buffers)
 
 
-def use_of(text: str, start: int, end: int, plan: SharedPlan, target: Target, num_warps: int) -> Use:
-    """The use of a plan whose call is the line from `start` to `end` of a module in generic form."""
+def use_of(
+    text: str, start: int, end: int, plan: SharedPlan, target: Target, num_warps: int, framed: bool
+) -> Use:
+    """The use of a plan whose call is the line from `start` to `end` of a module in generic form.
+
+    `framed`: there is a place for buffers of the warps.
+    """
     line = text[start:end]
     depth = len(line) - len(line.lstrip(" "))
     closing = re.compile(rf"^ {{0,{max(0, depth - 1)}}}\S", re.MULTILINE).search(text, end)
     last = text.rfind("\n", 0, closing.start() - 1) + 1 if closing else end
     in_line = last >= end and re.match(rf" {{{depth}}}\S", text[last : last + depth + 1])
     warp = plan.scope == "warp"
-    split = warp and keeps_to_own_part(plan, target, num_warps)
+    split = warp and framed and keeps_to_own_part(plan, target, num_warps)
     return Use(start, end, last if in_line else end, depth, plan.scratch_bytes, warp, split)
 
 
@@ -154,25 +163,32 @@ def frame(text: str) -> tuple[int, int] | None:
     return first.start(), returns[0]
 
 
-def allocated_bytes(text: str) -> int:
-    """Shared memory that operations of the module ask for, if no two share any: buffers, and the largest of
-    Triton's own conversions."""
-    buffers = conversion = 0
-    for name, shape, element in _ALLOCATION.findall(text):
-        size = max(1, _bits(element) // 8)
-        for extent in shape.split("x")[:-1]:
-            size *= int(extent)
-        if name == "local_alloc":
-            buffers += size
-        else:
-            conversion = max(conversion, size)
-    return buffers + conversion
+def buffer_bytes(text: str) -> int:
+    """What the buffers of a module take if no two share bytes."""
+    return sum(map(_bytes, _BUFFER.findall(text)))
 
 
-def _bits(element: str) -> int:
-    """Bits of an element type by how it begins; a pointer begins with no number."""
-    found = re.search(r"\d+", element)
-    return 64 if found is None else int(found[0])
+def momentary_uses(text: str, num_warps: int) -> list[Use]:
+    """The operations of a module that have scratch of Triton's, with what they take at most.
+
+    A reduction writes its results once for each warp, the others no more than they are given.
+    """
+    uses = []
+    for found in _MOMENTARY.finditer(text):
+        size = _bytes(found["operands"])
+        if found["name"] == "tt.reduce":
+            size = min(size, num_warps * max(8, _bytes(found["results"])))
+        uses.append(Use(found.start(), found.end(), found.end(), 0, size, warp=True, split=False))
+    return uses
+
+
+def _bytes(types: str) -> int:
+    """Bytes of the tensors and buffers among some types; a pointer has 8, an i1 has one."""
+    total = 0
+    for shape, element in _SHAPED.findall(types):
+        bits = int(found[0]) if (found := re.search(r"\d+", element)) else 64
+        total += math.prod(map(int, shape.split("x")[:-1])) * max(1, bits // 8)
+    return total
 
 
 def keeps_to_own_part(plan: SharedPlan, target: Target, num_warps: int) -> bool:

@@ -213,6 +213,13 @@ MODULE = """\
     ^bb0(%arg1: i32 loc(unknown)):
       %3 = "call"() : () -> i32 loc(#loc1)
       %4 = "ttg.convert_layout"(%3) : (tensor<64x!tt.ptr<f32>, #a>) -> tensor<64x!tt.ptr<f32>, #b> loc(#loc1)
+      %5 = "tt.reduce"(%3) <{axis = 1 : i32}> ({
+      ^bb0(%arg2: f32 loc(unknown), %arg3: f32 loc(unknown)):
+        "tt.reduce.return"(%arg2) : (f32) -> () loc(#loc1)
+      }) : (tensor<16x64xf32, #a>) -> tensor<16xf32, #ttg.slice<{dim = 1, parent = #a}>> loc(#loc1)
+      %6 = "tt.reduce"(%3) <{axis = 0 : i32}> ({
+        "tt.reduce.return"(%arg2) : (f32) -> () loc(#loc1)
+      }) : (tensor<64xf32, #a>) -> f32 loc(#loc1)
       "scf.yield"() : () -> () loc(#loc1)
     }) : (i32, i32, i32) -> i32 loc(#loc1)
     "tt.return"() : () -> () loc(#loc1)
@@ -225,8 +232,9 @@ def test_a_use_knows_its_block() -> None:
     plan, _ = transpose(32, 2, CUDA)
     start = MODULE.index('      %3 = "call"')
     end = MODULE.index("      %4")
-    found = scratch.use_of(MODULE, start, end, plan, CUDA, 4)
-    assert found == Use(start, end, MODULE.index('      "scf.yield"'), 6, plan.scratch_bytes, True, True)
+    for framed in (True, False):
+        found = scratch.use_of(MODULE, start, end, plan, CUDA, 4, framed)
+        assert found == Use(start, end, MODULE.index('      "scf.yield"'), 6, plan.scratch_bytes, True, framed)
 
 
 def test_the_frame_of_a_function() -> None:
@@ -236,5 +244,19 @@ def test_the_frame_of_a_function() -> None:
     assert scratch.frame(two_blocks) is scratch.frame(two_functions) is None
 
 
-def test_what_other_operations_allocate() -> None:
-    assert scratch.allocated_bytes(MODULE) == 2 * 64 * 32 * 2 + 64 * 8
+def test_what_other_operations_take() -> None:
+    assert scratch.buffer_bytes(MODULE) == 2 * 64 * 32 * 2
+    convert, rows, whole = scratch.momentary_uses(MODULE, 4)
+    assert (convert.bytes, rows.bytes, whole.bytes) == (64 * 8, 4 * 16 * 4, 4 * 8)
+    assert MODULE[convert.start :].startswith('      %4 = "ttg.convert_layout"')
+    assert MODULE[whole.end :].startswith('      "scf.yield"')
+    assert not any(use.split for use in (convert, rows, whole))
+
+
+def test_the_scratch_of_others_counts_while_they_run() -> None:
+    one, two = use(10, 100), use(30, 100)
+    between = use(20, 50, warp=True)
+    between = replace(between, split=False, block_end=between.end)
+    assert arrange([one, two], 0, 240)[0] == (Home(100), Home(100))
+    assert arrange([one, between, two], 0, 240)[0] == (Home(100), Home(21), Home(100))
+    assert arrange([one, between, two], 0, 140)[0] == (Home(11), Home(21), Home(31))
