@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from triton_linear.dialect import f2
 from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.fragments import Fragment, straight, transposed
+from triton_linear.lowering.fragments import Fragment, transposed
 from triton_linear.lowering.packing import loaded_words, stored_words
 from triton_linear.lowering.placement import Exchange, Placement, Room, place, place_against, shared_registers
 from triton_linear.lowering.plan import Access, Cost, MemorySide, SharedPlan
@@ -78,13 +78,6 @@ def plan_exchange(
             plans += build.by_matrices(stores, None)
         if stores and loads and stores.vector == loads.vector:
             plans += build.by_matrices(stores, loads)
-    elif target.load_matrix and plan.load.access_bytes == target.max_access_bytes:
-        # As wide as the widest vectors, and sooner there; not at the price of narrower stores.
-        order = {column: index for index, column in enumerate(sharing.store_lane)}
-        registers = tuple(sorted(sharing.load_register, key=lambda c: order.get(c, len(order))))
-        loads = straight(registers, sharing.load_lane, shared, room.element_bytes)
-        found = build.by_matrices(None, loads)
-        plans = [*(p for p in found if p.store.access_bytes >= plan.store.access_bytes), plan]
     return min(plans, key=lambda candidate: cost_of_shared(candidate, target).clocks)
 
 
@@ -262,8 +255,7 @@ class _Accesses:
             columns=(*lane_columns, *warp_columns),
             rounds=rounds,
             slots=self.slots,
-            matrix=self.fragment is not None,
-            transposed=self.fragment is not None and self.fragment.transposes,
+            transposed=self.fragment is not None,
             choices=choices,
         )
 

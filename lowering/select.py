@@ -12,7 +12,16 @@ from dataclasses import replace
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.conversion import Conversion, conversion
 from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.plan import Cost, NoOpPlan, Plan, RegisterPlan, Rejected, Selection, SharedPlan
+from triton_linear.lowering.plan import (
+    Cost,
+    NoOpPlan,
+    Plan,
+    RegisterPlan,
+    Rejected,
+    Selection,
+    SharedPlan,
+    ShufflePlan,
+)
 from triton_linear.lowering.registers import plan_noop, plan_registers
 from triton_linear.lowering.shared import cost_of_shared, plan_cta_shared, plan_warp_shared
 from triton_linear.lowering.shuffle import cost_of_shuffle, plan_shuffle
@@ -98,18 +107,18 @@ def cost(plan: Plan, element: ElementType, target: Target, warps: int = 4) -> Co
         cost_of_shared(plan, target) if isinstance(plan, SharedPlan) else cost_of_shuffle(plan, element, target)
     )
     table = target.costs
-    # Each warp has a scheduler of its own as long as there are four; the memory pipe is everybody's. Half of
-    # the arithmetic finds a place between the shuffles.
+    # Each warp has a scheduler of its own as long as there are four; the memory pipe is everybody's.
     moving = found.shuffles * max(table.lone_shuffle, warps * table.shuffle)
-    arithmetic = (found.alu + found.beside) * table.lone_alu
-    if isinstance(plan, SharedPlan):
-        phases = sum(stage.phases for stage in (plan.before, plan.after) if stage is not None)
-        memory_wait = table.matrix_wait if plan.load.matrix else table.memory_wait
-        waits = len(plan.store.rounds) * memory_wait + phases * table.shuffle_wait
-        waits += found.barriers * table.barrier_wait if plan.scope == "cta" else 0.0
-        latency = warps * found.wavefronts * table.wavefront + moving + arithmetic + waits
-    else:
-        latency = moving + arithmetic / 2 + (plan.phases * table.shuffle_wait if found.shuffles else 0.0)
+    busy = table.alone * (moving + found.alu * table.lone_alu)
+    busy += table.alone_beside * found.beside * table.lone_alu
+    if isinstance(plan, ShufflePlan):
+        return replace(found, latency=busy + table.shuffle_wait * (1 + plan.phases) / 2)
+    phases = sum(stage.phases for stage in (plan.before, plan.after) if stage is not None)
+    rounds = zip(plan.store.rounds, plan.load.rounds, strict=True)
+    waits = [table.memory_wait + table.lone_access * (len(stores) + len(loads)) for stores, loads in rounds]
+    busy += table.alone * warps * found.wavefronts * table.wavefront
+    stops = found.barriers * table.barrier_wait if plan.scope == "cta" else 0.0
+    latency = busy + sum(waits) + stops + phases * table.shuffle_wait
     return replace(found, latency=latency)
 
 

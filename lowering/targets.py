@@ -30,7 +30,8 @@ class Costs:
 
     Shuffles and wavefronts share a pipe; selects and permutes have one of their own, replacements another as
     fast. A warp that has its scheduler to itself issues a shuffle every `lone_shuffle` clocks, arithmetic every
-    `lone_alu`; results take `shuffle_wait`, `memory_wait` or by matrices `matrix_wait`, `barrier_wait` more.
+    `lone_alu`, an access every `lone_access` beside its wavefronts. Of all that, `alone` and of replacements
+    `alone_beside` are not hidden by one another; results take `shuffle_wait`, `memory_wait`, `barrier_wait`.
     """
 
     shuffle: float
@@ -40,10 +41,12 @@ class Costs:
     cta_barrier: float
     lone_shuffle: float
     lone_alu: float
+    lone_access: float
     shuffle_wait: float
     memory_wait: float
-    matrix_wait: float
     barrier_wait: float
+    alone: float = 0.7
+    alone_beside: float = 0.3
 
     def clocks(self, memory: float, alu: int, beside: int = 0) -> float:
         """Clocks of `memory` clocks on the shuffle and shared-memory pipe, with `alu` instructions and those
@@ -121,10 +124,10 @@ _NVIDIA = Costs(
     cta_barrier=3.0,
     lone_shuffle=4.3,
     lone_alu=2.17,
-    shuffle_wait=24.0,
-    memory_wait=37.0,
-    matrix_wait=30.0,
-    barrier_wait=20.0,
+    lone_access=2.0,
+    shuffle_wait=28.0,
+    memory_wait=20.0,
+    barrier_wait=10.0,
 )
 _AMD = Costs(
     shuffle=2.0,
@@ -134,9 +137,9 @@ _AMD = Costs(
     cta_barrier=4.0,
     lone_shuffle=8.0,
     lone_alu=4.0,
+    lone_access=4.0,
     shuffle_wait=64.0,
     memory_wait=64.0,
-    matrix_wait=64.0,
     barrier_wait=20.0,
 )
 
