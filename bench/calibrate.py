@@ -1,6 +1,6 @@
-"""Measures what instructions cost on the GPU at hand, and prints the constants of the target table.
+"""Measures what instructions cost on the GPU at hand, and writes the constants of the target table.
 
-    python -m bench.calibrate [--dry sm_90] [--output bench/results] [--suite bench/results/conversions.json]
+    python -m bench.calibrate [--dry sm_90] [--write] [--output bench/results] [--suite FILE]
 
 Each instruction gets a PTX kernel that does nothing else, assembled by ptxas and launched through CUDA's
 driver. Clocks per warp instruction on one multiprocessor, three ways: `busy` (16 warps, nothing depends on
@@ -8,7 +8,8 @@ anything), `alone` (one warp, the same code), `chain` (one warp, each waits for 
 Barriers are per CTA: `busy` with 16 warps in CTAs of the size named, `alone` with one CTA.
 
 `--dry` assembles every kernel and checks that the machine code holds the instructions that are to be timed.
-`--suite` prints how the model's predictions rank against the times of a run of bench.conversions.
+`--write` makes the figures those of the planners' table and of its page; with `--figures FILE` those of an
+earlier run. `--suite` prints how the model's predictions rank against the times of a run of bench.conversions.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
-from triton_linear.lowering.targets import Costs
+from triton_linear.lowering.targets import TARGETS, Costs, measured
 
+from bench import tables
 from bench.conversions.build import disassemble, loop_instructions, nvidia_tool
 from bench.conversions.driver import Kernel, Memory, device, synchronize
 from bench.conversions.measure import per_iteration
@@ -340,22 +342,9 @@ def measure(instruction: Instruction, timer: _Timer) -> dict[str, float]:
 
 
 def constants(times: Mapping[str, Mapping[str, float]]) -> Costs:
-    """The fields of a target's `Costs` from what was measured; others keep what the table says."""
-    without = times["st.shared.b32 + ld.shared.b32"]
-    with_barrier = times["st.shared.b32 + bar.warp.sync + ld.shared.b32"]
-    measured = {
-        "shuffle": times["shfl.bfly"]["busy"],
-        "alu": (times["prmt"]["busy"] + times["selp"]["busy"]) / 2,
-        "wavefront": (times["ld.shared.v4.b32"]["busy"] + times["st.shared.v4.b32"]["busy"]) / 8,
-        "warp_barrier": max(0.0, with_barrier["busy"] - without["busy"]),
-        "cta_barrier": times["bar.sync, 4 warps"]["alone"],
-        "movmatrix": times["movmatrix.trans"]["busy"],
-    }
-    from triton_linear.lowering.targets import target
-
-    known = target("cuda:90").costs
-    names = {field.name for field in dataclasses.fields(Costs)}
-    return dataclasses.replace(known, **{k: round(v, 3) for k, v in measured.items() if k in names})
+    """The costs of a target from what was measured; others keep what the table says."""
+    clocks = {name: (row["busy"], row["alone"], row.get("chain")) for name, row in times.items()}
+    return dataclasses.replace(TARGETS["cuda:90"].costs, **measured(clocks))
 
 
 def print_table(times: Mapping[str, Mapping[str, float]], console: Console) -> None:
@@ -383,6 +372,26 @@ def assemble_all(chosen: Sequence[Instruction], target: str) -> list[str]:
         return [error for error in done if error]
 
 
+def time_all(chosen: Sequence[Instruction]) -> dict[str, Any]:
+    """The report of a run on the GPU at hand."""
+    found = device()
+    timer = _Timer(f"sm_{found.capability[0]}{found.capability[1]}" + "a" * (found.capability[0] >= 9))
+    assemble_all(chosen, timer.target)
+    times: dict[str, dict[str, float]] = {}
+    for instruction in track(chosen, description="time", console=Console(stderr=True)):
+        try:
+            times[instruction.name] = measure(instruction, timer)
+        except AssemblyError as error:
+            print(f"{instruction.name}: left out: {error}", file=sys.stderr)
+    return {
+        "device": found.name,
+        "target": found.target,
+        "clock_mhz": found.clock_mhz,
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+        "clocks": times,
+    }
+
+
 def rank_suite(path: Path) -> str:
     """How predictions rank over a run of the suite."""
     count, correlation = ranking(json.loads(path.read_text())["cases"])
@@ -400,7 +409,16 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", metavar="REGEX", default="", help="the instructions whose names match")
     parser.add_argument("--suite", type=Path, help="results of bench.conversions to rank predictions against")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
-    return parser.parse_args(argv)
+    parser.add_argument("--figures", type=Path, help="take the figures of an earlier run from this file")
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="write lowering/clocks.py and docs/instructions.md from the figures",
+    )
+    options = parser.parse_args(argv)
+    if options.write and options.only:
+        parser.error("--write wants the figures of all instructions, not those of --only")
+    return options
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -412,32 +430,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(*failed, sep="\n", file=sys.stderr)
         print(f"{len(chosen)} instructions, {len(failed)} kernels failed for {options.dry}")
         return int(bool(failed))
-    found = device()
-    timer = _Timer(f"sm_{found.capability[0]}{found.capability[1]}" + "a" * (found.capability[0] >= 9))
-    assemble_all(chosen, timer.target)
-    times: dict[str, dict[str, float]] = {}
-    for instruction in track(chosen, description="time", console=Console(stderr=True)):
-        try:
-            times[instruction.name] = measure(instruction, timer)
-        except AssemblyError as error:
-            print(f"{instruction.name}: left out: {error}", file=sys.stderr)
-    report: dict[str, Any] = {
-        "device": found.name,
-        "target": found.target,
-        "clock_mhz": found.clock_mhz,
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-        "clocks": times,
-    }
+    report = json.loads(options.figures.read_text()) if options.figures else time_all(chosen)
     console = Console()
-    print_table(times, console)
+    print_table(report["clocks"], console)
     if not options.only:
-        costs = constants(times)
+        costs = constants(report["clocks"])
         report["costs"] = dataclasses.asdict(costs)
-        console.print(f"{found.target} = {costs}")
+        console.print(f"{report['target']} = {costs}")
     if options.suite:
         console.print(rank_suite(options.suite))
     options.output.mkdir(parents=True, exist_ok=True)
-    (options.output / "calibration.json").write_text(json.dumps(report, indent=1) + "\n")
+    stem = "calibration_part" if options.only else "calibration"
+    (options.output / f"{stem}.json").write_text(json.dumps(report, indent=1) + "\n")
+    if options.write:
+        try:
+            tables.write(report)
+        except ValueError as error:
+            raise SystemExit(f"calibrate: {error}") from None
     return 0
 
 

@@ -3,12 +3,11 @@
 Selects and byte permutes run on one pipe; a multiplication under a predicate, which can replace a word in
 place, on another (`bench/calibrate.py`: SEL and @P IMAD in turn take as long as either half alone).
 
-Matrix loads and stores (`ldmatrix`, `stmatrix`): PTX ISA, from sm_75 and sm_90.
+Which instructions an NVIDIA GPU has, and how many lanes share a wavefront, is in `lowering/tiles.py`.
 
 Shared-memory capacities: CUDA programming guide, table of technical specifications per compute capability
 (the maximum a thread block may ask for), and the CDNA ISA manuals (LDS per work-group). Banks and bandwidth:
-32 banks of 4 bytes, one 128-byte wavefront per clock, on every target listed here; an access wider than
-4 bytes per lane is served in phases of 128 bytes.
+32 banks of 4 bytes, one 128-byte wavefront per clock, on every target listed here.
 
 What a multiprocessor (SM, CU) has for all its CTAs: the same table, where each CTA is charged 1 KiB of shared
 memory more; and the CDNA ISA manuals: 512 vector registers for each lane of four SIMDs, 8 waves on each.
@@ -21,7 +20,11 @@ takes four clocks per vector instruction on a 16-lane SIMD, and LDS serves 128 b
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from triton_linear.lowering import tiles
+from triton_linear.lowering.clocks import H200
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,8 @@ class Target:
     lanes: int
     max_shared_bytes: int
     costs: Costs
+    phases: Mapping[int, int] = field(hash=False)
+    """Lanes that shared memory serves together, by the bytes that each touches."""
     banks: int = 32
     bank_bytes: int = 4
     max_access_bytes: int = 16
@@ -111,19 +116,27 @@ class Target:
         >>> [target("cuda:90").lanes_per_phase(size) for size in (1, 4, 8, 16)]
         [32, 32, 16, 8]
         """
-        return min(self.lanes, self.wavefront_bytes // max(access_bytes, self.bank_bytes))
+        return self.phases[access_bytes]
 
 
-# bench/calibrate.py on an H200: a barrier of 4 warps takes 8 clocks when other CTAs fill in, 2 for each warp,
-# and Triton puts one of its own before some exchanges of a CTA.
+def measured(clocks: Mapping[str, tuple[float, float, float | None]]) -> dict[str, float]:
+    """The costs that bench/calibrate.py measures, from its (busy, alone, chain) by instruction."""
+    trip = "st.shared.b32 + ld.shared.b32", "st.shared.b32 + bar.warp.sync + ld.shared.b32"
+    return {
+        "shuffle": round(clocks["shfl.bfly"][0], 2),
+        "alu": round((clocks["prmt"][0] + clocks["selp"][0]) / 2, 2),
+        "wavefront": round((clocks["ld.shared.v4.b32"][0] + clocks["st.shared.v4.b32"][0]) / 8, 2),
+        "warp_barrier": round(max(0.0, clocks[trip[1]][0] - clocks[trip[0]][0]), 2),
+        "lone_shuffle": round(clocks["shfl.bfly"][1], 1),
+        "lone_alu": round(clocks["prmt"][1], 2),
+    }
+
+
+# The figures here were fitted to the round trips of bench/conversions on an H200. A barrier of 4 warps takes 8
+# clocks when other CTAs fill in, 2 for each warp, and Triton puts one of its own before some exchanges.
 _NVIDIA = Costs(
-    shuffle=1.0,
-    alu=0.51,
-    wavefront=1.0,
-    warp_barrier=0.0,
+    **measured(H200),
     cta_barrier=3.0,
-    lone_shuffle=4.3,
-    lone_alu=2.17,
     lone_access=2.0,
     shuffle_wait=28.0,
     memory_wait=20.0,
@@ -142,6 +155,9 @@ _AMD = Costs(
     memory_wait=64.0,
     barrier_wait=20.0,
 )
+
+# CDNA ISA manuals: LDS serves 128 bytes at a time.
+_AMD_PHASES = {1: 32, 2: 32, 4: 32, 8: 16, 16: 8}
 
 _SHARED_KIB = {
     "cuda:80": 163,
@@ -163,16 +179,18 @@ def _make(name: str, kib: int) -> Target:
         # A conversion holds its tile in registers twice, so 256 KiB of them admit half as many bytes of tiles:
         # with 163 KiB of shared memory or more, scratch is not what limits the CTAs of an SM.
         scratch = (32 if kib > 128 else 16) * 1024
-        store_matrix = int(name.removeprefix("cuda:")) >= 90
+        capability = int(name.removeprefix("cuda:"))
+        names = {tile.name for tile in tiles.available(capability)}
         return Target(
             name,
             "nvidia",
             32,
             kib * 1024,
             _NVIDIA,
-            load_matrix=True,
-            store_matrix=store_matrix,
-            replaces_beside_selects=True,
+            tiles.phase_lanes(capability),
+            load_matrix="ldmatrix.x4.trans" in names,
+            store_matrix="stmatrix.x4.trans" in names,
+            replaces_beside_selects="@p mul.lo" in names,
             scratch_bytes=scratch,
             resident_warps=64 if kib > 128 and name != "cuda:87" else 48,
             reserved_shared_bytes=1024,
@@ -184,6 +202,7 @@ def _make(name: str, kib: int) -> Target:
         64,
         kib * 1024,
         _AMD,
+        _AMD_PHASES,
         scratch_bytes=(16 if kib > 64 else 8) * 1024,
         resident_warps=32,
         registers=128 * 1024,

@@ -526,7 +526,8 @@ def test_calibration_notices_what_the_assembler_drops() -> None:
 def test_constants_come_from_the_figures() -> None:
     times = {i.name: {"busy": 4.0, "alone": 9.0} for i in calibrate.instructions()}
     times["shfl.bfly"]["busy"] = 1.25
+    times["prmt"] = {"busy": 5.0, "alone": 2.0}
     costs = calibrate.constants(times)
-    assert costs.shuffle == 1.25
-    assert costs.wavefront == 1.0
-    assert costs.cta_barrier == 9.0
+    assert (costs.shuffle, costs.alu, costs.wavefront) == (1.25, 4.5, 1.0)
+    assert (costs.lone_shuffle, costs.lone_alu, costs.warp_barrier) == (9.0, 2.0, 0.0)
+    assert costs.cta_barrier == targets.target("cuda:90").costs.cta_barrier
