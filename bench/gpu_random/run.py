@@ -15,6 +15,7 @@ import argparse
 import datetime
 import json
 import os
+import re
 import tempfile
 import time
 from collections import Counter
@@ -50,7 +51,9 @@ IDENTICAL = "identical"
 VERIFIED = "verified"
 NO_STOCK = "right, where stock Triton fails"
 NEITHER = "compiled by neither"
-FINE = (IDENTICAL, VERIFIED, NO_STOCK, NEITHER)
+STOCK_WRONG = "right, where stock Triton is wrong"
+STOCK_CRASHES = "right, where stock Triton's kernel crashes"
+FINE = (IDENTICAL, VERIFIED, NO_STOCK, NEITHER, STOCK_WRONG, STOCK_CRASHES)
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,7 @@ def run(case: RandomCase, stock: Binary | None, ours: Binary) -> str:
         return NO_STOCK if right else "wrong"
     other = launch(case, stock)
     if right:
-        return IDENTICAL if bool((found == other).all()) else "only stock Triton is wrong"
+        return IDENTICAL if bool((found == other).all()) else STOCK_WRONG
     return "wrong" if bool((other == expected).all()) else "both are wrong"
 
 
@@ -164,7 +167,8 @@ def examine(cases: Sequence[RandomCase], target: str, dry: bool, workers: int) -
         clock.append(time.perf_counter())
         if dry:
             isolation = Isolation(interpret, MODULES, 10 * SECONDS, MEMORY)
-            said = isolation.map([(c, target) for c in cases], workers, ticks("interpret", len(cases)))
+            verdicts = isolation.map([(c, target) for c in cases], workers, ticks("interpret", len(cases)))
+            said = {case.index: verdict for case, verdict in zip(cases, verdicts, strict=True)}
 
             def execute(case: RandomCase, stock: Binary | None, ours: Binary) -> str:
                 verdict = said[case.index]
@@ -176,7 +180,13 @@ def examine(cases: Sequence[RandomCase], target: str, dry: bool, workers: int) -
 
             def execute(case: RandomCase, stock: Binary | None, ours: Binary) -> str:
                 tick()
-                return str(timer.ask(run, case, stock, ours))
+                try:
+                    return str(timer.ask(run, case, stock, ours))
+                except Exception:
+                    # A kernel that crashes takes its process along: whose was it?
+                    if stock is not None and timer.ask(run, case, None, ours) == NO_STOCK:
+                        return STOCK_CRASHES
+                    raise
 
         records = [judge(*each, execute) for each in zip(cases, built[::2], built[1::2], strict=True)]
         if not dry:
@@ -211,6 +221,10 @@ def markdown(report: dict[str, Any]) -> str:
     if reasons:
         lines += ["", "How stock Triton failed to compile:", ""]
         lines += [f"- {count}: `{reason}`" for reason, count in reasons.most_common()]
+    wrong = [record for record in records if record["outcome"] in (STOCK_WRONG, STOCK_CRASHES)]
+    if wrong:
+        lines += ["", "Where stock Triton's registers are not what the layouts say, or its kernel crashes:", ""]
+        lines += [f"- {record['name']}" for record in wrong]
     failed = [record for record in records if record["outcome"] not in FINE]
     if failed:
         lines += ["", "Failed:", ""]
@@ -224,6 +238,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m bench.gpu_random", description=(__doc__ or "").splitlines()[0]
     )
     parser.add_argument("--count", type=int, default=575)
+    parser.add_argument("--only", metavar="REGEX", default="", help="the conversions whose names match")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--dry", metavar="TARGET", help="compile for TARGET, launch nothing")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes that compile")
@@ -234,6 +249,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """See the module's docstring."""
     options = parse(argv)
+    cases = [c for c in random_cases(options.seed, options.count) if re.search(options.only, c.name)]
     if options.dry:
         device, target = f"compiled for {options.dry}", options.dry
     else:
@@ -247,7 +263,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "triton": triton.__version__,
         "triton_linear": triton_linear.__version__,
         "seed": options.seed,
-        **examine(random_cases(options.seed, options.count), target, bool(options.dry), options.workers),
+        **examine(cases, target, bool(options.dry), options.workers),
     }
     options.output.mkdir(parents=True, exist_ok=True)
     stem = options.output / ("gpu_random_dry" if options.dry else "gpu_random")

@@ -198,7 +198,7 @@ def test_one_wrong_copy_in_one_thread_is_seen(gpu: FakeGpu) -> None:
         return run.run(gpu.case, stock, BINARY)
 
     outcomes = [outcome(True, False), outcome(False, True), outcome(True, True), outcome(True, stock=None)]
-    assert outcomes == ["wrong", "only stock Triton is wrong", "both are wrong", "wrong"]
+    assert outcomes == ["wrong", run.STOCK_WRONG, "both are wrong", "wrong"]
     assert not set(outcomes) & set(run.FINE)
 
 
