@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import resource
 import signal
 import tempfile
@@ -55,7 +56,9 @@ class Isolation(Generic[Result]):
             process.join()
             said = errors.read().decode(errors="replace").strip()
         if isinstance(found, Lost) and said:
-            return Lost(f"{found.reason}: {said.splitlines()[0][:_SAID]}")
+            lines = said.splitlines()
+            telling = next((line for line in lines if re.search(r"error:|ERROR|Assertion", line)), lines[0])
+            return Lost(f"{found.reason}: {telling[:_SAID]}")
         return found
 
     def _how(self, code: int) -> str:

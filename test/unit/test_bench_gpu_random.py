@@ -106,7 +106,7 @@ def misbehave(how: str) -> None:
         time.sleep(60)
     if how == "greed":
         bytearray(8 << 30)
-    print("last words", file=sys.stderr, flush=True)
+    print("first words\nerror: last words\nmore words", file=sys.stderr, flush=True)
     os.kill(os.getpid(), signal.SIGABRT)
 
 
@@ -119,7 +119,7 @@ def test_calls_are_isolated() -> None:
         Lost("ValueError: no such thing"),
         Lost("took more than 2 s"),
         Lost("MemoryError: "),
-        Lost("ended by SIGABRT: last words"),
+        Lost("ended by SIGABRT: error: last words"),
     ]
 
 
@@ -221,6 +221,8 @@ def test_failures_have_names() -> None:
         for stock in (BINARY, lost)
         for ours in (BINARY, lost)
     }
+    reason = run.judge(case(), Lost("a: /tmp/x1/kernel.ttgir:1:1: error"), BINARY, execute)["stock"]
+    assert reason == "a: kernel.ttgir:1:1: error"
     assert list(outcomes) == ["error", "only stock Triton compiles it", run.NEITHER]
     assert {outcome for outcome in outcomes if outcome in run.FINE} == {run.NEITHER}
 
