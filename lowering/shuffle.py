@@ -82,8 +82,8 @@ def plan_shuffle(conv: Conversion, element: ElementType, target: Target) -> Shuf
         return best
     # The other pipe is idle here, but not in every kernel: it has to pay.
     beside = replace(best, steps=spread(best.steps, best.outputs))
-    gain = cost_of_shuffle(best, element, target).clocks / cost_of_shuffle(beside, element, target).clocks
-    return beside if gain > _WORTH_REPLACING else best
+    clocks, less = (cost_of_shuffle(plan, element, target).clocks for plan in (best, beside))
+    return beside if clocks > _WORTH_REPLACING * less else best
 
 
 def shuffle_plans(conv: Conversion, element: ElementType) -> Iterator[ShufflePlan]:
