@@ -226,17 +226,21 @@ class _Phase:
         masks = tuple(mask for _, mask in steer)
         along = _span(self.packed)
 
-        # Everything is under way before the first word that came is looked at.
-        received: dict[int, int] = {}
+        # Every word is made before the first is sent, and every one sent before one that came is looked at:
+        # compilers keep much of that order, and the waits overlap.
+        sent: list[tuple[int, int, int]] = []
         for round_ in range(1 << len(self.rounds)):
             q = _combine(self.rounds, round_)
             lane_xor = f2.multiply_vector(blocks.c, q)
             if stays and not lane_xor:
                 continue
-            sent = [f2.multiply_vector(p1, q ^ v) for v in along]
-            table = tuple(_padded([held(register ^ offset) for register in sent], slots) for offset in offsets)
-            word = builder.gather(masks, table)
-            received[round_] = builder.shuffle(Shuffle(word, lane_xor, None if stays else lane_columns))
+            registers = [f2.multiply_vector(p1, q ^ v) for v in along]
+            table = tuple(_padded([held(r ^ offset) for r in registers], slots) for offset in offsets)
+            sent.append((round_, builder.gather(masks, table), lane_xor))
+        received = {
+            round_: builder.shuffle(Shuffle(word, lane_xor, None if stays else lane_columns))
+            for round_, word, lane_xor in sent
+        }
 
         # A destination register's place depends on its thread through K and, where it never left, through P.
         own = steering(
