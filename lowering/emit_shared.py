@@ -83,9 +83,9 @@ class _Memory:
         """Write the words of one access."""
         writer, side = self._writer, self._plan.store
         parts = [part for word in words for part in word]
-        if side.matrix:
+        if side.transposed:
             types, values = ", ".join([I32] * len(parts)), ", ".join(parts)
-            intrinsic = _intrinsic("st", len(parts), side)
+            intrinsic = _intrinsic("st", len(parts))
             writer.effect(f"llvm.call_intrinsic {intrinsic}({address}, {values}) : ({SHARED}, {types}) -> ()")
             return
         type_, narrow = self._type(side)
@@ -97,7 +97,7 @@ class _Memory:
     def load(self, address: str) -> list[Parts]:
         """The words of one access."""
         writer, side = self._writer, self._plan.load
-        if side.matrix:
+        if side.transposed:
             parts = self._load_matrix(address, side.slots * self._plan.element_bytes // 4)
         else:
             type_, narrow = self._type(side)
@@ -111,7 +111,7 @@ class _Memory:
     def _load_matrix(self, address: str, count: int) -> list[str]:
         writer = self._writer
         result = I32 if count == 1 else struct_type(I32, count)
-        intrinsic = _intrinsic("ld", count, self._plan.load)
+        intrinsic = _intrinsic("ld", count)
         loaded = writer.op(f"llvm.call_intrinsic {intrinsic}({address}) : ({SHARED}) -> {result}")
         if count == 1:
             return [loaded]
@@ -125,8 +125,8 @@ class _Memory:
         return vector_type(I32, side.access_bytes // 4), False
 
 
-def _intrinsic(kind: str, count: int, side: MemorySide) -> str:
-    return f'"llvm.nvvm.{kind}matrix.sync.aligned.m8n8.x{count}{".trans" * side.transposed}.b16"'
+def _intrinsic(kind: str, count: int) -> str:
+    return f'"llvm.nvvm.{kind}matrix.sync.aligned.m8n8.x{count}.trans.b16"'
 
 
 def _aligned(side: MemorySide) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from triton_linear.dialect import f2
 from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.fragments import Fragment, straight, transposed
+from triton_linear.lowering.fragments import Fragment, transposed
 from triton_linear.lowering.packing import loaded_words, stored_words
 from triton_linear.lowering.placement import Exchange, Placement, Room, place, place_against, shared_registers
 from triton_linear.lowering.plan import Access, Cost, MemorySide, SharedPlan
@@ -78,17 +78,7 @@ def plan_exchange(
             plans += build.by_matrices(stores, None)
         if stores and loads and stores.vector == loads.vector:
             plans += build.by_matrices(stores, loads)
-    elif element.memory_bytes <= target.bank_bytes:
-        # A side whose vectors are short moves more words at once by matrices, in as many wavefronts.
-        loads = stores = None
-        if target.load_matrix and plan.load.access_bytes < target.max_access_bytes:
-            loads = straight(sharing.load_register, sharing.load_lane, shared, room.element_bytes)
-        if target.store_matrix and plan.store.access_bytes < target.max_access_bytes:
-            stores = straight(sharing.store_register, sharing.store_lane, shared, room.element_bytes)
-        plans += [*build.by_matrices(None, loads), *build.by_matrices(stores, None)]
-        if stores and loads and stores.vector == loads.vector:
-            plans += build.by_matrices(stores, loads)
-    return min(plans, key=lambda candidate: (cost_of_shared(candidate, target).clocks, candidate.accesses))
+    return min(plans, key=lambda candidate: cost_of_shared(candidate, target).clocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,8 +255,7 @@ class _Accesses:
             columns=(*lane_columns, *warp_columns),
             rounds=rounds,
             slots=self.slots,
-            matrix=self.fragment is not None,
-            transposed=self.fragment is not None and self.fragment.transposes,
+            transposed=self.fragment is not None,
             choices=choices,
         )
 

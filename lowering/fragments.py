@@ -8,12 +8,10 @@ receives two words of column l / 4, those of rows 2 (l % 4) and 2 (l % 4) + 1. S
     matrix (0, 1 or 2 bits)                             = register bits
 
 and the address lanes count rows, then matrices. `stmatrix.trans` is the reverse (PTX ISA, sections on ldmatrix
-and stmatrix). Without `.trans` a lane receives 32-bit word l % 4 of row l / 4:
+and stmatrix). Seen from memory it is a 16-byte access of other lanes; placement need not know more.
 
-    word in a row (2 bits)                              = result lane bits 0, 1
-    row in a matrix (3 bits)                            = result lane bits 2, 3, 4
-
-Seen from memory either is a 16-byte access of other lanes; placement need not know more.
+Without `.trans` they move whole words, as vectors do, in as many wavefronts. Round trips on an H200 took as
+long or longer: the registers that one access takes are then fixed by the lanes, and moves bring them together.
 """
 
 from __future__ import annotations
@@ -31,14 +29,12 @@ _MATRIX_BITS = 2
 class Fragment:
     """What one matrix access of a warp covers.
 
-    transposes: with `.trans`.
     vector: the lowest address bits, in order: a row.
     lanes: per bit of an address lane, what it adds to the address.
     inner: the register directions that one access covers, the element's position in the access bit by bit.
     outer: the register directions that number the accesses.
     """
 
-    transposes: bool
     vector: Columns
     lanes: Columns
     inner: Columns
@@ -65,35 +61,8 @@ def transposed(registers: Columns, lanes: Columns, shared: Columns, element_byte
         return None
     unused = (0,) * (_MATRIX_BITS - len(matrices))
     return Fragment(
-        transposes=True,
         vector=vector,
         lanes=(*half, *lanes[:2], *matrices, *unused),
         inner=inner,
-        outer=outer,
-    )
-
-
-def straight(registers: Columns, lanes: Columns, shared: Columns, element_bytes: int) -> Fragment | None:
-    """The access of whole words for these registers and lanes, or None where there is none.
-
-    Elements of less than a word travel beside each other, along directions of `shared`, which are registers of
-    both sides.
-    """
-    if element_bytes > 4 or len(lanes) != _LANE_BITS:
-        return None
-    word = shared[: (4 // element_bytes).bit_length() - 1]
-    vector = (*word, *lanes[:2])
-    if (element_bytes << len(word)) < 4 or f2.rank((*vector, *lanes[2:])) < len(vector) + 3:
-        return None
-    own = f2.extend((*vector, *lanes[2:]), registers)
-    matrices, outer = own[:_MATRIX_BITS], own[_MATRIX_BITS:]
-    covered = f2.Echelon((*word, *own))
-    if any(register not in covered for register in registers):
-        return None
-    return Fragment(
-        transposes=False,
-        vector=vector,
-        lanes=(*lanes[2:], *matrices, *((0,) * (_MATRIX_BITS - len(matrices)))),
-        inner=(*word, *matrices),
         outer=outer,
     )

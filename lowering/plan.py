@@ -129,8 +129,8 @@ class MemorySide:
     """The stores or the loads of an exchange, by round.
 
     A thread's byte address is the xor of `columns[j]` over the set bits j of its thread number, xor the
-    access's offset. It moves `slots` elements of the thread, at that address or, where `matrix`, by `ldmatrix`
-    or `stmatrix`, whose rows the address lanes name; with `.trans` where `transposed`. Stores have 2^`choices`
+    access's offset. It moves `slots` elements of the thread, at that address or, where `transposed`, by
+    `ldmatrix.trans` or `stmatrix.trans`, whose rows the address lanes name. Stores have 2^`choices`
     alternatives. No access has bank conflicts.
     """
 
@@ -138,18 +138,12 @@ class MemorySide:
     columns: tuple[int, ...]
     rounds: tuple[tuple[Access, ...], ...]
     slots: int
-    matrix: bool = False
     transposed: bool = False
     choices: int = 0
 
-    @property
-    def form(self) -> str:
-        """What to say of it before the noun."""
-        return "transposing " if self.transposed else "matrix " if self.matrix else ""
-
     def wavefronts(self, element_bytes: int, target: Target) -> int:
         """Wavefronts of one access of a warp: a matrix is one, a vector takes one for each phase."""
-        if self.matrix:
+        if self.transposed:
             return self.slots * element_bytes // target.bank_bytes
         return target.lanes // target.lanes_per_phase(self.access_bytes)
 
@@ -180,11 +174,6 @@ class SharedPlan:
         return max(1, 4 // self.element_bytes)
 
     @property
-    def accesses(self) -> int:
-        """Stores and loads of a warp."""
-        return sum(len(accesses) for side in (self.store, self.load) for accesses in side.rounds)
-
-    @property
     def stages(self) -> tuple[ShufflePlan | SharedPlan, ...]:
         """What is done, in order."""
         return tuple(stage for stage in (self.before, self, self.after) if stage is not None)
@@ -202,7 +191,7 @@ class SharedPlan:
     def summary(self) -> str:
         """One line for people."""
         sides = [
-            f"{_count(sum(map(len, side.rounds)), side.form + name)} of "
+            f"{_count(sum(map(len, side.rounds)), 'transposing ' * side.transposed + name)} of "
             f"{side.slots * self.element_bytes * 8} bits"
             for name, side in (("store", self.store), ("load", self.load))
         ]

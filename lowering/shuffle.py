@@ -234,8 +234,8 @@ class _Phase:
             lane_xor = f2.multiply_vector(blocks.c, q)
             if stays and not lane_xor:
                 continue
-            registers = [f2.multiply_vector(p1, q ^ v) for v in along]
-            table = tuple(_padded([held(r ^ offset) for r in registers], slots) for offset in offsets)
+            kept = [f2.multiply_vector(p1, q ^ v) for v in along]
+            table = tuple(_padded([held(register ^ offset) for register in kept], slots) for offset in offsets)
             sent.append((round_, builder.gather(masks, table), lane_xor))
         received = {
             round_: builder.shuffle(Shuffle(word, lane_xor, None if stays else lane_columns))

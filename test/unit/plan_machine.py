@@ -88,21 +88,18 @@ def _run_shuffle(plan: ShufflePlan, source, lanes):
 
 def _places(side, element_bytes, thread, lanes, offset):
     """The byte addresses of a thread's elements in one access, by position."""
-    if not side.matrix:
+    if not side.transposed:
         start = linear(side.columns, thread) ^ offset
         assert start % side.access_bytes == 0
         return [start + slot * element_bytes for slot in range(side.slots)]
-    # Matrix k, half h of the word in lane l: row 2 (l % 4) + h, which lane 8 k + row names, and column l / 4;
-    # or, untransposed, row l / 4 and column 2 (l % 4) + h.
+    # Matrix k, half h of the word in lane l: row 2 (l % 4) + h, which lane 8 k + row names; column l / 4.
     places, lane = [], thread % lanes
     for byte in range(0, side.slots * element_bytes, element_bytes):
         word, half, low = byte // 4, byte % 4 // 2, byte % 2
-        row, column = 2 * (lane % 4) + half, lane // 4
-        if not side.transposed:
-            row, column = column, row
-        start = linear(side.columns, thread - lane + 8 * word + row) ^ offset
+        namer = 8 * word + 2 * (lane % 4) + half
+        start = linear(side.columns, thread - lane + namer) ^ offset
         assert start % 16 == 0
-        places.append(start + column * 2 + low)
+        places.append(start + lane // 4 * 2 + low)
     return places
 
 
