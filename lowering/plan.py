@@ -39,6 +39,11 @@ class Cost:
     barriers: int = 0
     scratch_bytes: int = 0
 
+    def expected(self, warps: int) -> float:
+        """Clocks until all of so many warps are through, at least those that each takes of the pipes and those
+        that one waits: the cubic norm of both, as neither hides the other wholly."""
+        return float(((warps * self.clocks) ** 3 + self.latency**3) ** (1 / 3))
+
 
 @dataclass(frozen=True, slots=True)
 class NoOpPlan:

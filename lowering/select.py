@@ -94,8 +94,8 @@ def _serving(
             rejected.append(candidate)
         else:
             serving.append((cost(candidate, element, target, 1 << len(conv.src.warp)), candidate))
-    # Nobody knows here how many other warps there will be: the product is fair to both ends.
-    serving.sort(key=lambda entry: entry[0].clocks * entry[0].latency)
+    warps = max(target.likely_warps, 1 << len(conv.src.warp))
+    serving.sort(key=lambda entry: entry[0].expected(warps))
     return serving, rejected
 
 

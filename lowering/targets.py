@@ -79,6 +79,8 @@ class Target:
     load_matrix: bool = False
     store_matrix: bool = False
     replaces_beside_selects: bool = False
+    likely_warps: int = 8
+    """Warps that a multiprocessor holds while it converts, if nothing else is known: two CTAs of four."""
     scratch_bytes: int = 16 * 1024
     """Scratch that a conversion may take before it goes in rounds over less."""
     resident_warps: int = 64

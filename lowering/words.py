@@ -135,9 +135,14 @@ class WordBuilder:
         sources = _sources(table)
         if len(sources) <= 2:
             return 1
-        key = (masks, table)
-        if key in self._made:
+        if (masks, table) in self._made:
             return 0
+        # Words that differ only in the numbers of their sources cost the same.
+        number = {source: index for index, source in enumerate(sources)}
+        alike = tuple(
+            tuple(None if place is None else (number[place[0]], place[1]) for place in row) for row in table
+        )
+        key = (len(masks), alike)
         if key not in self._costs:
             self._costs[key] = min(map(self._cost_of_split, self._splits(masks, table)))
         return self._costs[key]
@@ -147,7 +152,7 @@ class WordBuilder:
 
     def _splits(self, masks: tuple[int, ...], table: Table) -> list[_Split]:
         # Words that are asked for in turn share most when all are divided by the same conditions first.
-        if len(masks) > 2 or (masks and len(_sources(table)) > 2 * self.slots):
+        if len(masks) > 2 or (masks and len(_sources(table)) > self.slots):
             return [_by_condition(masks, table, len(masks) - 1)]
         splits = [_by_condition(masks, table, bit) for bit in reversed(range(len(masks)))]
         if self.slots > 1:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from triton_linear.lowering.plan import Cost
+from triton_linear.lowering.targets import TARGETS
 
 MODES = ("throughput", "latency")
+LIKELY_WARPS = TARGETS["cuda:90"].likely_warps
 Result = Mapping[str, Any]
 
 
@@ -75,16 +78,25 @@ def ranking(results: Sequence[Result]) -> tuple[int, float]:
     return len(known), spearman([p for p, _ in known], [m for _, m in known])
 
 
+def expected(result: Result, method: str) -> float | None:
+    """What plans are chosen by, `Cost.expected`, of the clocks measured."""
+    throughput, latency = (clocks(result, method, mode) for mode in MODES)
+    if throughput is None or latency is None:
+        return None
+    warps = int(result["warps"])
+    return Cost(throughput / warps, latency).expected(max(LIKELY_WARPS, warps))
+
+
 def forced_losses(
-    results: Sequence[Result], modes: Sequence[str] = MODES, margin: float = 1.05
+    results: Sequence[Result], measure: Callable[[Result, str], float | None], margin: float = 1.05
 ) -> tuple[int, list[tuple[str, str, float]]]:
-    """How many cases had plans forced, and those (case, method, ours over it) where one beat the choice, by the
-    geometric mean of the times in these modes: both, which plans are chosen by, or one."""
+    """How many cases had plans forced, and those (case, method, ours over it) where one beat the choice by
+    `measure` of a case and a method."""
     count, lost = 0, []
     for result in results:
-        forced = [name for name in result["methods"] if name.startswith("forced:")]
-        ratios = [(geometric_mean(ratio(result, "ours", name, m) for m in modes), name) for name in forced]
-        known = [(value, name) for value, name in ratios if value is not None]
+        ours = measure(result, "ours")
+        forced = [(name, measure(result, name)) for name in result["methods"] if name.startswith("forced:")]
+        known = [(ours / value, name) for name, value in forced if value and ours]
         count += bool(known)
         if known and max(known)[0] > margin:
             lost.append((result["name"], max(known)[1], max(known)[0]))
@@ -158,8 +170,12 @@ def summary(report: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"- rank correlation of predicted and measured throughput: {correlation:.3f} ({counted} cases)"
         )
-    for modes, by in ((MODES, "the product of throughput and latency"), (MODES[:1], "throughput alone")):
-        forced, lost = forced_losses(results, modes)
+    measures = (
+        (expected, f"the time of {LIKELY_WARPS} warps, which plans are chosen by"),
+        (lambda result, method: clocks(result, method, "throughput"), "throughput alone"),
+    )
+    for measure, by in measures:
+        forced, lost = forced_losses(results, measure)
         if forced:
             share = f"{(forced - len(lost)) / forced:.0%} of {forced} cases"
             lines.append(f"- by {by}, the chosen plan is within 5 % of the best forced one in {share}")

@@ -449,8 +449,12 @@ def test_forced_plans_that_win_are_named() -> None:
             "throughput": {"clocks": clocks},
             "latency": {"clocks": 2 * result("", 100, 100)["methods"]["ours"]["latency"]["clocks"]},
         }
-    assert report.forced_losses([good, bad], ["throughput"]) == (2, [("bad", "forced:shuffle", 2.0)])
-    assert report.forced_losses([good, bad]) == (2, [])
+    measure = lambda result, method: report.clocks(result, method, "throughput")  # noqa: E731
+    assert report.forced_losses([good, bad], measure) == (2, [("bad", "forced:shuffle", 2.0)])
+    measure = lambda result, method: report.clocks(result, method, "latency")  # noqa: E731
+    assert report.forced_losses([good, bad], measure) == (2, [])
+    assert report.expected(good, "ours") == pytest.approx(report.expected(bad, "ours"))
+    assert report.expected(good, "forced:shuffle") > report.expected(bad, "forced:shuffle")
 
 
 def test_plot_draws_every_case(tmp_path: Path) -> None:
