@@ -112,7 +112,7 @@ def cost(plan: Plan, element: ElementType, target: Target, warps: int = 4) -> Co
     busy = table.alone * (moving + found.alu * table.lone_alu)
     busy += table.alone_beside * found.beside * table.lone_alu
     if isinstance(plan, ShufflePlan):
-        return replace(found, latency=busy + table.shuffle_wait * (1 + plan.phases) / 2)
+        return replace(found, latency=busy + table.shuffle_wait * plan.phases)
     phases = sum(stage.phases for stage in (plan.before, plan.after) if stage is not None)
     rounds = zip(plan.store.rounds, plan.load.rounds, strict=True)
     waits = [table.memory_wait + table.lone_access * (len(stores) + len(loads)) for stores, loads in rounds]

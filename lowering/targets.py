@@ -140,8 +140,8 @@ _NVIDIA = Costs(
     **measured(H200),
     cta_barrier=3.0,
     lone_access=2.0,
-    shuffle_wait=28.0,
-    memory_wait=20.0,
+    shuffle_wait=24.0,
+    memory_wait=26.0,
     barrier_wait=10.0,
 )
 _AMD = Costs(
