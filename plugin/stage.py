@@ -140,7 +140,9 @@ class LLIRStage:
             except Exception:
                 attempt.remarks += (_REFUSED,)
                 raise
-            room = target.max_shared_bytes if prepared.budget is None else prepared.budget
+            room = target.max_shared_bytes
+            if prepared.budget is not None:  # it goes by estimates, and those can be more than there is
+                room = min(room, prepared.budget)
             if (shared := trial.get("shared") or 0) <= room:
                 metadata.update(trial)
                 attempt.outcome = Outcome.CONVERTED

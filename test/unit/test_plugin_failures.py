@@ -249,6 +249,25 @@ def test_scratch_kept_apart_beyond_its_budget_shares_its_bytes_again(monkeypatch
     assert re.fullmatch(r"[1-9]\d* bytes of shared memory with scratch kept apart, which may take 0", remark)
 
 
+def test_no_budget_is_beyond_what_the_gpu_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    claimed = limited({None: 300_000, 0: 200_000}, monkeypatch)
+    counted = pipeline.prepare
+
+    def prepare(module: Any, seen: int, target: Any, limit: int | None, clock: Any, apart: bool) -> Any:
+        return replace(counted(module, seen, target, limit, clock, apart), budget=400_000 if apart else None)
+
+    monkeypatch.setattr(pipeline, "prepare", prepare)
+    with triton_linear.enabled() as reports:
+        kernel = compile_kernel()
+    assert claimed == [None, None, 0]
+    assert is_ours(kernel)
+    assert kernel.metadata.shared == 200_000
+    assert reports[0].remarks == (
+        "300000 bytes of shared memory with scratch kept apart, which may take 232448",
+        "300000 bytes of shared memory with the default scratch, cuda:90 has 232448",
+    )
+
+
 def test_too_much_shared_memory_at_least_scratch_is_left_to_stock(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = limited({None: 300_000, 0: 290_000}, monkeypatch)
     stock = compile_kernel()
