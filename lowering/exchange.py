@@ -103,7 +103,7 @@ class _Builder:
         if load is not None:
             exchange = replace(exchange, load_register=(*load.vector, *load.outer), load_lane=load.lanes)
         placement = place_against(exchange, fragments[0].vector, load is not None, self.room)
-        if placement is None or _splits_rows(placement, fragments):
+        if placement is None or _splits_rows(placement, store, load):
             return []
         return [self.plan(placement, store, load)]
 
@@ -142,9 +142,14 @@ class _Builder:
 Rounds = tuple[tuple[Access, ...], ...]
 
 
-def _splits_rows(placement: Placement, fragments: list[Fragment]) -> bool:
-    """Some access does not begin with a row."""
-    return any(placement.locate(c, 1 << len(f.vector))[2] for f in fragments for c in f.outer)
+def _splits_rows(placement: Placement, store: Fragment | None, load: Fragment | None) -> bool:
+    """Some matrix access has less than whole rows, or does not begin with one."""
+    for fragment, bits in ((store, placement.store_bits), (load, placement.load_bits)):
+        if fragment is not None:
+            row = len(fragment.vector)
+            if bits < row or any(placement.locate(column, 1 << row)[2] for column in fragment.outer):
+                return True
+    return False
 
 
 def _split(scope: str, exchange: Exchange, room: Room) -> tuple[Exchange, Columns, Columns]:

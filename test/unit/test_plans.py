@@ -177,3 +177,19 @@ def test_bytes_travel_in_pairs_through_matrix_accesses():
         plan = plan_warp_shared(conversion(a, b), element_type("f8E5M2"), target("cuda:90"), 1 << 20)
         assert plan.store.transposed or plan.load.transposed
         check(plan, a, b, 32, 1)
+
+
+def test_matrix_accesses_have_whole_rows_on_both_sides():
+    """Where rows of both sides do not go together, stores of half a row would begin in the middle of one."""
+
+    def layout(registers, lanes):
+        columns = {REGISTER: registers, LANE: lanes, WARP: [], "block": []}
+        bases = {name: [[c] for c in values] for name, values in columns.items()}
+        return LinearLayout.from_bases(bases, [("dim0", 128)])
+
+    src = layout([42, 4], [31, 85, 102, 26, 71])
+    dst = layout([31, 4], [109, 85, 102, 26, 71])
+    plan = plan_warp_shared(conversion(src, dst), element_type("i8"), target("cuda:90"), 1 << 20)
+    check(plan, src, dst, 32, 1)
+    for side in (plan.store, plan.load):
+        assert not side.transposed or side.access_bytes == 16
