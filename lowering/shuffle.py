@@ -221,6 +221,9 @@ class _Phase:
         def held(register: int) -> Place:
             return words[register // slots], register % slots
 
+        # All that is linear in the destination register, for every one of them.
+        away, origins = _span(blocks.c), _span(p1)
+        numbers = _span(tuple(map(coordinates.of, f2.identity(destination_bits))))
         steer = steering((*p2, *p3))
         offsets = _span(tuple(vector for vector, _ in steer))
         masks = tuple(mask for _, mask in steer)
@@ -231,10 +234,10 @@ class _Phase:
         sent: list[tuple[int, int, int]] = []
         for round_ in range(1 << len(self.rounds)):
             q = _combine(self.rounds, round_)
-            lane_xor = f2.multiply_vector(blocks.c, q)
+            lane_xor = away[q]
             if stays and not lane_xor:
                 continue
-            kept = [f2.multiply_vector(p1, q ^ v) for v in along]
+            kept = [origins[q ^ v] for v in along]
             table = tuple(_padded([held(register ^ offset) for register in kept], slots) for offset in offsets)
             sent.append((round_, builder.gather(masks, table), lane_xor))
         received = {
@@ -256,9 +259,9 @@ class _Phase:
         ]
 
         def place(q: int, offset: int) -> Place:
-            if stays and not f2.multiply_vector(blocks.c, q):
-                return held(f2.multiply_vector(p1, q) ^ offset)
-            found = coordinates.of(q)
+            if stays and not away[q]:
+                return held(origins[q] ^ offset)
+            found = numbers[q]
             round_ = found >> width & ((1 << len(self.rounds)) - 1)
             return received[round_], found & ((1 << width) - 1)
 
