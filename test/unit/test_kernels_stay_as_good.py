@@ -39,7 +39,7 @@ def facts(path: Path) -> Facts:
 def test_accesses_stay_as_wide_and_barriers_as_few(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(knobs.cache, "dir", str(tmp_path))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     stock = facts(path)
     with triton_linear.enabled(strict=True) as reports:
         ours = facts(path)
