@@ -53,7 +53,7 @@ NO_STOCK = "right, where stock Triton fails"
 NEITHER = "compiled by neither"
 STOCK_WRONG = "right, where stock Triton is wrong"
 STOCK_CRASHES = "right, where stock Triton's kernel crashes"
-FINE = (IDENTICAL, VERIFIED, NO_STOCK, NEITHER, STOCK_WRONG, STOCK_CRASHES)
+FINE = (IDENTICAL, VERIFIED, NO_STOCK, STOCK_WRONG, STOCK_CRASHES)
 
 
 @dataclass(frozen=True)

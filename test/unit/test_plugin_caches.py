@@ -78,9 +78,9 @@ def test_the_digest_covers_every_room_that_makes_code() -> None:
     for package in setting._SOURCES:
         (folder,) = setting._folders(package)
         assert (folder / "__init__.py").is_file()
-    assert {Path(f).name for p in setting._SOURCES for f in setting._folders(p)} == {
-        "plugin", "dialect", "passes", "lowering",
-    }  # fmt: skip
+    found = {Path(f).name for p in setting._SOURCES for f in setting._folders(p)}
+    # The package's own folder has its installed name where tools see it by path.
+    assert found - {"plugin", "triton_linear"} == {"dialect", "passes", "lowering"} and len(found) == 4
 
 
 def warm_up(kernel: Any = row_sums, **options: Any) -> Any:
