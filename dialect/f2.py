@@ -96,6 +96,18 @@ def multiply_vector(columns: Sequence[int], x: int) -> int:
     return result
 
 
+def sums(columns: Iterable[int]) -> list[int]:
+    """Return every sum of the columns: entry x is `multiply_vector(columns, x)`.
+
+    >>> sums((1, 4))
+    [0, 1, 4, 5]
+    """
+    values = [0]
+    for column in columns:
+        values += [value ^ column for value in values]
+    return values
+
+
 def multiply(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
     """A B, by its columns.
 

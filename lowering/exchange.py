@@ -114,7 +114,7 @@ class _Builder:
         warps = len(sharing.store_warp)
         slices = tuple(tile_bytes << bit for bit in range(warps)) if self.scope == "warp" else (0,) * warps
         holders: dict[int, int] = {}
-        for register, value in enumerate(_span(self.exchange.store_register)):
+        for register, value in enumerate(f2.sums(self.exchange.store_register)):
             holders.setdefault(value, register)
         stored = _Accesses(placement, placement.store_bits, store)
         loaded = _Accesses(placement, placement.load_bits, load)
@@ -129,7 +129,7 @@ class _Builder:
                 store_lanes,
                 sharing.store_warp,
                 slices,
-                stored.stores(f2.extend((), sharing.store_register), _span(self.taken), holders),
+                stored.stores(f2.extend((), sharing.store_register), f2.sums(self.taken), holders),
                 len(self.split),
             ),
             load=loaded.side(load_lanes, sharing.load_warp, slices, loads, 0),
@@ -180,14 +180,6 @@ def _split(scope: str, exchange: Exchange, room: Room) -> tuple[Exchange, Column
     return sharing, tuple(1 << bit for bit in idle[:count]), taken
 
 
-def _span(columns: Columns) -> list[int]:
-    """Every sum of the columns: entry i sums those that the bits of i select."""
-    values = [0]
-    for column in columns:
-        values += [value ^ column for value in values]
-    return values
-
-
 @dataclass(frozen=True, slots=True)
 class _Accesses:
     """The accesses of one side of a placement: vectors of a thread, or matrix accesses of a warp."""
@@ -207,7 +199,7 @@ class _Accesses:
         packed = []
         for round_, offset, position in map(self._locator(), columns):
             packed.append(round_ << 40 | offset << 8 | position)
-        return [(key >> 40, key >> 8 & 0xFFFFFFFF, key & 0xFF) for key in _span(tuple(packed))]
+        return [(key >> 40, key >> 8 & 0xFFFFFFFF, key & 0xFF) for key in f2.sums(tuple(packed))]
 
     def _locator(self) -> Callable[[int], tuple[int, int, int]]:
         placement, slots = self.placement, self.slots
@@ -230,7 +222,7 @@ class _Accesses:
         """The store accesses of each round, with the registers of every alternative, one after another."""
         slots = self.slots
         groups: list[dict[int, list[int]]] = [{} for _ in range(self.placement.round_count)]
-        for value, (round_, offset, position) in zip(_span(columns), self.locators(columns), strict=True):
+        for value, (round_, offset, position) in zip(f2.sums(columns), self.locators(columns), strict=True):
             registers = groups[round_].setdefault(offset, [0] * (slots * len(alternatives)))
             for number, other in enumerate(alternatives):
                 registers[number * slots + position] = holders[value ^ other]

@@ -21,7 +21,7 @@ Elements below 32 bits travel in words along a space V of destination registers 
 round's sender and receiver share. V is chosen near the words in which both sides keep their registers.
 
 All m exchanges at once take about 2 m R selects. One after another each takes R / 2 shuffles and 3 R / 2
-selects, so that some first, one by one, and the rest at once is tried for every number of them.
+selects, so all but the last are made one by one, or all but the last two where lanes change places besides.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from triton_linear.lowering.words import Place, Row, Shuffle, WordBuilder, sprea
 PLANNER = "shuffle"
 Columns = tuple[int, ...]
 _WORTH_REPLACING = 1.15
+"""How many times longer it must take without replacements for these to be made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +75,9 @@ def plan_shuffle(conv: Conversion, element: ElementType, target: Target) -> Shuf
     """
     if conv.reach > Reach.WARP:
         return Rejected(PLANNER, conv.witness(Reach.WARP))
-    plans = list(shuffle_plans(conv, element))
-    if not plans:
+    best = _unspread_plan(conv, element)
+    if best is None:
         return Rejected(PLANNER, _entangled(_Blocks.of(conv)))
-    best = min(plans, key=lambda plan: cost_of_shuffle(plan, element, target).clocks)
     if not target.replaces_beside_selects:
         return best
     # The other pipe is idle here, but not in every kernel: it has to pay.
@@ -86,21 +86,16 @@ def plan_shuffle(conv: Conversion, element: ElementType, target: Target) -> Shuf
     return beside if clocks > _WORTH_REPLACING * less else best
 
 
-def shuffle_plans(conv: Conversion, element: ElementType) -> Iterator[ShufflePlan]:
-    """The plan that makes exchanges one by one as long as that is cheaper, and the rest at once; then, where
-    lanes change places besides, those that go on one by one. None where shuffles do not serve.
-
-    Requires: the conversion is inside a warp.
-    """
+def _unspread_plan(conv: Conversion, element: ElementType) -> ShufflePlan | None:
+    """The plan that makes exchanges one by one as long as that is cheaper, and the rest at once."""
     state = _State.of(conv.src, element.per_word)
-    while True:
+    while not _is_best_at_once(state.held, conv.dst):
         following = _exchanged(state.held, conv.dst, element.per_word)
         after = None if following is None else state.advance(following)
-        if after is None or _is_best_at_once(state.held, conv.dst):
-            if (plan := state.finish(conv.dst)) is not None:
-                yield plan
-            return
+        if after is None:
+            break
         state = after
+    return state.finish(conv.dst)
 
 
 def cost_of_shuffle(plan: ShufflePlan, element: ElementType, target: Target) -> Cost:
@@ -222,12 +217,12 @@ class _Phase:
             return words[register // slots], register % slots
 
         # All that is linear in the destination register, for every one of them.
-        away, origins = _span(blocks.c), _span(p1)
-        numbers = _span(tuple(map(coordinates.of, f2.identity(destination_bits))))
+        away, origins = f2.sums(blocks.c), f2.sums(p1)
+        numbers = f2.sums(tuple(map(coordinates.of, f2.identity(destination_bits))))
         steer = steering((*p2, *p3))
-        offsets = _span(tuple(vector for vector, _ in steer))
+        offsets = f2.sums(tuple(vector for vector, _ in steer))
         masks = tuple(mask for _, mask in steer)
-        along = _span(self.packed)
+        along = f2.sums(self.packed)
 
         # Every word is made before the first is sent, and every one sent before one that came is looked at:
         # compilers keep much of that order, and the waits overlap.
@@ -255,7 +250,7 @@ class _Phase:
         own_masks = tuple(mask for _, mask in own)
         own_offsets = [
             (total & ((1 << destination_bits) - 1), total >> destination_bits)
-            for total in _span(tuple(vector for vector, _ in own))
+            for total in f2.sums(tuple(vector for vector, _ in own))
         ]
 
         def place(q: int, offset: int) -> Place:
@@ -402,11 +397,3 @@ class _Coordinates:
 def _combine(vectors: Columns, selection: int) -> int:
     """The sum of the selected vectors; selections beyond the last are ignored."""
     return f2.multiply_vector(vectors, selection & ((1 << len(vectors)) - 1))
-
-
-def _span(columns: Columns) -> list[int]:
-    """Every sum of the columns: entry i sums those that the bits of i select."""
-    values = [0]
-    for column in columns:
-        values += [value ^ column for value in values]
-    return values

@@ -183,9 +183,13 @@ def examine(cases: Sequence[RandomCase], target: str, dry: bool, workers: int) -
                 try:
                     return str(timer.ask(run, case, stock, ours))
                 except Exception:
-                    # A kernel that crashes takes its process along: whose was it?
+                    # A kernel that crashes takes its process along: whose was it? Stock Triton's, if that fails
+                    # alone and ours alone is right.
                     if stock is not None and timer.ask(run, case, None, ours) == NO_STOCK:
-                        return STOCK_CRASHES
+                        try:
+                            timer.ask(launch, case, stock)
+                        except Exception:
+                            return STOCK_CRASHES
                     raise
 
         records = [judge(*each, execute) for each in zip(cases, built[::2], built[1::2], strict=True)]
