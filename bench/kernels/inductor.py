@@ -1,0 +1,156 @@
+"""One function through `torch.compile`, its kernels compiled anew for each mode in the code around them.
+
+Inductor compiles the function once, with stock Triton, and chooses each kernel's configuration. For a mode its
+kernels are compiled again, in that configuration (pinned) or in all that were tried, of which the next call
+chooses, and take their places in the compiled function. So nothing differs but the kernels.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+# Of CachingAutotuner, in torch 2.11.
+NEEDED = ("_precompile_config", "run", "precompile")
+SETTINGS = {
+    "force_disable_caches": True,
+    "compile_threads": 1,
+    # Its launchers keep no assembly; named for CUDA before torch 2.11.
+    "use_static_cuda_launcher": False,
+    "use_static_triton_launcher": False,
+}
+
+
+class Unsupported(RuntimeError):
+    """This version of PyTorch is not made as the suite expects."""
+
+
+def prepare() -> list[str]:
+    """Set Inductor up for the process; gives the settings that this version of it lacks.
+
+    Requires: Inductor is not imported yet.
+    """
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+    from torch._inductor import config
+
+    missing = []
+    for name, value in SETTINGS.items():
+        if hasattr(config, name):
+            setattr(config, name, value)
+        else:
+            missing.append(name)
+    return missing
+
+
+def forget() -> None:
+    """Drop what Dynamo and Inductor keep of functions that were compiled."""
+    import torch
+    from torch._inductor import codecache, utils
+
+    torch._dynamo.reset()
+    for holder, name in (
+        (utils, "clear_caches"),
+        (getattr(codecache, "PyCodeCache", None), "cache_clear"),
+    ):
+        clear = getattr(holder, name, None)
+        if clear is not None:
+            clear()
+
+
+@contextmanager
+def gathered() -> Iterator[list[Any]]:
+    """The list of Inductor's autotuners, one a kernel, that are made in the block."""
+    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+
+    lacking = [name for name in NEEDED if not hasattr(CachingAutotuner, name)]
+    if lacking:
+        raise Unsupported(f"CachingAutotuner has no {', '.join(lacking)}")
+    made: list[Any] = []
+    stock = CachingAutotuner.__init__
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        stock(self, *args, **kwargs)
+        made.append(self)
+
+    CachingAutotuner.__init__ = __init__
+    try:
+        yield made
+    finally:
+        CachingAutotuner.__init__ = stock
+
+
+class Compiled:
+    """A function that Inductor has compiled with stock Triton, and called once.
+
+    `configs` names the configurations of its kernels that are taken rather than those that Inductor chooses.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], arguments: tuple[Any, ...], configs: Sequence[str] = ()
+    ) -> None:
+        import torch
+
+        forget()
+        compiled = torch.compile(function, dynamic=False, fullgraph=True)
+        self.call = lambda: compiled(*arguments)
+        with torch.no_grad(), gathered() as made:
+            self.call()
+        self._tuners = [tuner for tuner in made if getattr(tuner, "launchers", None)]
+        if not self._tuners:
+            raise Unsupported("the function has no Triton kernel")
+        if any(not hasattr(tuner.launchers[0], "config") for tuner in self._tuners):
+            raise Unsupported("a launcher of Inductor's has no config")
+        self.chosen = [tuner.launchers[0].config for tuner in self._tuners]
+        self._tried = [
+            [result.config for result in getattr(tuner, "compile_results", ())] or [config]
+            for tuner, config in zip(self._tuners, self.chosen, strict=True)
+        ]
+        for number, name in enumerate(configs[: len(self.chosen)]):
+            named = (config for config in self._tried[number] if config_name(config) == name)
+            self.chosen[number] = next(named, self.chosen[number])
+
+    def compile(self, pinned: bool) -> tuple[list[Any], list[str]]:
+        """Put kernels that are compiled now into the function, as Triton is set up now.
+
+        Gives the compiled kernels, in the order of Inductor's code, and their configurations.
+        """
+        if pinned:
+            for tuner, config in zip(self._tuners, self.chosen, strict=True):
+                self._fill(tuner, [config])
+        else:
+            for tuner, configs in zip(self._tuners, self._tried, strict=True):
+                self._fill(tuner, configs)
+            self.call()
+        kernels, names = [], []
+        for tuner in self._tuners:
+            (launcher,) = tuner.launchers
+            result = next(r for r in tuner.compile_results if r.config is launcher.config)
+            kernels.append(result.kernel)
+            names.append(config_name(launcher.config))
+        return kernels, names
+
+    @staticmethod
+    def _fill(tuner: Any, configs: list[Any]) -> None:
+        results, launchers, error = [], [], None
+        for config in configs:
+            try:
+                result = tuner._precompile_config(config)
+                launchers.append(result.make_launcher())
+                results.append(result)
+            except Exception as problem:  # Inductor too leaves out configurations that take too much.
+                error = problem
+        if error is not None and not launchers:
+            raise error
+        tuner.compile_results, tuner.launchers = results, launchers
+
+    def tried(self) -> list[Any]:
+        """Every kernel that Inductor compiled to choose from. Requires: `compile` was not called yet."""
+        return [result.kernel for tuner in self._tuners for result in getattr(tuner, "compile_results", ())]
+
+
+def config_name(config: Any) -> str:
+    """A configuration in words, `XBLOCK=64 R0_BLOCK=8 warps=4 stages=1`."""
+    sizes = [f"{name}={value}" for name, value in getattr(config, "kwargs", {}).items()]
+    return " ".join([*sizes, f"warps={config.num_warps}", f"stages={config.num_stages}"])

@@ -1,0 +1,377 @@
+"""Compiles one case in each mode and times the modes side by side. Runs in the process that has the GPU.
+
+What is timed are CUDA graphs of some calls, one graph a mode, replayed in turn in changing order; a ratio is
+that of one turn. Warm: one after another, inputs as the replay before has left them. Cold: graphs of one call,
+each after a buffer larger than the L2 cache was written, which is not timed.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from triton_linear.report import Outcome, Report
+
+from . import inductor, modes
+from .case import TORCH, Case
+from .statistics import interval
+
+GRAPH_MS = 0.4
+MOST_CALLS = 64
+FLUSH_BYTES = 256 << 20
+TOLERANCES = {"float8_e4m3fn": 0.13, "bfloat16": 1.6e-2, "float16": 2e-3, "float32": 1e-5, "float64": 1e-12}
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to measure: turns warm and cold; whether configurations are those chosen with stock Triton."""
+
+    turns: int = 40
+    cold: int = 16
+    pinned: bool = True
+    dump: str | None = None
+
+
+class Inputs:
+    """See `case.Inputs`."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self._torch = torch
+        self._generator = torch.Generator("cuda").manual_seed(0)
+
+    def normal(self, *shape: int, dtype: str = "float16") -> Any:
+        made = self._torch.randn(shape, device="cuda", generator=self._generator)
+        return made.to(getattr(self._torch, dtype))
+
+    def integers(self, low: int, high: int, *shape: int, dtype: str = "int64") -> Any:
+        kind = getattr(self._torch, dtype)
+        return self._torch.randint(low, high, shape, device="cuda", generator=self._generator, dtype=kind)
+
+
+@contextmanager
+def loaded() -> Iterator[list[Any]]:
+    """The list of Triton's kernels that are made, or come from its cache, in the block."""
+    from triton.compiler.compiler import CompiledKernel
+
+    kernels: list[Any] = []
+    stock = CompiledKernel.__init__
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        stock(self, *args, **kwargs)
+        kernels.append(self)
+
+    CompiledKernel.__init__ = __init__
+    try:
+        yield kernels
+    finally:
+        CompiledKernel.__init__ = stock
+
+
+@dataclass
+class Variant:
+    """A case in one mode: a graph of one call, one of several, and what is known of its kernels."""
+
+    single: Any
+    several: Any
+    outputs: list[Any]
+    facts: dict[str, Any]
+    held: list[Any] = field(default_factory=list)
+
+
+class Session:
+    """One case, with the variants made of it so far."""
+
+    def __init__(self, case: Case, effort: Effort, configs: Sequence[str] = ()) -> None:
+        import torch
+
+        self.case, self.effort = case, effort
+        self.variants: dict[str, Variant] = {}
+        self.calls = 0
+        self.seconds: dict[str, float] = {}
+        torch.manual_seed(0)
+        function, arguments = case.make(torch, Inputs())
+        self._compiled: inductor.Compiled | None = None
+        start = time.perf_counter()
+        if case.kind == TORCH:
+            self._compiled = inductor.Compiled(function, arguments, configs)
+            self._call: Callable[[], Any] = self._compiled.call
+            if effort.dump:
+                for number, kernel in enumerate(self._compiled.tried()):
+                    _write(effort.dump, f"{case.name}-{kernel.name}-tried{number}", kernel, ("ttgir",))
+        else:
+            self._call = lambda: function(*arguments)
+        self.seconds["first"] = time.perf_counter() - start
+
+    def variant(self, mode: str) -> Variant:
+        """The case in `mode`; made when it is first asked for."""
+        if mode not in self.variants:
+            start = time.perf_counter()
+            self.variants[mode] = self._make(mode)
+            self.seconds[mode] = time.perf_counter() - start
+        return self.variants[mode]
+
+    def _make(self, mode: str) -> Variant:
+        import torch
+
+        with modes.context(mode) as reports, loaded() as launched, torch.no_grad():
+            kernels, configs = launched, None
+            if self._compiled is not None:
+                pinned = mode in (modes.STOCK, modes.AGAIN) or (self.effort.pinned and mode != modes.UNPINNED)
+                kernels, configs = self._compiled.compile(pinned)
+            single, outputs = self._captured(1)
+            if not self.calls:
+                milliseconds = min(replay({"": single}, 5)[""])
+                self.calls = max(1, min(MOST_CALLS, math.ceil(GRAPH_MS / max(milliseconds, 1e-3))))
+            several, _ = self._captured(self.calls) if self.calls > 1 else (single, outputs)
+        if self.effort.dump:
+            for number, kernel in enumerate(kernels):
+                repeated = "" if kernel.name not in [k.name for k in kernels[:number]] else f"{number}"
+                _write(self.effort.dump, f"{self.case.name}-{kernel.name}{repeated}-{mode}", kernel)
+        # A mode whose conversions are all Triton's, or folded by Triton, has no report of a kernel.
+        facts = {
+            "kernels": [kernel_facts(kernel) for kernel in kernels],
+            "conversions": conversions(reports, {kernel.name for kernel in kernels}),
+            "fell_back": [f"{r.kernel}: {r.error}" for r in reports if r.outcome is Outcome.FAILED],
+        }
+        if configs is not None:
+            facts["configs"] = configs
+        return Variant(single, several, outputs, facts, list(kernels))
+
+    def _captured(self, calls: int) -> tuple[Any, list[Any]]:
+        """A graph of `calls` calls, and the results of the last."""
+        import torch
+
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            torch.manual_seed(0)
+            self._call()
+        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(calls):
+                result = self._call()
+        return graph, tensors(result)
+
+    def results(self, mode: str) -> list[Any]:
+        """What a replay of `mode` leaves in memory that held something else."""
+        import torch
+
+        variant = self.variant(mode)
+        for output in variant.outputs:
+            output.untyped_storage().fill_(0x5A)
+        torch.manual_seed(0)
+        variant.single.replay()
+        torch.cuda.synchronize()
+        return [output.clone() for output in variant.outputs]
+
+
+def tensors(result: Any) -> list[Any]:
+    """The tensors of a result, in order."""
+    if isinstance(result, Mapping):
+        result = list(result.values())
+    if isinstance(result, (list, tuple)):
+        return [tensor for part in result for tensor in tensors(part)]
+    return [result]
+
+
+def replay(
+    graphs: Mapping[str, Any], turns: int, before: Callable[[], object] | None = None
+) -> dict[str, list[float]]:
+    """Milliseconds of each graph in each turn, after three turns to warm up."""
+    import torch
+
+    names = list(graphs)
+    times: dict[str, list[float]] = {name: [] for name in names}
+    for turn in range(-3, turns):
+        events = {}
+        for step in range(len(names)):
+            name = names[(turn + step) % len(names)]
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            if before is not None:
+                before()
+            begin.record()
+            graphs[name].replay()
+            end.record()
+            events[name] = begin, end
+        torch.cuda.synchronize()
+        if turn >= 0:
+            for name, (begin, end) in events.items():
+                times[name].append(begin.elapsed_time(end))
+    return times
+
+
+def timed(
+    session: Session, names: Sequence[str], flush: Callable[[], object]
+) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+    """Warm and cold, per mode: microseconds of a call, and stock's time over the mode's with its interval."""
+    effort = session.effort
+    variants = {name: session.variant(name) for name in names}
+    warm = replay({name: v.several for name, v in variants.items()}, effort.turns)
+    cold = replay({name: v.single for name, v in variants.items()}, effort.cold, flush) if effort.cold else {}
+    return summary(warm, session.calls), summary(cold, 1)
+
+
+def summary(times: Mapping[str, Sequence[float]], calls: int) -> dict[str, dict[str, Any]]:
+    """What is reported of the times, in milliseconds, of graphs of `calls` calls.
+
+    >>> summary({"stock": [2.0] * 9, "ours": [1.0] * 9}, 4)["ours"]
+    {'microseconds': 250.0, 'ratio': [2.0, 2.0, 2.0]}
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for name, values in times.items():
+        middle = interval(values)[1]
+        found[name] = {"microseconds": round(1e3 * middle / calls, 3)}
+        if name != modes.STOCK and modes.STOCK in times:
+            turns = [a / b for a, b in zip(times[modes.STOCK], values, strict=True)]
+            found[name]["ratio"] = [round(value, 5) for value in interval(turns)]
+    return found
+
+
+def compare(case: Case, expected: Sequence[Any], found: Sequence[Any]) -> dict[str, Any]:
+    """Whether results have the same bits, or how far they are apart relative to the largest magnitude."""
+    if len(expected) != len(found):
+        return {"result": "WRONG", "why": f"{len(found)} results, not {len(expected)}"}
+    worst, verdict = 0.0, "identical"
+    for want, got in zip(expected, found, strict=True):
+        if want.shape != got.shape or want.dtype != got.dtype:
+            return {"result": "WRONG", "why": f"{got.dtype} {tuple(got.shape)}"}
+        if same([want], [got]):
+            continue
+        verdict = "within tolerance" if verdict == "identical" else verdict
+        a, b = want.double(), got.double()
+        finite = a.isfinite()
+        if not same([finite, a[~finite].nan_to_num()], [b.isfinite(), b[~finite].nan_to_num()]):
+            return {"result": "WRONG", "why": "not finite in other places"}
+        apart = float((a - b)[finite].abs().max())
+        if want.dtype.is_floating_point:
+            apart /= max(float(a[finite].abs().max()), 1e-30)
+            usual = TOLERANCES.get(str(want.dtype).removeprefix("torch."), 0.0)
+            allowed = usual if case.tolerance is None else case.tolerance
+        else:
+            allowed = case.slack
+        worst = max(worst, apart)
+        if apart > allowed:
+            verdict = "WRONG"
+    return {"result": verdict, "apart": worst}
+
+
+def same(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Whether two lists of tensors hold the same bytes."""
+    import torch
+
+    return all(
+        torch.equal(a.flatten().view(torch.uint8), b.flatten().view(torch.uint8))
+        for a, b in zip(left, right, strict=True)
+    )
+
+
+def kernel_facts(kernel: Any) -> dict[str, Any]:
+    """What is known of a compiled kernel; `conversions` are those of its TTGIR."""
+    return {
+        "name": kernel.name,
+        "conversions": len(re.findall(r"\bttg\.convert_layout\b", kernel.asm.get("ttgir", ""))),
+        "warps": kernel.metadata.num_warps,
+        "shared": kernel.metadata.shared,
+        "registers": getattr(kernel, "n_regs", None),
+        "spilled": getattr(kernel, "n_spills", None),
+    }
+
+
+def conversions(reports: Sequence[Report], kernels: set[str]) -> dict[str, int]:
+    """What became of the conversions of some kernels, by the plugin's reports."""
+    kinds: Counter[str] = Counter()
+    for report in reports:
+        if report.kernel in kernels:
+            kinds.update(conversion.lowering for conversion in report.conversions)
+            kinds["folded"] += report.folded
+    return {kind: count for kind, count in sorted(kinds.items()) if count}
+
+
+def _write(folder: str, stem: str, kernel: Any, stages: Sequence[str] = ("ttgir", "ptx")) -> None:
+    for stage in stages:
+        if stage in kernel.asm:
+            (Path(folder) / f"{stem}.{stage}").write_text(kernel.asm[stage])
+
+
+_session: Session | None = None
+_flush: Any = None
+
+
+def start() -> dict[str, Any]:
+    """Ready this process; gives what there is to know of it. Raises where there is no GPU."""
+    os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp()  # Kernels from a cache would have no reports.
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp()
+    import torch
+
+    if not torch.cuda.is_available():
+        raise RuntimeError("no GPU")
+    missing = inductor.prepare()
+    properties = torch.cuda.get_device_properties(0)
+    return {
+        "device": torch.cuda.get_device_name(),
+        "target": f"cuda:{properties.major}{properties.minor}",
+        "torch": torch.__version__,
+        "driver": getattr(torch.version, "cuda", None),
+        "settings_missing": missing,
+    }
+
+
+def run(name: str, wanted: Sequence[str], effort: Effort, configs: Sequence[str] = ()) -> dict[str, Any]:
+    """Measure the case `name` in some modes; stock comes first. What the last call made of it is used again.
+
+    `configs` are those of Inductor's kernels, if another process has chosen them.
+    """
+    global _session, _flush  # noqa: PLW0603
+    import torch
+
+    from .cases import by_name
+
+    begun = time.perf_counter()
+    if _session is None or _session.case.name != name or _session.effort != effort:
+        _session = None
+        torch.cuda.empty_cache()
+        _session = Session(by_name(name), effort, configs)
+    if _flush is None:
+        _flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+    session, found = _session, {}
+    for mode in (modes.STOCK, *(mode for mode in wanted if mode != modes.STOCK)):
+        try:
+            found[mode] = dict(session.variant(mode).facts)
+        except modes.Unavailable as problem:
+            found[mode] = {"unavailable": str(problem)}
+        except Exception as problem:
+            if mode == modes.STOCK or "CUDA error" in str(problem) or "[CUDA]" in str(problem):
+                raise
+            found[mode] = {"error": f"{type(problem).__name__}: {problem}"[:2000]}
+    good = [mode for mode, facts in found.items() if "error" not in facts and "unavailable" not in facts]
+    expected = session.results(modes.STOCK)
+    for mode in good:
+        if mode in (modes.AGAIN, modes.FREE):
+            continue
+        got = session.results(mode)
+        found[mode] |= compare(session.case, expected, got)
+        found[mode]["deterministic"] = same(got, session.results(mode))
+    warm, cold = timed(session, good, _flush.zero_)
+    for mode in good:
+        found[mode] |= warm[mode]
+        if mode in cold:
+            found[mode]["cold"] = cold[mode]
+    return {
+        "calls": session.calls,
+        "modes": found,
+        "seconds": {key: round(value, 2) for key, value in session.seconds.items()}
+        | {"all": round(time.perf_counter() - begun, 2)},
+    }

@@ -1,0 +1,59 @@
+"""The ways a kernel is compiled: stock Triton, the plugin, halves of it, and conversions for nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import triton_linear
+from triton_linear import hook
+from triton_linear.report import Report
+from triton_linear.setting import Options
+
+STOCK = "stock"
+OURS = "ours"
+LOWER = "lower"
+ASSIGN = "assign"
+FREE = "free"
+AGAIN = "again"
+"""Stock once more, which shows the noise."""
+UNPINNED = "unpinned"
+"""The plugin, with configurations that Inductor chooses anew."""
+
+MODES: Mapping[str, Mapping[str, Any]] = {
+    OURS: {},
+    UNPINNED: {},
+    LOWER: {"assign": False},
+    ASSIGN: {"lower": False},
+    FREE: {"free": True},
+}
+"""The options of the plugin in each mode that has it."""
+
+
+class Unavailable(Exception):
+    """This version of the plugin does not have the option that a mode is made of."""
+
+
+def available(mode: str) -> bool:
+    """Whether this version of the plugin has what `mode` needs."""
+    known = {field.name for field in dataclasses.fields(Options)}
+    return mode in (STOCK, AGAIN) or MODES[mode].keys() <= known
+
+
+def context(mode: str) -> AbstractContextManager[list[Report]]:
+    """In the block kernels compile as `mode` says; it gets the list of reports.
+
+    Raises Unavailable.
+    """
+    if mode in (STOCK, AGAIN):
+        return nullcontext([])
+    options = MODES[mode]
+    if not available(mode):
+        names = ", ".join(options)
+        raise Unavailable(f"{mode}: triton-linear {triton_linear.__version__} has no option {names}")
+    if mode == FREE:
+        # No option for users: results are garbage.
+        return hook._block(Options(**options), ())
+    return triton_linear.enabled(**options)

@@ -1,0 +1,232 @@
+"""What a run found, in words: totals, losers and winners by name, the table by headroom, and what failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import modes
+from .statistics import geometric_mean, share_taken
+
+LOSS = 0.98
+HEADROOM = 1.05
+Record = Mapping[str, Any]
+
+
+def facts(record: Record, mode: str) -> Mapping[str, Any]:
+    """What is known of a case in one mode; empty where it was not measured."""
+    found: Mapping[str, Any] = record["modes"].get(mode, {})
+    return found
+
+
+def ratio(record: Record, mode: str, kind: str = "warm") -> Sequence[float] | None:
+    """(low, median, high) of stock's time over that of `mode`, warm or cold."""
+    found = facts(record, mode)
+    if kind == "cold":
+        found = found.get("cold", {})
+    values: Sequence[float] | None = found.get("ratio")
+    return values
+
+
+def middle(record: Record, mode: str, kind: str = "warm") -> float | None:
+    """The median of `ratio`."""
+    values = ratio(record, mode, kind)
+    return None if values is None else values[1]
+
+
+def share(record: Record) -> float | None:
+    """Of what free conversions would gain, what the plugin takes; None where that is under 5 %."""
+    ours, headroom = middle(record, modes.OURS), middle(record, modes.FREE)
+    if ours is None or headroom is None or headroom < HEADROOM:
+        return None
+    return share_taken(ours, headroom)
+
+
+def by_headroom(records: Sequence[Record]) -> list[Record]:
+    """Most headroom first; failures before everything."""
+
+    def key(record: Record) -> tuple[bool, float]:
+        failed = any("error" in found for found in record["modes"].values())
+        return not failed, -(middle(record, modes.FREE) or 0.0)
+
+    return sorted(records, key=key)
+
+
+def problems(record: Record) -> list[str]:
+    """What went wrong with a case, a line each."""
+    found = []
+    if "together" in record:
+        found.append(f"not all modes in one process: {record['together']}")
+    for mode, known in record["modes"].items():
+        if "error" in known:
+            found.append(f"{mode}: {known['error']}")
+        if known.get("result") == "WRONG":
+            apart = known.get("why") or f"apart by {known['apart']:.2g}"
+            found.append(f"{mode}: wrong results, {apart}")
+        if known.get("deterministic") is False:
+            found.append(f"{mode}: two runs differ")
+        found += [f"{mode}: fell back to stock Triton: {line}" for line in known.get("fell_back", ())]
+    return found
+
+
+def losers(records: Sequence[Record], mode: str = modes.OURS) -> list[tuple[str, float]]:
+    """(name, stock over `mode`) of those below 0.98, worst first."""
+    known = [(record["name"], middle(record, mode)) for record in records]
+    return sorted(
+        ((name, value) for name, value in known if value is not None and value < LOSS), key=lambda x: x[1]
+    )
+
+
+def winners(records: Sequence[Record], mode: str = modes.OURS) -> list[tuple[str, float]]:
+    """(name, stock over `mode`) of those above 1.02, best first."""
+    known = [(record["name"], middle(record, mode)) for record in records]
+    return sorted(
+        ((name, value) for name, value in known if value is not None and value > 2 - LOSS), key=lambda x: -x[1]
+    )
+
+
+def measured_modes(report: Mapping[str, Any]) -> list[str]:
+    """The modes beside stock that some case was measured in, in the order of the table."""
+    order = (modes.OURS, modes.LOWER, modes.ASSIGN, modes.UNPINNED, modes.FREE, modes.AGAIN)
+    return [mode for mode in order if any(middle(record, mode) for record in report["cases"])]
+
+
+def total_line(record: Record) -> str:
+    """A case in one line, for the progress."""
+    parts = [record["name"]]
+    took = facts(record, modes.STOCK).get("microseconds")
+    if took is not None:
+        parts.append(f"{took:.1f} us")
+    for mode in (modes.OURS, modes.LOWER, modes.ASSIGN, modes.FREE):
+        value = middle(record, mode)
+        if value is not None:
+            parts.append(f"{mode} {value:.3f}")
+    result = facts(record, modes.OURS).get("result")
+    parts += [result] if result else []
+    parts += problems(record)[:2]
+    return ", ".join(part[:300] for part in parts)
+
+
+def totals(report: Mapping[str, Any]) -> list[str]:
+    """Means and counts of each mode, and the names of losers and winners."""
+    records = report["cases"]
+    lines = [
+        "| mode | cases | stock / mode, geometric mean | cold | least | most | below 0.98 | above 1.02 |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for mode in measured_modes(report):
+        known = [value for value in (middle(record, mode) for record in records) if value is not None]
+        cold = geometric_mean(middle(record, mode, "cold") for record in records)
+        cells = (
+            mode,
+            str(len(known)),
+            f"{geometric_mean(known) or 0:.3f}",
+            "" if cold is None else f"{cold:.3f}",
+            f"{min(known):.3f}",
+            f"{max(known):.3f}",
+            str(len(losers(records, mode))),
+            str(len(winners(records, mode))),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", "`again` is stock a second time: the noise.", ""]
+    lines.append(f"- slower than 0.98 of stock with the plugin: {_named(losers(records))}")
+    lines.append(f"- faster than 1.02: {_named(winners(records))}")
+    if any(middle(record, modes.FREE) for record in records):
+        lines.append(f"- {_headroom(records)}")
+    return lines
+
+
+def _headroom(records: Sequence[Record]) -> str:
+    wide = [(record, taken) for record in records if (taken := share(record)) is not None]
+    text = f"kernels that free conversions would speed up by 1.05 or more: {len(wide)}"
+    if not wide:
+        return text
+    ours = geometric_mean(middle(record, modes.OURS) for record, _ in wide)
+    free = geometric_mean(middle(record, modes.FREE) for record, _ in wide)
+    names = ", ".join(f"{r['name']} ({taken:.0%} of {middle(r, modes.FREE):.2f})" for r, taken in wide)
+    return f"{text}; of those stock / free {free:.3f}, stock / ours {ours:.3f}. Share taken of each: {names}"
+
+
+def _named(found: Sequence[tuple[str, float]]) -> str:
+    return ", ".join(f"{name} ({value:.3f})" for name, value in found) or "none"
+
+
+def _ratio_cell(record: Record, mode: str) -> str:
+    known = facts(record, mode)
+    values = known.get("ratio")
+    if values is None:
+        return "failed" if "error" in known else ""
+    return f"{values[1]:.3f} ({values[0]:.3f} to {values[2]:.3f})"
+
+
+def _conversions(record: Record) -> str:
+    stock = sum(kernel["conversions"] for kernel in facts(record, modes.STOCK).get("kernels", ()))
+    kinds = facts(record, modes.OURS).get("conversions", {})
+    became = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    return f"{stock}: {became}" if became else str(stock)
+
+
+def _result(record: Record) -> str:
+    known = facts(record, modes.OURS)
+    if known.get("result") == "within tolerance":
+        return f"within tolerance, {known['apart']:.1g}"
+    return str(known.get("result", ""))
+
+
+def table(report: Mapping[str, Any]) -> list[str]:
+    """Every case."""
+    shown = [mode for mode in measured_modes(report) if mode != modes.AGAIN]
+    ratios = [f"stock / {mode}" for mode in shown]
+    heads = ["kernel", "µs", *ratios, "share taken", "cold", "conversions", "result"]
+    aligned = ["---", *("---:" for _ in heads[1:-2]), "---", "---"]
+    lines = [f"| {' | '.join(heads)} |", f"| {' | '.join(aligned)} |"]
+    for record in by_headroom(report["cases"]):
+        took = facts(record, modes.STOCK).get("microseconds")
+        taken, cold = share(record), middle(record, modes.OURS, "cold")
+        cells = [
+            record["name"],
+            "failed" if took is None else f"{took:.1f}",
+            *(_ratio_cell(record, mode) for mode in shown),
+            "" if taken is None else f"{taken:.0%}",
+            "" if cold is None else f"{cold:.3f}",
+            _conversions(record),
+            _result(record),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def markdown(report: Mapping[str, Any]) -> str:
+    """The whole report."""
+    configurations = "those chosen with stock Triton" if report["pinned"] else "chosen anew in each mode"
+    versions = (
+        f"{report['device']}, Triton {report['triton']}, PyTorch {report['torch']}, triton-linear "
+        f"{report['triton_linear']}, {report['date']}"
+    )
+    lines = [
+        "# Whole kernels",
+        "",
+        f"{versions}. {len(report['cases'])} cases in {report['seconds']:.0f} s.",
+        "",
+        "Times are of one call, out of CUDA graphs that take turns, with stock Triton; ratios are stock's time "
+        "over that of a mode, medians over the turns with their 95 % interval. Inputs lie as the replay before "
+        "left them; `cold` is stock / ours after the L2 cache was overwritten. Inductor's configurations are "
+        f"{configurations}. `free`: every conversion of floating-point values costs nothing, and results are "
+        "garbage; `lower`: the plugin without assigning layouts; `assign`: it without lowering. The share "
+        "taken is (stock - ours) / (stock - free). Conversions: how many stock Triton's TTGIR has, then what "
+        "became of them.",
+        "",
+        *totals(report),
+        "",
+        *table(report),
+    ]
+    wrong = [f"- {r['name']}: {problem[:500]}" for r in report["cases"] for problem in problems(r)]
+    known = [found for record in report["cases"] for found in record["modes"].values()]
+    missing = sorted({found["unavailable"] for found in known if "unavailable" in found})
+    if wrong:
+        lines += ["", "What went wrong:", "", *(line.replace("\n", " ") for line in wrong)]
+    if missing:
+        lines += ["", "Modes left out:", "", *(f"- {line}" for line in missing)]
+    if report.get("not_run"):
+        lines += ["", f"Not run for want of time: {', '.join(report['not_run'])}."]
+    return "\n".join(lines) + "\n"
