@@ -46,7 +46,7 @@ def prepare() -> list[str]:
 
 def forget() -> None:
     """Drop what Dynamo and Inductor keep of functions that were compiled."""
-    import torch
+    import torch._dynamo
     from torch._inductor import codecache, utils
 
     torch._dynamo.reset()

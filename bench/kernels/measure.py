@@ -7,11 +7,13 @@ each after a buffer larger than the L2 cache was written, which is not timed.
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import re
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -255,9 +257,10 @@ def compare(case: Case, expected: Sequence[Any], found: Sequence[Any]) -> dict[s
         finite = a.isfinite()
         if not same([finite, a[~finite].nan_to_num()], [b.isfinite(), b[~finite].nan_to_num()]):
             return {"result": "WRONG", "why": "not finite in other places"}
-        apart = float((a - b)[finite].abs().max())
+        a, b = a[finite], b[finite]
+        apart = float((a - b).abs().max()) if a.numel() else 0.0
         if want.dtype.is_floating_point:
-            apart /= max(float(a[finite].abs().max()), 1e-30)
+            apart /= max(float(a.abs().max()), 1e-30) if a.numel() else 1.0
             usual = TOLERANCES.get(str(want.dtype).removeprefix("torch."), 0.0)
             allowed = usual if case.tolerance is None else case.tolerance
         else:
@@ -306,6 +309,28 @@ def _write(folder: str, stem: str, kernel: Any, stages: Sequence[str] = ("ttgir"
             (Path(folder) / f"{stem}.{stage}").write_text(kernel.asm[stage])
 
 
+class Failed(Exception):
+    """What went wrong in this process, in words: another process need not know the exception's class."""
+
+    def __init__(self, error: str, traceback: str = "") -> None:
+        super().__init__(error, traceback)
+        self.error, self.traceback = error, traceback
+
+    @staticmethod
+    def of(problem: BaseException) -> Failed:
+        """An exception that is being handled, without what nobody reads."""
+        if isinstance(problem, Failed):
+            return problem
+        return Failed(f"{type(problem).__name__}: {problem}"[:2000], traceback.format_exc()[-3000:])
+
+    def __str__(self) -> str:
+        return self.error
+
+    def facts(self) -> dict[str, str]:
+        """For the record of a mode."""
+        return {"error": self.error, "traceback": self.traceback}
+
+
 _session: Session | None = None
 _flush: Any = None
 
@@ -319,6 +344,7 @@ def start() -> dict[str, Any]:
     if not torch.cuda.is_available():
         raise RuntimeError("no GPU")
     missing = inductor.prepare()
+    gc.freeze()  # Each capture of a graph may collect garbage.
     properties = torch.cuda.get_device_properties(0)
     return {
         "device": torch.cuda.get_device_name(),
@@ -332,8 +358,15 @@ def start() -> dict[str, Any]:
 def run(name: str, wanted: Sequence[str], effort: Effort, configs: Sequence[str] = ()) -> dict[str, Any]:
     """Measure the case `name` in some modes; stock comes first. What the last call made of it is used again.
 
-    `configs` are those of Inductor's kernels, if another process has chosen them.
+    `configs` are those of Inductor's kernels, if another process has chosen them. Raises Failed.
     """
+    try:
+        return _run(name, wanted, effort, configs)
+    except Exception as problem:
+        raise Failed.of(problem) from None
+
+
+def _run(name: str, wanted: Sequence[str], effort: Effort, configs: Sequence[str]) -> dict[str, Any]:
     global _session, _flush  # noqa: PLW0603
     import torch
 
@@ -355,7 +388,7 @@ def run(name: str, wanted: Sequence[str], effort: Effort, configs: Sequence[str]
         except Exception as problem:
             if mode == modes.STOCK or "CUDA error" in str(problem) or "[CUDA]" in str(problem):
                 raise
-            found[mode] = {"error": f"{type(problem).__name__}: {problem}"[:2000]}
+            found[mode] = dict(Failed.of(problem).facts())
     good = [mode for mode, facts in found.items() if "error" not in facts and "unavailable" not in facts]
     expected = session.results(modes.STOCK)
     for mode in good:

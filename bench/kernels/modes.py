@@ -54,6 +54,5 @@ def context(mode: str) -> AbstractContextManager[list[Report]]:
         names = ", ".join(options)
         raise Unavailable(f"{mode}: triton-linear {triton_linear.__version__} has no option {names}")
     if mode == FREE:
-        # No option for users: results are garbage.
-        return hook._block(Options(**options), ())
+        return hook.compiling(Options(**options))  # No option for users: results are garbage.
     return triton_linear.enabled(**options)

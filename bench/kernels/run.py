@@ -30,10 +30,10 @@ import triton_linear
 from . import measure, modes
 from .case import TORCH, Case
 from .cases import cases
-from .measure import Effort
+from .measure import Effort, Failed
 from .report import markdown, problems, total_line
 
-PATIENCE = 240.0  # Seconds after which a case counts as hung.
+PATIENCE = 120.0  # Seconds after which a case counts as hung.
 FATAL = (
     "CUDA error",
     "CUDA_ERROR",
@@ -92,7 +92,7 @@ def measured(
     try:
         record |= ask(measure.run, case.name, sound, effort)
     except Exception as error:
-        record |= _one_by_one(case, sound, effort, ask, f"{type(error).__name__}: {error}")
+        record |= _one_by_one(case, sound, effort, ask, Failed.of(error))
     if modes.FREE in wanted and "error" not in record["modes"].get(modes.STOCK, {"error": ""}):
         configs = record["modes"][modes.STOCK].get("configs", ())
         try:
@@ -100,30 +100,26 @@ def measured(
             record["modes"][modes.FREE] = beside["modes"][modes.FREE]
             record["seconds"]["free"] = beside["seconds"]["all"]
         except Exception as error:
-            record["modes"][modes.FREE] = {"error": _short(error)}
+            record["modes"][modes.FREE] = Failed.of(error).facts()
     return record
 
 
 def _one_by_one(
-    case: Case, sound: Sequence[str], effort: Effort, ask: Callable[..., Any], reason: str
+    case: Case, sound: Sequence[str], effort: Effort, ask: Callable[..., Any], reason: Failed
 ) -> dict[str, Any]:
     """The record of a case that cannot be measured in all modes: stock alone, then beside each other mode."""
-    found: dict[str, Any] = {"modes": {}, "together": reason[:2000], "seconds": {}}
+    found: dict[str, Any] = {"modes": {}, "together": reason.error, "seconds": {}}
     for mode in (modes.STOCK, *sound):
         try:
             answer = ask(measure.run, case.name, [mode], effort)
         except Exception as error:
-            found["modes"][mode] = {"error": _short(error)}
+            found["modes"][mode] = Failed.of(error).facts()
             if mode == modes.STOCK:
                 break
             continue
         found["calls"], found["seconds"] = answer["calls"], answer["seconds"]
         found["modes"][mode] = answer["modes"][mode]
     return found
-
-
-def _short(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"[:2000]
 
 
 def execute(options: argparse.Namespace, save: Callable[[dict[str, Any]], object]) -> dict[str, Any]:

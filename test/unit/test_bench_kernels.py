@@ -403,14 +403,15 @@ class Tuner:
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     names = ("torch", "torch._inductor", "torch._inductor.runtime", "torch._inductor.runtime.triton_heuristics")
-    modules = {name: ModuleType(name) for name in (*names, "torch._inductor.config")}
+    modules = {name: ModuleType(name) for name in (*names, "torch._inductor.config", "torch._dynamo")}
     fake = modules["torch"]
     modules["torch._inductor"].config = modules["torch._inductor.config"]  # type: ignore[attr-defined]
     modules["torch._inductor"].codecache = ModuleType("codecache")  # type: ignore[attr-defined]
     modules["torch._inductor"].utils = ModuleType("utils")  # type: ignore[attr-defined]
     modules["torch._inductor.runtime.triton_heuristics"].CachingAutotuner = Tuner  # type: ignore[attr-defined]
     fake._inductor = modules["torch._inductor"]  # type: ignore[attr-defined]
-    fake._dynamo = SimpleNamespace(reset=lambda: None)  # type: ignore[attr-defined]
+    fake._dynamo = modules["torch._dynamo"]  # type: ignore[attr-defined]
+    fake._dynamo.reset = lambda: None  # type: ignore[attr-defined]
     fake.no_grad = modes.nullcontext  # type: ignore[attr-defined]
 
     def compile(function: Any, **_: Any) -> Any:

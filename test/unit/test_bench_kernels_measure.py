@@ -1,0 +1,315 @@
+"""What the suite of whole kernels measures in its process, against a GPU that is played by numpy.
+
+The played GPU computes what a captured call computes again at each replay, and its clock moves by what the
+call is said to take. So what is shown is which results are compared, and which times are divided.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+from bench.kernels import cases as all_cases  # noqa: E402
+from bench.kernels import measure, modes  # noqa: E402
+from bench.kernels.case import TRITON, Case  # noqa: E402
+
+
+class DType:
+    def __init__(self, name: str, kind: Any) -> None:
+        self.name, self.kind, self.is_floating_point = name, kind, name.startswith(("float", "bfloat"))
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+
+DTYPES = [DType(name, getattr(np, name)) for name in ("float32", "float64", "int32", "uint8")]
+
+
+class Tensor:
+    """As much of a tensor as is asked for."""
+
+    def __init__(self, array: Any, dtype: DType | None = None) -> None:
+        self.array = np.asarray(array)
+        self.dtype = dtype or next(known for known in DTYPES if known.kind == self.array.dtype.type)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    def flatten(self) -> Tensor:
+        return Tensor(self.array.ravel())
+
+    def view(self, dtype: DType) -> Tensor:
+        return Tensor(self.array.view(dtype.kind))
+
+    def double(self) -> Tensor:
+        return Tensor(self.array.astype(np.float64))
+
+    def clone(self) -> Tensor:
+        return Tensor(self.array.copy(), self.dtype)
+
+    def isfinite(self) -> Any:
+        return Mask(np.isfinite(self.array))
+
+    def nan_to_num(self) -> Tensor:
+        return Tensor(np.nan_to_num(self.array))
+
+    def __getitem__(self, mask: Any) -> Tensor:
+        return Tensor(self.array[mask.array.view(bool)])
+
+    def __sub__(self, other: Tensor) -> Tensor:
+        return Tensor(self.array - other.array)
+
+    def numel(self) -> int:
+        return int(self.array.size)
+
+    def abs(self) -> Tensor:
+        return Tensor(np.abs(self.array))
+
+    def max(self) -> float:
+        return float(self.array.max())
+
+    def untyped_storage(self) -> Any:
+        return SimpleNamespace(fill_=lambda byte: self.array.view(np.uint8).fill(byte))
+
+
+class Mask(Tensor):
+    def __init__(self, array: Any) -> None:
+        super().__init__(np.asarray(array).view(np.uint8))
+
+    def __invert__(self) -> Mask:
+        return Mask(~self.array.view(bool))
+
+
+class GPU:
+    """Its clock in milliseconds, the graph that is being captured, and everything written between replays."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.capturing: Graph | None = None
+        self.flushes = 0
+
+    def flush(self) -> None:
+        self.flushes += 1
+        self.now += 100
+
+
+class Graph:
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], None]] = []
+
+    def replay(self) -> None:
+        for call in self.calls:
+            call()
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> GPU:
+    played = GPU()
+
+    @contextmanager
+    def capture(graph: Graph) -> Iterator[None]:
+        played.capturing = graph
+        yield
+        played.capturing = None
+
+    class Event:
+        def __init__(self, enable_timing: bool) -> None:
+            assert enable_timing
+            self.at = 0.0
+
+        def record(self) -> None:
+            self.at = played.now
+
+        def elapsed_time(self, other: Event) -> float:
+            return other.at - self.at
+
+    torch = ModuleType("torch")
+    stream = SimpleNamespace(wait_stream=lambda other: None)
+    torch.cuda = SimpleNamespace(  # type: ignore[attr-defined]
+        CUDAGraph=Graph,
+        graph=capture,
+        Event=Event,
+        Stream=lambda: stream,
+        stream=lambda _: nullcontext(),
+        current_stream=lambda: stream,
+        synchronize=lambda: None,
+        empty_cache=lambda: None,
+    )
+    torch.Generator = lambda _: SimpleNamespace(manual_seed=lambda seed: None)  # type: ignore[attr-defined]
+    torch.manual_seed = lambda seed: None  # type: ignore[attr-defined]
+    torch.no_grad = nullcontext  # type: ignore[attr-defined]
+    torch.uint8 = DTYPES[-1]  # type: ignore[attr-defined]
+    torch.empty = lambda *_, **__: SimpleNamespace(zero_=played.flush)  # type: ignore[attr-defined]
+    torch.equal = lambda a, b: np.array_equal(a.array, b.array)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setattr(measure, "_session", None)
+    monkeypatch.setattr(measure, "_flush", None)
+    return played
+
+
+class Played:
+    """A case that takes so long, and gives such results, in each mode."""
+
+    def __init__(self, gpu: GPU, monkeypatch: pytest.MonkeyPatch, **case: Any) -> None:
+        self.gpu = gpu
+        self.mode = "stock"
+        self.milliseconds: dict[str, float] = {}
+        self.values: dict[str, Any] = {}
+        self.fails: dict[str, Exception] = {}
+        self.made = 0
+        played = Case("played", "g", TRITON, self.make, **case)
+        monkeypatch.setattr(all_cases, "by_name", lambda name: played)
+        monkeypatch.setattr(modes, "context", self.context)
+
+    @contextmanager
+    def context(self, mode: str) -> Iterator[list[Any]]:
+        before, self.mode = self.mode, mode
+        try:
+            yield []
+        finally:
+            self.mode = before
+
+    def make(self, torch: Any, inputs: Any) -> Any:
+        self.made += 1
+        return self.launch, ()
+
+    def launch(self) -> list[Tensor]:
+        mode = self.mode
+        if mode in self.fails:
+            raise self.fails[mode]
+        value = self.values.get(mode, np.arange(4, dtype=np.float32))
+        out = Tensor(np.zeros_like(value() if callable(value) else value))
+
+        def compute() -> None:
+            out.array[...] = value() if callable(value) else value
+            self.gpu.now += self.milliseconds.get(mode, 1.0)
+
+        compute()
+        if self.gpu.capturing is not None:
+            self.gpu.capturing.calls.append(compute)
+        return [out]
+
+
+EFFORT = measure.Effort(turns=9, cold=5)
+
+
+def test_times_are_of_one_call_and_ratios_of_stock(gpu: GPU, monkeypatch: pytest.MonkeyPatch) -> None:
+    played = Played(gpu, monkeypatch)
+    played.milliseconds = {"stock": 0.125, "ours": 0.0625, "again": 0.125}
+    found = measure.run("played", ["ours", "again"], EFFORT)
+    assert found["calls"] == 4  # Of an eighth of a millisecond, to fill the time that a graph should take.
+    assert found["modes"]["stock"]["microseconds"] == pytest.approx(125.0)
+    assert found["modes"]["ours"]["ratio"] == pytest.approx([2.0, 2.0, 2.0])
+    assert found["modes"]["again"]["ratio"] == pytest.approx([1.0, 1.0, 1.0])
+    assert found["modes"]["ours"]["cold"]["ratio"] == pytest.approx([2.0, 2.0, 2.0])
+    assert found["modes"]["stock"]["cold"]["microseconds"] == pytest.approx(125.0)
+    assert gpu.flushes == 3 * (5 + 3)
+    assert found["modes"]["ours"]["result"] == "identical" and found["modes"]["ours"]["deterministic"]
+
+
+def test_free_is_measured_with_what_the_process_has(gpu: GPU, monkeypatch: pytest.MonkeyPatch) -> None:
+    played = Played(gpu, monkeypatch)
+    played.milliseconds = {"free": 0.5}
+    played.values = {"free": np.full(4, np.nan, np.float32)}
+    measure.run("played", ["ours"], EFFORT)
+    found = measure.run("played", ["free"], EFFORT)
+    assert played.made == 1
+    assert found["modes"]["free"]["ratio"] == pytest.approx([2.0, 2.0, 2.0])
+    assert "result" not in found["modes"]["free"]
+    measure.run("played", ["ours"], measure.Effort(turns=9, cold=0))
+    assert played.made == 2
+
+
+@pytest.mark.parametrize(
+    ("stock", "ours", "case", "verdict"),
+    [
+        (np.float32([1, 2]), np.float32([1, 2]), {}, "identical"),
+        (np.float32([1, -2]), np.float32([1 + 1e-6, -2]), {}, "within tolerance"),
+        (np.float32([1, 2]), np.float32([1.01, 2]), {}, "WRONG"),
+        (np.float32([1, 2]), np.float32([1.01, 2]), {"tolerance": 0.02}, "within tolerance"),
+        (np.float32([1, np.inf, -np.inf, np.nan]), np.float32([1, np.inf, -np.inf, np.nan]), {}, "identical"),
+        (np.float32([1, np.inf]), np.float32([1 + 1e-6, np.inf]), {}, "within tolerance"),
+        (np.float32([1, np.inf]), np.float32([1 + 1e-6, -np.inf]), {}, "WRONG"),
+        (np.float32([np.nan]), -np.float32([np.nan]), {}, "within tolerance"),
+        (np.float32([1, 2]), np.float32([1, np.nan]), {}, "WRONG"),
+        (np.int32([1, 2]), np.int32([1, 3]), {}, "WRONG"),
+        (np.int32([1, 2]), np.int32([1, 3]), {"slack": 1}, "within tolerance"),
+        (np.int32([1, 2]), np.float32([1, 2]), {}, "WRONG"),
+        (np.float32([1, 2]), np.float32([1, 2, 3]), {}, "WRONG"),
+    ],
+)
+def test_results_are_compared_with_those_of_stock(
+    gpu: GPU, monkeypatch: pytest.MonkeyPatch, stock: Any, ours: Any, case: dict[str, Any], verdict: str
+) -> None:
+    played = Played(gpu, monkeypatch, **case)
+    played.values = {"stock": stock, "ours": ours}
+    found = measure.run("played", ["ours"], EFFORT)
+    assert found["modes"]["ours"]["result"] == verdict
+
+
+def test_what_is_not_written_shows(gpu: GPU, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory that held the right result before must not pass for one."""
+    played = Played(gpu, monkeypatch)
+    replay = Graph.replay
+    monkeypatch.setattr(Graph, "replay", lambda self: None if gpu.now < 0 else replay(self))
+    session = measure.Session(all_cases.by_name("played"), EFFORT)
+    (right,) = session.results("stock")
+    assert right.array.tolist() == [0, 1, 2, 3]
+    gpu.now = -1e9  # From here on nothing is computed.
+    assert session.results("stock")[0].array.tolist() != [0, 1, 2, 3]
+    assert played.made == 1
+
+
+def test_runs_that_differ_are_told(gpu: GPU, monkeypatch: pytest.MonkeyPatch) -> None:
+    played = Played(gpu, monkeypatch, tolerance=1e9)
+    state = np.zeros(2, np.float32)
+
+    def moving() -> Any:
+        state[...] += 1
+        return state
+
+    played.values = {"stock": np.ones(2, np.float32), "ours": moving}
+    assert measure.run("played", ["ours"], EFFORT)["modes"]["ours"]["deterministic"] is False
+
+
+def test_a_mode_that_fails_leaves_the_others_unless_the_gpu_is_lost(
+    gpu: GPU, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = Played(gpu, monkeypatch)
+    played.fails = {"lower": ValueError("no plan"), "assign": modes.Unavailable("assign: no such option")}
+    found = measure.run("played", ["lower", "assign", "ours"], EFFORT)["modes"]
+    assert found["lower"]["error"] == "ValueError: no plan" and "in launch" in found["lower"]["traceback"]
+    assert found["assign"] == {"unavailable": "assign: no such option"}
+    assert found["ours"]["ratio"] == pytest.approx([1.0, 1.0, 1.0])
+    played.fails["again"] = RuntimeError("CUDA error: an illegal memory access was encountered")
+    with pytest.raises(measure.Failed, match="illegal"):
+        measure.run("played", ["again"], EFFORT)
+    played.fails = {"stock": ValueError("no stock")}
+    with pytest.raises(measure.Failed, match="ValueError: no stock") as raised:
+        measure.run("played", ["ours"], measure.Effort())
+    copied = pickle.loads(pickle.dumps(raised.value))
+    assert copied.facts() == raised.value.facts() and "in launch" in copied.traceback
+
+
+def test_kernels_are_known_by_their_compilation() -> None:
+    import triton
+    from triton_linear.examples.spec import gpu_target
+
+    source, options = all_cases.by_name("gluon_row_norms").sources(None)["gluon_row_norms"]
+    with measure.loaded() as kernels:
+        made = triton.compile(source, target=gpu_target("cuda:90"), options=dict(options))
+    assert [kernel.name for kernel in kernels] == [made.name] == ["row_norms"]
+    facts = measure.kernel_facts(made)
+    assert facts["conversions"] == 1 and facts["warps"] == 4 and facts["registers"] is None
