@@ -10,8 +10,6 @@ TORCH = "torch.compile"
 TRITON = "Triton"
 GLUON = "Gluon"
 
-Call = Callable[[], Any]
-
 
 class Inputs(Protocol):
     """Random tensors on the GPU, the same ones in every process."""
@@ -40,3 +38,19 @@ class Case:
     tolerance: float | None = None
     slack: int = 0
     sources: Callable[[Any], Mapping[str, tuple[Any, Mapping[str, Any]]]] | None = None
+
+
+Made = tuple[Callable[..., Any], tuple[Any, ...]]
+Maker = Callable[[Any, Inputs], Made]
+
+
+def compiled_case(
+    to: list[Case], group: str, tolerance: float | None = None, slack: int = 0
+) -> Callable[[Maker], Maker]:
+    """Add the function that is decorated, and named as the case is, to a list, as one for `torch.compile`."""
+
+    def add(make: Maker) -> Maker:
+        to.append(Case(make.__name__, group, TORCH, make, tolerance, slack))
+        return make
+
+    return add

@@ -136,7 +136,7 @@ class Session:
                 milliseconds = min(replay({"": single}, 5)[""])
                 self.calls = max(1, min(MOST_CALLS, math.ceil(GRAPH_MS / max(milliseconds, 1e-3))))
             several, _ = self._captured(self.calls) if self.calls > 1 else (single, outputs)
-        if self.effort.dump:
+        if self.effort.dump and mode != modes.AGAIN:
             for number, kernel in enumerate(kernels):
                 repeated = "" if kernel.name not in [k.name for k in kernels[:number]] else f"{number}"
                 _write(self.effort.dump, f"{self.case.name}-{kernel.name}{repeated}-{mode}", kernel)

@@ -15,6 +15,7 @@ STYLES = {
     modes.LOWER: ("v", "C1"),
     modes.OURS: ("o", "C0"),
 }
+TICKS = (0.25, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.5, 2, 3, 4, 6, 8)
 
 
 def plot(report: Mapping[str, Any], path: Path) -> None:
@@ -25,7 +26,7 @@ def plot(report: Mapping[str, Any], path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    from matplotlib import pyplot, ticker
+    from matplotlib import pyplot
 
     records = by_headroom([r for r in report["cases"] if ratio(r, modes.OURS) or ratio(r, modes.FREE)])
     if not records:
@@ -48,13 +49,14 @@ def plot(report: Mapping[str, Any], path: Path) -> None:
             label=f"stock / {mode}",
         )
     axis.axvline(1, color="0.3", linewidth=0.8)
-    axis.set_xscale("log", base=2)
-    axis.xaxis.set_major_formatter(ticker.FormatStrFormatter("%.2f"))
-    axis.xaxis.set_minor_formatter(ticker.FormatStrFormatter("%.2f"))
-    axis.tick_params(axis="x", which="both", labelsize=7)
+    axis.set_xscale("log")
+    low, high = axis.get_xlim()
+    ticks = [tick for tick in TICKS if low <= tick <= high]
+    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axis.minorticks_off()
     axis.set_yticks(list(places), [record["name"] for record in records], fontsize=7)
     axis.set_ylim(len(records) - 0.5, -0.5)
-    axis.grid(axis="x", linewidth=0.3, which="both")
+    axis.grid(axis="x", linewidth=0.3)
     axis.legend(loc="lower right")
     axis.set_title(f"{report['device']}, Triton {report['triton']}, {report['date']}", fontsize=9)
     figure.tight_layout()

@@ -43,6 +43,7 @@ FATAL = (
     "TimeoutError",
     "OutOfMemory",
 )
+COLD_TURNS = 16
 ALL = (modes.STOCK, modes.OURS, modes.LOWER, modes.ASSIGN, modes.FREE)
 DEFAULT = (modes.STOCK, modes.OURS, modes.FREE)
 
@@ -128,7 +129,8 @@ def execute(options: argparse.Namespace, save: Callable[[dict[str, Any]], object
     if not chosen:
         raise SystemExit(f"kernels: no case matches '{options.only}'")
     folder = tempfile.mkdtemp() if options.dump else None
-    effort = Effort(*((15, 0) if options.quick else (options.turns, 16)), options.pin, folder)
+    turns, cold = (15, 0) if options.quick else (options.turns, COLD_TURNS)
+    effort = Effort(turns, cold, options.pin, folder)
     child, apart = Child(), Child() if options.apart else None
     begun = time.perf_counter()
     try:
@@ -194,7 +196,8 @@ def pack(folder: Path, output: Path) -> Path:
     path = output / "kernels-ir.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
         for file in sorted(folder.iterdir()):
-            archive.add(file, file.name)
+            if file.is_file():
+                archive.add(file, file.name)
     return path
 
 
@@ -228,7 +231,7 @@ def draw(report: Mapping[str, Any], folder: Path) -> None:
         from .plot import plot
 
         plot(report, folder / "kernels.svg")
-    except ImportError as error:
+    except (ImportError, ValueError) as error:
         print(f"kernels: no plot: {error}", file=sys.stderr)
 
 
@@ -282,7 +285,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         write(report, options.output)
     else:
         report = execute(options, lambda report: write(report, options.output))
-    if any(modes.OURS in record["modes"] for record in report["cases"]):
-        draw(report, options.output)
+    draw(report, options.output)
     print(markdown(report), end="")
-    return int(any(problems(record) for record in report["cases"]))
+    failed = sum(bool(problems(record)) for record in report["cases"])
+    left = len(report["not_run"])
+    print(
+        f"kernels: {len(report['cases'])} cases, {failed} with failures, {left} not run, in "
+        f"{report['seconds']:.0f} s; {options.output / 'kernels.json'}",
+        file=sys.stderr,
+    )
+    return int(bool(failed))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -21,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from bench.kernels import cases as all_cases  # noqa: E402
-from bench.kernels import measure, modes  # noqa: E402
+from bench.kernels import measure, modes, run  # noqa: E402
 from bench.kernels.case import TRITON, Case  # noqa: E402
 
 
@@ -303,7 +304,7 @@ def test_a_mode_that_fails_leaves_the_others_unless_the_gpu_is_lost(
     assert copied.facts() == raised.value.facts() and "in launch" in copied.traceback
 
 
-def test_kernels_are_known_by_their_compilation() -> None:
+def test_kernels_are_known_by_their_compilation_and_packed(tmp_path: Path) -> None:
     import triton
     from triton_linear.examples.spec import gpu_target
 
@@ -311,5 +312,9 @@ def test_kernels_are_known_by_their_compilation() -> None:
     with measure.loaded() as kernels:
         made = triton.compile(source, target=gpu_target("cuda:90"), options=dict(options))
     assert [kernel.name for kernel in kernels] == [made.name] == ["row_norms"]
+    measure._write(str(tmp_path), "case-row_norms-stock", made)
+    with tarfile.open(run.pack(tmp_path, tmp_path / "out")) as archive:
+        assert sorted(archive.getnames()) == ["case-row_norms-stock.ptx", "case-row_norms-stock.ttgir"]
+        assert b".entry row_norms" in archive.extractfile("case-row_norms-stock.ptx").read()  # type: ignore[union-attr]
     facts = measure.kernel_facts(made)
     assert facts["conversions"] == 1 and facts["warps"] == 4 and facts["registers"] is None
