@@ -13,7 +13,12 @@ from contextlib import contextmanager
 from typing import Any
 
 # Of CachingAutotuner, in torch 2.11.
-NEEDED = ("_precompile_config", "run", "precompile")
+NEEDED = ("_precompile_config", "run")
+ENVIRONMENT = {
+    "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    "TORCHINDUCTOR_USE_STATIC_CUDA_LAUNCHER": "0",
+    "TORCHINDUCTOR_USE_STATIC_TRITON_LAUNCHER": "0",
+}
 SETTINGS = {
     "force_disable_caches": True,
     "compile_threads": 1,
@@ -32,7 +37,7 @@ def prepare() -> list[str]:
 
     Requires: Inductor is not imported yet.
     """
-    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+    os.environ.update(ENVIRONMENT)
     from torch._inductor import config
 
     missing = []
@@ -42,6 +47,15 @@ def prepare() -> list[str]:
         else:
             missing.append(name)
     return missing
+
+
+def check() -> None:
+    """Raise Unsupported where Inductor's autotuner has not what is used of it."""
+    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+
+    lacking = [name for name in NEEDED if not hasattr(CachingAutotuner, name)]
+    if lacking:
+        raise Unsupported(f"CachingAutotuner has no {', '.join(lacking)}")
 
 
 def forget() -> None:
@@ -60,25 +74,23 @@ def forget() -> None:
 
 
 @contextmanager
-def gathered() -> Iterator[list[Any]]:
-    """The list of Inductor's autotuners, one a kernel, that are made in the block."""
+def running() -> Iterator[list[Any]]:
+    """The list of Inductor's autotuners, one a kernel, that run in the block, in the order of their launch."""
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
-    lacking = [name for name in NEEDED if not hasattr(CachingAutotuner, name)]
-    if lacking:
-        raise Unsupported(f"CachingAutotuner has no {', '.join(lacking)}")
-    made: list[Any] = []
-    stock = CachingAutotuner.__init__
+    seen: list[Any] = []
+    stock = CachingAutotuner.run
 
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        stock(self, *args, **kwargs)
-        made.append(self)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if all(self is not other for other in seen):
+            seen.append(self)
+        return stock(self, *args, **kwargs)
 
-    CachingAutotuner.__init__ = __init__
+    CachingAutotuner.run = run
     try:
-        yield made
+        yield seen
     finally:
-        CachingAutotuner.__init__ = stock
+        CachingAutotuner.run = stock
 
 
 class Compiled:
@@ -93,15 +105,18 @@ class Compiled:
         import torch
 
         forget()
+        check()
         compiled = torch.compile(function, dynamic=False, fullgraph=True)
         self.call = lambda: compiled(*arguments)
-        with torch.no_grad(), gathered() as made:
-            self.call()
-        self._tuners = [tuner for tuner in made if getattr(tuner, "launchers", None)]
+        with torch.no_grad():
+            self.call()  # Inductor may run kernels that it then does not use.
+            with running() as self._tuners:
+                self.call()
         if not self._tuners:
             raise Unsupported("the function has no Triton kernel")
-        if any(not hasattr(tuner.launchers[0], "config") for tuner in self._tuners):
-            raise Unsupported("a launcher of Inductor's has no config")
+        launchers = [launcher for tuner in self._tuners for launcher in tuner.launchers]
+        if len(launchers) != len(self._tuners) or not all(hasattr(one, "config") for one in launchers):
+            raise Unsupported("a kernel of Inductor's has not one launcher with a config")
         self.chosen = [tuner.launchers[0].config for tuner in self._tuners]
         self._tried = [
             [result.config for result in getattr(tuner, "compile_results", ())] or [config]
@@ -114,7 +129,7 @@ class Compiled:
     def compile(self, pinned: bool) -> tuple[list[Any], list[str]]:
         """Put kernels that are compiled now into the function, as Triton is set up now.
 
-        Gives the compiled kernels, in the order of Inductor's code, and their configurations.
+        Gives the compiled kernels, in the order of their launch, and their configurations.
         """
         if pinned:
             for tuner, config in zip(self._tuners, self.chosen, strict=True):

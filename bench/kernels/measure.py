@@ -285,7 +285,7 @@ def kernel_facts(kernel: Any) -> dict[str, Any]:
     """What is known of a compiled kernel; `conversions` are those of its TTGIR."""
     return {
         "name": kernel.name,
-        "conversions": len(re.findall(r"\bttg\.convert_layout\b", kernel.asm.get("ttgir", ""))),
+        "conversions": len(re.findall(r"\bttg\.convert_layout\b", kernel.asm["ttgir"])),
         "warps": kernel.metadata.num_warps,
         "shared": kernel.metadata.shared,
         "registers": getattr(kernel, "n_regs", None),
@@ -375,6 +375,7 @@ def _run(name: str, wanted: Sequence[str], effort: Effort, configs: Sequence[str
     begun = time.perf_counter()
     if _session is None or _session.case.name != name or _session.effort != effort:
         _session = None
+        gc.collect()
         torch.cuda.empty_cache()
         _session = Session(by_name(name), effort, configs)
     if _flush is None:

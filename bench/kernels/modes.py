@@ -54,5 +54,6 @@ def context(mode: str) -> AbstractContextManager[list[Report]]:
         names = ", ".join(options)
         raise Unavailable(f"{mode}: triton-linear {triton_linear.__version__} has no option {names}")
     if mode == FREE:
-        return hook.compiling(Options(**options))  # No option for users: results are garbage.
+        # No option for users: results are garbage. Strict, lest stock Triton be timed for it.
+        return hook.pinned(Options(strict=True, **options))
     return triton_linear.enabled(**options)

@@ -392,8 +392,6 @@ class Tuner:
             config=config, kernel=kernel, make_launcher=lambda: SimpleNamespace(config=config, kernel=kernel)
         )
 
-    def precompile(self) -> None: ...
-
     def run(self) -> Any:
         if not self.launchers:
             self.launchers = [result.make_launcher() for result in self.compile_results]
@@ -456,6 +454,24 @@ def test_kernels_are_compiled_again_in_the_configuration_chosen_with_stock(
     assert [(k.mode, k.block) for k in compiled.call()] == [("stock", 64), ("stock", 16)]
 
 
+def test_only_kernels_that_a_call_launches_are_compiled(torch: ModuleType) -> None:
+    """Inductor may time kernels of two ways to compute, and use one of them."""
+    calls = []
+
+    def compile(function: Any, **_: Any) -> Any:
+        tuners = [Tuner((64,)), Tuner((32,))]
+
+        def call() -> Any:
+            calls.append(1)
+            return [tuner.run() for tuner in (tuners if len(calls) == 1 else tuners[1:])]
+
+        return call
+
+    torch.compile = compile  # type: ignore[attr-defined]
+    kernels, _ = inductor.Compiled(lambda: None, ()).compile(pinned=True)
+    assert [kernel.block for kernel in kernels] == [32]
+
+
 def test_configurations_of_another_process_are_taken(torch: ModuleType) -> None:
     compiled = inductor.Compiled(lambda: [(32, 64, 128)], (), ["XBLOCK=128 warps=4 stages=1"])
     kernels, _ = compiled.compile(pinned=True)
@@ -483,6 +499,7 @@ def test_a_torch_that_is_made_otherwise_is_refused(torch: ModuleType, monkeypatc
 def test_settings_that_inductor_lacks_are_told(torch: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     config = torch._inductor.config
     config.force_disable_caches, config.compile_threads = False, 8
-    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "8")
+    for name in inductor.ENVIRONMENT:
+        monkeypatch.setenv(name, "8")
     assert inductor.prepare() == ["use_static_cuda_launcher", "use_static_triton_launcher"]
     assert config.force_disable_caches and config.compile_threads == 1
