@@ -35,7 +35,7 @@ from triton_linear.lowering import scratch
 from triton_linear.lowering.element import ElementType, element_type
 from triton_linear.lowering.emit import emit_body
 from triton_linear.lowering.machines import BARRIER, MACHINES
-from triton_linear.lowering.plan import NoOpPlan, Plan, RegisterPlan, SharedPlan, ShufflePlan
+from triton_linear.lowering.plan import FreePlan, NoOpPlan, Plan, RegisterPlan, SharedPlan, ShufflePlan
 from triton_linear.lowering.scratch import Home
 from triton_linear.lowering.targets import Target
 from triton_linear.lowering.text import FunctionWriter, Signature, struct_type
@@ -280,6 +280,8 @@ def signature_of(plan: Plan, element: ElementType) -> Signature:
         return Signature(element.llvm, plan.source_registers, len(plan.sources))
     if isinstance(plan, ShufflePlan):
         return Signature(element.llvm, plan.source_registers, plan.destination_registers)
+    if isinstance(plan, FreePlan):
+        return Signature(element.llvm, plan.source_registers, len(plan.registers))
     return Signature(element.llvm, plan.source_registers, len(plan.outputs))
 
 

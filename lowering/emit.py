@@ -12,7 +12,15 @@ from collections.abc import Callable, Sequence
 from triton_linear.lowering.emit_shared import emit_exchange
 from triton_linear.lowering.emit_words import Parts, WordWriter
 from triton_linear.lowering.machines import MACHINES, Machine
-from triton_linear.lowering.plan import NoOpPlan, Plan, RegisterPlan, SharedPlan, ShufflePlan
+from triton_linear.lowering.plan import (
+    FreePlan,
+    FreeRegister,
+    NoOpPlan,
+    Plan,
+    RegisterPlan,
+    SharedPlan,
+    ShufflePlan,
+)
 from triton_linear.lowering.targets import Target
 from triton_linear.lowering.text import (
     I32,
@@ -42,6 +50,8 @@ def emit_body(
         values = [register(index) for index in range(signature.source_registers)]
     elif isinstance(plan, RegisterPlan):
         values = [register(index) for index in plan.sources]
+    elif isinstance(plan, FreePlan):
+        values = _free(writer, plan, signature.element, register)
     else:
         values = _through_words(writer, plan, signature, register, machine, base)
     result = writer.op(f"llvm.mlir.undef : {signature.result}")
@@ -81,6 +91,39 @@ def _through_words(
     for word in words:
         values += _unpack(writer, word, bits, min(slots, signature.result_registers - len(values)))
     return [_from_integer(writer, value, element) for value in values]
+
+
+def _free(writer: FunctionWriter, plan: FreePlan, element: str, register: Callable[[int], str]) -> list[str]:
+    """The destination registers of a conversion that is left out; those that are made, made in words."""
+    bits = _width(element)
+    slots = min(max(1, 32 // bits), len(plan.registers))
+
+    def packed(registers: Sequence[int]) -> Parts:
+        return _pack(writer, [_to_integer(writer, register(index), element) for index in registers], bits)
+
+    @functools.cache
+    def made(group: tuple[FreeRegister, ...]) -> tuple[str, ...]:
+        if all(one == FreeRegister(one.sources[:1]) for one in group):
+            return tuple(register(one.sources[0]) for one in group)
+        # Registers that share a word may join unlike many; those with fewer repeat one.
+        longest = max(len(one.sources) for one in group)
+        word = packed([one.sources[0] for one in group])
+        for turn in range(1, longest):
+            other = packed([one.sources[turn % len(one.sources)] for one in group])
+            word = [writer.binary("and", *pair) for pair in zip(word, other, strict=True)]
+        flipped = sum(one.flipped << bits * slot for slot, one in enumerate(group))
+        if flipped:
+            word = [writer.binary("xor", word[0], writer.constant(_signed(flipped & 0xFFFFFFFF))), *word[1:]]
+        values = _unpack(writer, word, bits, len(group))
+        return tuple(_from_integer(writer, value, element) for value in values)
+
+    groups = (plan.registers[start : start + slots] for start in range(0, len(plan.registers), slots))
+    return [value for group in groups for value in made(group)]
+
+
+def _signed(word: int) -> int:
+    """The number that an i32 with these bits is."""
+    return word - (word >> 31 << 32)
 
 
 def emit(plan: Plan, signature: Signature, target: Target, symbol: str = "conversion") -> str:

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from triton_linear.lowering.targets import Target
 from triton_linear.lowering.words import Gather, Shuffle, Step
 
+FREE = "free"
+"""The kind of plans that convert nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
@@ -69,6 +72,30 @@ class RegisterPlan:
     def summary(self) -> str:
         """One line for people."""
         return f"registers: {len(self.sources)} renamed"
+
+
+@dataclass(frozen=True, slots=True)
+class FreeRegister:
+    """The bitwise `and` of some source registers, xor `flipped` in each byte-sized or larger element."""
+
+    sources: tuple[int, ...]
+    flipped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FreePlan:
+    """No conversion, but what stands for one to see what a kernel takes without: the result is garbage."""
+
+    source_registers: int
+    registers: tuple[FreeRegister, ...]
+    kind: str = FREE
+    scratch_bytes: int = 0
+
+    def summary(self) -> str:
+        """One line for people."""
+        renamed = sum(register == FreeRegister(register.sources[:1]) for register in self.registers)
+        others = len(self.registers) - renamed
+        return f"free: {renamed} renamed" + (f", {others} made" if others else "") + "; the result is garbage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +238,7 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-Plan = NoOpPlan | RegisterPlan | ShufflePlan | SharedPlan
+Plan = NoOpPlan | RegisterPlan | ShufflePlan | SharedPlan | FreePlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from triton_linear.dialect import f2
 from triton_linear.lowering.conversion import Conversion, Reach
 from triton_linear.lowering.plan import NoOpPlan, RegisterPlan, Rejected
@@ -34,3 +36,14 @@ def plan_registers(conv: Conversion) -> RegisterPlan | Rejected:
     columns = tuple(origin.register for origin in conv.register)
     sources = tuple(f2.multiply_vector(columns, r) for r in range(1 << len(columns)))
     return RegisterPlan(1 << len(conv.src.register), sources)
+
+
+def place_of_copies(columns: Sequence[int]) -> tuple[int, ...]:
+    """For each register of a thread, the first that holds the same element.
+
+    >>> place_of_copies((1, 0, 2))
+    (0, 1, 0, 1, 4, 5, 4, 5)
+    """
+    first: dict[int, int] = {}
+    held = (f2.multiply_vector(columns, register) for register in range(1 << len(columns)))
+    return tuple(first.setdefault(element, register) for register, element in enumerate(held))

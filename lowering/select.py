@@ -14,6 +14,7 @@ from triton_linear.lowering.conversion import Conversion, conversion
 from triton_linear.lowering.element import ElementType
 from triton_linear.lowering.plan import (
     Cost,
+    FreePlan,
     NoOpPlan,
     Plan,
     RegisterPlan,
@@ -101,7 +102,7 @@ def _serving(
 
 def cost(plan: Plan, element: ElementType, target: Target, warps: int = 4) -> Cost:
     """The modelled cost of `plan`, its latency that of a CTA of so many warps."""
-    if isinstance(plan, NoOpPlan | RegisterPlan):
+    if isinstance(plan, NoOpPlan | RegisterPlan | FreePlan):
         return Cost()
     found = (
         cost_of_shared(plan, target) if isinstance(plan, SharedPlan) else cost_of_shuffle(plan, element, target)

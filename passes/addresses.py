@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from triton_linear.dialect.mlir_adapter import Block, Operation, RankedTensorType, Value
 
 # Operands that are addresses or masks, by number; the other operands are data.
-_SINKS = {
+SINKS = {
     "tt.load": (0, 1),
     "tt.store": (0, 2),
     "tt.atomic_rmw": (0, 2),
@@ -62,20 +62,20 @@ def address_conversions(ops: Iterable[Operation]) -> frozenset[Operation]:
         seen.add(value)
         producer = producers.get(value)
         if producer is None:
-            pending += _passed_to(value)
+            pending += passed_to(value)
             continue
         if producer.name == "ttg.convert_layout" and _carries(producers.get(producer.operands[0])):
             found.append(producer)
         if producer.name.startswith("scf."):
-            pending += _results_of(producer, list(producer.results).index(value))
+            pending += results_of(producer, list(producer.results).index(value))
         elif producer.name in _FOLLOWED or producer.name.startswith("arith."):
             pending += producer.operands
     return frozenset(found)
 
 
 def _sinks(op: Operation) -> Iterator[Value]:
-    if op.name in _SINKS:
-        yield from (operand for index, operand in enumerate(op.operands) if index in _SINKS[op.name])
+    if op.name in SINKS:
+        yield from (operand for index, operand in enumerate(op.operands) if index in SINKS[op.name])
     elif op.name.startswith(_BUFFER):
         yield from op.operands
 
@@ -94,7 +94,7 @@ def _carries(producer: Operation | None) -> bool:
     return name in _FOLLOWED or name in _KNOWN or name.startswith(("arith.", "scf."))
 
 
-def _passed_to(argument: Value) -> list[Value]:
+def passed_to(argument: Value) -> list[Value]:
     """What the argument of a block can be: for a loop its initial value and what the body yields."""
     block = argument.owner
     op = block.owner.operation
@@ -105,20 +105,21 @@ def _passed_to(argument: Value) -> list[Value]:
             return []
         return [op.operands[3 + carried], _terminator(block).operands[carried]]
     if op.name.startswith("scf."):
-        return [*op.operands, *_terminated(op)]
+        return [*op.operands, *terminated(op)]
     return []
 
 
-def _results_of(op: Operation, index: int) -> list[Value]:
+def results_of(op: Operation, index: int) -> list[Value]:
     """What result `index` of a loop or branch can be."""
     if op.name == "scf.for":
         return [op.operands[3 + index], _terminator(op.regions[0].blocks[0]).operands[index]]
     if op.name == "scf.if":
         return [_terminator(block).operands[index] for region in op.regions for block in region.blocks]
-    return [*op.operands, *_terminated(op)]
+    return [*op.operands, *terminated(op)]
 
 
-def _terminated(op: Operation) -> Iterator[Value]:
+def terminated(op: Operation) -> Iterator[Value]:
+    """What the blocks of an operation yield."""
     for region in op.regions:
         for block in region.blocks:
             yield from _terminator(block).operands

@@ -17,12 +17,13 @@ from triton_linear.dialect.mlir_adapter import (
     new_context,
     operations,
 )
-from triton_linear.lowering.plan import Plan
+from triton_linear.lowering.plan import FREE, Plan
 from triton_linear.lowering.targets import Target
 from triton_linear.passes import diagnostics
 from triton_linear.passes.attach import AttachLayouts
 from triton_linear.passes.diagnostics import Diagnostic
 from triton_linear.passes.fold import FoldConversions
+from triton_linear.passes.free import FreeConversions, plan_between
 from triton_linear.passes.layouts import LayoutTable
 from triton_linear.passes.outline import OutlineConversions, stub_plans
 from triton_linear.passes.registry import PASSES, Pass
@@ -258,6 +259,15 @@ def run_linear_pipeline(
     return Prepared(stub_plans(module, target), tuple(collect.found), outcome)
 
 
+def run_free_pipeline(module: Module, target: Target, only: int | None = None) -> Prepared:
+    """Let the conversions of `module` cost nothing, in place; `only` is the number of one that is to."""
+    collect = _Collect(target, None)
+    outcome = run(module, [FreeConversions(only), collect, OutlineConversions()])
+    if not outcome.succeeded:
+        raise PassFailure("\n".join(str(d) for d in outcome.diagnostics if d.severity == "error"))
+    return Prepared(stub_plans(module, target), tuple(collect.found), outcome)
+
+
 class _Collect:
     """Reads what was decided for each conversion, before the conversions are outlined."""
 
@@ -278,8 +288,12 @@ class _Collect:
                 self.found.append(self._converted(inner, table))
 
     def _converted(self, op: Operation, table: LayoutTable) -> Converted:
-        types = str(op.operands[0].type), str(op.results[0].type)
+        sides = op.operands[0].type, op.results[0].type
+        types = str(sides[0]), str(sides[1])
         if ll.STOCK in op.attributes:
             return Converted(str(op.location), *types, "stock", op.attributes[ll.STOCK].value)
+        recorded = ll.plan_from_attribute(op.attributes[ll.PLAN]).kind
+        if recorded == FREE and not isinstance(free := plan_between(*sides, table), str):
+            return Converted(str(op.location), *types, FREE, free.summary())
         plan = self._select.plan_for(op, self._target, table)
         return Converted(str(op.location), *types, plan.kind, plan.summary())

@@ -16,7 +16,8 @@ from triton_linear.dialect.mlir_adapter import (
     operations,
 )
 from triton_linear.lowering.element import element_type
-from triton_linear.lowering.plan import Plan
+from triton_linear.lowering.free import plan_free
+from triton_linear.lowering.plan import FREE, Plan
 from triton_linear.lowering.select import select
 from triton_linear.lowering.targets import Target
 from triton_linear.passes import diagnostics
@@ -120,8 +121,11 @@ def stub_plans(module: Module, target: Target) -> dict[str, Plan]:
         name = attributes["sym_name"].value
         source = ll.layout_from_attribute(attributes[ll.SOURCE])
         destination = ll.layout_from_attribute(attributes[ll.DESTINATION])
-        plan = select(source, destination, element_type(attributes[ll.ELEMENT].value), target, limit).plan
         recorded = ll.plan_from_attribute(attributes[ll.PLAN]).kind
+        if recorded == FREE:
+            plans[name] = plan_free(source, destination)
+            continue
+        plan = select(source, destination, element_type(attributes[ll.ELEMENT].value), target, limit).plan
         if plan is None or plan.kind != recorded:
             found = "none" if plan is None else f"'{plan.kind}'"
             raise ValueError(f"stub_plans: @{name} was planned as '{recorded}', {target.name} gives {found}")

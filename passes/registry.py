@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.passes.attach import AttachLayouts
 from triton_linear.passes.fold import FoldConversions
+from triton_linear.passes.free import FreeConversions
 from triton_linear.passes.outline import OutlineConversions
 from triton_linear.passes.select import SelectLowering
 from triton_linear.passes.verifiers import Verifier
@@ -27,6 +28,7 @@ class Pass(Protocol):
 PASSES: Mapping[str, type[Pass]] = {
     "linear-attach-layouts": AttachLayouts,
     "linear-fold-conversions": FoldConversions,
+    "linear-free-conversions": FreeConversions,
     "linear-select-lowering": SelectLowering,
     "linear-outline-conversions": OutlineConversions,
 }

@@ -131,6 +131,16 @@ def enabled(
 
 
 @contextmanager
+def pinned(options: Options | None) -> Iterator[list[Report]]:
+    """Compile under `options` within the block, None for stock Triton: in this thread alone, whatever is in
+    force; for tools of this package.
+    """
+    reports: list[Report] = []
+    with _state.pinned(None if options is None else Setting(options, (reports.append,))):
+        yield reports
+
+
+@contextmanager
 def _block(options: Options, listeners: tuple[Callable[[Report], object], ...]) -> Iterator[list[Report]]:
     reports: list[Report] = []
     setting = Setting(options, (reports.append, *listeners))

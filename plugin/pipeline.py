@@ -63,6 +63,28 @@ def prepare(
     return Prepared(converted, conversions, scratch, embedded.budget)
 
 
+def prepare_free(module: Module, target: Target, only: int | None, clock: Clock) -> Prepared:
+    """A copy of `module` in which conversions of floats cost nothing and give garbage; `only`: that one."""
+    with clock.phase("import"):
+        from triton_linear.dialect import bridge
+        from triton_linear.lowering.embed import embed
+        from triton_linear.passes import driver
+
+    with clock.phase("to MLIR"):
+        upstream = bridge.to_upstream(module, bridge.upstream_context())
+    with clock.phase("passes"):
+        result = driver.run_free_pipeline(upstream, target, only)
+    conversions = tuple(map(_conversion, result.conversions))
+    if not result.plans:
+        return Prepared(None, conversions, ())
+    with clock.phase("embed"):
+        text = bridge.triton_text(upstream)
+        embedded = embed(text, result.plans, target, module.get_int_attr("ttg.num-warps"))
+    with clock.phase("to Triton"):
+        converted = cast(Module, bridge.parse_triton(embedded.text, module.context))
+    return Prepared(converted, conversions, ())
+
+
 def _conversion(found: Converted) -> Conversion:
     position = _POSITION.search(found.location)
     location = f"{position[1]}:{position[2]}" if position else found.location

@@ -37,6 +37,7 @@ class Outcome(Enum):
 NOOP = "noop"
 FOLDED = "folded"
 TRITON = "triton"
+FREE = "free"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,8 @@ class Conversion:
 
     `lowering` is the kind of the plan ("registers", "shuffle", "warp-shared", "cta-shared"), or "noop", or
     "triton" where no plan was found; then `detail` is the reason. Where there is a plan, `detail` is its
-    one-line summary.
+    one-line summary. "free" is one that was left out to see what the kernel takes without: its result is
+    garbage.
     """
 
     location: str
@@ -57,7 +59,7 @@ class Conversion:
     @property
     def ours(self) -> bool:
         """Whether the kernel runs code that this package emitted for it."""
-        return self.lowering not in (NOOP, TRITON)
+        return self.lowering not in (NOOP, TRITON, FREE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,11 @@ class Report:
         return sum(conversion.lowering == NOOP for conversion in self.conversions)
 
     @property
+    def free(self) -> int:
+        """Conversions that were left out, for measuring; if there are any, the kernel's results are garbage."""
+        return sum(conversion.lowering == FREE for conversion in self.conversions)
+
+    @property
     def folded(self) -> int:
         """Conversions that the passes removed."""
         return max(0, self.seen - len(self.conversions)) if self.outcome is Outcome.CONVERTED else 0
@@ -106,6 +113,7 @@ class Report:
         counts = f"{self.seen} conversion{'' if self.seen == 1 else 's'}"
         if self.conversions:
             counts += f": {self.ours} ours, {self.noop} no-op, {self.folded} folded, {len(self.left)} left"
+            counts += f", {self.free} FREE: the results are garbage" if self.free else ""
         lines = [f"{self.kernel} for {self.target}: {self.outcome.value}; {counts}"]
         lines += [
             f"  {c.location}: {c.lowering}{f' ({c.detail})' if c.detail else ''}" for c in self.conversions

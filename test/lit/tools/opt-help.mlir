@@ -8,6 +8,8 @@
 // CHECK: Requires:
 // CHECK: Ensures:
 // CHECK: --linear-fold-conversions
+// CHECK: --linear-free-conversions
+// CHECK: option only=...:
 // CHECK: --linear-select-lowering
 // CHECK: option target=...: GPU to plan for
 // CHECK: option scratch-limit=...:

@@ -1,0 +1,94 @@
+"""Leaves out what layout conversions cost, to see what a kernel takes without."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from triton_linear.dialect import ll
+from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.mlir_adapter import Operation, StringAttr, Type, Value, operations
+from triton_linear.lowering.conversion import Hardware
+from triton_linear.lowering.element import element_type
+from triton_linear.lowering.free import plan_free
+from triton_linear.lowering.plan import FreePlan, NoOpPlan
+from triton_linear.passes import diagnostics
+from triton_linear.passes.influence import deciding_values
+from triton_linear.passes.layouts import LayoutTable, Unknown
+from triton_linear.passes.verifiers import CONVERT, Verifier, every_conversion_is_decided
+
+_DECIDES = "it leads to an address, a mask, an index or a branch, all of which must be right"
+
+
+@dataclass(frozen=True)
+class FreeConversions:
+    """Leaves out what layout conversions cost, to see what a kernel takes without.
+
+    Every conversion of floats gets an `ll.plan` of kind "free": its result is garbage, made of the source's
+    registers where they are. It is for measuring, and nothing else. Conversions of anything but floats, and
+    those whose result leads to an address, a mask, an index or a branch, get `ll.stock` with the reason, and
+    a remark; Triton lowers them. What moves nothing gets the plan "noop".
+
+    Requires: nothing.
+    Ensures: every conversion has either attribute.
+
+        %1 = ttg.convert_layout %0 : #a -> #b
+        %1 = ttg.convert_layout %0 {ll.plan = #ll.plan<"free", {...}, []>} : #a -> #b
+    """
+
+    name: ClassVar[str] = "linear-free-conversions"
+    summary: ClassVar[str] = "let conversions of floats cost nothing and give garbage, for measuring"
+    requires: ClassVar[tuple[Verifier, ...]] = ()
+    ensures: ClassVar[tuple[Verifier, ...]] = (every_conversion_is_decided,)
+
+    only: int | None = field(
+        default=None, metadata={"help": "number of the one conversion to leave out, from 0; by default all"}
+    )
+
+    def __call__(self, op: Operation, pass_: Any) -> None:
+        ops = operations(op)
+        conversions = [inner for inner in ops if inner.name == CONVERT]
+        if not conversions:
+            return
+        deciding = deciding_values(ops)
+        table = LayoutTable()
+        for number, conversion in enumerate(conversions):
+            for decided in (ll.PLAN, ll.STOCK, ll.SCRATCH_LIMIT):
+                if decided in conversion.attributes:
+                    del conversion.attributes[decided]
+            plan = decide(conversion, deciding, table)
+            if isinstance(plan, FreePlan) and self.only not in (None, number):
+                plan = f"it is number {number}, and only number {self.only} is left out"
+            if isinstance(plan, str):
+                conversion.attributes[ll.STOCK] = StringAttr.get(plan, op.context)
+                diagnostics.remark(conversion, f"conversion left to Triton: {plan}")
+            else:
+                figures = {"clocks": 0.0, "scratch_bytes": 0}
+                conversion.attributes[ll.PLAN] = ll.plan_attribute(plan.kind, figures, (), op.context)
+
+
+def decide(conversion: Operation, deciding: frozenset[Value], table: LayoutTable) -> FreePlan | NoOpPlan | str:
+    """What stands for a conversion in a kernel whose conversions are free, or why it stays as it is."""
+    source, result = conversion.operands[0].type, conversion.results[0].type
+    plan = plan_between(source, result, table)
+    if not isinstance(plan, FreePlan):
+        return plan
+    if not str(source.element_type).startswith(("f", "bf")):
+        return f"it converts {source.element_type}, and only conversions of floats are left out"
+    return _DECIDES if conversion.results[0] in deciding else plan
+
+
+def plan_between(source: Type, result: Type, table: LayoutTable) -> FreePlan | NoOpPlan | str:
+    """The plan of a free conversion between two types, or why there is none."""
+    known: list[LinearLayout] = []
+    for layout in map(table.of, (source, result)):
+        if isinstance(layout, Unknown | None):
+            return "its operand is no tensor" if layout is None else layout.reason
+        known.append(layout)
+    try:
+        element_type(str(source.element_type))
+        if Hardware.of(known[0]) == Hardware.of(known[1]):
+            return NoOpPlan()
+    except ValueError as error:
+        return str(error)
+    return plan_free(*known)
