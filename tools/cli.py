@@ -1,4 +1,4 @@
-"""`triton-linear`: verify, demo, fuzz, version."""
+"""`triton-linear`: verify, demo, fuzz, headroom, version."""
 
 from __future__ import annotations
 
@@ -53,6 +53,12 @@ def _fuzz(arguments: argparse.Namespace) -> int:
     return fuzz(arguments.target, arguments.count, arguments.seed, arguments.assembly, arguments.save)
 
 
+def _headroom(arguments: argparse.Namespace) -> int:
+    from triton_linear.tools.headroom import run
+
+    return run(arguments)
+
+
 def _version(arguments: argparse.Namespace) -> int:
     for name in ("triton-linear", "triton", "xtc-mlir-python-bindings"):
         print(name, version(name))
@@ -93,6 +99,12 @@ def parser() -> argparse.ArgumentParser:
     )
     fuzz.add_argument(
         "--save", type=Path, metavar="FOLDER", help="write the modules there, as input of `verify`"
+    )
+
+    from triton_linear.tools import headroom
+
+    headroom.add_arguments(
+        command("headroom", _headroom, "measure what the layout conversions of a program cost on this GPU")
     )
 
     command("version", _version, "print the versions of this project, Triton and the MLIR bindings")

@@ -1,0 +1,220 @@
+"""The process of `triton-linear headroom` that runs the program: `python -m triton_linear.tools.headroom_child
+PLAN`, where PLAN is a file with a `Plan` as JSON.
+
+The first launch of each kernel on each grid is timed, on copies of its arguments, right behind the program's
+own. What is found goes to the plan's file of records, one JSON object a line, as soon as it is known: a run
+without conversions can go wrong in ways that end the process.
+
+    {"kernel": KEY, "name": ..., "grid": [...], "warps": ..., "seen": CONVERSIONS}   a launch that is new
+    {"kernel": KEY, "begin": MODE}                                                   it is compiled and run
+    {"kernel": KEY, "mode": MODE, "ratio": ..., "microseconds": {...}}               stock / mode, and both
+    {"kernel": KEY, "mode": MODE, "conversions": [[place, from, to, lowering, detail], ...]}
+    {"kernel": KEY, "mode": MODE, "problem": REASON}                                 why there is no figure
+    {"launches": {KEY: COUNT}}                                                       at the end
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import dataclasses
+import functools
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from triton_linear import __main__ as runner
+from triton_linear.report import FREE as LEFT_OUT
+from triton_linear.report import Report
+from triton_linear.tools.copies import Copies, NoCopy
+from triton_linear.tools.launches import Launch, Watch, again
+from triton_linear.tools.modes import FREE, STOCK, mode
+from triton_linear.tools.timing import Clock, GpuClock, side_by_side
+
+FAULT = 99
+"""Exit status where a run has left the GPU unusable for this process."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a child is to do. `skip` has pairs of a key and a mode that are not to be run."""
+
+    records: str
+    script: str
+    arguments: list[str]
+    module: bool = False
+    modes: list[str] = field(default_factory=list)
+    each: bool = False
+    """Whether `free` is followed by each of its conversions alone."""
+    skip: list[list[str]] = field(default_factory=list)
+    seconds: float = 0.5
+    flush: bool = False
+    grids: int = 4
+    """Grids of one kernel that are timed."""
+
+    def to_json(self) -> str:
+        """The plan as `Plan(**json.loads(...))` reads it."""
+        return json.dumps(dataclasses.asdict(self))
+
+
+class Child:
+    """Times what a `Watch` shows."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._skip = {(key, name) for key, name in plan.skip}
+        self._grids: Counter[str] = Counter()
+        self._clocks: dict[int, Clock] = {}
+        self._records = open(plan.records, "a", encoding="utf-8")  # noqa: SIM115
+        self.watch = Watch(self.visit)
+
+    def record(self, **entry: Any) -> None:
+        """Write one record."""
+        print(json.dumps(entry), file=self._records, flush=True)
+
+    def finish(self) -> None:
+        """Write what is known at the end only."""
+        self.record(launches=dict(self.watch.counts))
+
+    def visit(self, launch: Launch) -> Callable[[], None] | None:
+        """Copy the arguments of a launch; what is returned times it. None while a graph is captured."""
+        import torch
+
+        if torch.cuda.is_current_stream_capturing():
+            return None
+        kernel, key = launch.kernel, launch.key
+        seen = kernel.asm.get("ttgir", "").count("ttg.convert_layout")
+        about = {"name": kernel.metadata.name, "grid": list(launch.grid), "warps": kernel.metadata.num_warps}
+        self.record(kernel=key, seen=seen, **about)
+        self._grids[kernel.hash] += 1
+        modes = self._plan.modes if seen else [STOCK]
+        wanted = [name for name in modes if (key, name) not in self._skip or (name == FREE and self._plan.each)]
+        if not wanted or (key, STOCK) in self._skip:
+            return _nothing
+        if self._grids[kernel.hash] > self._plan.grids:
+            self.record(kernel=key, mode=STOCK, problem=f"{self._plan.grids} other grids of it were timed")
+            return _nothing
+        try:
+            copies = Copies(launch.arguments, launch.types)
+        except Exception as error:
+            reason = str(error) if isinstance(error, NoCopy) else _said(error)
+            self.record(kernel=key, mode=STOCK, problem=reason)
+            return _nothing
+        return lambda: self._measure(launch, copies, wanted)
+
+    def _measure(self, launch: Launch, copies: Copies, modes: Sequence[str]) -> None:
+        for name in modes:
+            self._guarded(launch, name, functools.partial(self._time, launch, copies, name))
+            if name == FREE and self._plan.each:
+                for number in self._left_out(launch):
+                    one = f"{FREE}:{number}"
+                    self._guarded(launch, one, functools.partial(self._time, launch, copies, one))
+
+    def _left_out(self, launch: Launch) -> list[int]:
+        """The numbers of the conversions that are free where all are."""
+        try:
+            _, reports = compiled(launch.kernel, FREE)
+        except Exception:  # and so said `free`
+            return []
+        found = [one.lowering == LEFT_OUT for report in reports for one in report.conversions]
+        return [number for number, free in enumerate(found) if free]
+
+    def _guarded(self, launch: Launch, name: str, action: Callable[[], None]) -> None:
+        """Do it unless it is to be skipped; if it fails, say so, and end where the GPU is lost."""
+        import torch
+
+        if (launch.key, name) in self._skip:
+            return
+        self.record(kernel=launch.key, begin=name)
+        try:
+            action()
+            torch.cuda.synchronize()
+        except Exception as error:
+            self.record(kernel=launch.key, mode=name, problem=_said(error))
+            try:
+                torch.cuda.synchronize()
+            except Exception:
+                os._exit(FAULT)
+
+    def _time(self, launch: Launch, copies: Copies, name: str) -> None:
+        stock, _ = compiled(launch.kernel, STOCK)
+        other, reports = (stock, []) if name == STOCK else compiled(launch.kernel, name)
+        for report in reports:
+            if report.error is not None:
+                raise RuntimeError(f"stock Triton has compiled it: {report.error}")
+            rows = [[c.location, c.source, c.destination, c.lowering, c.detail] for c in report.conversions]
+            self.record(kernel=launch.key, mode=name, conversions=rows)
+        launches = {STOCK: again(stock, launch, copies.arguments)}
+        if other.kernel != stock.kernel:
+            launches[name] = again(other, launch, copies.arguments)
+        # What counts in memory, as locks do, may be left in a state that only the program can begin from.
+        once = "tt.atomic" in launch.kernel.asm.get("ttgir", "")
+        seconds = self._plan.seconds
+        timings = side_by_side(
+            launches, self._clock(), before=copies.restore, seconds=seconds, in_a_row=not once
+        )
+        medians = {mode: timings.median(mode) for mode in launches}
+        ratio = timings.ratio(STOCK, name) if name in launches else 1.0
+        self.record(kernel=launch.key, mode=name, ratio=ratio, microseconds=medians)
+
+    def _clock(self) -> Clock:
+        """The clock of the current GPU."""
+        import torch
+
+        device = torch.cuda.current_device()
+        if device not in self._clocks:
+            self._clocks[device] = GpuClock(self._plan.flush)
+        return self._clocks[device]
+
+
+def _nothing() -> None:
+    """What there is to do behind a launch that is not timed."""
+
+
+def _said(error: Exception) -> str:
+    first = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {first}"
+
+
+def compiled(kernel: Any, name: str) -> tuple[Any, list[Report]]:
+    """The same source as that of `kernel`, compiled in a mode, and the reports; they are made in every mode
+    but `stock`, also where Triton's cache has the kernel.
+    """
+    import triton
+    from triton import knobs
+
+    source = getattr(kernel.src, "path", kernel.src)
+    options = {name: _as_option(value) for name, value in kernel.metadata._asdict().items()}
+    with mode(name) as reports, knobs.compilation.scope():
+        if name != STOCK:
+            knobs.compilation.always_compile = True
+        made = triton.compile(source, target=kernel.metadata.target, options=options)
+    return made, reports
+
+
+def _as_option(value: Any) -> Any:
+    """A value of a kernel's metadata, which has been JSON, as it was among the options: those are hashed."""
+    return tuple(map(_as_option, value)) if isinstance(value, list) else value
+
+
+def main(plan: Plan) -> None:
+    """Become the program."""
+    child = Child(plan)
+    atexit.register(child.finish)
+    import triton  # noqa: F401
+
+    child.watch.start()
+    sys.argv = [plan.script, *plan.arguments]
+    if plan.module:
+        runner._run_module(plan.script, argparse.ArgumentParser(prog="triton-linear headroom"))
+    else:
+        runner._run_file(os.path.abspath(plan.script))
+
+
+if __name__ == "__main__":
+    with open(sys.argv[1], encoding="utf-8") as file:
+        main(Plan(**json.load(file)))

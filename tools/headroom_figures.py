@@ -1,0 +1,270 @@
+"""What `triton-linear headroom` has measured: records of its children, put together and shown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+from triton_linear.report import FREE as LEFT_OUT
+from triton_linear.report import NOOP, TRITON
+from triton_linear.tools.modes import FREE, OURS, STOCK
+
+NOISE = 0.005
+"""A part of a kernel's time below which there is nothing to take a share of."""
+
+
+@dataclass(frozen=True)
+class Converted:
+    """One conversion of the kernel that stock Triton compiles: what ours makes of it, whether it is left out
+    where conversions are free, else why not; and what leaving out it alone gives."""
+
+    location: str
+    source: str
+    destination: str
+    ours: str
+    left_out: bool
+    detail: str
+    headroom: float | None = None
+
+
+@dataclass
+class Kernel:
+    """One kernel on one grid. `speedup` is stock / ours and `headroom` stock / free; None: not known."""
+
+    key: str
+    name: str
+    grid: tuple[int, ...]
+    warps: int
+    seen: int
+    launches: int = 0
+    microseconds: float | None = None
+    speedup: float | None = None
+    headroom: float | None = None
+    conversions: tuple[Converted, ...] = ()
+    problems: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def total(self) -> float:
+        """Microseconds of all launches in stock Triton."""
+        return self.launches * (self.microseconds or 0.0)
+
+    @property
+    def to_save(self) -> float:
+        """Microseconds of all launches that would be saved if conversions were free."""
+        return self.total * (1 - 1 / (self.headroom or 1.0))
+
+    @property
+    def saved(self) -> float:
+        """Microseconds of all launches that ours saves."""
+        return self.total * (1 - 1 / (self.speedup or 1.0))
+
+    @property
+    def share(self) -> float | None:
+        """(stock - ours) / (stock - free); None where conversions cost nothing that can be measured."""
+        if self.headroom is None or self.speedup is None or 1 - 1 / self.headroom < NOISE:
+            return None
+        return (1 - 1 / self.speedup) / (1 - 1 / self.headroom)
+
+
+def kernels_of(records: Iterable[Mapping[str, Any]]) -> list[Kernel]:
+    """The kernels that records are about, those first whose conversions cost the program most.
+
+    Launches are counted once, by the first child that came to the end. A kernel that has no conversions, or
+    none that could be left out, has no headroom: its ratios are one.
+    """
+    found: dict[str, Kernel] = {}
+    ratios: dict[tuple[str, str], float] = {}
+    rows: dict[tuple[str, str], list[list[str]]] = {}
+    counted = False
+    for record in records:
+        if "launches" in record:
+            for key, count in record["launches"].items():
+                if key in found and not counted:
+                    found[key].launches = count
+            counted = True
+            continue
+        key = record["kernel"]
+        if "name" in record and key not in found:
+            grid = tuple(record["grid"])
+            found[key] = Kernel(key, record["name"], grid, record["warps"], record["seen"])
+        if "mode" not in record:
+            continue
+        kernel, mode = found[key], record["mode"]
+        if "ratio" in record:
+            ratios[key, mode] = record["ratio"]
+            if kernel.microseconds is None:
+                kernel.microseconds = record["microseconds"][STOCK]
+        elif "conversions" in record:
+            rows[key, mode] = record["conversions"]
+        elif "problem" in record:
+            kernel.problems.setdefault(mode, record["problem"])
+    for key, kernel in found.items():
+        if kernel.seen == 0 and kernel.microseconds is not None:
+            kernel.speedup = kernel.headroom = 1.0
+        else:
+            kernel.speedup, kernel.headroom = ratios.get((key, OURS)), ratios.get((key, FREE))
+        kernel.conversions = _conversions(rows.get((key, FREE), []), rows.get((key, OURS)), key, ratios)
+        if not counted:
+            kernel.launches = 1
+    return sorted(found.values(), key=lambda kernel: (-kernel.to_save, -kernel.total))
+
+
+def _conversions(
+    free: Sequence[Sequence[str]],
+    ours: Sequence[Sequence[str]] | None,
+    key: str,
+    ratios: Mapping[tuple[str, str], float],
+) -> tuple[Converted, ...]:
+    """A conversion of the stock kernel is one of ours if place and layouts are the same."""
+    remaining: dict[tuple[str, ...], list[str]] = {}
+    for location, source, destination, lowering, _ in ours or ():
+        remaining.setdefault((location, source, destination), []).append(lowering)
+    made = []
+    for number, (location, source, destination, lowering, detail) in enumerate(free):
+        same = remaining.get((location, source, destination))
+        becomes = same.pop(0) if same else "" if ours is None else "gone"
+        alone = ratios.get((key, f"{FREE}:{number}"))
+        left_out = lowering == LEFT_OUT
+        reason = "" if left_out else detail
+        made.append(Converted(location, source, destination, becomes, left_out, reason, alone))
+    return tuple(made)
+
+
+@dataclass(frozen=True)
+class Sum:
+    """All kernels together, in microseconds of stock Triton; `known` is the part of those with both ratios."""
+
+    total: float
+    known: float
+    to_save: float
+    saved: float
+
+    @staticmethod
+    def of(kernels: Iterable[Kernel]) -> Sum:
+        """The sums over some kernels."""
+        everything = list(kernels)
+        known = [k for k in everything if k.headroom is not None and k.speedup is not None]
+        return Sum(
+            sum(k.total for k in everything),
+            sum(k.total for k in known),
+            sum(k.to_save for k in known),
+            sum(k.saved for k in known),
+        )
+
+
+def as_json(kernels: Sequence[Kernel], device: str, command: Sequence[str]) -> dict[str, Any]:
+    """All figures, for programs."""
+    total = Sum.of(kernels)
+    return {
+        "device": device,
+        "command": list(command),
+        "microseconds": {
+            "stock": total.total,
+            "of_kernels_with_all_figures": total.known,
+            "saved_if_conversions_were_free": total.to_save,
+            "saved_by_ours": total.saved,
+        },
+        "kernels": [
+            {
+                "kernel": k.name,
+                "grid": list(k.grid),
+                "num_warps": k.warps,
+                "launches": k.launches,
+                "stock_microseconds": k.microseconds,
+                "stock_over_ours": k.speedup,
+                "stock_over_free": k.headroom,
+                "share_taken": k.share,
+                "conversions_seen": k.seen,
+                "conversions": [vars(c) for c in k.conversions],
+                "problems": k.problems,
+            }
+            for k in kernels
+        ],
+    }
+
+
+def table_of(kernels: Sequence[Kernel], device: str, each: bool) -> Table:
+    """The figures, for people; `each` adds a line for every conversion."""
+    table = Table(title=device, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table.add_column("kernel, grid", overflow="fold")
+    for name in ("launches", "stock µs", "stock / ours", "stock / free", "share taken"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("conversions", overflow="fold")
+    for kernel in kernels:
+        title = Text.assemble((kernel.name, "bold"), f" {'x'.join(map(str, kernel.grid))}")
+        table.add_row(
+            title,
+            str(kernel.launches),
+            _number(kernel.microseconds, 1),
+            *_ratios(kernel),
+            "" if kernel.share is None else f"{kernel.share:.0%}",
+            summary_of_conversions(kernel),
+        )
+        for mode, problem in kernel.problems.items():
+            if ":" not in mode:
+                table.add_row(Text(f"  {mode}: {problem}", "dim"))
+        for number, one in enumerate(kernel.conversions if each else ()):
+            failed = kernel.problems.get(f"{FREE}:{number}")
+            free = _number(one.headroom, 3) if one.left_out else "kept"
+            why = f"no figure: {failed}" if failed else one.detail
+            layouts = f"  {Path(one.location).name} {_layouts(one)}"
+            said = Text(f"{one.ours}{': ' if one.ours and why else ''}{why}", "dim")
+            table.add_row(Text(layouts, "dim"), "", "", "", free, "", said)
+    return table
+
+
+def _ratios(kernel: Kernel) -> tuple[str, str]:
+    if kernel.seen == 0:
+        return "", ""
+    return _number(kernel.speedup, 3), _number(kernel.headroom, 3)
+
+
+def summary_of_conversions(kernel: Kernel) -> str:
+    """How many conversions a kernel has, what ours makes of them, and how many stay where others are free."""
+    if kernel.seen == 0:
+        return "none"
+    if not kernel.conversions:
+        return f"{kernel.seen}"
+    names = {NOOP: "no-op", TRITON: "left", "": "unknown"}
+    kinds = Counter(names.get(one.ours, one.ours) for one in kernel.conversions)
+    text = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    kept = sum(not one.left_out and one.ours != NOOP for one in kernel.conversions)
+    return f"{text}; {kept} not free" if kept else text
+
+
+def _layouts(one: Converted) -> str:
+    from triton_linear.tools.verify import short_encoding, short_type
+
+    return f"{short_type(one.source)} → {short_encoding(one.destination)}"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def sentence(kernels: Sequence[Kernel]) -> str:
+    """What it comes to."""
+    total = Sum.of(kernels)
+    launches = _count(sum(kernel.launches for kernel in kernels), "launch", "launches")
+    text = f"{_count(len(kernels), 'kernel')}, {launches}, {total.total / 1e3:.3f} ms in stock Triton"
+    if not total.known:
+        return f"{text}; nothing is known of what conversions cost"
+    if unknown := sum(k.headroom is None or k.speedup is None for k in kernels):
+        without = f"{_count(unknown, 'kernel')} without all figures"
+        text += f" ({without}, {1 - total.known / total.total:.0%} of the time)"
+    part = total.to_save / total.known
+    text += f": without its layout conversions it would be {part:.1%} less, and ours takes off"
+    text += f" {total.saved / total.known:.1%}"
+    if part >= NOISE:
+        text += f", {total.saved / total.to_save:.0%} of what there is to take"
+    return text
+
+
+def _count(number: int, what: str, several: str = "") -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {several or what + 's'}"

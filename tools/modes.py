@@ -1,0 +1,44 @@
+"""The ways in which a kernel is compiled to be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from triton_linear import hook
+from triton_linear.report import Report
+from triton_linear.setting import Options
+
+STOCK = "stock"
+OURS = "ours"
+LOWER = "lower"
+ASSIGN = "assign"
+FREE = "free"
+
+MODES: Mapping[str, Callable[[], Options | None]] = {
+    STOCK: lambda: None,
+    OURS: Options,
+    LOWER: lambda: _options(assign=False),
+    ASSIGN: lambda: _options(lower=False),
+    FREE: lambda: Options(strict=True, free=True),
+}
+"""Stock Triton; all that the plugin does; only its lowerings; only its layouts; conversions for nothing."""
+
+
+def mode(name: str) -> AbstractContextManager[list[Report]]:
+    """Within the block this thread compiles as `name` says, and the list gets the reports of what it compiles.
+
+    `free:N` is `free` for conversion number N of each kernel alone. What `free` makes computes garbage, and is
+    for timing only; it raises rather than fall back to stock Triton.
+    """
+    kind, _, number = name.partition(":")
+    if kind not in MODES or (number and kind != FREE):
+        raise ValueError(f"mode: no mode '{name}'; there are {', '.join(MODES)}, {FREE}:NUMBER")
+    if number:
+        return hook.pinned(Options(strict=True, free=True, free_only=int(number)))
+    return hook.pinned(MODES[kind]())
+
+
+def _options(**options: Any) -> Options:
+    return Options(**options)
