@@ -50,6 +50,7 @@ SOURCE = "ll.source"
 DESTINATION = "ll.destination"
 ELEMENT = "ll.element"
 SCRATCH_LIMIT = "ll.scratch_limit"
+ASSIGNED = "ll.assigned"
 
 DEFINITION = """
 irdl.dialect @ll {

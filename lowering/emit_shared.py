@@ -38,6 +38,8 @@ def emit_exchange(
     for index, (stores, loads) in enumerate(zip(plan.store.rounds, plan.load.rounds, strict=True)):
         if index:
             machine.barrier(writer, plan.scope)
+        else:
+            machine.together(writer)
         for access, made in zip(stores, storing.words[index], strict=True):
             needed = max(written, max(made) - storing.given + 1)
             sources.run(storing.steps[written:needed])

@@ -40,14 +40,15 @@ def cost_of_shared(plan: SharedPlan, target: Target) -> Cost:
             alu += stage.gathers - stage.replacements
     costs = target.costs
     barrier = costs.warp_barrier if plan.scope == "warp" else costs.cta_barrier
+    first = int(target.waits_before_stores)
     memory = wavefronts * costs.wavefront + shuffles * costs.shuffle
     return Cost(
-        costs.clocks(memory, alu, beside) + plan.barriers * barrier,
+        costs.clocks(memory, alu, beside) + plan.barriers * barrier + first * costs.warp_barrier,
         shuffles=shuffles,
         alu=alu,
         beside=beside,
         wavefronts=wavefronts,
-        barriers=plan.barriers,
+        barriers=plan.barriers + first,
         scratch_bytes=plan.scratch_bytes,
     )
 

@@ -40,6 +40,9 @@ class Machine(Protocol):
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         """Wait for the others of a "warp" or a "cta", and see what they wrote."""
 
+    def together(self, writer: FunctionWriter) -> None:
+        """Keep loads that give the values of the stores that follow in flight together."""
+
 
 class _Nvidia:
     """PTX through NVVM. `shfl.sync` reads the lane given; clamp 31 lets it be any of the warp."""
@@ -76,6 +79,11 @@ class _Nvidia:
         else:
             writer.effect(BARRIER)
 
+    def together(self, writer: FunctionWriter) -> None:
+        # To save registers ptxas stores what one load of global memory gave before it begins the next, and
+        # waits for each in turn. It moves nothing across a barrier, and a warp's takes a third of a clock.
+        self.barrier(writer, "warp")
+
 
 class _Amd:
     """AMDGCN through ROCDL. `ds_bpermute` addresses lanes in bytes; a wave's LDS accesses execute in order,
@@ -108,6 +116,9 @@ class _Amd:
             writer.effect('llvm.fence syncscope("wavefront") acq_rel')
         else:
             writer.effect(BARRIER)
+
+    def together(self, writer: FunctionWriter) -> None:
+        pass  # LLVM's scheduler counts what is in flight
 
 
 MACHINES: dict[str, Machine] = {"nvidia": _Nvidia(), "amd": _Amd()}

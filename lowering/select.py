@@ -118,7 +118,7 @@ def cost(plan: Plan, element: ElementType, target: Target, warps: int = 4) -> Co
     rounds = zip(plan.store.rounds, plan.load.rounds, strict=True)
     waits = [table.memory_wait + table.lone_access * (len(stores) + len(loads)) for stores, loads in rounds]
     busy += table.alone * warps * found.wavefronts * table.wavefront
-    stops = found.barriers * table.barrier_wait if plan.scope == "cta" else 0.0
+    stops = plan.barriers * table.barrier_wait if plan.scope == "cta" else 0.0
     latency = busy + sum(waits) + stops + phases * table.shuffle_wait
     return replace(found, latency=latency)
 

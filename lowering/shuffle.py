@@ -81,7 +81,8 @@ def plan_shuffle(conv: Conversion, element: ElementType, target: Target) -> Shuf
     if not target.replaces_beside_selects:
         return best
     # The other pipe is idle here, but not in every kernel: it has to pay.
-    beside = replace(best, steps=spread(best.steps, best.outputs))
+    given = max(1, best.source_registers // best.slots)
+    beside = replace(best, steps=spread(best.steps, best.outputs, given))
     clocks, less = (cost_of_shuffle(plan, element, target).clocks for plan in (best, beside))
     return beside if clocks > _WORTH_REPLACING * less else best
 

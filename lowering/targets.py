@@ -79,6 +79,8 @@ class Target:
     load_matrix: bool = False
     store_matrix: bool = False
     replaces_beside_selects: bool = False
+    waits_before_stores: bool = False
+    """Whether an exchange through shared memory begins with a barrier of the warp (see `Machine.together`)."""
     likely_warps: int = 8
     """Warps that a multiprocessor holds while it converts, if nothing else is known: two CTAs of four."""
     scratch_bytes: int = 16 * 1024
@@ -193,6 +195,7 @@ def _make(name: str, kib: int) -> Target:
             load_matrix="ldmatrix.x4.trans" in names,
             store_matrix="stmatrix.x4.trans" in names,
             replaces_beside_selects="@p mul.lo" in names,
+            waits_before_stores=True,
             scratch_bytes=scratch,
             resident_warps=64 if kib > 128 and name != "cuda:87" else 48,
             reserved_shared_bytes=1024,

@@ -219,9 +219,17 @@ def steering(columns: Sequence[int]) -> tuple[tuple[int, int], ...]:
     return tuple(zip(independent, masks, strict=True))
 
 
-def spread(steps: Sequence[Step], outputs: Sequence[int]) -> tuple[Step, ...]:
+def spread(steps: Sequence[Step], outputs: Sequence[int], given: int) -> tuple[Step, ...]:
     """The same steps, up to half of them marked as replacements: those can run beside the others, on another
-    pipe. The words of `outputs` are needed in the end."""
+    pipe. The words of `outputs` are needed in the end; the first `given` words are not made by steps.
+
+    What is put in another's place is multiplied by one, and must have come from another lane: of two values
+    that the kernel multiplied by one float, `ptxas` (12.8) takes that float into the integer multiplications of
+    both, as if products of floats and integers were associative. It cannot see through a shuffle.
+    """
+    travelled = [False] * given
+    for step in steps:
+        travelled.append(isinstance(step, Shuffle) or all(travelled[word] for word in step.sources))
     last_use: dict[int, int] = {}
     for index, step in enumerate(steps):
         last_use |= dict.fromkeys(step.sources if isinstance(step, Gather) else (step.word,), index)
@@ -231,7 +239,11 @@ def spread(steps: Sequence[Step], outputs: Sequence[int]) -> tuple[Step, ...]:
     for index, step in enumerate(steps):
         if isinstance(step, Gather):
             gathered += 1
-            free = [place for place, word in enumerate(step.sources) if last_use[word] == index]
+            free = [
+                place
+                for place, word in enumerate(step.sources)
+                if last_use[word] == index and all(travelled[other] for other in step.sources if other != word)
+            ]
             whole = step.whole()
             if whole is not None and len(whole) == 2 and free and 2 * replaced < gathered:
                 marked.append(replace(step, replaced=free[0]))

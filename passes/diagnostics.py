@@ -64,6 +64,11 @@ def _from_mlir(diagnostic: Any) -> Diagnostic:
     return Diagnostic(severity, diagnostic.message, str(diagnostic.location), notes)
 
 
+def wanted() -> bool:
+    """Whether anybody collects what is reported in this thread; if not, remarks need not be composed."""
+    return _sink.get() is not None
+
+
 Notes = Iterable[tuple[Operation, str]]
 
 

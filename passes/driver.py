@@ -20,6 +20,7 @@ from triton_linear.dialect.mlir_adapter import (
 from triton_linear.lowering.plan import FREE, Plan
 from triton_linear.lowering.targets import Target
 from triton_linear.passes import diagnostics
+from triton_linear.passes.assign import AssignLayouts
 from triton_linear.passes.attach import AttachLayouts
 from triton_linear.passes.diagnostics import Diagnostic
 from triton_linear.passes.fold import FoldConversions
@@ -230,11 +231,13 @@ class Converted:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What `run_linear_pipeline` made of a module: plans by stub name, every conversion, and the run."""
+    """What `run_linear_pipeline` made of a module: plans by stub name, every conversion, the run, and whether
+    layouts were changed."""
 
     plans: Mapping[str, Plan]
     conversions: tuple[Converted, ...]
     outcome: Outcome
+    assigned: bool = False
 
 
 class PassFailure(Exception):
@@ -242,21 +245,32 @@ class PassFailure(Exception):
 
 
 def run_linear_pipeline(
-    module: Module, target: Target, scratch_limit: int | None = None, *, verify: bool = False
+    module: Module,
+    target: Target,
+    scratch_limit: int | None = None,
+    *,
+    assign: bool = False,
+    lower: bool = True,
+    verify: bool = False,
 ) -> Prepared:
     """Take the conversions of `module` into our hands, in place, for `target`.
 
-    Layouts are attached, and shape operations checked against them, only when asked to `verify`: nothing
-    that is decided here reads them, and it takes a third of the time.
+    First its layouts are chosen anew, if asked to `assign`; then what conversions are left are folded and
+    lowered, unless `lower` is off. Layouts are attached, and shape operations checked against them, only when
+    asked to `verify`: nothing that is decided here reads them, and it takes a third of the time.
     """
     collect = _Collect(target, scratch_limit)
     attach, *decide, outline = linear_pipeline(target.name, scratch_limit)
+    passes: list[Pass] = [AssignLayouts(target.name, scratch_limit)] if assign else []
     if verify:
-        decide.insert(0, attach)
-    outcome = run(module, [*decide, collect, outline], verify=verify)
+        passes.append(attach)
+    if lower:
+        passes += [*decide, collect, outline]
+    outcome = run(module, passes, verify=verify)
     if not outcome.succeeded:
         raise PassFailure("\n".join(str(d) for d in outcome.diagnostics if d.severity == "error"))
-    return Prepared(stub_plans(module, target), tuple(collect.found), outcome)
+    assigned = ll.ASSIGNED in module.operation.attributes
+    return Prepared(stub_plans(module, target), tuple(collect.found), outcome, assigned)
 
 
 def run_free_pipeline(module: Module, target: Target, only: int | None = None) -> Prepared:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
 from triton_linear.dialect.mlir_adapter import Operation
+from triton_linear.passes.assign import AssignLayouts
 from triton_linear.passes.attach import AttachLayouts
 from triton_linear.passes.fold import FoldConversions
 from triton_linear.passes.free import FreeConversions
@@ -26,6 +27,7 @@ class Pass(Protocol):
 
 
 PASSES: Mapping[str, type[Pass]] = {
+    "linear-assign-layouts": AssignLayouts,
     "linear-attach-layouts": AttachLayouts,
     "linear-fold-conversions": FoldConversions,
     "linear-free-conversions": FreeConversions,

@@ -89,6 +89,8 @@ def install(
     *,
     strict: bool = False,
     scratch_limit: int | None = None,
+    assign: bool = True,
+    lower: bool = True,
     on_report: Callable[[Report], object] | None = None,
 ) -> None:
     """Compile every kernel of this process with the plugin from here on.
@@ -96,11 +98,13 @@ def install(
     strict: raise where the plugin fails, rather than warn and compile with stock Triton.
     scratch_limit: most bytes of shared memory one conversion may use as scratch; None leaves it to the
     target.
+    assign: choose the layouts of a kernel's tensors anew, where that saves conversions.
+    lower: emit code for the conversions that are left, rather than leave them to Triton.
     on_report: called with the `Report` of each compile, in the thread that compiled.
 
     Again after `install`, the new options replace the old ones; one `uninstall` undoes both.
     """
-    options = Options(strict=strict, scratch_limit=scratch_limit)
+    options = Options(strict=strict, scratch_limit=scratch_limit, assign=assign, lower=lower)
     setting = Setting(options, _listeners(on_report))
     with _state.lock:
         _state.installed = setting
@@ -120,6 +124,8 @@ def enabled(
     *,
     strict: bool = False,
     scratch_limit: int | None = None,
+    assign: bool = True,
+    lower: bool = True,
     on_report: Callable[[Report], object] | None = None,
 ) -> AbstractContextManager[list[Report]]:
     """Compile with the plugin within the block, which gets the list of reports of what is compiled in it.
@@ -127,7 +133,9 @@ def enabled(
     The options are those of `install`. Blocks nest; the innermost one counts, for every thread of the
     process.
     """
-    return _block(Options(strict=strict, scratch_limit=scratch_limit), _listeners(on_report))
+    return _block(
+        Options(strict=strict, scratch_limit=scratch_limit, assign=assign, lower=lower), _listeners(on_report)
+    )
 
 
 @contextmanager

@@ -36,11 +36,20 @@ class Prepared:
 
 
 def prepare(
-    module: Module, seen: int, target: Target, scratch_limit: int | None, clock: Clock, apart: bool = True
+    module: Module,
+    seen: int,
+    target: Target,
+    scratch_limit: int | None,
+    clock: Clock,
+    apart: bool = True,
+    *,
+    assign: bool = True,
+    lower: bool = True,
 ) -> Prepared:
     """Run the passes over a copy of `module`, which has `seen` conversions and stays as it is.
 
-    `apart` lets scratch take more than it must, where that saves barriers.
+    `apart` lets scratch take more than it must, where that saves barriers; `assign` and `lower` are as in the
+    options.
     """
     with clock.phase("import"):
         from triton_linear.dialect import bridge
@@ -50,9 +59,9 @@ def prepare(
     with clock.phase("to MLIR"):
         upstream = bridge.to_upstream(module, bridge.upstream_context())
     with clock.phase("passes"):
-        result = driver.run_linear_pipeline(upstream, target, scratch_limit)
+        result = driver.run_linear_pipeline(upstream, target, scratch_limit, assign=assign, lower=lower)
     conversions = tuple(map(_conversion, result.conversions))
-    if not result.plans and len(conversions) == seen:
+    if not result.plans and not result.assigned and (not lower or len(conversions) == seen):
         return Prepared(None, conversions, ())
     with clock.phase("embed"):
         text = bridge.triton_text(upstream)

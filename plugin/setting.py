@@ -28,6 +28,8 @@ class Options:
     strict: raise where the plugin fails, rather than compile with stock Triton and warn.
     scratch_limit: most bytes of shared memory one conversion may use as scratch; None leaves it to the
     target.
+    assign: choose the layouts of a kernel's tensors anew, where that saves conversions.
+    lower: emit code for the conversions that are left, rather than leave them to Triton.
 
     And what they do not, for measuring:
 
@@ -37,12 +39,16 @@ class Options:
 
     strict: bool = False
     scratch_limit: int | None = None
+    assign: bool = True
+    lower: bool = True
     free: bool = field(default=False, metadata=INTERNAL)
     free_only: int | None = field(default=None, metadata=INTERNAL)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.strict, bool):
-            raise TypeError(f"strict takes a bool, got {self.strict!r}")
+        for name in ("strict", "assign", "lower"):
+            value = getattr(self, name)
+            if not isinstance(value, bool):
+                raise TypeError(f"{name} takes a bool, got {value!r}")
         if self.scratch_limit is None:
             return
         if not isinstance(self.scratch_limit, int) or isinstance(self.scratch_limit, bool):

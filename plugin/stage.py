@@ -125,11 +125,20 @@ class LLIRStage:
         for limit, apart in ((usual, True), (usual, False), (MINIMAL_SCRATCH, False)):
             if limit == usual and not longer:
                 continue
-            if self._setting.options.free:
-                only = self._setting.options.free_only
-                prepared = pipeline.prepare_free(src, target, only, attempt.clock)
+            options = self._setting.options
+            if options.free:
+                prepared = pipeline.prepare_free(src, target, options.free_only, attempt.clock)
             else:
-                prepared = pipeline.prepare(src, attempt.seen, target, limit, attempt.clock, apart)
+                prepared = pipeline.prepare(
+                    src,
+                    attempt.seen,
+                    target,
+                    limit,
+                    attempt.clock,
+                    apart,
+                    assign=options.assign,
+                    lower=options.lower,
+                )
             attempt.conversions = prepared.conversions
             if prepared.module is None:
                 return None

@@ -75,7 +75,8 @@ def build(case: RandomCase, method: str, target: str) -> Binary:
         path = Path(folder) / "kernel.ttgir"
         path.write_text(kernel_text(case, target))
         os.environ["TRITON_CACHE_DIR"] = folder
-        with triton_linear.enabled(strict=True) if method == "ours" else nullcontext([]) as reports:
+        ours = triton_linear.enabled(strict=True, assign=False)
+        with ours if method == "ours" else nullcontext([]) as reports:
             kernel = triton.compile(str(path), target=gpu_target(target), options={"num_warps": case.warps})
     plans = [plan for r in reports for plan in (*(c.lowering for c in r.conversions), *["folded"] * r.folded)]
     metadata = kernel.metadata

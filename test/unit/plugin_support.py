@@ -78,7 +78,7 @@ def reparse(text: str, context: Any) -> Any:
 
 
 def fake_prepare(
-    module: Any, seen: int, target: Any, limit: int | None, clock: Any, apart: bool = True
+    module: Any, seen: int, target: Any, limit: int | None, clock: Any, apart: bool = True, **options: bool
 ) -> pipeline.Prepared:
     """A copy of the module with a comment in its kernel, said to hold one conversion of ours."""
     marked = re.sub(r"( *tt\.return)", rf"    {COMMENT}\n\1", str(module), count=1)
@@ -139,6 +139,6 @@ def triton_state() -> dict[str, object]:
     return {f"{owner}.{name}": id(value) for owner, it in owners.items() for name, value in vars(it).items()}
 
 
-def fail(*_: object) -> Any:
+def fail(*_: object, **__: object) -> Any:
     """What a pipeline that trips does."""
     raise LookupError("the planner tripped")

@@ -293,7 +293,7 @@ def test_a_pipeline_is_read_from_text() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("linear-fold", "no pass 'linear-fold'; ours are linear-attach-layouts, linear-fold-conversions"),
+        ("linear-fold", "no pass 'linear-fold'; ours are linear-assign-layouts, linear-attach-layouts"),
         ("linear-fold-conversions{a=b}", "linear-fold-conversions: no option 'a'; it has none"),
         ("linear-select-lowering{a=b}", "no option 'a'; it has target, scratch-limit"),
         ("linear-select-lowering{target}", "linear-select-lowering: option 'target' has no value"),

@@ -279,11 +279,11 @@ def test_turning_off_while_a_stage_runs(monkeypatch: pytest.MonkeyPatch) -> None
     """The stage that runs ends as it began; what another thread compiles meanwhile is stock."""
     others = []
 
-    def prepare(*args: Any) -> Any:
+    def prepare(*args: Any, **options: Any) -> Any:
         triton_linear.uninstall()
         with ThreadPoolExecutor(1) as pool:
             others.append(pool.submit(compile_kernel, width=128).result())
-        return support.fake_prepare(*args)
+        return support.fake_prepare(*args, **options)
 
     monkeypatch.setattr(pipeline, "prepare", prepare)
     triton_linear.install()

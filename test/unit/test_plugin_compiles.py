@@ -100,7 +100,7 @@ def test_a_failure_in_the_passes_leaves_the_stock_kernel(
     """By then the module has been printed; it must come out as it went in."""
     stock = compile_kernel(transpose, target)
 
-    def fail(*_: object) -> Any:
+    def fail(*_: object, **__: object) -> Any:
         raise LookupError("the planner tripped")
 
     monkeypatch.setattr(driver, "run_linear_pipeline", fail)
@@ -160,9 +160,9 @@ def test_the_scratch_limit_reaches_the_planners(monkeypatch: pytest.MonkeyPatch)
     limits = []
     run = driver.run_linear_pipeline
 
-    def spy(module: Any, target: Any, scratch_limit: int | None = None) -> Any:
+    def spy(module: Any, target: Any, scratch_limit: int | None = None, **options: bool) -> Any:
         limits.append(scratch_limit)
-        return run(module, target, scratch_limit)
+        return run(module, target, scratch_limit, **options)
 
     monkeypatch.setattr(driver, "run_linear_pipeline", spy)
     for limit in (None, 4096):
@@ -211,7 +211,7 @@ def test_gluon_kernels_go_through_their_jit(monkeypatch: pytest.MonkeyPatch) -> 
         return exchange.warmup(pointer, pointer, 32, rows, columns, grid=(1,), num_warps=4)
 
     stock = warm_up()
-    with triton_linear.enabled(strict=True) as reports:
+    with triton_linear.enabled(strict=True, assign=False) as reports:
         ours = warm_up()
         assert warm_up() is ours
     assert warm_up() is stock

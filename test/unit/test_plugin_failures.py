@@ -97,7 +97,7 @@ def test_strict_does_not_find_what_fell_back(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_missing_bindings_are_no_bug(monkeypatch: pytest.MonkeyPatch) -> None:
-    def prepare(*_: object) -> Any:
+    def prepare(*_: object, **__: object) -> Any:
         raise ModuleNotFoundError("No module named 'mlir'")
 
     monkeypatch.setattr(pipeline, "prepare", prepare)
@@ -197,7 +197,9 @@ def limited(shared: dict[int | None, int], monkeypatch: pytest.MonkeyPatch) -> l
     """Make the stock stage claim the shared memory given per scratch limit; returns the limits tried."""
     tried: list[int | None] = []
 
-    def prepare(module: Any, seen: int, target: Any, limit: int | None, clock: Any, apart: bool) -> Any:
+    def prepare(
+        module: Any, seen: int, target: Any, limit: int | None, clock: Any, apart: bool, **_: Any
+    ) -> Any:
         tried.append(limit)
         return support.fake_prepare(module, seen, target, limit, clock, apart)
 
@@ -235,7 +237,9 @@ def test_too_much_shared_memory_is_retried_with_little_scratch(monkeypatch: pyte
 def test_scratch_kept_apart_beyond_its_budget_shares_its_bytes_again(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[tuple[int | None, bool]] = []
 
-    def prepare(module: Any, seen: int, target: Any, limit: int | None, clock: Any, apart: bool) -> Any:
+    def prepare(
+        module: Any, seen: int, target: Any, limit: int | None, clock: Any, apart: bool, **_: Any
+    ) -> Any:
         tried.append((limit, apart))
         made = support.fake_prepare(module, seen, target, limit, clock, apart)
         return replace(made, budget=0 if apart else None)
@@ -253,7 +257,9 @@ def test_no_budget_is_beyond_what_the_gpu_has(monkeypatch: pytest.MonkeyPatch) -
     claimed = limited({None: 300_000, 0: 200_000}, monkeypatch)
     counted = pipeline.prepare
 
-    def prepare(module: Any, seen: int, target: Any, limit: int | None, clock: Any, apart: bool) -> Any:
+    def prepare(
+        module: Any, seen: int, target: Any, limit: int | None, clock: Any, apart: bool, **_: Any
+    ) -> Any:
         return replace(counted(module, seen, target, limit, clock, apart), budget=400_000 if apart else None)
 
     monkeypatch.setattr(pipeline, "prepare", prepare)

@@ -184,13 +184,15 @@ def test_a_plan_whose_warps_have_other_parts_is_known() -> None:
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_the_next_exchange_in_a_part_waits_for_the_loads_of_the_last(waits: bool) -> None:
+def test_the_next_exchange_in_a_part_waits_for_the_loads_of_the_last(
+    waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not waits:
+        monkeypatch.setattr(MACHINES["nvidia"], "together", lambda writer: None)
     there, back = transpose(32, 1, CUDA)
     writer = FunctionWriter()
     signature = signature_of(there, element_type("i32"))
     middle = emit_body(there, signature, CUDA, writer, "%source", "%scratch")
-    if waits:
-        MACHINES["nvidia"].barrier(writer, "warp")
     result = emit_body(back, signature_of(back, element_type("i32")), CUDA, writer, middle, "%scratch")
     writer.effect(f"llvm.return {result} : {signature.source}")
     arguments = f"%source: {signature.source}, %scratch: {SHARED}"

@@ -277,7 +277,9 @@ def mutations(text: str, rng: random.Random) -> list[str]:
     ]
     broken = []
     for way in ways:
-        found = list(re.finditer(way, text))
+        # What comes before the first store orders nothing.
+        first = re.search(r"llvm\.store|stmatrix", text)
+        found = [m for m in re.finditer(way, text) if first is None or m.end() > first.start()]
         if found:
             chosen = rng.choice(found)
             broken.append(text[: chosen.start()] + text[chosen.end() :])

@@ -3,7 +3,7 @@
 // Both sides move four words at a time, though they share only pairs: the swizzle frees both of conflicts.
 
 // CHECK-LABEL: .entry accumulator_to_rows(
-// CHECK-NOT:      {{shfl|bar\.|prmt}}
+// CHECK-NOT:      {{shfl|bar\.sync|prmt}}
 // CHECK-COUNT-8:  st.shared.v4.b32
 // CHECK-NEXT:     bar.sync
 // CHECK-COUNT-8:  ld.shared.v4.b32
@@ -25,7 +25,7 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
 // Half-words that lie across the columns are turned by the stores. Nothing is permuted in registers.
 
 // CHECK-LABEL: .entry accumulator_to_columns(
-// CHECK-NOT:      {{shfl|bar\.|[dt]\.shared}}
+// CHECK-NOT:      {{shfl|bar\.sync|[dt]\.shared}}
 // CHECK-COUNT-4:  stmatrix.sync.aligned.m8n8.x4.trans.shared.b16
 // CHECK-NEXT:     bar.sync
 // CHECK-COUNT-4:  ld.shared.v4.b32
@@ -47,7 +47,7 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
 // The second operand of a product wants neighbours down a column: the loads turn them.
 
 // CHECK-LABEL: .entry rows_to_operand_1(
-// CHECK-NOT:      {{shfl|bar\.|prmt}}
+// CHECK-NOT:      {{shfl|bar\.sync|prmt}}
 // CHECK-COUNT-4:  st.shared.v4.b32
 // CHECK-NEXT:     bar.sync
 // CHECK-COUNT-8:  ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16
@@ -69,7 +69,7 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
 // Two warps hold each element of an operand. Each stores half of what both have, chosen by selects.
 
 // CHECK-LABEL: .entry operand_1_to_rows(
-// CHECK-NOT:      {{shfl|bar\.|[dt]\.shared}}
+// CHECK-NOT:      {{shfl|bar\.sync|[dt]\.shared}}
 // CHECK-COUNT-4:  stmatrix.sync.aligned.m8n8.x4.trans.shared.b16
 // CHECK-NEXT:     bar.sync
 // CHECK-COUNT-4:  ld.shared.v4.b32
@@ -94,7 +94,7 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
 // CHECK-LABEL: .entry bytes_transposed(
 // CHECK-NOT:      {{[dt]\.shared|bar\.|matrix}}
 // CHECK-COUNT-4:  shfl.sync.bfly.b32
-// CHECK-NOT:      {{shfl|[dt]\.shared|bar\.}}
+// CHECK-NOT:      {{shfl|[dt]\.shared|bar\.sync}}
 // CHECK-COUNT-2:  stmatrix.sync.aligned.m8n8.x4.trans.shared.b16
 // CHECK-NEXT:     bar.sync
 // CHECK-COUNT-4:  ld.shared.v2.b32
@@ -184,7 +184,7 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
 // accesses on both sides pair them anew.
 
 // CHECK-LABEL: .entry lanes_stay_and_half_words_pair_anew(
-// CHECK-NOT:      {{shfl|bar\.|[dt]\.shared}}
+// CHECK-NOT:      {{shfl|bar\.sync|[dt]\.shared}}
 // CHECK-COUNT-1:  stmatrix.sync.aligned.m8n8.x2.trans.shared.b16
 // CHECK-NEXT:     bar.sync
 // CHECK-NOT:      {{shfl|[dt]\.shared|bar\.}}
@@ -207,7 +207,7 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 2 : i32, ttg.targ
 // Eight bytes make two wavefronts; two of them beside each other would make four.
 
 // CHECK-LABEL: .entry wide_elements(
-// CHECK-NOT:      {{shfl|bar\.|[dt]\.shared\.v}}
+// CHECK-NOT:      {{shfl|bar\.sync|[dt]\.shared\.v}}
 // CHECK-COUNT-16: st.shared.b64
 // CHECK-NEXT:     bar.sync
 // CHECK-COUNT-16: ld.shared.b64

@@ -17,7 +17,7 @@
 // CHECK:       ld.shared.v4.b32
 // CHECK-NOT:   {{[dt]\.shared}}
 // CHECK:       bar.sync
-// CHECK-NOT:   {{ld\.shared|bar\.}}
+// CHECK-NOT:   {{ld\.shared|bar\.sync}}
 // CHECK:       st.shared.v4.b32
 // CHECK-NEXT:  bar.sync
 // CHECK-NOT:   {{st\.shared|bar\.}}
@@ -50,7 +50,7 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
 
 // A buffer takes the place of the scratch, as there is no room for both.
 // CHECK-LABEL: .entry before_write(
-// CHECK-NOT:   {{ld\.shared|bar\.}}
+// CHECK-NOT:   {{ld\.shared|bar\.sync}}
 // CHECK-COUNT-16: st.shared.v4.b32
 // CHECK-NOT:   {{[dt]\.shared}}
 // CHECK:       bar.sync
@@ -58,7 +58,7 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
 // CHECK-COUNT-16: ld.shared.v4.b32
 // CHECK-NOT:   {{[dt]\.shared}}
 // CHECK:       bar.sync
-// CHECK-NOT:   {{ld\.shared|bar\.}}
+// CHECK-NOT:   {{ld\.shared|bar\.sync}}
 // CHECK-COUNT-16: st.shared.v4.b32
 // CHECK-NOT:   {{[dt]\.shared}}
 // CHECK:       bar.sync

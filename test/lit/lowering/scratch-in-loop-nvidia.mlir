@@ -8,11 +8,11 @@
 
 // CHECK-LABEL: .entry apart(
 // CHECK:       $L__BB0_[[LOOP:[0-9]+]]:{{.*}}Loop Header
-// CHECK-NOT:   {{ld\.shared|bar\.}}
+// CHECK-NOT:   {{ld\.shared|bar\.sync}}
 // CHECK:       st.shared.v4.b32
 // CHECK-NEXT:  bar.sync
 // CHECK-NEXT:  ld.shared.v4.b32
-// CHECK-NOT:   {{ld\.shared|bar\.}}
+// CHECK-NOT:   {{ld\.shared|bar\.sync}}
 // CHECK:       st.shared.v4.b32
 // CHECK-NEXT:  bar.sync
 // CHECK-NEXT:  ld.shared.v4.b32
@@ -49,6 +49,7 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
 // CHECK:       $L__BB0_[[LOOP:[0-9]+]]:{{.*}}Loop Header
 // CHECK-NOT:   {{[dt]\.shared}}
 // CHECK:       bar.sync
+// CHECK-NEXT:  bar.warp.sync
 // CHECK-NEXT:  st.shared.v4.b32
 // CHECK-NEXT:  bar.sync
 // CHECK-NEXT:  ld.shared.v4.b32
@@ -84,7 +85,7 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
 // CHECK:       $L__BB0_[[LOOP:[0-9]+]]:{{.*}}Loop Header
 // CHECK-NOT:   {{[dt]\.shared}}
 // CHECK:       bar.sync
-// CHECK-NOT:   {{ld\.shared|bar\.}}
+// CHECK-NOT:   {{ld\.shared|bar\.sync}}
 // CHECK-COUNT-16: st.shared.v4.b32
 // CHECK-NOT:   {{[dt]\.shared}}
 // CHECK:       bar.sync
@@ -92,7 +93,7 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
 // CHECK-COUNT-16: ld.shared.v4.b32
 // CHECK-NOT:   {{[dt]\.shared}}
 // CHECK:       bar.sync
-// CHECK-NOT:   {{ld\.shared|bar\.}}
+// CHECK-NOT:   {{ld\.shared|bar\.sync}}
 // CHECK-COUNT-16: st.shared.v4.b32
 // CHECK-NOT:   {{[dt]\.shared}}
 // CHECK:       bar.sync

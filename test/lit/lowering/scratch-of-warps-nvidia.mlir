@@ -64,6 +64,10 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
 // CHECK:       ld.shared
 // CHECK-NOT:   bar.sync
 // CHECK:       bar.warp.sync
+// CHECK-NOT:   {{bar\.|ld\.shared}}
+// CHECK:       st.shared
+// CHECK-NOT:   {{bar\.sync|ld\.shared}}
+// CHECK:       bar.warp.sync
 // CHECK-NOT:   bar.
 // CHECK-COUNT-32: ld.shared.b32
 // CHECK-NOT:   {{bar\.|ld\.shared}}

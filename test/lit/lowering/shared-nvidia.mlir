@@ -4,7 +4,9 @@
 // are stored at once. Each warp has its own part of the scratch, and waits for nobody else.
 
 // CHECK-LABEL: .entry transpose_inside_warps(
-// CHECK-NOT:     {{shfl|bar\.}}
+// CHECK-NOT:     {{shfl|bar\.sync}}
+// CHECK:         bar.warp.sync
+// CHECK-NOT:     {{shfl|bar\.|ld\.}}
 // CHECK-COUNT-2: st.shared.v4.b32
 // CHECK-NEXT:    bar.warp.sync
 // CHECK-COUNT-8: ld.shared.b32
@@ -26,7 +28,7 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 2 : i32, ttg.targ
 // Elements cross warps. The four registers of a thread stay together, so they move as one vector of 128 bits.
 
 // CHECK-LABEL: .entry vectors_cross_warps(
-// CHECK-NOT:     {{shfl|bar\.}}
+// CHECK-NOT:     {{shfl|bar\.sync}}
 // CHECK:         st.shared.v4.b32
 // CHECK-NOT:     {{shfl|[dt]\.shared}}
 // CHECK:         bar.sync

@@ -1,0 +1,110 @@
+"""Decides the layouts of a module's tensors together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from triton_linear.dialect import ll
+from triton_linear.dialect.mlir_adapter import Attribute, Operation, operations
+from triton_linear.passes import diagnostics
+from triton_linear.passes.assignment import graph as graphs
+from triton_linear.passes.assignment.candidates import NoLayout
+from triton_linear.passes.assignment.costs import Costs
+from triton_linear.passes.assignment.equivalence import Numbering
+from triton_linear.passes.assignment.explain import explain
+from triton_linear.passes.assignment.graph import Unsupported
+from triton_linear.passes.assignment.plan import Assignment, assign
+from triton_linear.passes.assignment.rewrite import Rewriter
+from triton_linear.passes.select import WARP_SPECIALIZE, target_of
+from triton_linear.passes.verifiers import CONVERT, Verifier
+
+MARGIN_CLOCKS = 4.0
+MARGIN = 0.02
+"""What must be saved for a module to be changed: so many clocks, and this part of all if memory has more to
+do."""
+
+
+class NotEquivalent(Exception):
+    """The rewritten module would not compute what it did."""
+
+
+@dataclass(frozen=True)
+class AssignLayouts:
+    """Decides the layouts of a module's tensors together.
+
+    Triton chooses a layout for each load, store and dot by itself and converts between them. This pass prices
+    all of them at once: conversions by the planner of `linear-select-lowering`, times the turns of their
+    loops; accesses to global memory by the instructions and sectors of each layout; reductions by their
+    shuffles and barriers; pointers and masks that are computed again in another layout by their operations.
+    It then takes the assignment of least cost, if that saves enough: conversions go that need not exist.
+
+    Requires: one CTA a cluster, no warp-specialised regions; other modules are left as they are, with a remark.
+    Ensures: the module computes what it did (see `assignment.equivalence`); a reduction of floats may add in
+    another order. A module that changed has `ll.assigned`, the modelled clocks before and after.
+    """
+
+    name: ClassVar[str] = "linear-assign-layouts"
+    summary: ClassVar[str] = "choose the layouts of all tensors together, at the least modelled cost"
+    requires: ClassVar[tuple[Verifier, ...]] = ()
+    ensures: ClassVar[tuple[Verifier, ...]] = ()
+
+    target: str | None = field(default=None, metadata={"help": "GPU to plan for; the module's own by default"})
+    scratch_limit: int | None = field(
+        default=None,
+        metadata={"help": "bytes of shared memory that a plan may use where it can do with less"},
+    )
+
+    def __call__(self, op: Operation, pass_: Any) -> None:
+        try:
+            gpu = target_of(op, self.target)
+        except ValueError as error:
+            diagnostics.error(op, f"{self.name}: {error}")
+            pass_.signal_pass_failure()
+            return
+        ops = operations(op)
+        if not any(inner.name == CONVERT for inner in ops):
+            return
+        if reason := _unfit(op, ops):
+            diagnostics.remark(op, f"layouts are not assigned: {reason}")
+            return
+        costs = Costs(gpu, op.attributes["ttg.num-warps"].value, self.scratch_limit)
+        try:
+            graph = graphs.build(ops)
+            assignment = assign(graph, costs)
+        except (NoLayout, Unsupported) as error:
+            diagnostics.remark(op, f"layouts are not assigned: {error}")
+            return
+        pays = _pays(assignment)
+        explain(op, graph, assignment, pays)
+        if not pays:
+            return
+        numbering = Numbering()
+        before = numbering.of(op)
+        Rewriter(graph, ops, {group: choice.encoding for group, choice in assignment.chosen.items()}).run()
+        if numbering.of(op) != before:
+            raise NotEquivalent("the module with other layouts would not compute the same")
+        op.attributes[ll.ASSIGNED] = Attribute.parse(
+            f"[{assignment.before.clocks:.1f}, {assignment.after.clocks:.1f}]", op.context
+        )
+
+
+def _pays(assignment: Assignment) -> bool:
+    """Whether an assignment is worth it: nothing is lost to memory and some clocks are saved, or the whole gets
+    shorter by a margin."""
+    before, after = assignment.before, assignment.after
+    saved = before.other - after.other
+    if after.memory <= before.memory and saved >= MARGIN_CLOCKS:
+        return True
+    return after.clocks < (1 - MARGIN) * before.clocks and saved >= MARGIN_CLOCKS
+
+
+def _unfit(module: Operation, ops: list[Operation]) -> str | None:
+    """Why layouts of a module are not assigned, before looking at its tensors."""
+    if "ttg.num-warps" not in module.attributes:
+        return "the module has no 'ttg.num-warps'"
+    if "ttg.num-ctas" in module.attributes and module.attributes["ttg.num-ctas"].value > 1:
+        return "it has several CTAs a cluster"
+    if any(op.name == WARP_SPECIALIZE for op in ops):
+        return "it has warp-specialised regions"
+    return None

@@ -1,0 +1,313 @@
+"""What is known of integers and pointers: how a value changes when one bit of its coordinates is set.
+
+Triton's own axis analysis keeps three numbers a dimension (contiguity, divisibility, constancy). To count the
+sectors that an access touches the distance between any two elements is needed, so more is kept here: a value is
+seen as
+
+    value(i) = base + sum of delta[d][b] over the bits b that are set in coordinate i[d]
+
+where `base` is the same for all elements and a multiple of `divisor`. A delta is None where it is not known.
+Ranges, multiplication by constants, sums, and the remainders and quotients of powers of two that index
+arithmetic is full of have such a form; everything else has unknown deltas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import gcd
+
+MAX_DIVISOR = 1 << 40
+"""Zero is a multiple of everything; its divisor is bounded so that products stay small."""
+
+Deltas = tuple[tuple[int | None, ...], ...]
+
+
+def divisor_of(value: int) -> int:
+    """The largest power of two, up to `MAX_DIVISOR`, that divides `value`.
+
+    >>> divisor_of(24), divisor_of(0) == MAX_DIVISOR
+    (8, True)
+    """
+    return MAX_DIVISOR if value == 0 else min(MAX_DIVISOR, value & -value)
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """A tensor of integers or pointers, or one of them (no dimensions).
+
+    deltas: for each dimension and bit, what setting the bit adds; None where that is unknown.
+    divisor: a power of two that divides what all elements have in common, the base.
+    constant: the base, where it is known.
+    """
+
+    deltas: Deltas
+    divisor: int = 1
+    constant: int | None = None
+
+    @classmethod
+    def unknown(cls, shape: Sequence[int]) -> Affine:
+        return cls(tuple((None,) * (size.bit_length() - 1) for size in shape))
+
+    @classmethod
+    def uniform(cls, shape: Sequence[int], divisor: int = 1, constant: int | None = None) -> Affine:
+        """The same value everywhere."""
+        return cls(tuple((0,) * (size.bit_length() - 1) for size in shape), divisor, constant)
+
+    @classmethod
+    def exactly(cls, constant: int, shape: Sequence[int] = ()) -> Affine:
+        return cls.uniform(shape, divisor_of(constant), constant)
+
+    @property
+    def is_uniform(self) -> bool:
+        return not any(delta is None or delta for bits in self.deltas for delta in bits)
+
+
+def make_range(start: int, size: int) -> Affine:
+    """start, start + 1, ...
+
+    >>> make_range(0, 8).deltas
+    ((1, 2, 4),)
+    """
+    return Affine((tuple(1 << bit for bit in range(size.bit_length() - 1)),), divisor_of(start), start)
+
+
+def splat(scalar: Affine, shape: Sequence[int]) -> Affine:
+    return Affine.uniform(shape, scalar.divisor, scalar.constant)
+
+
+def expand_dims(value: Affine, axis: int) -> Affine:
+    return Affine((*value.deltas[:axis], (), *value.deltas[axis:]), value.divisor, value.constant)
+
+
+def broadcast(value: Affine, shape: Sequence[int]) -> Affine:
+    deltas = tuple(
+        bits if len(bits) == size.bit_length() - 1 else (0,) * (size.bit_length() - 1)
+        for bits, size in zip(value.deltas, shape, strict=True)
+    )
+    return Affine(deltas, value.divisor, value.constant)
+
+
+def trans(value: Affine, order: Sequence[int]) -> Affine:
+    return Affine(tuple(value.deltas[axis] for axis in order), value.divisor, value.constant)
+
+
+def _zip(a: Affine, b: Affine, sign: int) -> Deltas:
+    return tuple(
+        tuple(None if x is None or y is None else x + sign * y for x, y in zip(p, q, strict=True))
+        for p, q in zip(a.deltas, b.deltas, strict=True)
+    )
+
+
+def add(a: Affine, b: Affine, sign: int = 1) -> Affine:
+    constant = None if a.constant is None or b.constant is None else a.constant + sign * b.constant
+    divisor = min(a.divisor, b.divisor) if constant is None else divisor_of(constant)
+    return Affine(_zip(a, b, sign), divisor, constant)
+
+
+def addptr(pointer: Affine, offset: Affine, size: int) -> Affine:
+    """A pointer to elements of `size` bytes, moved by `offset` elements; pointers count bytes."""
+    return add(pointer, scale(offset, size))
+
+
+def scale(value: Affine, factor: int) -> Affine:
+    deltas = tuple(tuple(None if d is None else d * factor for d in bits) for bits in value.deltas)
+    constant = None if value.constant is None else value.constant * factor
+    return Affine(deltas, min(MAX_DIVISOR, value.divisor * divisor_of(factor)), constant)
+
+
+def multiply(a: Affine, b: Affine) -> Affine:
+    for value, factor in ((a, b), (b, a)):
+        if factor.is_uniform and factor.constant is not None:
+            return scale(value, factor.constant)
+    divisor = min(MAX_DIVISOR, a.divisor * b.divisor)
+    for value, factor in ((a, b), (b, a)):
+        if factor.is_uniform:  # by how much is not known, but zero stays zero
+            deltas = tuple(tuple(None if d is None or d else 0 for d in bits) for bits in value.deltas)
+            return Affine(deltas, divisor)
+    return Affine(only_common_zeros(a, b))
+
+
+def only_common_zeros(*values: Affine) -> Deltas:
+    """What is known of any function of the values: where none of them changes, it does not change either."""
+    return tuple(
+        tuple(0 if all(delta == 0 for delta in deltas) else None for deltas in zip(*bits, strict=True))
+        for bits in zip(*(value.deltas for value in values), strict=True)
+    )
+
+
+def function_of(values: Sequence[Affine], shape: Sequence[int]) -> Affine:
+    """The result of any elementwise operation on tensors of this shape."""
+    if not values:
+        return Affine.unknown(shape)
+    return Affine(only_common_zeros(*values))
+
+
+def _low_part(value: Affine, modulus: int) -> int | None:
+    """What the deltas below `modulus` reach together, if the others are multiples of it, else None."""
+    low = 0
+    for bits in value.deltas:
+        for delta in bits:
+            if delta is None or delta < 0:
+                return None
+            if delta % modulus:
+                if delta >= modulus:
+                    return None
+                low += delta
+    return low
+
+
+def remainder(value: Affine, by: Affine) -> Affine:
+    """value % by. Nothing carries out of the low part if it stays below what divides the base.
+
+    >>> remainder(make_range(0, 8), Affine.exactly(4, (8,))).deltas
+    ((1, 2, 0),)
+    """
+    modulus = by.constant
+    if modulus is None or modulus <= 0 or not by.is_uniform:
+        return Affine(only_common_zeros(value, by))
+    if modulus & (modulus - 1) == 0:
+        low = _low_part(value, modulus)
+        if low is not None and low < min(value.divisor, modulus):
+            deltas = tuple(tuple(d if d is not None and d % modulus else 0 for d in b) for b in value.deltas)
+            constant = None if value.constant is None else value.constant % modulus
+            return Affine(deltas, min(value.divisor, modulus), constant)
+    return _carried(value, modulus, kept=True)
+
+
+def quotient(value: Affine, by: Affine) -> Affine:
+    """value / by, as `remainder`.
+
+    >>> quotient(make_range(0, 8), Affine.exactly(4, (8,))).deltas
+    ((0, 0, 1),)
+    """
+    divisor = by.constant
+    if divisor is None or divisor <= 0 or not by.is_uniform:
+        return Affine(only_common_zeros(value, by))
+    if divisor == 1:
+        return value
+    if divisor & (divisor - 1) == 0:
+        low = _low_part(value, divisor)
+        if low is not None and low < min(value.divisor, divisor):
+            deltas = tuple(
+                tuple(d // divisor if d is not None and d % divisor == 0 else 0 for d in bits)
+                for bits in value.deltas
+            )
+            constant = None if value.constant is None else value.constant // divisor
+            return Affine(deltas, max(1, value.divisor // divisor), constant)
+    return _carried(value, divisor, kept=False)
+
+
+def _carried(value: Affine, modulus: int, kept: bool) -> Affine:
+    """A remainder (`kept`) or quotient of which only the lowest bits are known: those that stay below 2^k
+    together, where 2^k divides the base and the modulus."""
+    limit = min(value.divisor, divisor_of(modulus))
+    known = sorted(d for bits in value.deltas for d in bits if d is not None and 0 < d < limit)
+    total, largest = 0, 0
+    for delta in known:
+        if total + delta >= limit:
+            break
+        total += delta
+        largest = delta
+    # Unknown deltas and those that are too large may themselves be no multiples of the limit.
+    clean = all(
+        d is not None and (0 <= d <= largest or (d >= limit and d % limit == 0))
+        for b in value.deltas
+        for d in b
+    )
+    if not clean:
+        return Affine(only_common_zeros(value))
+    deltas = tuple(
+        tuple(None if d is None or d > largest else (d if kept else 0) for d in bits) for bits in value.deltas
+    )
+    return Affine(deltas, limit if kept else 1)
+
+
+def bit_and(value: Affine, by: Affine) -> Affine:
+    if by.is_uniform and by.constant is not None and by.constant >= 0 and not by.constant & (by.constant + 1):
+        return remainder(value, Affine.exactly(by.constant + 1, _shape(by)))
+    return Affine(only_common_zeros(value, by))
+
+
+def shift_left(value: Affine, by: Affine) -> Affine:
+    if by.is_uniform and by.constant is not None and 0 <= by.constant < 64:
+        return scale(value, 1 << by.constant)
+    return Affine(only_common_zeros(value, by))
+
+
+def shift_right(value: Affine, by: Affine) -> Affine:
+    if by.is_uniform and by.constant is not None and 0 <= by.constant < 63:
+        return quotient(value, Affine.exactly(1 << by.constant, _shape(by)))
+    return Affine(only_common_zeros(value, by))
+
+
+def _shape(value: Affine) -> tuple[int, ...]:
+    return tuple(1 << len(bits) for bits in value.deltas)
+
+
+def join(a: Affine, b: Affine) -> Affine:
+    """What holds of a value that is one or the other."""
+    deltas = tuple(
+        tuple(x if x == y else None for x, y in zip(p, q, strict=True))
+        for p, q in zip(a.deltas, b.deltas, strict=True)
+    )
+    return Affine(deltas, gcd(a.divisor, b.divisor), a.constant if a.constant == b.constant else None)
+
+
+Mask = tuple[tuple[bool, ...], ...]
+"""For each dimension and bit, whether the mask never changes where that bit changes."""
+
+
+_LEFT_MOVES = frozenset({"slt", "sge", "ult", "uge"})
+_RIGHT_MOVES = frozenset({"sle", "sgt", "ule", "ugt"})
+PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+
+
+def compare(predicate: str, a: Affine, b: Affine) -> Mask:
+    """Where the result of a comparison of integers is the same for neighbours.
+
+    If one side runs through an aligned run of 2^k, of whose length everything else on both sides is a multiple,
+    then `run < other` and `run >= other` are the same for the whole run, as are `other <= run` and
+    `other > run`.
+
+    >>> compare("slt", make_range(0, 8), Affine.exactly(12, (8,)))
+    ((True, True, False),)
+    """
+    runs = [side for side, known in ((a, _LEFT_MOVES), (b, _RIGHT_MOVES)) if predicate in known]
+    longest = 0
+    if runs:
+        other = b if runs[0] is a else a
+        longest = _run(runs[0], other)
+    return tuple(
+        tuple(
+            (x == 0 and y == 0)
+            or (longest > 0 and runs[0] is a and y == 0 and x is not None and 0 < x < longest)
+            or (longest > 0 and runs[0] is b and x == 0 and y is not None and 0 < y < longest)
+            for x, y in zip(p, q, strict=True)
+        )
+        for p, q in zip(a.deltas, b.deltas, strict=True)
+    )
+
+
+def _run(value: Affine, other: Affine) -> int:
+    """The length of the aligned runs that the low deltas of `value` stay in, 0 if there are none."""
+    low = [delta for bits in value.deltas for delta in bits if delta is None or delta]
+    others = [delta for bits in other.deltas for delta in bits if delta is None or delta]
+    span = min(value.divisor, other.divisor)
+    while span > 1:
+        small = [d for d in low if d is not None and 0 < d < span]
+        rest = [d for d in low if d is None or not 0 < d < span]
+        if sum(small) < span and not any(d is None or d % span for d in (*rest, *others)):
+            return span
+        span //= 2
+    return 0
+
+
+def agree(*masks: Mask) -> Mask:
+    """Where several masks are all the same for neighbours."""
+    return tuple(tuple(all(flags) for flags in zip(*bits, strict=True)) for bits in zip(*masks, strict=True))
+
+
+def distances(value: Affine) -> Mapping[tuple[int, int], int | None]:
+    """The deltas by (dimension, bit)."""
+    return {(d, b): delta for d, bits in enumerate(value.deltas) for b, delta in enumerate(bits)}

@@ -1,0 +1,201 @@
+"""The axis analysis: what `addressing` knows of the values of a module, asked for one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from triton_linear.dialect.mlir_adapter import (
+    DenseElementsAttr,
+    IntegerAttr,
+    Operation,
+    RankedTensorType,
+    Type,
+    Value,
+)
+from triton_linear.lowering.element import element_type
+from triton_linear.passes.assignment import addressing
+from triton_linear.passes.assignment.addressing import Affine, Mask
+
+_BINARY: Mapping[str, Callable[[Affine, Affine], Affine]] = {
+    "arith.addi": addressing.add,
+    "arith.subi": lambda a, b: addressing.add(a, b, -1),
+    "arith.muli": addressing.multiply,
+    "arith.remsi": addressing.remainder,
+    "arith.remui": addressing.remainder,
+    "arith.divsi": addressing.quotient,
+    "arith.divui": addressing.quotient,
+    "arith.andi": addressing.bit_and,
+    "arith.shli": addressing.shift_left,
+    "arith.shrsi": addressing.shift_right,
+    "arith.shrui": addressing.shift_right,
+}
+_TRANSPARENT = frozenset(
+    {"ttg.convert_layout", "arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "tt.bitcast"}
+)
+_HINT = "tt.divisibility"
+
+
+def shape_of(type_: Type) -> tuple[int, ...]:
+    """The shape of a tensor; () for everything else."""
+    return tuple(type_.shape) if isinstance(type_, RankedTensorType) else ()
+
+
+def pointee_bytes(type_: Type) -> int:
+    """Bytes of what a pointer, or a tensor of pointers, points to."""
+    text = str(type_.element_type if isinstance(type_, RankedTensorType) else type_)
+    inner = text.removeprefix("!tt.ptr<").rsplit(">", 1)[0].split(",")[0]
+    return element_type(inner).memory_bytes
+
+
+class AxisAnalysis:
+    """Answers for the values of one module; `producers` maps each result to its operation."""
+
+    def __init__(self, producers: Mapping[Value, Operation]) -> None:
+        self._producers = producers
+        self._known: dict[Value, Affine] = {}
+        self._masks: dict[Value, Mask] = {}
+
+    def of(self, value: Value) -> Affine:
+        """The affine form of an integer or pointer, or of a tensor of them."""
+        found = self._known.get(value)
+        if found is None:
+            # A value that depends on itself, around a loop, is met again as unknown.
+            self._known[value] = Affine.unknown(shape_of(value.type))
+            found = self._known[value] = self._computed(value)
+        return found
+
+    def mask(self, value: Value) -> Mask:
+        """Along which bits of its coordinates a mask never changes."""
+        found = self._masks.get(value)
+        if found is None:
+            self._masks[value] = tuple((False,) * (size.bit_length() - 1) for size in shape_of(value.type))
+            found = self._masks[value] = self._computed_mask(value)
+        return found
+
+    def _computed(self, value: Value) -> Affine:
+        op = self._producers.get(value)
+        shape = shape_of(value.type)
+        if op is None:
+            return self._argument(value)
+        name = op.name
+        if name == "arith.constant":
+            return _constant(op, shape)
+        if name == "tt.make_range":
+            start = op.attributes["start"].value
+            return addressing.make_range(start, op.attributes["end"].value - start)
+        if name in _TRANSPARENT:
+            return self.of(op.operands[0])
+        if name == "tt.splat":
+            return addressing.splat(self.of(op.operands[0]), shape)
+        if name == "tt.expand_dims":
+            return addressing.expand_dims(self.of(op.operands[0]), op.attributes["axis"].value)
+        if name == "tt.broadcast":
+            return addressing.broadcast(self.of(op.operands[0]), shape)
+        if name == "tt.trans":
+            return addressing.trans(self.of(op.operands[0]), tuple(op.attributes["order"]))
+        if name == "tt.addptr":
+            size = pointee_bytes(value.type)
+            result = addressing.addptr(self.of(op.operands[0]), self.of(op.operands[1]), size)
+        elif (rule := _BINARY.get(name)) is not None:
+            result = rule(self.of(op.operands[0]), self.of(op.operands[1]))
+        elif name == "tt.load" and shape:
+            return self._loaded(op)
+        elif name.startswith("arith.") and shape:
+            tensors = [self.of(operand) for operand in op.operands if shape_of(operand.type) == shape]
+            result = addressing.function_of(tensors, shape)
+        else:
+            return Affine.unknown(shape)
+        if _HINT in op.attributes and isinstance(op.attributes[_HINT], DenseElementsAttr):
+            hint = min(int(entry) for entry in op.attributes[_HINT])
+            unit = pointee_bytes(value.type) if name == "tt.addptr" else 1
+            divisor = max(result.divisor, addressing.divisor_of(hint) if unit else 1)
+            result = Affine(result.deltas, divisor, result.constant)
+        return result
+
+    def _loaded(self, op: Operation) -> Affine:
+        """What one place gives is the same wherever it is loaded, unless a mask or a default says otherwise."""
+        pointers = self.of(op.operands[0])
+        if len(op.operands) == 1:
+            return Affine(addressing.only_common_zeros(pointers))
+        shape = shape_of(op.operands[0].type)
+        constant = self.mask(op.operands[1])
+        masked = Affine(tuple(tuple(0 if flag else None for flag in bits) for bits in constant))
+        others = [self.of(other) for other in list(op.operands)[2:] if shape_of(other.type) == shape]
+        return Affine(addressing.only_common_zeros(pointers, masked, *others))
+
+    def _argument(self, value: Value) -> Affine:
+        """An argument of a block: of a function with what its caller promises, of a loop what it starts with
+        if each turn leaves its shape alone.
+        """
+        shape = shape_of(value.type)
+        owner = value.owner.owner.operation
+        index = value.arg_number
+        if owner.name == "tt.func":
+            return Affine.uniform(shape, _promised(owner, index)) if not shape else Affine.unknown(shape)
+        if owner.name != "scf.for":
+            return Affine.unknown(shape)
+        if index == 0:
+            return Affine((), min(self.of(owner.operands[0]).divisor, self.of(owner.operands[2]).divisor))
+        start = self.of(owner.operands[index + 2])
+        block = owner.regions[0].blocks[0]
+        terminator = block.operations[len(block.operations) - 1].operation
+        for guess in (start.divisor, 1):
+            # What the turn makes of the guess was computed from it, so nothing of that may stay known.
+            known = dict(self._known)
+            self._known[value] = Affine(start.deltas, guess)
+            turned = self.of(terminator.operands[index - 1])
+            if turned.deltas == start.deltas and turned.divisor >= guess:
+                return Affine(start.deltas, guess)
+            self._known = known
+            if turned.deltas == start.deltas and turned.divisor > 1:
+                self._known[value] = Affine(start.deltas, turned.divisor)
+                again = self.of(terminator.operands[index - 1])
+                if again.deltas == start.deltas and again.divisor >= turned.divisor:
+                    return Affine(start.deltas, turned.divisor)
+                self._known = known
+        return Affine.unknown(shape)
+
+    def _computed_mask(self, value: Value) -> Mask:
+        op = self._producers.get(value)
+        shape = shape_of(value.type)
+        nothing: Mask = tuple((False,) * (size.bit_length() - 1) for size in shape)
+        if op is None:
+            return nothing
+        name = op.name
+        if name in ("arith.constant", "tt.splat"):
+            return tuple((True,) * (size.bit_length() - 1) for size in shape)
+        if name == "arith.cmpi":
+            predicate = addressing.PREDICATES[op.attributes["predicate"].value]
+            return addressing.compare(predicate, self.of(op.operands[0]), self.of(op.operands[1]))
+        if name in ("arith.andi", "arith.ori", "arith.xori"):
+            return addressing.agree(self.mask(op.operands[0]), self.mask(op.operands[1]))
+        if name == "ttg.convert_layout":
+            return self.mask(op.operands[0])
+        if name == "tt.expand_dims":
+            inner, axis = self.mask(op.operands[0]), op.attributes["axis"].value
+            return (*inner[:axis], (), *inner[axis:])
+        if name == "tt.broadcast":
+            inner = self.mask(op.operands[0])
+            return tuple(
+                bits if len(bits) == size.bit_length() - 1 else (True,) * (size.bit_length() - 1)
+                for bits, size in zip(inner, shape, strict=True)
+            )
+        return nothing
+
+
+def _constant(op: Operation, shape: tuple[int, ...]) -> Affine:
+    attribute = op.attributes["value"]
+    if isinstance(attribute, IntegerAttr):
+        return Affine.exactly(attribute.value)
+    if isinstance(attribute, DenseElementsAttr) and attribute.is_splat:
+        splat = attribute.get_splat_value()
+        if isinstance(splat, IntegerAttr):
+            return Affine.exactly(splat.value, shape)
+    return Affine.unknown(shape)
+
+
+def _promised(function: Operation, index: int) -> int:
+    if "arg_attrs" not in function.attributes:
+        return 1
+    promises = function.attributes["arg_attrs"][index]
+    return addressing.divisor_of(promises[_HINT].value) if _HINT in promises else 1

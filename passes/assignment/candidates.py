@@ -1,0 +1,197 @@
+"""The layouts that each group may take.
+
+Every group may keep what it has. Each load and store adds a layout of least memory cost; a load and a store
+of one tensor add the pair that differs within warps only; and what one group may take, its neighbours may take
+as well, as far as edges carry it. What a reduction leaves is held by several lanes or warps; layouts in which
+each of these keeps a part of its registers come at the price of selects.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from triton_linear.dialect import encodings
+from triton_linear.dialect.encodings import transfer
+from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
+from triton_linear.passes.assignment import memory
+from triton_linear.passes.assignment.graph import Edge, Graph, Group, Path
+
+MOST = 12
+"""Layouts that a group chooses from."""
+ROUNDS = 3
+"""Edges that a layout is carried across."""
+_PAIRS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A layout that a group may take, as the encoding of its values."""
+
+    encoding: str
+    layout: LinearLayout
+
+
+class NoLayout(Exception):
+    """An encoding that has no layout here; the message says why."""
+
+
+def sliced(encoding: str, path: Path) -> str:
+    """The encoding of a value that is sliced at each dimension of `path`."""
+    for axis in path:
+        encoding = f"#ttg.slice<{{dim = {axis}, parent = {encoding}}}>"
+    return encoding
+
+
+def layout_of(encoding: str, shape: Sequence[int]) -> LinearLayout:
+    """The layout without registers that hold copies."""
+    try:
+        layout = encodings.layout_of(encoding, tuple(shape))
+    except ValueError as error:
+        raise NoLayout(str(error)) from error
+    return layout.remove_zero_bases(REGISTER)
+
+
+@dataclass
+class Candidates:
+    """What each group of a graph chooses from; the first is what it has."""
+
+    graph: Graph
+    lanes: int
+    warps: int
+
+    def __post_init__(self) -> None:
+        self.of: dict[Group, list[Candidate]] = {}
+
+    def find(self) -> dict[Group, list[Candidate]]:
+        """Raises NoLayout where a group's present encoding has no layout, and it is no pinned one."""
+        for group in self.graph.groups:
+            self.of[group] = [Candidate(group.encoding, layout_of(group.encoding, group.shape))]
+        new: list[tuple[Group, Candidate]] = []
+        for group in self.graph.groups:
+            for access, _ in group.accesses:
+                layout = memory.coalesced(access, group.shape, self.lanes, self.warps)
+                new += self._add(group, layout)
+        new += self._meetings()
+        for group in self.graph.groups:
+            new.append((group, self.of[group][0]))
+        by_group: dict[Group, list[Edge]] = {}
+        for edge in self.graph.edges:
+            by_group.setdefault(edge.source, []).append(edge)
+            if edge.target is not edge.source:
+                by_group.setdefault(edge.target, []).append(edge)
+        for _ in range(ROUNDS):
+            carried, new = new, []
+            for group, candidate in carried:
+                for edge in by_group.get(group, ()):
+                    new += self._carry(edge, group, candidate)
+        return self.of
+
+    def _meetings(self) -> Iterator[tuple[Group, Candidate]]:
+        accessing = [group for group in self.graph.groups if group.accesses and not group.pinned]
+        loads = [g for g in accessing if not g.accesses[0][0].is_store]
+        stores = [g for g in accessing if g.accesses[0][0].is_store]
+        pairs = ((a, b) for a, b in itertools.product(loads, stores) if a.shape == b.shape)
+        for load, store in itertools.islice(pairs, _PAIRS):
+            met = memory.meeting(load.accesses[0][0], store.accesses[0][0], load.shape, self.lanes, self.warps)
+            if met is not None:
+                yield from self._add(load, met[0])
+                yield from self._add(store, met[1])
+
+    def _add(
+        self, group: Group, layout: LinearLayout, encoding: str | None = None
+    ) -> list[tuple[Group, Candidate]]:
+        """Let `group` choose from `layout` too, unless it does already or cannot."""
+        known = self.of[group]
+        layout = layout.remove_zero_bases(REGISTER)
+        if group.pinned or len(known) >= MOST or any(c.layout == layout for c in known):
+            return []
+        try:
+            candidate = Candidate(encoding or memory.encoding_text(layout), layout)
+        except ValueError:  # a layout that no encoding of Triton's denotes
+            return []
+        if not all(reducible(candidate, reduction.axis) for reduction in group.reductions):
+            return []
+        known.append(candidate)
+        return [(group, candidate)]
+
+    def _carry(self, edge: Edge, group: Group, candidate: Candidate) -> Iterator[tuple[Group, Candidate]]:
+        """Across an edge, so that nothing has to move there, or only within threads."""
+        shape = edge.kind.shape
+        if group is edge.source:
+            encoding = sliced(candidate.encoding, edge.given)
+            yield from self._arrive(edge, encoding, layout_of(encoding, shape))
+            if edge.given:
+                for layout in spread(layout_of(encoding, shape)):
+                    yield from self._arrive(edge, None, layout)
+        elif not edge.given:
+            encoding = sliced(candidate.encoding, edge.wanted)
+            try:
+                layout = layout_of(encoding, edge.source.shape)
+            except NoLayout:
+                return
+            yield from self._add(edge.source, layout, encoding)
+
+    def _arrive(
+        self, edge: Edge, encoding: str | None, layout: LinearLayout
+    ) -> Iterator[tuple[Group, Candidate]]:
+        """Let the target of `edge` choose a layout under which its operand has `layout`."""
+        target = edge.target
+        for axis in reversed(edge.wanted):
+            parsed = encodings.parse(encoding) if encoding else None
+            if encoding and isinstance(parsed, encodings.Slice) and parsed.dim == axis:
+                encoding = _parent_text(encoding)
+            else:
+                encoding = None
+            layout = transfer.expand_dims(layout, axis)
+        if encoding is None and layout.is_surjective():
+            try:
+                encoding = memory.encoding_text(layout)
+            except ValueError:
+                return
+        if encoding is not None:
+            try:
+                yield from self._add(target, layout_of(encoding, target.shape), encoding)
+            except NoLayout:
+                return
+
+
+def _parent_text(encoding: str) -> str:
+    """The parent of a slice, as it is written."""
+    return encoding[encoding.index("parent = ") + len("parent = ") : -2]
+
+
+def spread(layout: LinearLayout) -> Iterator[LinearLayout]:
+    """Layouts in which lanes and warps that hold copies keep different registers of theirs instead.
+
+    No element leaves its thread: a thread's registers become fewer.
+    """
+    bases = {name: list(vectors) for name, vectors in layout.bases}
+    free = [(name, i) for name in (LANE, WARP) for i, basis in enumerate(bases.get(name, ())) if not any(basis)]
+    registers = bases[REGISTER]
+    count = min(len(free), len(registers))
+    if not count:
+        return
+    for moved in (registers[-count:], registers[:count]):
+        changed = {name: list(vectors) for name, vectors in layout.bases}
+        for (name, index), basis in zip(free, moved, strict=False):
+            changed[name][index] = basis
+        changed[REGISTER] = [basis for basis in registers if basis not in moved]
+        yield LinearLayout(tuple((name, tuple(vectors)) for name, vectors in changed.items()), layout.out_dims)
+
+
+def reducible(candidate: Candidate, axis: int) -> bool:
+    """Whether Triton's lowering reduces a tensor of this layout along `axis` rightly.
+
+    It takes the lanes along the axis for one run of bits, and finds warps along it by an encoding's own account
+    of them, which a `#ttg.linear` one does not have.
+    """
+    bases = dict(candidate.layout.bases)
+    along = [index for index, basis in enumerate(bases[LANE]) if basis[axis]]
+    if along and along[-1] - along[0] + 1 != len(along):
+        return False
+    if any(basis[axis] and sum(map(bool, basis)) > 1 for vectors in bases.values() for basis in vectors):
+        return False
+    crosses = any(basis[axis] for basis in bases.get(WARP, ()))
+    return not crosses or not candidate.encoding.startswith("#ttg.linear")

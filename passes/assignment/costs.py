@@ -1,0 +1,136 @@
+"""What an assignment costs: clocks of an SM until its warps are through, as the model of conversions counts.
+
+The unit is that of `Cost.expected`: the CTA's warps, or as many as an SM likely has, at work side by side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
+from triton_linear.lowering.element import ElementType
+from triton_linear.lowering.select import select
+from triton_linear.lowering.targets import Target
+from triton_linear.passes.assignment.candidates import Candidate, NoLayout, layout_of, sliced
+from triton_linear.passes.assignment.graph import Edge, Group, Path, Recipe, Reduction
+
+INFINITE = 1e12
+UNKNOWN_CONVERSION = 200.0
+"""Clocks of a conversion of layouts that are not known here."""
+
+
+@dataclass
+class Costs:
+    """Prices for one target and number of warps; `scratch_limit` as the lowering has it."""
+
+    target: Target
+    warps: int
+    scratch_limit: int | None = None
+    registers: dict[tuple[str, tuple[int, ...]], int] = field(default_factory=dict)
+
+    @property
+    def busy(self) -> int:
+        """Warps that share an SM."""
+        return max(self.target.likely_warps, self.warps)
+
+    def of_group(self, group: Group, candidate: Candidate) -> tuple[float, float]:
+        """What a group does by itself in a layout: clocks of global memory, and clocks of everything else."""
+        clocks = memory = 0.0
+        for (path, shape), work in group.work.items():
+            clocks += work * self._held(sliced(candidate.encoding, path), shape)
+        for access, frequency in group.accesses:
+            memory += access.clocks(candidate.layout) * frequency
+        other = clocks * self.busy
+        for reduction in group.reductions:
+            other += self.of_reduction(reduction, candidate.layout) * reduction.frequency
+        return memory * self.busy, other
+
+    def _held(self, encoding: str, shape: tuple[int, ...]) -> int:
+        """Registers of a thread that hold elements of their own."""
+        key = encoding, shape
+        found = self.registers.get(key)
+        if found is None:
+            try:
+                found = 1 << len(dict(layout_of(encoding, shape).bases)[REGISTER])
+            except NoLayout:
+                found = 1
+            self.registers[key] = found
+        return found
+
+    def of_reduction(self, reduction: Reduction, layout: LinearLayout) -> float:
+        """Within threads, then by shuffles within warps, then through shared memory between warps."""
+        table = self.target.costs
+        bases = dict(layout.bases)
+        along = {name: sum(1 for basis in vectors if basis[reduction.axis]) for name, vectors in bases.items()}
+        held = len(bases[REGISTER])
+        left = 1 << (held - along[REGISTER])
+        words = sum(max(1, width // 32) for width in reduction.widths)
+        clocks = ((1 << held) - left) * reduction.weight
+        clocks += left * along[LANE] * (words * table.shuffle + reduction.weight)
+        wait = along[LANE] * table.shuffle_wait
+        warps = along.get(WARP, 0)
+        if warps:
+            count = len(reduction.widths)
+            clocks += left * 2 * words * table.wavefront + 2 * count * table.cta_barrier
+            clocks += warps * (words * table.shuffle + reduction.weight)
+            wait += 3 * table.barrier_wait * self.warps + 4 * table.memory_wait + warps * table.shuffle_wait
+        return float(((self.busy * clocks) ** 3 + wait**3) ** (1 / 3))
+
+    def placed(self, candidate: Candidate, path: Path, shape: tuple[int, ...]) -> LinearLayout | str:
+        """The layout of a value that is sliced from one with this encoding, or the encoding if it has none."""
+        encoding = sliced(candidate.encoding, path)
+        try:
+            return layout_of(encoding, shape)
+        except NoLayout:
+            return encoding
+
+    def bound(
+        self, given: LinearLayout | str, wanted: LinearLayout | str, element: ElementType
+    ) -> float | None:
+        """Clocks that a conversion takes at least; None if it takes none.
+
+        Copies that lanes or warps hold may save everything. Else what another warp needs is stored and loaded,
+        and of what another lane of the warp needs, one exchange moves half.
+        """
+        if isinstance(given, str) or isinstance(wanted, str):
+            return None if given == wanted else UNKNOWN_CONVERSION
+        if given == wanted:
+            return None
+        before, after = dict(given.bases), dict(wanted.bases)
+        held = 1 << len(after[REGISTER])
+        words = max(1.0, held * max(8, element.bits) / 32)
+        table = self.target.costs
+        if before.get(WARP) != after.get(WARP):
+            if not all(map(any, before.get(WARP, ()))):
+                return 0.0
+            return 2 * words * table.wavefront * self.busy
+        if before[LANE] != after[LANE]:
+            return 0.0 if not all(map(any, before[LANE])) else words / 2 * table.shuffle * self.busy
+        return 0.0
+
+    def of_edge(self, edge: Edge, source: Candidate, target: Candidate) -> float:
+        """What converting the value costs, if the two sides take these layouts."""
+        given = sliced(source.encoding, edge.given)
+        wanted = sliced(target.encoding, edge.wanted)
+        if given == wanted:
+            return 0.0
+        try:
+            layouts = layout_of(given, edge.kind.shape), layout_of(wanted, edge.kind.shape)
+        except NoLayout:
+            return UNKNOWN_CONVERSION * edge.frequency
+        return self.of_conversion(*layouts, edge.kind.type) * edge.frequency
+
+    def of_conversion(self, source: LinearLayout, target: LinearLayout, element: ElementType) -> float:
+        """What the planner finds for a conversion, once."""
+        if source == target:
+            return 0.0
+        selection = select(source, target, element, self.target, self.scratch_limit)
+        return INFINITE if selection.plan is None else selection.cost.expected(self.busy)
+
+    def of_recipe(self, recipe: Recipe, encoding: str, frequency: float) -> float:
+        """A conversion of what could have been recomputed, as the module has it."""
+        try:
+            layouts = [layout_of(text, recipe.kind.shape) for text in (recipe.kind.encoding, encoding)]
+        except NoLayout:
+            return UNKNOWN_CONVERSION * frequency
+        return self.of_conversion(layouts[0], layouts[1], recipe.kind.type) * frequency

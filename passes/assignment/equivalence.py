@@ -1,0 +1,90 @@
+"""Whether a module computes what it did before its layouts were changed.
+
+A layout says where a value lives, not what it is. So two modules that agree in everything but encodings,
+conversions, and how often a value is recomputed compute the same. Here each value gets a number by what
+computes it (value numbering): the operation, its attributes, the numbers of its operands, its shape and element
+type. Conversions hand the number of their operand on. What is left to compare is, block by block, the sequence
+of operations that do more than compute a value, with the numbers of what they take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from triton_linear.dialect.mlir_adapter import (
+    Block,
+    DenseElementsAttr,
+    Operation,
+    RankedTensorType,
+    Type,
+    Value,
+)
+from triton_linear.passes.assignment import weights
+from triton_linear.passes.verifiers import CONVERT
+
+_PURE = frozenset({"tt.expand_dims", "tt.broadcast"})
+
+
+def _without_encoding(type_: Type) -> Hashable:
+    bare: Hashable = type_
+    if isinstance(type_, RankedTensorType):
+        bare = tuple(type_.shape), type_.element_type
+    return bare
+
+
+def _is_pure(op: Operation) -> bool:
+    return op.name in _PURE or (weights.is_elementwise(op.name) and len(op.regions) == 0)
+
+
+@dataclass
+class Numbering:
+    """Numbers values; modules that are to be compared share one."""
+
+    known: dict[Hashable, int] = field(default_factory=dict)
+
+    def of(self, root: Operation) -> Hashable:
+        """What `root` computes: equal for two modules only if they compute the same."""
+        return self._effects(root, {}, ())
+
+    def _number(self, key: Hashable) -> int:
+        return self.known.setdefault(key, len(self.known))
+
+    def _effects(self, op: Operation, numbers: dict[Value, int], path: tuple[int, ...]) -> Hashable:
+        return tuple(
+            self._block(block, numbers, (*path, index))
+            for index, block in enumerate(block for region in op.regions for block in region.blocks)
+        )
+
+    def _block(self, block: Block, numbers: dict[Value, int], path: tuple[int, ...]) -> Hashable:
+        for argument in block.arguments:
+            place = "argument", path, argument.arg_number, _without_encoding(argument.type)
+            numbers[argument] = self._number(place)
+        effects: list[Hashable] = []
+        for view in block.operations:
+            op = view.operation
+            if op.name == CONVERT:
+                numbers[op.results[0]] = numbers[op.operands[0]]
+                continue
+            key = self._key(op, numbers)
+            pure = _is_pure(op)
+            # What is not pure is an event of its own, told apart from its like by its place.
+            number = self._number(key if pure else (path, len(effects), key))
+            for index, result in enumerate(op.results):
+                numbers[result] = number if pure and index == 0 else self._number((number, index))
+            if not pure:
+                effects.append((number, self._effects(op, numbers, (*path, len(effects)))))
+        return tuple(effects)
+
+    def _key(self, op: Operation, numbers: dict[Value, int]) -> Hashable:
+        attributes = tuple((name, _plain(entry)) for name, entry in op.attributes.items())
+        operands = tuple(numbers[operand] for operand in op.operands)
+        results = tuple(_without_encoding(result.type) for result in op.results)
+        return op.name, attributes, operands, results
+
+
+def _plain(attribute: Hashable) -> Hashable:
+    """An attribute without the encoding of its type."""
+    if isinstance(attribute, DenseElementsAttr) and attribute.is_splat:
+        return attribute.get_splat_value(), _without_encoding(attribute.type)
+    return attribute

@@ -1,0 +1,503 @@
+"""A module's layouts as a problem: groups of values that share a layout, and edges for conversions to cross.
+
+Values tied by elementwise operations, loops and branches are one *group*: one choice gives all of them their
+layout. A group ends where another layout could begin: at a load or store, a widening or narrowing cast, a
+reduction, a broadcast, and wherever Triton has a conversion. Such a place is an *edge*: if the two sides choose
+differently, the value is converted there, on its narrow side.
+
+Values that are made from nothing but ranges, constants and scalars have no group: they are *recomputed* in
+whatever layout asks for them, at the price of the operations behind them.
+
+What is not understood is pinned to the layout it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from triton_linear.dialect.mlir_adapter import Block, Operation, RankedTensorType, Value
+from triton_linear.lowering.element import ElementType, element_type
+from triton_linear.passes.assignment import weights
+from triton_linear.passes.assignment.axis import AxisAnalysis, pointee_bytes
+from triton_linear.passes.assignment.memory import Access
+from triton_linear.passes.verifiers import CONVERT
+
+ESTIMATED_TRIPS = 8
+"""Turns of a loop whose bounds are not constant."""
+
+Path = tuple[int, ...]
+"""How the encoding of a value follows from that of its group: sliced at each of these dimensions in turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What the type of a tensor says."""
+
+    shape: tuple[int, ...]
+    element: str
+    encoding: str
+
+    @property
+    def type(self) -> ElementType:
+        return element_type(self.element)
+
+
+def kind_of(value: Value) -> Kind | None:
+    """The kind of a tensor with an encoding, None for every other value."""
+    type_ = value.type
+    if not isinstance(type_, RankedTensorType) or type_.encoding is None:
+        return None
+    return Kind(tuple(type_.shape), str(type_.element_type), str(type_.encoding))
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """A reduction of tensors of a group: along which dimension, of what, and what combining two costs."""
+
+    op: Operation
+    axis: int
+    widths: tuple[int, ...]
+    weight: float
+    frequency: float
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """Values that share a layout; `shape` and `encoding` are theirs in the module as it is.
+
+    work: clocks per warp and register, by the slice and shape that the registers are of: its own operations
+    under ((), shape), and those that are recomputed for it.
+    """
+
+    shape: tuple[int, ...]
+    encoding: str
+    pinned: bool = False
+    values: list[Value] = field(default_factory=list)
+    accesses: list[tuple[Access, float]] = field(default_factory=list)
+    reductions: list[Reduction] = field(default_factory=list)
+    work: dict[tuple[Path, tuple[int, ...]], float] = field(default_factory=dict)
+    requests: dict[tuple[Value, Path], None] = field(default_factory=dict)
+    anchors: list[str] = field(default_factory=list)
+    parent: Group | None = None
+
+    def find(self) -> Group:
+        """The group that this one has become part of."""
+        group = self
+        while group.parent is not None:
+            group = group.parent
+        if self.parent is not None and self.parent is not group:
+            self.parent = group
+        return group
+
+    def absorb(self, other: Group) -> None:
+        """Make `other` a part of this group. Requires: both are found, and of one shape."""
+        if other is self:
+            return
+        other.parent = self
+        self.pinned = self.pinned or other.pinned
+        self.values += other.values
+        self.accesses += other.accesses
+        self.reductions += other.reductions
+        self.anchors += other.anchors
+        self.requests.update(other.requests)
+        for key, clocks in other.work.items():
+            self.work[key] = self.work.get(key, 0.0) + clocks
+
+    def add_work(self, path: Path, shape: tuple[int, ...], clocks: float) -> None:
+        key = path, shape
+        self.work[key] = self.work.get(key, 0.0) + clocks
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """An operand that takes a value across an edge."""
+
+    op: Operation
+    index: int
+
+
+@dataclass(eq=False, slots=True)
+class Edge:
+    """A value of `source`, in the slices `given` of its encoding, wanted in slices `wanted` of `target`'s."""
+
+    value: Value
+    kind: Kind
+    source: Group
+    given: Path
+    target: Group
+    wanted: Path
+    frequency: float
+    uses: list[Use] = field(default_factory=list)
+
+
+@dataclass(eq=False, slots=True)
+class Recipe:
+    """A value that is recomputed on demand."""
+
+    value: Value
+    op: Operation
+    kind: Kind
+    frequency: float
+
+
+@dataclass
+class Graph:
+    """The problem. `owners` tells the group of each value and the slices between their encodings."""
+
+    groups: list[Group]
+    edges: list[Edge]
+    owners: Mapping[Value, tuple[Group, Path]]
+    recipes: Mapping[Value, Recipe]
+    aliases: Mapping[Value, Value]
+    requests: Sequence[tuple[Use, Group, Path]]
+    converted_recipes: Sequence[tuple[Recipe, str, float]]
+    """Conversions of values that can be recomputed: what is converted, to which encoding, how often."""
+
+    def resolve(self, value: Value) -> Value:
+        """What a value was converted from, through every conversion of the module."""
+        while value in self.aliases:
+            value = self.aliases[value]
+        return value
+
+
+class Unsupported(Exception):
+    """Why layouts of a module are not assigned."""
+
+
+def build(ops: Sequence[Operation]) -> Graph:
+    """The problem that the operations of a module pose, in the order they are written."""
+    return _Builder(ops).build()
+
+
+_SHAPED = frozenset({"tt.expand_dims", "tt.broadcast"})
+_UNTIED = frozenset({"tt.assert"})
+
+
+@dataclass
+class _Builder:
+    ops: Sequence[Operation]
+    producers: dict[Value, Operation] = field(default_factory=dict)
+    recipes: dict[Value, Recipe] = field(default_factory=dict)
+    aliases: dict[Value, Value] = field(default_factory=dict)
+    owners: dict[Value, tuple[Group, Path]] = field(default_factory=dict)
+    kinds: dict[Value, Kind | None] = field(default_factory=dict)
+    groups: list[Group] = field(default_factory=list)
+    crossings: list[tuple[Value, Group, Path, Use]] = field(default_factory=list)
+    requests: list[tuple[Use, Group, Path]] = field(default_factory=list)
+    converted: list[tuple[Recipe, str, float]] = field(default_factory=list)
+    blocks: dict[Block, float] = field(default_factory=dict)
+    cut: set[Value] = field(default_factory=set)
+
+    def build(self) -> Graph:
+        for op in self.ops:
+            for result in op.results:
+                self.producers[result] = op
+        self.axis = AxisAnalysis(self.producers)
+        for op in self.ops:
+            self._visit(op)
+        groups = [group for group in self.groups if group.parent is None]
+        for group in groups:
+            self._price_requests(group)
+        owners = {value: (group.find(), path) for value, (group, path) in self.owners.items()}
+        requests = [(use, group.find(), path) for use, group, path in self.requests]
+        return Graph(groups, self._edges(), owners, self.recipes, self.aliases, requests, self.converted)
+
+    def kind(self, value: Value) -> Kind | None:
+        try:
+            return self.kinds[value]
+        except KeyError:
+            kind = self.kinds[value] = kind_of(value)
+            return kind
+
+    def resolve(self, value: Value) -> Value:
+        while value in self.aliases:
+            value = self.aliases[value]
+        return value
+
+    # How often an operation runs
+
+    def _frequency(self, block: Block) -> float:
+        known = self.blocks.get(block)
+        if known is None:
+            owner = block.owner.operation
+            known = 1.0
+            if owner.name not in ("builtin.module", "tt.func"):
+                known = self._frequency(owner.block)
+                if owner.name == "scf.for":
+                    known *= _trips(owner, self.axis)
+            self.blocks[block] = known
+        return known
+
+    # Visiting
+
+    def _visit(self, op: Operation) -> None:
+        name = op.name
+        if name == "builtin.module":
+            return
+        frequency = 1.0 if name == "tt.func" else self._frequency(op.block)
+        if name == CONVERT:
+            self._convert(op, frequency)
+        elif name == "scf.for":
+            self._loop(op)
+        elif name in ("scf.if", "tt.func"):
+            self._results_in_own_groups(op, pinned=name == "tt.func")
+        elif name == "scf.yield":
+            self._yield(op)
+        elif name == "tt.load" and self._takes_tensors(op):
+            self._load(op, frequency)
+        elif name == "tt.store" and self._takes_tensors(op):
+            self._store(op, frequency)
+        elif name == "tt.reduce":
+            self._reduce(op, frequency)
+        elif name in _SHAPED:
+            self._shape_change(op, frequency)
+        elif name in _UNTIED:
+            self._free_sink(op)
+        elif weights.is_elementwise(name) and op.results:
+            self._elementwise(op, frequency)
+        else:
+            self._pin(op)
+
+    def _takes_tensors(self, op: Operation) -> bool:
+        return self.kind(op.operands[0]) is not None
+
+    def _group(self, kind: Kind, pinned: bool = False) -> Group:
+        group = Group(kind.shape, kind.encoding, pinned)
+        self.groups.append(group)
+        return group
+
+    def _own(self, value: Value, group: Group, path: Path = ()) -> None:
+        self.owners[value] = group, path
+        if not path:
+            group.values.append(value)
+
+    def _take(self, op: Operation, index: int, group: Group, path: Path = (), tie: bool = False) -> None:
+        """Let operand `index` have the slices `path` of the layout of `group`."""
+        operand = op.operands[index]
+        if self.kind(operand) is None:
+            return
+        value = self.resolve(operand)
+        use = Use(op, index)
+        if value in self.recipes:
+            group.find().requests[value, path] = None
+            self.requests.append((use, group, path))
+            return
+        owner, sliced = self.owners[value]
+        if tie and value == operand and value not in self.cut and not path and not sliced:
+            group.find().absorb(owner.find())
+            return
+        self.crossings.append((value, group, path, use))
+
+    def _convert(self, op: Operation, frequency: float) -> None:
+        source, result = op.operands[0], op.results[0]
+        self.aliases[result] = source
+        value = self.resolve(source)
+        kind = self.kind(result)
+        recipe = self.recipes.get(value)
+        if recipe is not None and kind is not None:
+            self.converted.append((recipe, kind.encoding, frequency))
+
+    def _elementwise(self, op: Operation, frequency: float) -> None:
+        if op.name == "arith.constant" and self.kind(op.results[0]) and not op.attributes["value"].is_splat:
+            self._pin(op)
+            return
+        tensors = [(i, kind) for i, operand in enumerate(op.operands) if (kind := self.kind(operand))]
+        results = [self.kind(result) for result in op.results]
+        if not any(results):
+            return
+        if all(self.resolve(op.operands[i]) in self.recipes for i, _ in tensors) and weights.is_cheap(op.name):
+            for result, kind in zip(op.results, results, strict=True):
+                if kind is not None:
+                    self.recipes[result] = Recipe(result, op, kind, frequency)
+            return
+        kind = next(kind for kind in results if kind is not None)
+        widest = max(k.type.bits for k in (*(k for _, k in tensors), *results) if k is not None)
+        group = self._group(kind)
+        cast = weights.is_cast(op.name)
+        for index, operand in tensors:
+            narrow = cast and operand.type.bits < widest
+            self._take(op, index, group.find(), tie=not narrow)
+        group = group.find()
+        group.add_work((), kind.shape, weights.of(op, widest) * frequency)
+        for result, kind in zip(op.results, results, strict=True):
+            if kind is None:
+                continue
+            if cast and kind.type.bits < widest:
+                # The narrow result may be converted where it is used: its users have groups of their own.
+                self.owners[result] = group, ()
+                group.values.append(result)
+                self.cut.add(result)
+            else:
+                self._own(result, group)
+
+    def _pin(self, op: Operation) -> None:
+        for index, operand in enumerate(op.operands):
+            kind = self.kind(operand)
+            if kind is not None:
+                group = self._group(kind, pinned=True)
+                group.anchors.append(op.name)
+                self._take(op, index, group)
+        self._results_in_own_groups(op, pinned=True)
+
+    def _results_in_own_groups(self, op: Operation, pinned: bool) -> None:
+        for result in op.results:
+            kind = self.kind(result)
+            if kind is not None:
+                group = self._group(kind, pinned)
+                if pinned:
+                    group.anchors.append(op.name)
+                self._own(result, group)
+        for region in op.regions:
+            for block in region.blocks:
+                for argument in block.arguments:
+                    kind = self.kind(argument)
+                    if kind is not None and op.name != "scf.for":
+                        self._own(argument, self._group(kind, pinned=True))
+
+    def _loop(self, op: Operation) -> None:
+        arguments = list(op.regions[0].blocks[0].arguments)
+        for index, (argument, result) in enumerate(zip(arguments[1:], op.results, strict=True)):
+            kind = self.kind(argument)
+            if kind is None:
+                continue
+            group = self._group(kind)
+            self._own(argument, group)
+            self._own(result, group)
+            self._take(op, 3 + index, group)
+
+    def _yield(self, op: Operation) -> None:
+        parent = op.parent.operation
+        if parent.name not in ("scf.for", "scf.if"):
+            self._pin(op)
+            return
+        for index, result in enumerate(parent.results):
+            if self.kind(result) is not None:
+                self._take(op, index, self.owners[result][0].find(), tie=True)
+
+    def _load(self, op: Operation, frequency: float) -> None:
+        result = op.results[0]
+        kind = self.kind(result)
+        assert kind is not None
+        group = self._group(kind)
+        self._own(result, group)
+        self.cut.add(result)
+        for index in range(len(op.operands)):
+            self._take(op, index, group)
+        operands = list(op.operands)
+        mask = operands[1] if len(operands) > 1 else None
+        self._access(op, group, mask, kind, frequency, is_store=False)
+
+    def _store(self, op: Operation, frequency: float) -> None:
+        kind = self.kind(op.operands[1])
+        if kind is None:
+            self._pin(op)
+            return
+        group = self._group(kind)
+        for index in range(len(op.operands)):
+            self._take(op, index, group)
+        operands = list(op.operands)
+        mask = operands[2] if len(operands) > 2 else None
+        self._access(op, group, mask, kind, frequency, is_store=True)
+
+    def _access(
+        self, op: Operation, group: Group, mask: Value | None, kind: Kind, frequency: float, is_store: bool
+    ) -> None:
+        flags = None
+        if mask is not None and self.kind(mask) is not None:
+            flags = self.axis.mask(self.resolve(mask))
+        pointer = op.operands[0]
+        access = Access(self.axis.of(pointer), flags, pointee_bytes(pointer.type), is_store)
+        group = group.find()
+        group.accesses.append((access, frequency))
+        group.anchors.append("store" if is_store else "load")
+
+    def _reduce(self, op: Operation, frequency: float) -> None:
+        kind = next((k for operand in op.operands if (k := self.kind(operand)) is not None), None)
+        if kind is None:
+            self._pin(op)
+            return
+        axis = op.attributes["axis"].value
+        group = self._group(kind)
+        for index in range(len(op.operands)):
+            self._take(op, index, group.find(), tie=True)
+        group = group.find()
+        widths = tuple(k.type.bits for operand in op.operands if (k := self.kind(operand)) is not None)
+        group.reductions.append(Reduction(op, axis, widths, weights.of_region(op), frequency))
+        group.anchors.append("reduce")
+        for result in op.results:
+            if self.kind(result) is not None:
+                self._own(result, group, (axis,))
+
+    def _shape_change(self, op: Operation, frequency: float) -> None:
+        kind = self.kind(op.results[0])
+        if kind is None or self.kind(op.operands[0]) is None:
+            self._pin(op)
+            return
+        value = self.resolve(op.operands[0])
+        if value in self.recipes:
+            self.recipes[op.results[0]] = Recipe(op.results[0], op, kind, frequency)
+            return
+        group = self._group(kind)
+        self._own(op.results[0], group)
+        path = (op.attributes["axis"].value,) if op.name == "tt.expand_dims" else ()
+        self._take(op, 0, group, path)
+
+    def _free_sink(self, op: Operation) -> None:
+        """An operation without results that takes its operand in any layout."""
+        for index, operand in enumerate(op.operands):
+            kind = self.kind(operand)
+            if kind is not None:
+                self._take(op, index, self._group(kind), tie=True)
+
+    # Edges
+
+    def _edges(self) -> list[Edge]:
+        edges: dict[tuple[Value, int, Path], Edge] = {}
+        for value, group, path, use in self.crossings:
+            target = group.find()
+            source, given = self.owners[value]
+            source = source.find()
+            kind = self.kind(value)
+            assert kind is not None
+            often = self._frequency(use.op.block)
+            made = self._produced(value)
+            key = value, id(target), path
+            edge = edges.get(key)
+            if edge is None:
+                edge = edges[key] = Edge(value, kind, source, given, target, path, min(often, made))
+            edge.uses.append(use)
+            edge.frequency = max(edge.frequency, min(often, made))
+        return list(edges.values())
+
+    def _produced(self, value: Value) -> float:
+        producer = self.producers.get(value)
+        return self._frequency(value.owner if producer is None else producer.block)
+
+    # Recomputation
+
+    def _price_requests(self, group: Group) -> None:
+        """Add the operations behind what a group asks for to its work, each once for each slice."""
+        seen: set[tuple[Value, Path]] = set()
+        pending = list(group.requests)
+        while pending:
+            value, path = pending.pop()
+            if (value, path) in seen:
+                continue
+            seen.add((value, path))
+            recipe = self.recipes[value]
+            clocks = weights.of(recipe.op, recipe.kind.type.bits) * recipe.frequency
+            if clocks:
+                group.add_work(path, recipe.kind.shape, clocks)
+            if recipe.op.name == "tt.expand_dims":
+                path = (*path, recipe.op.attributes["axis"].value)
+            for operand in recipe.op.operands:
+                if self.kind(operand) is not None:
+                    pending.append((self.resolve(operand), path))
+
+
+def _trips(loop: Operation, axis: AxisAnalysis) -> float:
+    low, high, step = (axis.of(loop.operands[i]).constant for i in range(3))
+    if low is None or high is None or not step:
+        return ESTIMATED_TRIPS
+    return float(max(0, -((low - high) // step)))

@@ -1,0 +1,255 @@
+"""What an access to global memory costs in a layout, and which layouts make it cheap.
+
+An access of a tensor is some instructions a thread, each of which moves a vector of neighbouring registers; a
+warp's lanes together touch some 32-byte sectors with it. Sectors that other instructions of the warp touch
+again come from the first-level cache if they are loaded, and go out again if they are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from triton_linear.dialect import encodings
+from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
+from triton_linear.passes.assignment.addressing import Affine, Mask
+
+SECTOR = 32
+VECTOR = 16
+
+# Clocks of an SM, measured on an NVIDIA H200 by bench/accesses.py. A sector takes 1.6 (DRAM; half of that from
+# L2) where a warp's instruction covers whole lines of 128 bytes, and more where it covers less of each.
+INSTRUCTION_CLOCKS = 1.0
+SECTOR_CLOCKS = 1.6
+CACHED_SECTOR_CLOCKS = 0.4
+LOADED_IN_PARTS: Mapping[int, float] = {128: 1.0, 64: 1.14, 32: 1.28}
+STORED_IN_PARTS: Mapping[int, float] = {128: 1.0, 64: 1.0, 32: 1.35}
+"""By the bytes of a line that one instruction covers: how much longer a sector takes."""
+LOADED_LESS, STORED_LESS = 1.3, 7.5
+"""The same where not even a sector is covered; DRAM has to read what is around the part that is stored."""
+
+Bit = tuple[int, int]
+"""A bit of a tensor's coordinates: the dimension and the bit's number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A load or store: its pointers (deltas in bytes), mask, and bytes per element."""
+
+    pointer: Affine
+    mask: Mask | None
+    element_bytes: int
+    is_store: bool
+
+    def delta(self, bit: Bit) -> int | None:
+        return self.pointer.deltas[bit[0]][bit[1]]
+
+    def vector_bits(self, registers: Sequence[tuple[int, ...]]) -> int:
+        """How many of the leading register bases one instruction covers.
+
+        Triton's rule: neighbours along the fastest dimension, as far as pointers are contiguous and aligned and
+        the mask does not change.
+        """
+        count = 0
+        dimension = -1
+        while count < len(registers) and (self.element_bytes << (count + 1)) <= VECTOR:
+            moved = [(axis, value) for axis, value in enumerate(registers[count]) if value]
+            if len(moved) != 1 or moved[0][1] != 1 << count or dimension not in (-1, moved[0][0]):
+                break
+            dimension = moved[0][0]
+            width = self.element_bytes << count
+            if self.delta((dimension, count)) != width or self.pointer.divisor % (2 * width):
+                break
+            if self.mask is not None and not self.mask[dimension][count]:
+                break
+            count += 1
+        return count
+
+    def basis_delta(self, basis: Sequence[int]) -> int | None:
+        """How far apart in bytes a basis moves; the sum over its bits."""
+        total = 0
+        for axis, value in enumerate(basis):
+            bit = 0
+            while value >> bit:
+                if value >> bit & 1:
+                    delta = self.delta((axis, bit))
+                    if delta is None:
+                        return None
+                    total += delta
+                bit += 1
+        return total
+
+    def _is_far(self, basis: Sequence[int]) -> bool:
+        """Whether the basis leads to another sector."""
+        delta = self.basis_delta(basis)
+        return delta is None or abs(delta) >= SECTOR
+
+    def run(self, bases: Sequence[Sequence[int]]) -> int:
+        """Bytes in a row that an instruction with these bases covers."""
+        deltas = {self.basis_delta(basis) for basis in bases}
+        length = self.element_bytes
+        while length in deltas:
+            length *= 2
+        return length
+
+    def clocks(self, layout: LinearLayout) -> float:
+        """Clocks of one warp, on average over those of the CTA."""
+        bases = dict(layout.bases)
+        registers = [basis for basis in bases[REGISTER] if any(basis)]
+        lanes = [basis for basis in bases[LANE] if any(basis)]
+        warps = bases.get(WARP, ())
+        vector = self.vector_bits(registers)
+        instructions = 1 << (len(registers) - vector)
+        together = [*registers[:vector], *lanes]
+        run = min(128, self.run(together))
+        total = instructions * float(1 << sum(map(self._is_far, together)))
+        if self.is_store:
+            part = STORED_IN_PARTS.get(run, STORED_LESS)
+            copies = sum(not any(basis) for basis in warps)
+            return (instructions * INSTRUCTION_CLOCKS + total * SECTOR_CLOCKS * part) / (1 << copies)
+        part = LOADED_IN_PARTS.get(run, LOADED_LESS)
+        unique = min(total, float(1 << sum(map(self._is_far, (*registers, *lanes)))))
+        again = (total - unique) * CACHED_SECTOR_CLOCKS
+        return instructions * INSTRUCTION_CLOCKS + unique * SECTOR_CLOCKS * part + again
+
+    def by_distance(self, shape: Sequence[int]) -> list[Bit]:
+        """The bits of the tensor, those first that move least in memory, those last that move nowhere."""
+        bits = [(axis, bit) for axis, size in enumerate(shape) for bit in range(size.bit_length() - 1)]
+
+        def rank(bit: Bit) -> tuple[int, int, int, int]:
+            delta = self.delta(bit)
+            if delta is None:
+                return 1, bit[1], -bit[0], 0
+            return (0 if delta else 2), abs(delta), -bit[0], bit[1]
+
+        return sorted(bits, key=rank)
+
+    def widest(self, order: Sequence[Bit], most: int) -> int:
+        """How many of the first bits of `order` a vector can hold, `most` at most."""
+        rank = len(self.pointer.deltas)
+        bases = [basis_of(bit, rank) for bit in order[: max(0, most)]]
+        return self.vector_bits(bases)
+
+
+def basis_of(bit: Bit, rank: int) -> tuple[int, ...]:
+    """The basis that moves along one bit of the coordinates."""
+    return tuple(1 << bit[1] if axis == bit[0] else 0 for axis in range(rank))
+
+
+def layout_of_bits(
+    shape: Sequence[int],
+    registers: Sequence[Bit],
+    lanes: Sequence[Bit],
+    warps: Sequence[Bit],
+    sizes: tuple[int, int],
+) -> LinearLayout:
+    """The layout with these bits in this order, filled up with copies to `sizes` lane and warp bits."""
+    rank = len(shape)
+    zero = (0,) * rank
+
+    def bases(bits: Sequence[Bit], size: int) -> tuple[tuple[int, ...], ...]:
+        return (*(basis_of(bit, rank) for bit in bits), *(zero for _ in range(size - len(bits))))
+
+    return LinearLayout.from_bases(
+        [
+            (REGISTER, bases(registers, len(registers))),
+            (LANE, bases(lanes, sizes[0])),
+            (WARP, bases(warps, sizes[1])),
+            ("block", ()),
+        ],
+        dict(zip(dim_names(rank), shape, strict=True)),
+    )
+
+
+def coalesced(access: Access, shape: Sequence[int], lanes: int, warps: int) -> LinearLayout:
+    """A layout of least cost: the widest vectors, then lanes, warps and registers by distance in memory.
+
+    `lanes` and `warps` count bits.
+    """
+    order = access.by_distance(shape)
+    vector = access.widest(order, len(order) - lanes - warps)
+    rest = order[vector:]
+    return layout_of_bits(
+        shape,
+        [*order[:vector], *rest[lanes + warps :]],
+        rest[:lanes],
+        rest[lanes : lanes + warps],
+        (lanes, warps),
+    )
+
+
+def meeting(
+    first: Access, second: Access, shape: Sequence[int], lanes: int, warps: int
+) -> tuple[LinearLayout, LinearLayout] | None:
+    """Layouts for two accesses of one tensor that differ within warps only: each warp holds the same elements.
+
+    The warps get the bits that are far in memory for both, so that whole sectors stay in a warp on either side;
+    None where the tensor is too small.
+    """
+    orders = first.by_distance(shape), second.by_distance(shape)
+    if len(orders[0]) < lanes + warps:
+        return None
+    place = [{bit: index for index, bit in enumerate(order)} for order in orders]
+
+    def nearest(bit: Bit) -> tuple[int, int]:
+        near, far = sorted((place[0][bit], place[1][bit]))
+        return near, far
+
+    shared = sorted(orders[0], key=nearest)[len(orders[0]) - warps :]
+    layouts = []
+    for access, order in zip((first, second), orders, strict=True):
+        inside = [bit for bit in order if bit not in shared]
+        vector = access.widest(inside, len(inside) - lanes)
+        rest = inside[vector:]
+        layouts.append(
+            layout_of_bits(shape, [*inside[:vector], *rest[lanes:]], rest[:lanes], shared, (lanes, warps))
+        )
+    return layouts[0], layouts[1]
+
+
+def encoding_text(layout: LinearLayout) -> str:
+    """The encoding that denotes `layout`: `#ttg.blocked` where there is one, else `#ttg.linear`."""
+    return blocked_text(layout) or encodings.linear_encoding_text(layout)
+
+
+def blocked_text(layout: LinearLayout) -> str | None:
+    """The `#ttg.blocked` encoding of `layout`, None if it has none.
+
+    A dimension's bits are first those of the thread, then lanes, warps, and registers again.
+    """
+    rank = len(layout.out_dims)
+    shape = tuple(size for _, size in layout.out_dims)
+    order: list[int] = []
+    sizes = {}
+    bases = dict(layout.bases)
+    for name in (REGISTER, LANE, WARP):
+        counts = [1] * rank
+        for basis in bases.get(name, ()):
+            moved = [axis for axis, value in enumerate(basis) if value]
+            if len(moved) > 1:
+                return None
+            if moved:
+                order.append(moved[0])
+                counts[moved[0]] *= 2
+        sizes[name] = counts
+    order = list(dict.fromkeys([*order, *range(rank - 1, -1, -1)]))
+    threads, warps = sizes[LANE], sizes[WARP]
+    threads[order[-1]] *= 1 << sum(not any(basis) for basis in bases[LANE])
+    warps[order[-1]] *= 1 << sum(not any(basis) for basis in bases.get(WARP, ()))
+    registers = [max(1, _leading(layout, axis)) for axis in range(rank)]
+    text = (
+        f"#ttg.blocked<{{sizePerThread = {registers}, threadsPerWarp = {threads}, "
+        f"warpsPerCTA = {warps}, order = {order}}}>"
+    )
+    if encodings.layout_of(text, shape).remove_zero_bases(REGISTER) != layout.remove_zero_bases(REGISTER):
+        return None
+    return text
+
+
+def _leading(layout: LinearLayout, axis: int) -> int:
+    """How many neighbours along a dimension a thread holds."""
+    held = {basis[axis] for basis in dict(layout.bases)[REGISTER]}
+    size = 1
+    while size in held:
+        size *= 2
+    return size

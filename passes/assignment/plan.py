@@ -1,0 +1,188 @@
+"""From a graph to the choice of a layout for each of its groups.
+
+Conversions are priced by the real planner, which takes milliseconds where registers are many. So edges start
+with lower bounds, and only those that an optimal assignment would pay are planned; when all that it pays is
+exact, it is optimal for the exact prices too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from triton_linear.passes.assignment.candidates import Candidate, Candidates
+from triton_linear.passes.assignment.costs import INFINITE, Costs
+from triton_linear.passes.assignment.graph import Edge, Graph, Group
+from triton_linear.passes.assignment.solve import Problem, Table, solve
+
+MOST_PLANS = 64
+"""Pairs of layouts that are planned at most; those that are not are not chosen either."""
+NEW_CONVERSION = 1.5
+"""How much more a conversion is charged where the module has none: whether it hides is not known."""
+LEAST_WEIGHT = 0.3
+"""What a clock outside global memory counts at least, against one of it, which hides it but for the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Clocks of global memory, and clocks of everything else. Both go on at a time: the cubic norm of the two
+    is what the whole takes, as with the pipes of a conversion."""
+
+    memory: float
+    other: float
+
+    @property
+    def clocks(self) -> float:
+        return float((self.memory**3 + self.other**3) ** (1 / 3))
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """The layout chosen for each group, and what the whole costs with and without it.
+
+    candidates: what there was to choose from, each with the price of the group alone. edges: the clocks of each
+    conversion before and after. planned: how many conversions were planned to find it. optimal: whether no
+    assignment of the candidates is cheaper, a clock outside memory counting `weight` of one of it.
+    """
+
+    chosen: Mapping[Group, Candidate]
+    before: Price
+    after: Price
+    candidates: Mapping[Group, Sequence[tuple[Candidate, Price]]]
+    edges: Mapping[Edge, tuple[float, float]]
+    weight: float
+    planned: int
+    solver: str
+    optimal: bool
+
+    @property
+    def changed(self) -> list[Group]:
+        """The groups that get another encoding."""
+        return [group for group, choice in self.chosen.items() if choice.encoding != group.encoding]
+
+
+@dataclass(eq=False)
+class _Pair:
+    """The prices of an edge by the choices of its sides, and which of them are exact."""
+
+    edge: Edge
+    table: Table
+    exact: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] = field(repr=False)
+
+
+@dataclass
+class _Search:
+    """Refines prices until an optimal assignment pays exact ones only."""
+
+    graph: Graph
+    costs: Costs
+
+    def __post_init__(self) -> None:
+        target = self.costs.target
+        lanes, warps = target.lanes.bit_length() - 1, self.costs.warps.bit_length() - 1
+        self.found = Candidates(self.graph, lanes, warps).find()
+        self.alone = {
+            group: [Price(*self.costs.of_group(group, choice)) for choice in choices]
+            for group, choices in self.found.items()
+        }
+        self.pairs = [_bounded(edge, self.found, self.costs) for edge in self.graph.edges]
+        self.planned = 0
+        for pair in self.pairs:
+            self._refine(pair, 0, 0)
+
+    def _refine(self, pair: _Pair, row: int, column: int) -> None:
+        if pair.exact[row, column]:
+            return
+        source, target = self.found[pair.edge.source][row], self.found[pair.edge.target][column]
+        clocks = self.costs.of_edge(pair.edge, source, target)
+        if (row or column) and not pair.table[0, 0]:
+            clocks *= NEW_CONVERSION
+        pair.table[row, column] = clocks
+        pair.exact[row, column] = True
+        self.planned += 1
+
+    def price(self, choices: Mapping[Group, int]) -> Price:
+        """What an assignment costs. Requires: its conversions are priced exactly."""
+        alone = [self.alone[group][choice] for group, choice in choices.items()]
+        conversions = sum(
+            float(pair.table[choices[pair.edge.source], choices[pair.edge.target]]) for pair in self.pairs
+        )
+        return Price(sum(p.memory for p in alone), sum(p.other for p in alone) + conversions)
+
+    def run(self, seconds: float) -> Assignment:
+        graph = self.graph
+        present = dict.fromkeys(graph.groups, 0)
+        before = self.price(present)
+        recomputed = sum(self.costs.of_recipe(*conversion) for conversion in graph.converted_recipes)
+        before = Price(before.memory, before.other + recomputed)
+        weight = min(1.0, max(LEAST_WEIGHT, (before.other / max(1.0, before.memory)) ** 2))
+        free = [group for group in graph.groups if len(self.found[group]) > 1]
+        place = {group: index for index, group in enumerate(free)}
+        while True:
+            solution = solve(self._problem(free, place, weight), seconds)
+            choices = present | dict(zip(free, solution.choices, strict=True))
+            inexact = [
+                (pair, row, column)
+                for pair in self.pairs
+                if not pair.exact[row := choices[pair.edge.source], column := choices[pair.edge.target]]
+            ]
+            if not inexact:
+                break
+            if self.planned < MOST_PLANS:
+                for entry in inexact:
+                    self._refine(*entry)
+                continue
+            for pair in self.pairs:
+                pair.table[~pair.exact] = INFINITE
+                pair.exact[:] = True
+        edges = {
+            pair.edge: (
+                float(pair.table[0, 0]),
+                float(pair.table[choices[pair.edge.source], choices[pair.edge.target]]),
+            )
+            for pair in self.pairs
+        }
+        priced = {g: list(zip(self.found[g], self.alone[g], strict=True)) for g in graph.groups}
+        chosen = {group: self.found[group][choice] for group, choice in choices.items()}
+        optimal = solution.optimal and self.planned < MOST_PLANS
+        after = self.price(choices)
+        return Assignment(chosen, before, after, priced, edges, weight, self.planned, solution.solver, optimal)
+
+    def _problem(self, free: Sequence[Group], place: Mapping[Group, int], weight: float) -> Problem:
+        """The problem over the groups that have a choice."""
+        problem = Problem(
+            [np.array([price.memory + weight * price.other for price in self.alone[group]]) for group in free]
+        )
+        for pair in self.pairs:
+            table = pair.table * weight
+            source, target = place.get(pair.edge.source), place.get(pair.edge.target)
+            if source is not None and target is not None:
+                problem.add_pair(source, target, table)
+            elif source is not None:
+                problem.unary[source] = problem.unary[source] + table[:, 0]
+            elif target is not None:
+                problem.unary[target] = problem.unary[target] + table[0]
+        return problem
+
+
+def assign(graph: Graph, costs: Costs, seconds: float = 1.0) -> Assignment:
+    """The assignment of least modelled cost; `seconds` bounds an integer program, if one is needed.
+
+    Raises NoLayout where a group's present encoding has no layout.
+    """
+    return _Search(graph, costs).run(seconds)
+
+
+def _bounded(edge: Edge, found: Mapping[Group, Sequence[Candidate]], costs: Costs) -> _Pair:
+    sources, targets = found[edge.source], found[edge.target]
+    table = np.zeros((len(sources), len(targets)))
+    exact = np.zeros(table.shape, dtype=bool)
+    givens = [costs.placed(candidate, edge.given, edge.kind.shape) for candidate in sources]
+    wanteds = [costs.placed(candidate, edge.wanted, edge.kind.shape) for candidate in targets]
+    for row, given in enumerate(givens):
+        for column, wanted in enumerate(wanteds):
+            bound = costs.bound(given, wanted, edge.kind.type)
+            exact[row, column] = bound is None
+            table[row, column] = (bound or 0.0) * edge.frequency
+    return _Pair(edge, table, exact)

@@ -1,0 +1,118 @@
+"""Clocks of an SM that one warp takes for an elementwise operation on one register of each lane.
+
+Issue rates: CUDA programming guide, arithmetic instructions: 128 32-bit additions and multiplications a clock
+and SM (four warps), 64 conversions and integer shifts, 16 of the special-function unit. Division and remainder
+by what is not a constant are sequences of about twenty instructions, and twice as many for 64 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from triton_linear.dialect.mlir_adapter import Operation
+
+_ELEMENTWISE = frozenset(
+    {
+        "tt.addptr",
+        "tt.bitcast",
+        "tt.clampf",
+        "tt.extern_elementwise",
+        "tt.fp_to_fp",
+        "tt.int_to_ptr",
+        "tt.mulhiui",
+        "tt.precise_divf",
+        "tt.precise_sqrt",
+        "tt.ptr_to_int",
+    }
+)
+# Made from scalars, or from nothing.
+_SOURCES = frozenset({"arith.constant", "tt.make_range", "tt.splat"})
+_CASTS = frozenset(
+    {
+        "arith.extf",
+        "arith.extsi",
+        "arith.extui",
+        "arith.fptosi",
+        "arith.fptoui",
+        "arith.sitofp",
+        "arith.truncf",
+        "arith.trunci",
+        "arith.uitofp",
+        "tt.fp_to_fp",
+    }
+)
+_FREE = frozenset({"arith.constant", "tt.splat", "tt.expand_dims", "tt.broadcast", "tt.bitcast"})
+_DIVISION = frozenset({"arith.divsi", "arith.divui", "arith.remsi", "arith.remui"})
+_CLOCKS: Mapping[str, float] = {
+    "arith.addf": 0.25,
+    "arith.subf": 0.25,
+    "arith.mulf": 0.25,
+    "arith.divf": 4.0,
+    "arith.maxnumf": 0.5,
+    "arith.minnumf": 0.5,
+    "math.exp": 2.5,
+    "math.exp2": 2.0,
+    "math.log": 2.5,
+    "math.log2": 2.0,
+    "math.sqrt": 3.0,
+    "math.rsqrt": 2.0,
+    "math.erf": 6.0,
+    "math.tanh": 4.0,
+    "math.sin": 8.0,
+    "math.cos": 8.0,
+    "tt.precise_divf": 6.0,
+    "tt.precise_sqrt": 6.0,
+    "tt.extern_elementwise": 5.0,
+    # LLVM folds most of these into what addresses of neighbours have in common.
+    "arith.addi": 0.2,
+    "arith.muli": 0.2,
+    "arith.cmpi": 0.2,
+    "arith.andi": 0.2,
+    "tt.addptr": 0.2,
+}
+_USUAL = 0.4
+_CHEAP_CLOCKS = 12.0
+
+
+def is_elementwise(name: str) -> bool:
+    """Whether an operation makes each element of its results from the same element of its operands, and nothing
+    else of it depends on the layout."""
+    return name.startswith(("arith.", "math.")) or name in _ELEMENTWISE or name in _SOURCES
+
+
+def is_cast(name: str) -> bool:
+    """Whether an elementwise operation only changes the element type, or narrows to a mask."""
+    return name in _CASTS or name in ("arith.cmpi", "arith.cmpf")
+
+
+def is_cheap(name: str) -> bool:
+    """Whether an operation on ranges, constants and scalars may be done again rather than its result moved."""
+    return name in _SOURCES or _CLOCKS.get(name, _USUAL) <= _CHEAP_CLOCKS
+
+
+def of(op: Operation, bits: int) -> float:
+    """Clocks of one register of an operation whose widest element has `bits` bits."""
+    name = op.name
+    if name in _FREE:
+        return 0.0
+    double = 2.0 if bits > 32 else 1.0
+    if name in _DIVISION:
+        return (2.0 if _by_constant(op) else 8.0) * double
+    return _CLOCKS.get(name, _USUAL) * double
+
+
+def _by_constant(op: Operation) -> bool:
+    owner = op.operands[1].owner
+    return not hasattr(owner, "arguments") and getattr(owner, "name", "") == "arith.constant"
+
+
+def of_region(op: Operation) -> float:
+    """Clocks of what a reduction combines two elements with."""
+    clocks = 0.0
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                operation = inner.operation
+                if operation.name.startswith(("arith.", "math.")):
+                    clocks += of(operation, 32)
+    return clocks
