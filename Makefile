@@ -1,4 +1,4 @@
-# Everything runs in an environment that is made on first use and renewed when pyproject.toml changes.
+# Everything runs in an environment that is made on first use and renewed when pyproject.toml or setup.py changes.
 #   PYTHON=python3.12   the interpreter (3.10 to 3.13) that makes it
 #   VENV=PATH           an environment of yours instead, e.g. VENV=$VIRTUAL_ENV
 #   JOBS=2              processes that run tests
@@ -30,7 +30,7 @@ $(bin)/python:
 		$(PYTHON) -m pip --python $(VENV)/bin/python install -q pip; } || \
 		{ rm -rf $(VENV); echo "$(PYTHON) makes no environment: install its venv or pip package" >&2; exit 1; }
 
-$(stamp): pyproject.toml | $(bin)/python
+$(stamp): pyproject.toml setup.py | $(bin)/python
 	@echo "setting up $(VENV)"
 	@$(bin)/python -m pip install -q -e '.[test,lint]'
 	@touch $@

@@ -13,9 +13,9 @@ something to convert is compiled.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # as in `typing`, which takes milliseconds to import
 if TYPE_CHECKING:
+    from triton_linear.environment import EnvironmentWarning
     from triton_linear.hook import enabled, install, uninstall
     from triton_linear.report import FallbackWarning, Report, ReportWarning, last_report
 
@@ -26,12 +26,14 @@ _HOME = {
     "uninstall": "hook",
     "enabled": "hook",
     "last_report": "report",
+    "EnvironmentWarning": "environment",
     "FallbackWarning": "report",
     "Report": "report",
     "ReportWarning": "report",
 }
 
 __all__ = [
+    "EnvironmentWarning",
     "FallbackWarning",
     "Report",
     "ReportWarning",

@@ -5,27 +5,28 @@
 
 The script runs as `python SCRIPT` runs it: as the module `__main__`, with its own `sys.argv`, and its folder
 first on `sys.path`. The plugin is turned on when the script imports Triton, so what it puts into the
-environment before that counts. `--report` prints to the standard error what happened to each kernel that was
-compiled.
+environment before that counts. Python processes that it starts have the plugin on too: the variable
+`TRITON_LINEAR` says so to the start-up file of this package, which stands on `PYTHONPATH` for them. `--report`
+prints to the standard error what happened to each kernel that was compiled in this process.
 """
 
 from __future__ import annotations
 
 import argparse
 import atexit
+import dataclasses
 import functools
-import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
 import runpy
 import sys
 import types
-from collections.abc import Callable, Sequence
 
-from triton_linear import __version__
+from triton_linear import __version__, environment
 from triton_linear.hook import install
 from triton_linear.report import Report, last_report
+from triton_linear.setting import Options
 
 
 def main(arguments: list[str]) -> None:
@@ -51,8 +52,17 @@ def main(arguments: list[str]) -> None:
         parser.error(f"no file '__main__.py' in folder '{chosen.script}'")
     if chosen.report:
         atexit.register(_print_if_none)
-    turn_on = functools.partial(install, strict=chosen.strict, on_report=_print if chosen.report else None)
-    sys.meta_path.insert(0, _AfterImport("triton", turn_on))
+    try:
+        options = environment.parse(os.environ.get(environment.VARIABLE, "")) or Options()
+    except (TypeError, ValueError) as error:
+        parser.error(f"{environment.VARIABLE}: {error}")
+    options = dataclasses.replace(options, strict=chosen.strict or options.strict)
+    listener = _print if chosen.report else None
+    environment.after_import(
+        "triton", functools.partial(install, **environment.arguments(options), on_report=listener)
+    )
+    environment.watch_inductor()
+    _prepare_children(options)
     sys.argv = [chosen.script, *chosen.rest]
     if chosen.module:
         _run_module(chosen.script, parser)
@@ -62,32 +72,11 @@ def main(arguments: list[str]) -> None:
         _run_file(os.path.abspath(chosen.script))
 
 
-class _AfterImport(importlib.abc.MetaPathFinder):
-    """Calls `action` once, when the module called `name` has been imported."""
-
-    def __init__(self, name: str, action: Callable[[], None]) -> None:
-        self._name = name
-        self._action = action
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        """The spec that the other finders give, with a loader that acts afterwards."""
-        if fullname != self._name:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec is None or spec.loader is None:
-            sys.meta_path.insert(0, self)  # it may be found later, on a longer path
-        else:
-            load = spec.loader.exec_module
-
-            def exec_module(module: types.ModuleType) -> None:
-                load(module)
-                self._action()
-
-            vars(spec.loader)["exec_module"] = exec_module
-        return spec
+def _prepare_children(options: Options) -> None:
+    """Have the Pythons that the script starts turn the plugin on, also where the package is not installed."""
+    os.environ[environment.VARIABLE] = environment.text_of(options)
+    startup = os.path.join(os.path.dirname(os.path.abspath(__file__)), "startup")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (startup, os.environ.get("PYTHONPATH"))))
 
 
 def _run_file(script: str) -> None:

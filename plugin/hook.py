@@ -25,6 +25,7 @@ from contextlib import AbstractContextManager, contextmanager
 from types import CodeType, FrameType
 from typing import Any, cast
 
+from triton_linear import environment, inductor
 from triton_linear.interfaces import Backend, Stages
 from triton_linear.patch import Patch
 from triton_linear.report import Report
@@ -45,7 +46,7 @@ class _State:
 
     def settle(self) -> None:
         """Patch Triton while a setting is in force or a thread is pinned to one. Requires: the lock is held."""
-        self.active = self.blocks[-1] if self.blocks else self.installed
+        before, self.active = self.active, self.blocks[-1] if self.blocks else self.installed
         if (self.active is not None or self.pins) and not self.patches:
             patches = _patches()
             for patch in patches:
@@ -55,6 +56,9 @@ class _State:
             patches, self.patches = self.patches, ()
             for patch in reversed(patches):
                 patch.undo()
+        if self.active is not before:
+            environment.watch_inductor()
+            inductor.follow(self.active)
 
     def is_pinned(self) -> bool:
         """Whether this thread is in a `pinned` block."""
@@ -102,13 +106,15 @@ def install(
     lower: emit code for the conversions that are left, rather than leave them to Triton.
     on_report: called with the `Report` of each compile, in the thread that compiled.
 
-    Again after `install`, the new options replace the old ones; one `uninstall` undoes both.
+    Again after `install`, the new options replace the old ones; one `uninstall` undoes both. Processes that are
+    started later get the options, but `on_report`, in the environment variable `TRITON_LINEAR`.
     """
     options = Options(strict=strict, scratch_limit=scratch_limit, assign=assign, lower=lower)
     setting = Setting(options, _listeners(on_report))
     with _state.lock:
         _state.installed = setting
         _state.settle()
+        environment.exported.put(lambda _: environment.text_of(options))
 
 
 def uninstall() -> None:
@@ -118,6 +124,7 @@ def uninstall() -> None:
     with _state.lock:
         _state.installed = None
         _state.settle()
+        environment.exported.undo()
 
 
 def enabled(

@@ -52,9 +52,9 @@ def source(kernel: Any = row_sums, width: int = 64) -> ASTSource:
     return ASTSource(kernel, signature, constexprs={"BM": 32, "BN": width}, attrs=aligned)
 
 
-def compile_kernel(kernel: Any = row_sums, target: GPUTarget = CUDA, width: int = 64) -> Any:
+def compile_kernel(kernel: Any = row_sums, target: GPUTarget = CUDA, width: int = 64, **options: object) -> Any:
     """Compile through Triton's front door."""
-    return triton.compile(source(kernel, width), target=target)
+    return triton.compile(source(kernel, width), target=target, options=options or None)
 
 
 def assembly(compiled: Any) -> str:
@@ -89,6 +89,12 @@ def fake_prepare(
 def use_fakes() -> None:
     """Put the stand-in in place for this process."""
     pipeline.prepare = fake_prepare
+
+
+def compile_in_worker() -> bool:
+    """What tests have a worker process do: compile, and say whether that went through the stand-in."""
+    use_fakes()
+    return is_ours(compile_kernel(num_warps=8))
 
 
 class FakeDriver:

@@ -15,7 +15,7 @@ from plugin_support import (
 __all__ = ["fresh_plugin"]
 
 pytestmark = pytest.mark.usefixtures("fresh_plugin")
-HERE = Path(__file__).parent
+PATH = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
 
 
 # Scripts
@@ -37,7 +37,7 @@ def test_an_unchanged_script_runs_as_itself(form: str, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     named = [str(script)] if form == "file" else ["-m", "script"]
-    environment = os.environ | {"PYTHONPATH": str(HERE)}
+    environment = os.environ | {"PYTHONPATH": PATH}
     done = subprocess.run(
         [sys.executable, "-m", "triton_linear", "--report", *named, "--strict", "-m", "x"],
         env=environment, capture_output=True, text=True, check=False, cwd=tmp_path,

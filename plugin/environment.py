@@ -1,0 +1,223 @@
+"""The plugin in processes that nobody calls `install` in: the environment variable `TRITON_LINEAR`.
+
+    TRITON_LINEAR = "" | "0" | "1" | option {"," option}
+    option        = name | name "=" value            (the names and values of `Options`)
+
+Absent, empty and `0` mean off. `1` means on; so do options: `strict` or `strict=1` is `strict=True`,
+`scratch_limit=4096` is what it says, `none` is None. A file of this package among those that Python runs when
+it starts (`startup/`) calls `arm` where the variable asks for it. That imports neither Triton nor what the
+plugin needs: the variable is read, and the plugin turned on, when something imports Triton.
+
+This module is imported in every process that has the variable: it keeps to what Python has loaded anyway.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any
+
+    from triton_linear.setting import Options
+
+VARIABLE = "TRITON_LINEAR"
+_INDUCTOR = (
+    "torch.compiler.config",
+    "torch._inductor.compile_worker.subproc_pool",
+    "torch._inductor.compile_worker.tracked_process_pool",
+)
+"""The modules of torch's that `triton_linear.inductor` wants to see."""
+
+
+class EnvironmentWarning(UserWarning):
+    """The variable `TRITON_LINEAR` asks for something that cannot be had; the plugin is off."""
+
+
+def parse(text: str) -> Options | None:
+    """The options that the variable asks for; None for off.
+
+    >>> options = parse("strict, scratch_limit=4096")
+    >>> options.strict, options.scratch_limit, parse("0")
+    (True, 4096, None)
+    """
+    from triton_linear.setting import Options
+
+    words = [word.strip() for word in text.split(",")]
+    if words in ([""], ["0"]):
+        return None
+    chosen: dict[str, object] = {}
+    for word in words if words != ["1"] else ():
+        name, equals, value = (part.strip() for part in word.partition("="))
+        default = _defaults().get(name, _defaults)
+        if default is _defaults:
+            raise ValueError(f"no option '{name}'; there are {', '.join(_defaults())}, or 1 alone for on")
+        if name in chosen:
+            raise ValueError(f"option '{name}' is there twice")
+        chosen[name] = _value(name, value if equals else "1", isinstance(default, bool), bool(equals))
+    return Options(**chosen)  # type: ignore[arg-type]
+
+
+def _defaults() -> dict[str, object]:
+    """The options that `install` takes."""
+    from dataclasses import fields
+
+    from triton_linear.setting import Options
+
+    return {field.name: field.default for field in fields(Options) if not field.metadata.get("internal")}
+
+
+def _value(name: str, text: str, is_flag: bool, given: bool) -> object:
+    if is_flag and text in ("0", "1"):
+        return text == "1"
+    if not is_flag and given and text == "none":
+        return None
+    if not is_flag and given and text.isdecimal():
+        return int(text)
+    wanted = "0 or 1" if is_flag else "a number or none"
+    raise ValueError(f"option '{name}' takes {wanted}, got '{text if given else ''}'")
+
+
+def text_of(options: Options) -> str:
+    """The text that `parse` reads as `options`."""
+    words = []
+    for name, default in _defaults().items():
+        value = getattr(options, name)
+        if value is True and default is False:
+            words.append(name)
+        elif value != default:
+            words.append(f"{name}={'none' if value is None else int(value)}")
+    return ",".join(words) or "1"
+
+
+def arguments(options: Options) -> dict[str, Any]:
+    """`options` as the keyword arguments of `install`."""
+    return {name: getattr(options, name) for name in _defaults()}
+
+
+class Value:
+    """A text of somebody else's, such as an environment variable, that ours stands in for, and back.
+
+    Ensures: after `undo`, it is what it was before the first `put`. What somebody else has set since is
+    theirs and stays.
+    """
+
+    def __init__(self, read: Callable[[], str | None], write: Callable[[str | None], object]) -> None:
+        self._read = read
+        self._write = write
+        self._ours: str | None = None
+        self._before: str | None = None
+
+    def put(self, ours: Callable[[str | None], str]) -> None:
+        """Set what `ours` makes of the text that was there before ours."""
+        current = self._read()
+        if self._ours is None or current != self._ours:
+            self._before = current
+        self._ours = ours(self._before)
+        self._write(self._ours)
+
+    def undo(self) -> None:
+        """Put back what `put` found."""
+        if self._ours is not None and self._read() == self._ours:
+            self._write(self._before)
+        self._ours = None
+
+
+def _write(text: str | None) -> None:
+    if text is None:
+        os.environ.pop(VARIABLE, None)
+    else:
+        os.environ[VARIABLE] = text
+
+
+exported = Value(lambda: os.environ.get(VARIABLE), _write)
+"""The variable, which `install` sets for processes that are started later."""
+
+
+def arm() -> None:
+    """Turn the plugin on when Triton is imported, if the variable then asks for it."""
+    after_import("triton", _turn_on)
+    watch_inductor()
+
+
+def _turn_on() -> None:
+    text = os.environ.get(VARIABLE, "")
+    try:
+        options = parse(text)
+        if options is not None:
+            from triton_linear import hook
+
+            hook.install(**arguments(options))
+    except Exception as error:
+        import warnings
+
+        message = f"triton_linear is off: {VARIABLE}={text}: {error}"
+        warnings.warn(message, EnvironmentWarning, stacklevel=2)
+
+
+def watch_inductor() -> None:
+    """Have `triton_linear.inductor` told when a module that it wants to see is imported."""
+    for name in _INDUCTOR:
+        if name not in sys.modules:
+            after_import(name, _inductor_came)
+
+
+def _inductor_came() -> None:
+    if "triton_linear.hook" in sys.modules:
+        from triton_linear import hook, inductor
+
+        inductor.follow(hook._state.active)
+
+
+def after_import(name: str, action: Callable[[], object]) -> None:
+    """Call `action` as soon as the module `name` is imported, now if it is."""
+    module = sys.modules.get(name)
+    if module is not None and not getattr(module.__spec__, "_initializing", False):
+        action()
+        return
+    actions = _finder.actions.setdefault(name, [])
+    if action not in actions:
+        actions.append(action)
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+
+
+class _AfterImport:
+    """A finder that finds nothing itself: it has actions run after the import of certain modules."""
+
+    def __init__(self) -> None:
+        self.actions: dict[str, list[Callable[[], object]]] = {}
+        self._asking: set[str] = set()
+
+    def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """The spec that the other finders give, with a loader that acts afterwards."""
+        if name not in self.actions or name in self._asking:
+            return None
+        from importlib.util import find_spec
+
+        self._asking.add(name)
+        try:
+            spec = find_spec(name)
+        finally:
+            self._asking.discard(name)
+        attributes = getattr(spec and spec.loader, "__dict__", None)
+        if spec is not None and spec.loader is not None and isinstance(attributes, dict):
+            load = spec.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                attributes.pop("exec_module", None)
+                load(module)
+                for action in self.actions.pop(name, ()):
+                    action()
+                if not self.actions and self in sys.meta_path:
+                    sys.meta_path.remove(self)
+
+            attributes["exec_module"] = exec_module
+        return spec
+
+
+_finder = _AfterImport()

@@ -1,0 +1,27 @@
+"""Installs the start-up file, which reads TRITON_LINEAR; everything else is in pyproject.toml."""
+
+import os
+from typing import Any
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+START_UP = "plugin/startup/triton_linear.pth"
+
+
+class BuildWithStartUp(build_py):
+    """Python reads `.pth` files at the root of site-packages, where no list of setuptools puts one."""
+
+    def run(self) -> None:
+        super().run()
+        install: Any = self.distribution.get_command_obj("install")
+        self.copy_file(START_UP, install.install_lib if self.editable_mode else self.build_lib)
+
+    def get_outputs(self, include_bytecode: bool = True) -> list[str]:
+        return [
+            *super().get_outputs(include_bytecode),
+            os.path.join(self.build_lib, os.path.basename(START_UP)),
+        ]
+
+
+setup(cmdclass={"build_py": BuildWithStartUp})
