@@ -35,7 +35,7 @@ from triton_linear import hook, pipeline, setting
 __all__ = ["fake_driver", "fresh_plugin"]
 
 pytestmark = pytest.mark.usefixtures("fresh_plugin")
-HERE = Path(__file__).parent
+PATH = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
 
 
 # Keys and caches
@@ -231,7 +231,7 @@ def test_a_backend_hashed_again_while_off_gives_stock_stages() -> None:
 
 def run_process(code: str, cache: Path, *arguments: str) -> str:
     """What a fresh Python prints, with our tests' helpers on its path and the given cache."""
-    environment = os.environ | {"PYTHONPATH": str(HERE), "TRITON_CACHE_DIR": str(cache)}
+    environment = os.environ | {"PYTHONPATH": PATH, "TRITON_CACHE_DIR": str(cache)}
     done = subprocess.run(
         [sys.executable, *arguments, "-c", code] if code else [sys.executable, *arguments],
         env=environment, capture_output=True, text=True, check=False,
