@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from triton_linear.lowering import scratch
 from triton_linear.lowering.element import ElementType, element_type
 from triton_linear.lowering.emit import emit_body
-from triton_linear.lowering.machines import BARRIER, MACHINES
+from triton_linear.lowering.machines import BARRIER, MACHINES, THREAD
 from triton_linear.lowering.plan import FreePlan, NoOpPlan, Plan, RegisterPlan, SharedPlan, ShufflePlan
 from triton_linear.lowering.scratch import Home
 from triton_linear.lowering.targets import Target
@@ -60,7 +60,10 @@ _HIDDEN_BARRIERS = {"nvidia": "nvvm.barrier0", "amd": "rocdl.barrier"}
 _SPECIALIZED = '"ttg.warp_specialize"('
 _CAST = "builtin.unrealized_conversion_cast"
 _PREFIX = "%__ll_"
+_THREAD_NUMBER = re.compile(rf"^    (%\w+) = llvm\.inline_asm [^\n]*{re.escape(THREAD)}[^\n]*\n", re.MULTILINE)
 _OWN = "%__own_"
+THREAD_NUMBER = f"{_OWN}thread"
+"""What all code in a function calls the number of the thread."""
 _STRUCT = "!llvm.struct<(ptr<3>, i32)>"
 
 
@@ -106,13 +109,14 @@ def embed(text: str, plans: Mapping[str, Plan], target: Target, num_warps: int, 
         by_start = {use.start: home for use, home in zip(everybody, arranged, strict=True)}
         homes = {number: by_start[use.start] for number, use in uses.items()}
     longer = {number: home for number, home in homes.items() if home != Home(uses[number].end)}
-    writer = _Embedder(target, num_warps, has_calls)
+    writer = _Embedder(target, num_warps, has_calls, frame is not None)
     edits = [(call.start, call.end, writer.code(call, n, homes.get(n))) for n, call in enumerate(calls)]
     for number, home in longer.items():
         if not home.lent:
             edits.append((home.freed, home.freed, writer.free(calls[number].plan, number)))
     if frame is not None:
         begin, end = frame
+        edits.append((begin, begin, writer.thread_number()))
         for size in sorted({uses[number].bytes for number, home in longer.items() if home.lent}):
             edits += [(begin, begin, writer.make_own(size)), (end, end, writer.free_own(size))]
     text = _edited(text, edits)
@@ -166,10 +170,12 @@ class _Call:
 class _Embedder:
     """Writes what stands in place of calls, and collects what that needs defined around the module."""
 
-    def __init__(self, target: Target, num_warps: int, has_calls: bool) -> None:
+    def __init__(self, target: Target, num_warps: int, has_calls: bool, alone: bool) -> None:
         self._target = target
         self._num_warps = num_warps
         self._has_calls = has_calls
+        self._alone = alone
+        self._threads = False
         self._types: dict[str, str] = {}
         self._scratch = False
         self.locations: list[str] = []
@@ -193,6 +199,10 @@ class _Embedder:
         code, result = _code(call.plan, call.signature, self._target)
         if self._has_calls:
             code = code.replace(BARRIER, _HIDDEN_BARRIERS[self._target.vendor])
+        if self._alone and (asked := _THREAD_NUMBER.search(code)):
+            # Asked for once, before any loop: LLVM takes no inline assembly out of one.
+            code = re.sub(rf"{asked[1]}\b", THREAD_NUMBER, code.replace(asked[0], ""))
+            self._threads = True
         structs = {type_: self._alias(type_) for type_ in (call.signature.source, call.signature.result)}
         for type_, alias in structs.items():
             code = code.replace(type_, alias)
@@ -220,6 +230,13 @@ class _Embedder:
         """The line that frees a call's scratch, for a place outside its code."""
         name = f"{_PREFIX}{number}_memory"
         return f"    ttg.local_dealloc {name} : {_memory(plan.scratch_bytes)} loc(unknown)\n"
+
+    def thread_number(self) -> str:
+        """The line that asks for the thread's number, for the beginning of the function, if anybody needs it."""
+        if not self._threads:
+            return ""
+        asm = f'llvm.inline_asm asm_dialect = att "{THREAD}", "=r" : () -> i32'
+        return f"    {THREAD_NUMBER} = {asm} loc(unknown)\n"
 
     def make_own(self, size: int) -> str:
         """The lines that make a buffer of the warps, for the beginning of the function."""

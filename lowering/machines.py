@@ -11,6 +11,9 @@ BARRIER = "gpu.barrier"
 """The CTA's barrier, in the form that Triton's barrier analysis knows."""
 
 
+THREAD = "mov.u32 $0, %tid.x;"
+"""PTX for the number of the thread; a comment follows that is the conversion's own."""
+
 ONE = "{ .reg .u32 n; mov.u32 n, %nctaid.x; min.u32 $0, n, 1; }"
 """PTX for one, as every grid has a CTA."""
 
@@ -48,7 +51,11 @@ class _Nvidia:
     """PTX through NVVM. `shfl.sync` reads the lane given; clamp 31 lets it be any of the warp."""
 
     def thread(self, writer: FunctionWriter) -> str:
-        return writer.op(f"nvvm.read.ptx.sreg.tid.x : {I32}")
+        # Addresses are computed from it. Were it the register that the kernel computes its own from, LLVM would
+        # share what is common before and after a loop (PRE), for which it splits the edge around the loop; then
+        # ptxas finds the accumulators of wgmma defined in two places, and serialises wgmma.
+        text = f"{THREAD} // {writer.prefix}"
+        return writer.once(f'llvm.inline_asm asm_dialect = att "{text}", "=r" : () -> {I32}')
 
     def shuffle(self, writer: FunctionWriter, word: str, lane: str | int) -> str:
         mode, where = ("bfly", writer.constant(lane)) if isinstance(lane, int) else ("idx", lane)

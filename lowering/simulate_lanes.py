@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 from triton_linear.lowering import simulate_matrix
-from triton_linear.lowering.machines import GUARDED, ONE
+from triton_linear.lowering.machines import GUARDED, ONE, THREAD
 from triton_linear.lowering.simulate_memory import Bits, SimulationError
 from triton_linear.lowering.simulate_ops import Handler, select_scalar
 from triton_linear.lowering.simulate_program import (
@@ -290,6 +290,8 @@ def _intrinsic(build: Builder, op: ir.Operation) -> Tree | None:
 
 def _inline_assembly(build: Builder, op: ir.Operation) -> Tree | None:
     text = _text(op.attributes["asm_string"]).strip()
+    if text.startswith(THREAD):
+        return OPERATIONS["nvvm.read.ptx.sreg.tid.x"](build, op)
     if text in TEXTS:
         return TEXTS[text](build, build.operands(op))
     found = re.fullmatch(r"([\w.]+)\s*([^;]*);?", text)

@@ -33,7 +33,7 @@ class FunctionWriter:
     """Collects the operations of one block; every value it names starts with `prefix`."""
 
     def __init__(self, prefix: str = "%") -> None:
-        self._prefix = prefix
+        self.prefix = prefix
         self._lines: list[str] = []
         self._constants: dict[tuple[int, str], str] = {}
         self._constant_lines: list[str] = []
@@ -42,7 +42,7 @@ class FunctionWriter:
 
     def op(self, text: str) -> str:
         """Append `%new = text` and return %new."""
-        name = f"{self._prefix}v{self._next}"
+        name = f"{self.prefix}v{self._next}"
         self._next += 1
         self._lines.append(f"    {name} = {text}\n")
         return name
@@ -61,7 +61,7 @@ class FunctionWriter:
         """The constant `value`, one operation per distinct value and type."""
         key = (value, type_)
         if key not in self._constants:
-            name = f"{self._prefix}c{len(self._constants)}"
+            name = f"{self.prefix}c{len(self._constants)}"
             self._constants[key] = name
             self._constant_lines.append(f"    {name} = llvm.mlir.constant({value} : {type_}) : {type_}\n")
         return self._constants[key]

@@ -20,7 +20,7 @@ from triton_linear.passes.select import WARP_SPECIALIZE, target_of
 from triton_linear.passes.verifiers import CONVERT, Verifier
 
 MARGIN_CLOCKS = 4.0
-MARGIN = 0.02
+MARGIN = 0.06
 """What must be saved for a module to be changed: so many clocks, and this part of all if memory has more to
 do."""
 

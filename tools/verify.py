@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from triton_linear.lowering.embed import THREAD_NUMBER
 from triton_linear.lowering.simulate_memory import SimulationError
 from triton_linear.lowering.verify import Verdict, verify_conversion
 from triton_linear.tools.compile import Compilation, Site, compile_text
@@ -121,16 +122,17 @@ def embedded_functions(text: str) -> Iterator[tuple[str, str]]:
     registers and the scratch.
     """
     types = "".join(re.findall(r"^!__ll_\w+ = .*\n", text, re.MULTILINE))
+    shared = re.findall(rf"^( *{THREAD_NUMBER} = .*) loc\(unknown\)$", text, re.MULTILINE)[:1]
     lines: dict[str, list[str]] = {}
     for line in text.splitlines():
         if found := re.search(r" loc\(#__ll_loc(\d+)\)$", line):
             lines.setdefault(found[1], []).append(line[: found.start()])
     for found in _EMBEDDED.finditer(text):
         number, symbol = found["number"], found["symbol"]
-        yield symbol, types + _function(symbol, f"%__ll_{number}_", lines[number])
+        yield symbol, types + _function(symbol, f"%__ll_{number}_", lines[number], shared)
 
 
-def _function(symbol: str, prefix: str, lines: Sequence[str]) -> str:
+def _function(symbol: str, prefix: str, lines: Sequence[str], shared: Sequence[str]) -> str:
     source, result = _INTERFACE.match(lines[0]), _INTERFACE.match(lines[-1])
     if source is None or result is None or source["name"] != f"{prefix}source":
         raise ValueError(f"code of @{symbol} does not stand between two casts")
@@ -140,6 +142,7 @@ def _function(symbol: str, prefix: str, lines: Sequence[str]) -> str:
     text = "\n".join(
         (
             f"llvm.func @{symbol}({arguments}) -> {result['type']} {{",
+            *shared,
             *body,
             f"    llvm.return {result['value']} : {result['type']}",
             "}\n",

@@ -19,14 +19,17 @@ VECTOR = 16
 
 # Clocks of an SM, measured on an NVIDIA H200 by bench/accesses.py. A sector takes 1.6 (DRAM; half of that from
 # L2) where a warp's instruction covers whole lines of 128 bytes, and more where it covers less of each.
-INSTRUCTION_CLOCKS = 1.0
+INSTRUCTION_CLOCKS = 1.5
 SECTOR_CLOCKS = 1.6
-CACHED_SECTOR_CLOCKS = 0.4
-LOADED_IN_PARTS: Mapping[int, float] = {128: 1.0, 64: 1.14, 32: 1.28}
-STORED_IN_PARTS: Mapping[int, float] = {128: 1.0, 64: 1.0, 32: 1.35}
+CACHED_SECTOR_CLOCKS = 0.2
+LOADED_IN_PARTS: Mapping[int, float] = {128: 1.0, 64: 1.1, 32: 1.35}
+STORED_IN_PARTS: Mapping[int, float] = {128: 1.0, 64: 1.02, 32: 1.4}
 """By the bytes of a line that one instruction covers: how much longer a sector takes."""
-LOADED_LESS, STORED_LESS = 1.3, 7.5
+LOADED_LESS, STORED_LESS = 1.4, 7.5
 """The same where not even a sector is covered; DRAM has to read what is around the part that is stored."""
+SKIPPED = 1.7
+"""How much longer it takes if an instruction's lanes skip sectors that only later ones of the thread take: its
+accesses are spread over more pages. Measured with the strided loads of a masked softmax (1.85 in all)."""
 
 Bit = tuple[int, int]
 """A bit of a tensor's coordinates: the dimension and the bit's number."""
@@ -92,8 +95,14 @@ class Access:
             length *= 2
         return length
 
-    def clocks(self, layout: LinearLayout) -> float:
-        """Clocks of one warp, on average over those of the CTA."""
+    def _skips(self, later: Sequence[Sequence[int]], lanes: Sequence[Sequence[int]]) -> bool:
+        """Whether registers of later instructions lie between what the lanes of one touch."""
+        far = [abs(d) for basis in lanes if (d := self.basis_delta(basis)) is not None and abs(d) >= SECTOR]
+        between = [abs(d) for basis in later if (d := self.basis_delta(basis)) is not None and abs(d) >= SECTOR]
+        return bool(far and between) and min(between) < max(far)
+
+    def clocks(self, layout: LinearLayout) -> tuple[float, float]:
+        """Clocks of one warp, on average over those of the CTA: of memory, and to issue the instructions."""
         bases = dict(layout.bases)
         registers = [basis for basis in bases[REGISTER] if any(basis)]
         lanes = [basis for basis in bases[LANE] if any(basis)]
@@ -103,14 +112,18 @@ class Access:
         together = [*registers[:vector], *lanes]
         run = min(128, self.run(together))
         total = instructions * float(1 << sum(map(self._is_far, together)))
+        if self._skips(registers[vector:], lanes):
+            total *= SKIPPED
         if self.is_store:
+            share = 1 / (1 << sum(not any(basis) for basis in warps))
             part = STORED_IN_PARTS.get(run, STORED_LESS)
-            copies = sum(not any(basis) for basis in warps)
-            return (instructions * INSTRUCTION_CLOCKS + total * SECTOR_CLOCKS * part) / (1 << copies)
+            return total * SECTOR_CLOCKS * part * share, instructions * INSTRUCTION_CLOCKS * share
         part = LOADED_IN_PARTS.get(run, LOADED_LESS)
-        unique = min(total, float(1 << sum(map(self._is_far, (*registers, *lanes)))))
+        unique = float(1 << sum(map(self._is_far, (*registers, *lanes))))
+        unique *= SKIPPED if self._skips(registers[vector:], lanes) else 1.0
+        unique = min(total, unique)
         again = (total - unique) * CACHED_SECTOR_CLOCKS
-        return instructions * INSTRUCTION_CLOCKS + unique * SECTOR_CLOCKS * part + again
+        return unique * SECTOR_CLOCKS * part + again, instructions * INSTRUCTION_CLOCKS
 
     def by_distance(self, shape: Sequence[int]) -> list[Bit]:
         """The bits of the tensor, those first that move least in memory, those last that move nowhere."""

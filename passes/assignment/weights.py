@@ -47,7 +47,7 @@ _CLOCKS: Mapping[str, float] = {
     "arith.addf": 0.25,
     "arith.subf": 0.25,
     "arith.mulf": 0.25,
-    "arith.divf": 4.0,
+    "arith.divf": 2.5,
     "arith.maxnumf": 0.5,
     "arith.minnumf": 0.5,
     "math.exp": 2.5,
@@ -62,7 +62,7 @@ _CLOCKS: Mapping[str, float] = {
     "math.cos": 8.0,
     "tt.precise_divf": 6.0,
     "tt.precise_sqrt": 6.0,
-    "tt.extern_elementwise": 5.0,
+    "tt.extern_elementwise": 3.0,
     # LLVM folds most of these into what addresses of neighbours have in common.
     "arith.addi": 0.2,
     "arith.muli": 0.2,

@@ -54,10 +54,10 @@ tt.func @warps_exchange(%x: tensor<8x32xf32, #rows>) -> tensor<8x32xf32, #column
 
 // 64x32 elements of four bytes are 8 KB; with less scratch they are exchanged in rounds, which takes more barriers.
 // CHECK-LABEL: sym_name = "rounds"
-// CHECK: "ttg.convert_layout"{{.*}}ll.plan = #ll.plan<"cta-shared", {barriers = 1 : i64, {{.*}}scratch_bytes = 8192 : i64
+// CHECK: "ttg.convert_layout"{{.*}}ll.plan = #ll.plan<"cta-shared", {barriers = 2 : i64, {{.*}}scratch_bytes = 8192 : i64
 // CHECK-NOT: ll.scratch_limit
 // LIMIT-LABEL: sym_name = "rounds"
-// LIMIT: "ttg.convert_layout"{{.*}}ll.plan = #ll.plan<"cta-shared", {barriers = 3 : i64, {{.*}}scratch_bytes = 4096 : i64
+// LIMIT: "ttg.convert_layout"{{.*}}ll.plan = #ll.plan<"cta-shared", {barriers = 4 : i64, {{.*}}scratch_bytes = 4096 : i64
 // LIMIT-SAME: ll.scratch_limit = 4096 : i64
 tt.func @rounds(%x: tensor<64x32xf32, #tall_rows>) -> tensor<64x32xf32, #tall_columns> {
   %0 = ttg.convert_layout %x : tensor<64x32xf32, #tall_rows> -> tensor<64x32xf32, #tall_columns>
