@@ -159,6 +159,17 @@ def _turn_on() -> None:
         warnings.warn(message, EnvironmentWarning, stacklevel=2)
 
 
+def come_first() -> None:
+    """Have what the variable asks for happen now, where it waits for Triton: what is asked for by a call comes
+    after it, and counts.
+    """
+    if _turn_on in _finder.actions.get("triton", ()):
+        from contextlib import suppress
+
+        with suppress(ImportError):  # neither has anything to turn on then
+            import triton  # noqa: F401
+
+
 def watch_inductor() -> None:
     """Have `triton_linear.inductor` told when a module that it wants to see is imported."""
     for name in _INDUCTOR:

@@ -72,6 +72,7 @@ class _State:
     @contextmanager
     def pinned(self, setting: Setting | None) -> Iterator[None]:
         """Within the block this thread compiles under `setting`, whatever others do."""
+        environment.come_first()
         before = getattr(self.local, "pin", None)
         with self.lock:
             self.pins += 1
@@ -111,6 +112,7 @@ def install(
     """
     options = Options(strict=strict, scratch_limit=scratch_limit, assign=assign, lower=lower)
     setting = Setting(options, _listeners(on_report))
+    environment.come_first()
     with _state.lock:
         _state.installed = setting
         _state.settle()
@@ -121,6 +123,7 @@ def uninstall() -> None:
     """Undo `install`; without one, do nothing. An `enabled` block that is open stays in force until it
     ends.
     """
+    environment.come_first()
     with _state.lock:
         _state.installed = None
         _state.settle()
@@ -159,6 +162,7 @@ def pinned(options: Options | None) -> Iterator[list[Report]]:
 def _block(options: Options, listeners: tuple[Callable[[Report], object], ...]) -> Iterator[list[Report]]:
     reports: list[Report] = []
     setting = Setting(options, (reports.append, *listeners))
+    environment.come_first()
     with _state.lock:
         _state.blocks.append(setting)
         _state.settle()

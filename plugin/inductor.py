@@ -24,6 +24,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Any
 
+from triton_linear import environment
 from triton_linear.environment import Value
 from triton_linear.setting import Options, Setting
 
@@ -132,6 +133,7 @@ class Job:
     def _contexts(self) -> list[AbstractContextManager[object]]:
         from triton_linear.hook import _state
 
+        environment.come_first()  # the job may be what imports Triton
         contexts: list[AbstractContextManager[object]] = []
         if self.options is not None or _state.current() is not None:
             contexts.append(_state.pinned(_setting(self.options) if self.options is not None else None))

@@ -147,6 +147,44 @@ def test_importing_triton_turns_it_on() -> None:
     assert run(code, "scratch_limit=64").stdout == "scratch_limit=64\n"
 
 
+BEFORE_TRITON = """
+import sys
+import triton_linear
+from triton_linear import hook
+from triton_linear.inductor import Job
+from triton_linear.setting import Options
+
+def show(setting):
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler.compiler import make_backend
+    marks = make_backend(GPUTarget("cuda", 90, 32)).hash().split("-triton_linear-")[1:]
+    print(setting and setting.options.scratch_limit, len(marks))
+
+assert "triton" not in sys.modules
+"""
+
+
+@pytest.mark.parametrize(
+    ("calls", "printed"),
+    [
+        ("triton_linear.install(scratch_limit=32)\nshow(hook._state.current())", "32 1"),
+        ("with triton_linear.enabled(scratch_limit=32): show(hook._state.current())", "32 1"),
+        ("with hook.pinned(None): show(hook._state.current())", "None 0"),
+        ("Job(lambda: show(hook._state.current()), None, None)()", "None 0"),
+        ("Job(lambda: show(hook._state.current()), Options(scratch_limit=32), None)()", "32 1"),
+        ("triton_linear.uninstall()\nshow(hook._state.current())", "None 0"),
+        ("with triton_linear.enabled(scratch_limit=32): pass\nshow(hook._state.current())", "64 1"),
+        (
+            "with triton_linear.enabled(): pass\ntriton_linear.uninstall()\nshow(hook._state.current())",
+            "None 0",
+        ),
+    ],
+)
+def test_a_call_before_triton_is_imported_counts_more(calls: str, printed: str) -> None:
+    done = run(BEFORE_TRITON + calls, "scratch_limit=64")
+    assert (done.stdout, done.stderr) == (f"{printed}\n", "")
+
+
 def test_a_bad_value_is_one_warning() -> None:
     done = run("import triton, triton.language; print(triton.knobs.runtime.add_stages_inspection_hook)", "fast")
     assert (done.returncode, done.stdout) == (0, "None\n")
