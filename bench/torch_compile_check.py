@@ -2,20 +2,26 @@
 
     python3 bench/torch_compile_check.py [--output DIR] [--dry]
 
-Lanes run side by side, each with a cache folder of its own. In a lane, fresh processes run one after
-another: stock, with the plugin, stock, with the plugin. Lanes differ in who compiles (the process, or
-Inductor's workers), in who launches (Triton's launcher or Inductor's static one) and in how the plugin is
-turned on (the variable TRITON_LINEAR, or a call). One more lane turns it on and off in a single process with
-workers that were there before. Two lanes of one process each say which kernels are stock and which are ours.
+Lanes run side by side, each with a cache folder of its own. In a lane, fresh processes take turns, some stock,
+some with the plugin. Lanes differ in who compiles (the process, or Inductor's workers), in who launches
+(Triton's launcher or Inductor's static one) and in how the plugin is turned on (the variable TRITON_LINEAR, or
+a call). One lane turns it on and off in a single process: with workers that were there before, then off with
+workers that were started while it was on.
 
-torch_compile.json in DIR has everything that was found. The exit status is 1 unless every check passed; without
-PyTorch or a GPU nothing is checked. `--dry` shows the processes.
+A kernel is judged by what made it: by the key under which it was compiled, which has the plugin's fingerprint
+or has none (see torch_compile_process.py), and by its code, which is compared with what the first lane's first
+two processes compiled, one stock, one with the plugin.
+
+One line is printed for each phase, and one for each failure; torch_compile.json in DIR has everything that
+was found. The exit status is 1 unless every check passed; without PyTorch or a GPU nothing is checked. `--dry`
+shows the processes.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import importlib.util
 import json
 import os
@@ -23,43 +29,30 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import triton_linear
+from torch_compile_process import Lane, process
+from triton_linear.setting import FINGERPRINT
 
 STARTUP = Path(triton_linear.__path__[0], "startup")
-ORDER = ("stock", "plugin", "stock", "plugin")
-TOGGLES = ("stock", "enabled", "stock", "install", "stock")
-PATIENCE = 240.0  # Seconds after which a process counts as hung.
+PATIENCE = 120.0  # Seconds after which a process whose turn it is counts as hung.
+SHOWN = 20  # Failures that are printed.
 
-
-@dataclass(frozen=True)
-class Lane:
-    """How the processes of one cache folder compile and launch."""
-
-    name: str
-    threads: int = 1
-    static: bool = True
-    by: str = "variable"
-    phases: tuple[tuple[str, ...], ...] = tuple((setting,) for setting in ORDER)
-
-
-ANCHORS = tuple(Lane(f"only {setting}", phases=((setting,),)) for setting in ("stock", "plugin"))
 LANES = (
-    Lane("in process"),
-    Lane("in process, Triton's launcher", static=False, by="call"),
-    Lane("workers", threads=4),
-    Lane("workers, Triton's launcher", threads=4, static=False, by="call"),
-    Lane("toggling, workers", threads=4, by="call", phases=(TOGGLES,)),
+    Lane("in process", (("stock",), ("plugin",), ("stock",))),
+    Lane("Triton's launcher", (("plugin",), ("stock",), ("plugin",)), static=False, by="call"),
+    Lane("workers", (("stock",), ("plugin",), ("stock",), ("plugin",)), threads=4),
+    Lane("toggling", (("install", "stock", "enabled", "stock"),), threads=4, static=False, by="call"),
 )
 
 
 def environment(lane: Lane, setting: str, cache: str) -> dict[str, str]:
-    """That of a process: a setting by variable needs the start-up file, as `pip install` puts it in place."""
+    """That of a process, with the start-up file in place, as it is after `pip install`."""
     variables = {k: v for k, v in os.environ.items() if k not in ("TRITON_LINEAR", "TRITON_CACHE_DIR")}
     variables |= {
         "TORCHINDUCTOR_CACHE_DIR": cache,
@@ -68,212 +61,196 @@ def environment(lane: Lane, setting: str, cache: str) -> dict[str, str]:
         "TORCHINDUCTOR_FX_GRAPH_CACHE": "1",
         "TORCHINDUCTOR_AUTOGRAD_CACHE": "1",
     }
-    if lane.by == "variable":
-        variables["PYTHONPATH"] = os.pathsep.join(filter(None, (str(STARTUP), os.environ.get("PYTHONPATH"))))
-        if setting == "plugin":
-            variables["TRITON_LINEAR"] = "1"
+    if ptxas := inductors_ptxas():
+        variables.setdefault("TRITON_PTXAS_PATH", ptxas)
+    variables["PYTHONPATH"] = os.pathsep.join(filter(None, (str(STARTUP), os.environ.get("PYTHONPATH"))))
+    if lane.by == "variable" and setting == "plugin":
+        variables["TRITON_LINEAR"] = "1"
     return variables
 
 
-# In a process
+def inductors_ptxas() -> str:
+    """The ptxas that comes with PyTorch; empty if none does.
+
+    Inductor has Triton use it, but says so just before it compiles. Triton's keys have the version of the
+    ptxas that Triton saw first, its own or this one: in stock Triton as well, a process that generates kernels
+    and compiles them itself has other keys than workers, or than one that finds the generated kernels in a
+    cache. Here all processes are told at once, so that they have the same keys.
+    """
+    spec = importlib.util.find_spec("torch")
+    folders = (spec.submodule_search_locations or ()) if spec else ()
+    return next((str(path) for folder in folders if (path := Path(folder, "bin", "ptxas")).exists()), "")
 
 
-def compiled_functions() -> list[tuple[str, Callable[[Any], Any], Any, dict[str, object]]]:
-    """Name, function, argument and Inductor's options. Each of the kernels has a conversion in stock Triton."""
-    import torch
-
-    def draw(*shape: int) -> torch.Tensor:
-        return torch.randn(shape, generator=torch.Generator("cuda").manual_seed(1), device="cuda").half()
-
-    def softmax(x: torch.Tensor) -> torch.Tensor:
-        return torch.softmax(x.float(), -1).half()
-
-    def transposed(x: torch.Tensor) -> torch.Tensor:
-        return softmax(x).t().contiguous()
-
-    return [
-        ("row sums", lambda x: x.float().sum(-1), draw(4096, 32), {}),
-        (
-            "softmax, transposed",
-            lambda x: torch.softmax(x.float(), -1).half().t().contiguous(),
-            draw(1024, 512),
-            {},
-        ),
-        ("sums both ways", lambda x: x.float().sum(0) + x.float().amax(), draw(512, 512), {}),
-        (
-            "softmax, autotuned",
-            softmax,
-            draw(2048, 256),
-            {"max_autotune_pointwise": True, "max_autotune": True},
-        ),
-    ]
+def command(lane: Lane, settings: Sequence[str]) -> list[str]:
+    return [sys.executable, __file__, "--process", json.dumps(asdict(lane)), ",".join(settings)]
 
 
-def launched() -> set[tuple[str, str]]:
-    """Fills up with (name, Triton's hash) of each kernel that Inductor launches from here on."""
-    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
-
-    seen: set[tuple[str, str]] = set()
-    stock = CachingAutotuner.run
-
-    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = stock(self, *args, **kwargs)
-        for launcher in self.launchers:
-            seen.add((str(self.inductor_meta.get("kernel_name")), str(launcher.cache_hash)))
-        return result
-
-    CachingAutotuner.run = run
-    return seen
-
-
-@contextlib.contextmanager
-def under(setting: str, by: str, reports: list[Any]) -> Iterator[None]:
-    """The setting of one phase; one by variable is there already and only gets a listener."""
-    if setting == "stock":
-        yield
-    elif setting == "enabled":
-        with triton_linear.enabled(on_report=reports.append):
-            yield
-    else:
-        if by == "variable":
-            import triton  # noqa: F401
-            from triton_linear import hook
-
-            assert hook._state.installed is not None, "TRITON_LINEAR had no effect"
-        triton_linear.install(on_report=reports.append)
-        yield
-        triton_linear.uninstall()
-
-
-def phase(setting: str, lane: Lane, kernels: set[tuple[str, str]]) -> dict[str, Any]:
-    """Compile and run every function once under one setting; what was launched and what caches said."""
-    import torch
-    from torch._dynamo.utils import counters
-    from torch._inductor.async_compile import AsyncCompile
-
-    torch._dynamo.reset()
-    counters.clear()
-    kernels.clear()
-    cache = Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])
-    before = made(cache)
-    reports: list[Any] = []
-    wrong = []
-    start = time.perf_counter()
-    with under(setting, lane.by, reports):
-        if lane.threads > 1:
-            AsyncCompile.wait_pool_ready()
-        for name, function, argument, options in compiled_functions():
-            result = torch.compile(function, options=options)(argument)
-            torch.cuda.synchronize()
-            if not torch.allclose(result, function(argument), rtol=2e-3, atol=2e-3):
-                wrong.append(name)
-        parallel = lane.threads > 1 and bool(AsyncCompile.use_process_pool())
-    return {
-        "setting": setting,
-        "kernels": sorted(kernels),
-        "wrong": wrong,
-        "reports": [f"{r.kernel}: {r.outcome.value}, {r.ours} of {r.seen} ours" for r in reports],
-        "ours": sum(r.ours for r in reports),
-        "made": sorted(made(cache) - before),
-        "graph hits": counters["inductor"]["fxgraph_cache_hit"]
-        + counters["aot_autograd"]["autograd_cache_hit"],
-        "graph misses": counters["inductor"]["fxgraph_cache_miss"],
-        "parallel": parallel,
-        "seconds": round(time.perf_counter() - start, 1),
-    }
-
-
-def made(cache: Path) -> set[str]:
-    """Triton's hashes of the kernels in a cache folder, also of those that lost when they were autotuned."""
-    return {path.parent.name for path in cache.rglob("*.cubin")}
-
-
-def process(lane: Lane, settings: tuple[str, ...]) -> None:
-    """What one process does: a line of JSON for each phase."""
-    import torch._inductor.async_compile  # before the plugin, in the lane that turns it on and off
-
-    if lane.threads > 1 and len(settings) > 1:
-        torch._inductor.async_compile.AsyncCompile.wait_pool_ready()
-    kernels = launched()
-    for setting in settings:
-        print(json.dumps(phase(setting, lane, kernels)), flush=True)
-
-
-# From outside
+# Running
 
 
 def run_lane(lane: Lane) -> list[dict[str, Any]]:
-    """The phases of all processes of a lane, in order; a process that fails ends it."""
+    """The phases of all processes of a lane, in order; a process that fails ends it. All of them start at once,
+    and import what they need while others have their turn.
+    """
     found: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as cache:
-        for settings in lane.phases:
-            start = time.perf_counter()
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        contextlib.ExitStack() as stack,
+    ):
+        cache = Path(folder, "cache")
+        cache.mkdir()
+        started = [
+            stack.enter_context(start(lane, settings, str(cache), Path(folder, f"errors {at}")))
+            for at, settings in enumerate(lane.phases)
+        ]
+        for at, (settings, running) in enumerate(zip(lane.phases, started, strict=True)):
+            begin = time.perf_counter()
             try:
-                done = subprocess.run(
-                    command(lane, settings), env=environment(lane, settings[0], cache),
-                    capture_output=True, text=True, timeout=PATIENCE, check=False,
-                )  # fmt: skip
+                output, _ = running.communicate("go\n", timeout=PATIENCE)
             except subprocess.TimeoutExpired:
                 return [*found, {"setting": settings[0], "error": f"hung for {PATIENCE:.0f} s"}]
-            found += [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"setting"')]
-            if done.returncode != 0:
-                return [*found, {"setting": settings[0], "error": done.stderr[-4000:]}]
-            found[-1]["process seconds"] = round(time.perf_counter() - start, 1)
+            found += [json.loads(line) for line in output.splitlines() if line.startswith('{"setting"')]
+            if running.returncode != 0:
+                text = Path(folder, f"errors {at}").read_text(errors="replace")[-4000:]
+                return [*found, {"setting": settings[0], "error": text or f"exit {running.returncode}"}]
+            if found:
+                found[-1]["turn took"] = round(time.perf_counter() - begin, 1)
     return found
 
 
-def command(lane: Lane, settings: tuple[str, ...]) -> list[str]:
-    return [sys.executable, __file__, "--process", json.dumps(asdict(lane)), ",".join(settings)]
+@contextlib.contextmanager
+def start(lane: Lane, settings: Sequence[str], cache: str, errors: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that waits for its turn; none outlives the lane."""
+    with errors.open("w") as file:
+        running = subprocess.Popen(
+            command(lane, settings), env=environment(lane, settings[0], cache), text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file,
+        )  # fmt: skip
+    try:
+        yield running
+    finally:
+        if running.poll() is None:
+            running.kill()
+            running.wait()
+
+
+# Judging
 
 
 def judge(found: dict[str, list[dict[str, Any]]]) -> list[str]:
     """What is not as it should be, in words."""
     failures = []
-    hashes: dict[bool, set[str]] = {}
-    for lane in ANCHORS:
-        first = found[lane.name][0]
-        hashes[lane.phases[0][0] != "stock"] = set(first.get("made", ()))
-    if not hashes[False] or not hashes[True] or hashes[False] & hashes[True]:
-        failures.append("the kernels of the two settings are not apart to begin with")
-    if not found[ANCHORS[1].name][0].get("ours"):
-        failures.append("the plugin converted nothing")
-    for lane in (*ANCHORS, *LANES):
+    code = codes_of_settings(found)
+    if not code[False] - code[True] or not code[True] - code[False]:
+        failures.append("the code of the two settings is not apart to begin with")
+    for lane in LANES:
         phases = found[lane.name]
         if [entry["setting"] for entry in phases] != [name for names in lane.phases for name in names]:
             failures.append(f"{lane.name}: not every phase ran")
         for at, entry in enumerate(phases):
-            where = f"{lane.name}, phase {at + 1} ({entry['setting']})"
+            where = f"{lane.name} {at + 1}, {entry['setting']}"
             if "error" in entry:
-                failures.append(f"{where}: {entry['error']}")
+                failures.append(f"{where}: {(entry['error'].strip().splitlines() or ['no word'])[-1]}")
                 continue
-            failures += [f"{where}: {text}" for text in judge_phase(lane, phases[:at], entry, hashes)]
+            failures += [f"{where}: {text}" for text in judge_phase(lane, phases[:at], entry, code)]
     return failures
 
 
+def codes_of_settings(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[bool, set[str]]:
+    """The code that stock Triton makes (False) and that the plugin makes (True)."""
+    stock, ours = ({*entry.get("made", {}).values()} for entry in (*found[LANES[0].name], {}, {})[:2])
+    return {False: stock, True: ours}
+
+
 def judge_phase(
-    lane: Lane, earlier: list[dict[str, Any]], entry: dict[str, Any], hashes: dict[bool, set[str]]
+    lane: Lane, earlier: list[dict[str, Any]], entry: dict[str, Any], code: dict[bool, set[str]]
 ) -> Iterator[str]:
     """Right results; kernels of its own setting alone; caches that serve it, and only what is its own."""
     on = entry["setting"] != "stock"
-    used = {kernel[1] for kernel in entry["kernels"]}
+    phases = [*earlier, entry]
+    records = {record["key"]: record for before in phases for record in before.get("keys", ())}
+    used = {key for _, key in entry["launched"]}
     if entry["wrong"]:
         yield f"wrong results: {', '.join(entry['wrong'])}"
     if not used:
         yield "no kernel was launched"
-    if foreign := used & hashes[not on]:
-        yield f"{len(foreign)} kernels of the other setting"
-    if unknown := {kernel[0] for kernel in entry["kernels"] if kernel[1] not in hashes[False] | hashes[True]}:
-        yield f"kernels of neither setting: {', '.join(sorted(unknown))}"
+    if unknown := used - records.keys():
+        yield f"{len(unknown)} kernels that no process here has compiled"
+    if foreign := [key for key in used & records.keys() if not is_of(entry, records[key])]:
+        yield f"{len(foreign)} kernels compiled under the other setting"
+    if foreign := [record for record in entry["keys"] if not is_of(entry, record)]:
+        yield f"{len(foreign)} keys of the other setting"
+    kinds = kinds_of_code(phases, code)
+    own, other = ("ours", "stock") if on else ("stock", "ours")
+    if kinds[other]:
+        yield f"{kinds[other]} kernels with the other setting's code"
+    if not kinds[own]:
+        yield "no kernel with its own setting's code"
     if not on and entry["reports"]:
         yield "the plugin compiled"
     if any((before["setting"] != "stock") == on for before in earlier):
-        if entry["graph misses"] or not entry["graph hits"] or entry["made"] or entry["reports"]:
-            yield "its caches did not serve it"
+        if entry["graph misses"] or not entry["graph hits"]:
+            yield "its cache of graphs did not serve it"
+        if entry["made"] or entry["reports"]:
+            yield f"{len(entry['made'])} kernels compiled again{differences(earlier, entry)}"
     else:
         if entry["graph hits"] or not entry["made"]:
             yield "served from a cache of the other setting"
-        if lane.threads > 1 and (not entry["parallel"] or len(entry["reports"]) >= len(entry["made"])):
+        if lane.threads > 1 and (not entry["parallel"] or not by_workers(entry)):
             yield "workers compiled nothing"
+        if lane.threads == 1 and on and not entry["ours"]:
+            yield "the plugin reports no conversion"
+
+
+def is_of(entry: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
+    """Whether a kernel was compiled under the setting of a phase: the key has its fingerprint, or none."""
+    backend = str(record["backend"])
+    if entry["setting"] == "stock":
+        return bool(backend) and FINGERPRINT not in backend
+    return backend.endswith(f"-{entry['fingerprint']}")
+
+
+def kinds_of_code(phases: Sequence[Mapping[str, Any]], code: Mapping[bool, set[str]]) -> dict[str, int]:
+    """How many kernels launched in the last of the phases have code that only one setting makes, that both make
+    ("same": nothing was converted), or that neither has made in the first lane.
+    """
+    kinds = {(True, False): "ours", (False, True): "stock", (True, True): "same", (False, False): "unseen"}
+    made = {key: digest for entry in phases for key, digest in entry.get("made", {}).items()}
+    counts = dict.fromkeys(kinds.values(), 0)
+    for _, key in phases[-1]["launched"]:
+        counts[kinds[made.get(key) in code[True], made.get(key) in code[False]]] += 1
+    return counts
+
+
+def by_workers(entry: Mapping[str, Any]) -> int:
+    """How many kernels other processes were asked for in a phase."""
+    return len({record["key"] for record in entry["keys"] if record["process"] != entry["process"]})
+
+
+def differences(earlier: Sequence[Mapping[str, Any]], entry: Mapping[str, Any]) -> str:
+    """Which parts of the keys made in a phase were in no key that the same setting made for these kernels."""
+    before = [r for phase in earlier for r in phase.get("keys", ()) if is_of(entry, r)]
+    parts = [
+        part
+        for part in ("source", "backend", "options")
+        if {(r["kernel"], r[part]) for r in entry["keys"]} - {(r["kernel"], r[part]) for r in before}
+    ]
+    return f": new in their keys is {', '.join(parts)}" if parts else ""
+
+
+def line(lane: Lane, phases: Sequence[Mapping[str, Any]], code: Mapping[bool, set[str]]) -> str:
+    """What is printed of the last of the phases."""
+    entry = phases[-1]
+    where = f"{lane.name} {len(phases)}, {entry['setting']}"
+    if "error" in entry:
+        return f"{where}: failed"
+    kinds = ", ".join(f"{count} {kind}" for kind, count in kinds_of_code(phases, code).items() if count)
+    return (
+        f"{where}: launched {len(entry['launched'])} ({kinds}); compiled {len(entry['made'])}, "
+        f"{by_workers(entry)} by workers; graphs {entry['graph hits']} hit, {entry['graph misses']} missed; "
+        f"{entry['seconds']} s after {entry['ready after']}"
+    )
 
 
 def main() -> int:
@@ -286,7 +263,7 @@ def main() -> int:
         process(Lane(**json.loads(arguments.process[0])), tuple(arguments.process[1].split(",")))
         return 0
     if arguments.dry:
-        for lane in (*ANCHORS, *LANES):
+        for lane in LANES:
             for settings in lane.phases:
                 changed = environment(lane, settings[0], "CACHE").items() - os.environ.items()
                 print(" ".join(f"{k}={v}" for k, v in sorted(changed)), *command(lane, settings))
@@ -294,23 +271,21 @@ def main() -> int:
     if reason := missing():
         print(f"skipped: {reason}")
         return 0
-    start = time.perf_counter()
-    with ThreadPoolExecutor(len(ANCHORS) + len(LANES)) as pool:
-        found = dict(
-            zip([lane.name for lane in (*ANCHORS, *LANES)], pool.map(run_lane, (*ANCHORS, *LANES)), strict=True)
-        )
+    begin = time.perf_counter()
+    with ThreadPoolExecutor(len(LANES)) as pool:
+        found = dict(zip([lane.name for lane in LANES], pool.map(run_lane, LANES), strict=True))
     failures = judge(found)
-    summary = {"versions": versions(), "seconds": round(time.perf_counter() - start, 1), "failures": failures}
+    summary = {"versions": versions(), "seconds": round(time.perf_counter() - begin, 1), "failures": failures}
     if arguments.output:
         arguments.output.mkdir(parents=True, exist_ok=True)
         text = json.dumps({**summary, "lanes": found}, indent=1)
         (arguments.output / "torch_compile.json").write_text(text + "\n")
-    for name, phases in found.items():
-        for entry in phases:
-            print(
-                f"{name}: " + ", ".join(f"{k} {v}" for k, v in entry.items() if k not in ("kernels", "reports"))
-            )
-    print(*failures, f"{len(failures)} failures in {summary['seconds']} s", sep="\n")
+    code = codes_of_settings(found)
+    for lane in LANES:
+        for at in range(len(found[lane.name])):
+            print(line(lane, found[lane.name][: at + 1], code))
+    print(*(text[:150] for text in failures[:SHOWN]), sep="\n", end="\n" if failures else "")
+    print(f"{len(failures)} failures in {summary['seconds']} s")
     return int(bool(failures))
 
 
@@ -318,8 +293,14 @@ def missing() -> str:
     """Why nothing can be checked here; empty if it can."""
     if importlib.util.find_spec("torch") is None:
         return "PyTorch is not installed"
-    probe = [sys.executable, "-c", "import torch; raise SystemExit(not torch.cuda.is_available())"]
-    return "" if subprocess.run(probe, check=False).returncode == 0 else "PyTorch sees no GPU"
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return "there is no CUDA driver"
+    count = ctypes.c_int()
+    if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
+        return "CUDA sees no GPU"
+    return ""
 
 
 def versions() -> dict[str, str]:

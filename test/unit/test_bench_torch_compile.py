@@ -3,42 +3,67 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import importlib.util
+import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import triton
+import triton.language as tl
+import triton_linear
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, compiler
 
-BENCH = Path(__file__).resolve().parents[2] / "bench" / "torch_compile_check.py"
-spec = importlib.util.spec_from_file_location("torch_compile_check", BENCH)
-assert spec is not None and spec.loader is not None
-check: Any = importlib.util.module_from_spec(spec)
-sys.modules["torch_compile_check"] = check
-spec.loader.exec_module(check)
+BENCH = Path(__file__).resolve().parents[2] / "bench"
+sys.path.append(str(BENCH))
+check: Any = importlib.import_module("torch_compile_check")
+process: Any = importlib.import_module("torch_compile_process")
+
+OURS = "triton_linear-0123"
+BACKEND = {False: "12.8-90", True: f"12.8-90-{OURS}"}
+
+
+def record(key: str, on: bool, worker: bool) -> dict[str, Any]:
+    return {
+        "kernel": f"kernel {key.lower()}",
+        "key": key,
+        "source": "s",
+        "backend": BACKEND[on],
+        "options": key,
+        "process": 2 if worker else 1,
+    }
 
 
 def phase(lane: Any, setting: str, first: bool) -> dict[str, Any]:
-    """One as it should be: kernels A and B are stock's, C and D ours; B and D lost when they were autotuned."""
+    """One as it should be: keys A and B are stock's, C and D ours; B and D have nothing to convert."""
     on = setting != "stock"
     in_process = on and first and lane.threads == 1
+    made = {"C": "ours", "D": "same"} if on else {"A": "stock", "B": "same"}
     return {
         "setting": setting,
-        "kernels": [["softmax", "C" if on else "A"]],
-        "made": (["C", "D"] if on else ["A", "B"]) if first else [],
+        "seconds": 1.5,
+        "ready after": 9.0,
+        "fingerprint": OURS if on else None,
+        "launched": [["softmax", "C"], ["copy", "D"]] if on else [["softmax", "A"], ["copy", "B"]],
+        "made": made if first else {},
+        "keys": [record(key, on, lane.threads > 1) for key in made] if first else [],
         "wrong": [],
         "reports": ["1", "2"] if in_process else [],
         "ours": int(in_process),
         "graph hits": int(not first),
         "graph misses": int(first),
         "parallel": lane.threads > 1,
+        "process": 1,
     }
 
 
 def good() -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
-    for lane in (*check.ANCHORS, *check.LANES):
+    for lane in check.LANES:
         names = [name for names in lane.phases for name in names]
         seen: set[bool] = set()
         found[lane.name] = []
@@ -52,25 +77,36 @@ def test_all_is_well() -> None:
     assert check.judge(good()) == []
 
 
+FOREIGN = "1 kernels compiled under the other setting"
+UNSERVED = "its cache of graphs did not serve it"
+
+
 @pytest.mark.parametrize(
     ("lane", "at", "change", "failure"),
     [
-        ("in process", 1, {"kernels": [["softmax", "A"]]}, "1 kernels of the other setting"),
-        ("workers", 2, {"kernels": [["softmax", "D"]]}, "1 kernels of the other setting"),
-        ("workers", 2, {"kernels": [["softmax", "E"]]}, "kernels of neither setting: softmax"),
-        ("workers", 0, {"kernels": []}, "no kernel was launched"),
+        ("in process", 1, {"launched": [["softmax", "A"], ["softmax", "C"]]}, FOREIGN),
+        ("workers", 2, {"launched": [["softmax", "A"], ["softmax", "D"]]}, FOREIGN),
+        ("workers", 2, {"launched": [["softmax", "E"]]}, "1 kernels that no process here has compiled"),
+        ("workers", 0, {"launched": []}, "no kernel was launched"),
+        ("workers", 0, {"made": {"A": "ours", "B": "same"}}, "1 kernels with the other setting's code"),
+        ("workers", 0, {"made": {"A": "?", "B": "same"}}, "no kernel with its own setting's code"),
+        ("workers", 1, {"made": {"C": "stock", "D": "same"}}, "1 kernels with the other setting's code"),
+        ("workers", 1, {"made": {"C": "same", "D": "same"}}, "no kernel with its own setting's code"),
+        ("workers", 0, {"keys": [record("A", True, True)]}, "1 keys of the other setting"),
+        ("workers", 1, {"keys": [record("C", False, True)]}, "1 keys of the other setting"),
+        ("workers", 1, {"fingerprint": "triton_linear-4567"}, "2 keys of the other setting"),
         ("in process", 0, {"wrong": ["row sums"]}, "wrong results: row sums"),
         ("in process", 2, {"reports": ["1"]}, "the plugin compiled"),
-        ("in process", 3, {"graph hits": 0}, "its caches did not serve it"),
-        ("in process", 3, {"made": ["C"]}, "its caches did not serve it"),
-        ("in process", 3, {"reports": ["1"]}, "its caches did not serve it"),
+        ("in process", 2, {"graph hits": 0}, UNSERVED),
+        ("workers", 3, {"graph misses": 1}, UNSERVED),
+        ("workers", 3, {"reports": ["1"]}, "0 kernels compiled again"),
         ("in process", 1, {"graph hits": 1}, "served from a cache of the other setting"),
-        ("in process", 1, {"made": []}, "served from a cache of the other setting"),
+        ("in process", 1, {"made": {}}, "served from a cache of the other setting"),
+        ("in process", 1, {"ours": 0}, "the plugin reports no conversion"),
         ("workers", 1, {"parallel": False}, "workers compiled nothing"),
-        ("workers", 1, {"reports": ["1", "2"]}, "workers compiled nothing"),
-        ("toggling, workers", 4, {"error": "crashed"}, "crashed"),
-        ("only plugin", 0, {"ours": 0}, "the plugin converted nothing"),
-        ("only plugin", 0, {"made": ["A"]}, "not apart to begin with"),
+        ("workers", 1, {"keys": [record("C", True, False)]}, "workers compiled nothing"),
+        ("toggling", 3, {"error": "Traceback\nit crashed\n"}, "toggling 4, stock: it crashed"),
+        ("in process", 1, {"made": {"C": "stock", "D": "same"}}, "not apart to begin with"),
     ],
 )
 def test_each_fault_is_told(lane: str, at: int, change: dict[str, Any], failure: str) -> None:
@@ -79,17 +115,126 @@ def test_each_fault_is_told(lane: str, at: int, change: dict[str, Any], failure:
     assert any(failure in text for text in check.judge(found))
 
 
+def test_it_says_what_is_new_in_a_key_that_is_compiled_again() -> None:
+    found = good()
+    again = record("A", False, True) | {"key": "E", "backend": "13.0-90"}
+    found["workers"][2].update(made={"E": "stock"}, keys=[again], launched=[["softmax", "E"]])
+    text = "workers 3, stock: 1 kernels compiled again: new in their keys is backend"
+    assert check.judge(found) == [text]
+
+
 def test_a_lane_that_ends_early_is_told() -> None:
     found = good()
     found["workers"].pop()
     assert check.judge(found) == ["workers: not every phase ran"]
 
 
+def test_what_is_printed_is_short() -> None:
+    found = good()
+    code = check.codes_of_settings(found)
+    lines = [
+        check.line(lane, found[lane.name][: at + 1], code)
+        for lane in check.LANES
+        for at in range(len(found[lane.name]))
+    ]
+    assert len(lines) + check.SHOWN < 40
+    assert max(map(len, lines)) < 150
+    assert lines[1] == (
+        "in process 2, plugin: launched 2 (1 ours, 1 same); compiled 2, 0 by workers; graphs 0 hit, 1 missed; "
+        "1.5 s after 9.0"
+    )
+
+
 def test_without_torch_it_says_why_and_what_it_would_run(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, BENCH, "--dry"], capture_output=True, text=True, check=True)
-    assert done.stdout.count("--process") == sum(len(lane.phases) for lane in (*check.ANCHORS, *check.LANES))
+    script = BENCH / "torch_compile_check.py"
+    done = subprocess.run([sys.executable, script, "--dry"], capture_output=True, text=True, check=True)
+    assert done.stdout.count("--process") == sum(len(lane.phases) for lane in check.LANES)
     if importlib.util.find_spec("torch") is None:
-        command = [sys.executable, BENCH, "--output", tmp_path / "none"]
+        command = [sys.executable, script, "--output", tmp_path / "none"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert done.stdout == "skipped: PyTorch is not installed\n"
         assert not (tmp_path / "none").exists()
+
+
+TURN = """
+import json, os, sys
+from pathlib import Path
+log = Path(os.environ["TORCHINDUCTOR_CACHE_DIR"], "log")
+sys.stdin.readline()
+settings = sys.argv[1].split(",")
+before = log.read_text() if log.exists() else ""
+log.write_text(before + settings[0] + " ")
+for setting in settings:
+    print(json.dumps({"setting": setting, "before": before}))
+sys.exit("no luck" if setting == "bad" else 0)
+"""
+
+
+@pytest.mark.parametrize("third", ["plugin", "bad"])
+def test_processes_of_a_lane_take_turns(third: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        check, "command", lambda lane, settings: [sys.executable, "-c", TURN, ",".join(settings)]
+    )
+    lane = process.Lane("turns", (("stock",), ("plugin", "stock"), (third,), ("stock",)))
+    found = check.run_lane(lane)
+    assert [entry.get("before") for entry in found[:4]] == ["", "stock ", "stock ", "stock plugin "]
+    if third == "plugin":
+        assert found[4]["before"] == "stock plugin plugin "
+    else:
+        assert found[4] == {"setting": "bad", "error": "no luck\n"}
+    assert len(found) == 5
+
+
+# What a process writes down
+
+
+@triton.jit
+def transposed(source, result, size: tl.constexpr):  # type: ignore[no-untyped-def]
+    rows = tl.arange(0, size)[:, None]
+    columns = tl.arange(0, size)[None, :]
+    tl.store(result + columns * size + rows, tl.load(source + rows * size + columns).trans().trans())
+
+
+def compiled() -> Any:
+    signature = {"source": "*fp16", "result": "*fp16", "size": "constexpr"}
+    source = ASTSource(transposed, signature, {"size": 64})
+    return triton.compile(source, target=GPUTarget("cuda", 90, 32))
+
+
+def test_keys_and_code_tell_what_made_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
+    monkeypatch.setattr(compiler, "get_cache_key", compiler.get_cache_key)
+    process.record_keys()
+    process.record_keys()  # the second time has no effect
+    stock = compiled()
+    reports: list[triton_linear.Report] = []
+    with triton_linear.enabled(on_report=reports.append):
+        ours = compiled()
+        setting = {"setting": "plugin", "fingerprint": process.fingerprint(triton_linear.hook)}
+    compiled()
+    assert sum(report.ours for report in reports) == 1
+    records = process.records()
+    assert [record["kernel"] for record in records] == ["transposed"] * 3
+    assert [check.is_of(setting, record) for record in records] == [False, True, False]
+    assert [check.is_of({"setting": "stock"}, record) for record in records] == [True, False, True]
+    codes = process.codes()
+    assert codes == {
+        records[0]["key"]: process.code_digest(stock.asm["ptx"]),
+        records[1]["key"]: process.code_digest(ours.asm["ptx"]),
+    }
+    assert len(set(codes.values())) == 2
+
+
+def test_code_is_the_same_under_another_file_name_and_ptxas() -> None:
+    text = '.version 8.7\n.loc 1 2 3 // a.py:2\n$L__tmp4:\nret;\n\t.file 1 "a.py"\n\t.section .debug\n.b8 1\n'
+    other = '.version 9.0\n.loc 1 9 9 // b.py:9\n$L__tmp7:\nret;\n\t.file 1 "b.py"\n\t.section .debug\n.b8 2\n'
+    assert process.code_digest(text) == process.code_digest(other)
+    assert process.code_digest(text) != process.code_digest(text.replace("ret", "exit"))
+
+
+def test_a_record_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    process.write_record("k", "triton-source-12.8\nrelease-90-options-[]", "source", "options")
+    (line,) = (tmp_path / process.RECORDS).read_text().splitlines()
+    assert json.loads(line)["backend"] == "12.8\nrelease-90"
