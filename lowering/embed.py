@@ -232,7 +232,7 @@ class _Embedder:
         return f"    ttg.local_dealloc {name} : {_memory(plan.scratch_bytes)} loc(unknown)\n"
 
     def thread_number(self) -> str:
-        """The line that asks for the thread's number, for the beginning of the function, if anybody needs it."""
+        """The line that asks for the thread's number, for the beginning of the function."""
         if not self._threads:
             return ""
         asm = f'llvm.inline_asm asm_dialect = att "{THREAD}", "=r" : () -> i32'

@@ -13,7 +13,7 @@ from triton_linear.dialect.mlir_adapter import (
     Value,
 )
 from triton_linear.lowering.element import element_type
-from triton_linear.passes.assignment import addressing
+from triton_linear.passes.assignment import addressing, weights
 from triton_linear.passes.assignment.addressing import Affine, Mask
 
 _BINARY: Mapping[str, Callable[[Affine, Affine], Affine]] = {
@@ -100,7 +100,7 @@ class AxisAnalysis:
             result = rule(self.of(op.operands[0]), self.of(op.operands[1]))
         elif name == "tt.load" and shape:
             return self._loaded(op)
-        elif name.startswith("arith.") and shape:
+        elif weights.is_elementwise(name) and shape:
             tensors = [self.of(operand) for operand in op.operands if shape_of(operand.type) == shape]
             result = addressing.function_of(tensors, shape)
         else:
@@ -189,8 +189,7 @@ def _constant(op: Operation, shape: tuple[int, ...]) -> Affine:
         return Affine.exactly(attribute.value)
     if isinstance(attribute, DenseElementsAttr) and attribute.is_splat:
         splat = attribute.get_splat_value()
-        if isinstance(splat, IntegerAttr):
-            return Affine.exactly(splat.value, shape)
+        return Affine.exactly(splat.value, shape) if isinstance(splat, IntegerAttr) else Affine.uniform(shape)
     return Affine.unknown(shape)
 
 

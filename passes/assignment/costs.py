@@ -12,7 +12,7 @@ from triton_linear.lowering.element import ElementType
 from triton_linear.lowering.select import select
 from triton_linear.lowering.targets import Target
 from triton_linear.passes.assignment.candidates import Candidate, NoLayout, layout_of, sliced
-from triton_linear.passes.assignment.graph import Edge, Group, Path, Recipe, Reduction
+from triton_linear.passes.assignment.graph import Constancy, Edge, Group, Path, Recipe, Reduction
 
 INFINITE = 1e12
 UNKNOWN_CONVERSION = 200.0
@@ -23,6 +23,16 @@ MEETING_CLOCKS = 4.0
 """What a barrier costs for each warp that comes to it with loads under way: all wait for the slowest, and no
 warp begins the next turn of a loop early. Fitted to row softmax plus transpose on an H200: the conversion of 16
 warps in its loop takes 184 clocks, 128 of them the exchange itself."""
+
+
+def _is_constant(basis: tuple[int, ...], constancy: Constancy) -> bool:
+    """Whether a value is the same where a basis leads."""
+    return all(
+        constancy[axis][bit]
+        for axis, value in enumerate(basis)
+        for bit in range(value.bit_length())
+        if value >> bit & 1
+    )
 
 
 def _is_loaded(edge: Edge) -> bool:
@@ -37,7 +47,7 @@ class Costs:
     target: Target
     warps: int
     scratch_limit: int | None = None
-    registers: dict[tuple[str, tuple[int, ...]], int] = field(default_factory=dict)
+    registers: dict[tuple[str, tuple[int, ...], Constancy], int] = field(default_factory=dict)
 
     @property
     def busy(self) -> int:
@@ -47,8 +57,8 @@ class Costs:
     def of_group(self, group: Group, candidate: Candidate) -> tuple[float, float]:
         """What a group does by itself in a layout: clocks of global memory, and clocks of everything else."""
         clocks = memory = 0.0
-        for (path, shape), work in group.work.items():
-            clocks += work * self._held(sliced(candidate.encoding, path), shape)
+        for (path, shape, constancy), work in group.work.items():
+            clocks += work * self._held(sliced(candidate.encoding, path), shape, constancy)
         for access, frequency in group.accesses:
             moved, issued = access.clocks(candidate.layout)
             memory += moved * frequency
@@ -58,17 +68,32 @@ class Costs:
             other += self.of_reduction(reduction, candidate.layout) * reduction.frequency
         return memory * self.busy, other
 
-    def _held(self, encoding: str, shape: tuple[int, ...]) -> int:
-        """Registers of a thread that hold elements of their own."""
-        key = encoding, shape
+    def _held(self, encoding: str, shape: tuple[int, ...], constancy: Constancy) -> int:
+        """Registers of a thread that hold elements of their own, and not the same value."""
+        key = encoding, shape, constancy
         found = self.registers.get(key)
         if found is None:
             try:
-                found = 1 << len(dict(layout_of(encoding, shape).bases)[REGISTER])
+                bases = dict(layout_of(encoding, shape).bases)[REGISTER]
+                found = 1 << sum(not _is_constant(basis, constancy) for basis in bases)
             except NoLayout:
                 found = 1
             self.registers[key] = found
         return found
+
+    def _repeated(self, edge: Edge, target: Candidate) -> float:
+        """Clocks that the target of a conversion works on values that it could have known to be the same."""
+        if not any(map(any, edge.constancy)):
+            return 0.0
+        clocks = 0.0
+        for (path, shape, constancy), work in edge.target.work.items():
+            if not path and any(map(any, constancy)):
+                held = [
+                    self._held(target.encoding, shape, known)
+                    for known in (tuple((False,) * len(bits) for bits in constancy), constancy)
+                ]
+                clocks += work * (held[0] - held[1])
+        return clocks * self.busy
 
     def of_reduction(self, reduction: Reduction, layout: LinearLayout) -> float:
         """Within threads, then by shuffles within warps, then through shared memory between warps."""
@@ -132,7 +157,10 @@ class Costs:
             layouts = layout_of(given, edge.kind.shape), layout_of(wanted, edge.kind.shape)
         except NoLayout:
             return UNKNOWN_CONVERSION * edge.frequency
-        return self.of_conversion(*layouts, edge.kind.type, _is_loaded(edge)) * edge.frequency
+        if layouts[0] == layouts[1]:
+            return 0.0
+        moved = self.of_conversion(*layouts, edge.kind.type, _is_loaded(edge)) * edge.frequency
+        return moved + self._repeated(edge, target)
 
     def of_conversion(
         self, source: LinearLayout, target: LinearLayout, element: ElementType, loaded: bool = False

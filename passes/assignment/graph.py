@@ -28,6 +28,10 @@ ESTIMATED_TRIPS = 8
 
 Path = tuple[int, ...]
 """How the encoding of a value follows from that of its group: sliced at each of these dimensions in turn."""
+Constancy = tuple[tuple[bool, ...], ...]
+"""For each dimension and bit, whether a value is known not to change there: compilers compute it once."""
+Work = tuple[Path, tuple[int, ...], Constancy]
+"""What registers an operation is done for: those of a slice, of a shape, that differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +70,8 @@ class Reduction:
 class Group:
     """Values that share a layout; `shape` and `encoding` are theirs in the module as it is.
 
-    work: clocks per warp and register, by the slice and shape that the registers are of: its own operations
-    under ((), shape), and those that are recomputed for it.
+    work: clocks per warp and register, by what the registers are: of its own operations, which are not sliced,
+    and of those that are recomputed for it.
     """
 
     shape: tuple[int, ...]
@@ -76,7 +80,7 @@ class Group:
     values: list[Value] = field(default_factory=list)
     accesses: list[tuple[Access, float]] = field(default_factory=list)
     reductions: list[Reduction] = field(default_factory=list)
-    work: dict[tuple[Path, tuple[int, ...]], float] = field(default_factory=dict)
+    work: dict[Work, float] = field(default_factory=dict)
     requests: dict[tuple[Value, Path], None] = field(default_factory=dict)
     anchors: list[str] = field(default_factory=list)
     parent: Group | None = None
@@ -104,8 +108,7 @@ class Group:
         for key, clocks in other.work.items():
             self.work[key] = self.work.get(key, 0.0) + clocks
 
-    def add_work(self, path: Path, shape: tuple[int, ...], clocks: float) -> None:
-        key = path, shape
+    def add_work(self, key: Work, clocks: float) -> None:
         self.work[key] = self.work.get(key, 0.0) + clocks
 
 
@@ -128,6 +131,7 @@ class Edge:
     target: Group
     wanted: Path
     frequency: float
+    constancy: Constancy = ()
     uses: list[Use] = field(default_factory=list)
 
 
@@ -319,7 +323,9 @@ class _Builder:
             narrow = cast and operand.type.bits < widest
             self._take(op, index, group.find(), tie=not narrow)
         group = group.find()
-        group.add_work((), kind.shape, weights.of(op, widest) * frequency)
+        clocks = weights.of(op, widest) * frequency
+        if clocks:
+            group.add_work(((), kind.shape, self._constancy(op.results[0])), clocks)
         for result, kind in zip(op.results, results, strict=True):
             if kind is None:
                 continue
@@ -450,6 +456,9 @@ class _Builder:
             if kind is not None:
                 self._take(op, index, self._group(kind), tie=True)
 
+    def _constancy(self, value: Value) -> Constancy:
+        return tuple(tuple(delta == 0 for delta in bits) for bits in self.axis.of(value).deltas)
+
     # Edges
 
     def _edges(self) -> list[Edge]:
@@ -465,7 +474,9 @@ class _Builder:
             key = value, id(target), path
             edge = edges.get(key)
             if edge is None:
-                edge = edges[key] = Edge(value, kind, source, given, target, path, min(often, made))
+                edge = edges[key] = Edge(
+                    value, kind, source, given, target, path, min(often, made), self._constancy(value)
+                )
             edge.uses.append(use)
             edge.frequency = max(edge.frequency, min(often, made))
         return list(edges.values())
@@ -488,7 +499,7 @@ class _Builder:
             recipe = self.recipes[value]
             clocks = weights.of(recipe.op, recipe.kind.type.bits) * recipe.frequency
             if clocks:
-                group.add_work(path, recipe.kind.shape, clocks)
+                group.add_work((path, recipe.kind.shape, self._constancy(value)), clocks)
             if recipe.op.name == "tt.expand_dims":
                 path = (*path, recipe.op.attributes["axis"].value)
             for operand in recipe.op.operands:

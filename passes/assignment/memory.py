@@ -87,6 +87,17 @@ class Access:
         delta = self.basis_delta(basis)
         return delta is None or abs(delta) >= SECTOR
 
+    def _differs(self, basis: Sequence[int]) -> bool:
+        """Whether the basis leads to another place, or under a mask that may differ."""
+        if self.basis_delta(basis) != 0:
+            return True
+        return self.mask is not None and not all(
+            self.mask[axis][bit]
+            for axis, value in enumerate(basis)
+            for bit in range(value.bit_length())
+            if value >> bit & 1
+        )
+
     def run(self, bases: Sequence[Sequence[int]]) -> int:
         """Bytes in a row that an instruction with these bases covers."""
         deltas = {self.basis_delta(basis) for basis in bases}
@@ -107,6 +118,8 @@ class Access:
         registers = [basis for basis in bases[REGISTER] if any(basis)]
         lanes = [basis for basis in bases[LANE] if any(basis)]
         warps = bases.get(WARP, ())
+        if not self.is_store:  # what is at one place is loaded once
+            registers = [basis for basis in registers if self._differs(basis)]
         vector = self.vector_bits(registers)
         instructions = 1 << (len(registers) - vector)
         together = [*registers[:vector], *lanes]
