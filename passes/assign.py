@@ -20,9 +20,10 @@ from triton_linear.passes.select import WARP_SPECIALIZE, target_of
 from triton_linear.passes.verifiers import CONVERT, Verifier
 
 MARGIN_CLOCKS = 4.0
+EQUAL = 0.001
 MARGIN = 0.06
-"""What must be saved for a module to be changed: so many clocks, and this part of all if memory has more to
-do."""
+"""What must be saved for a module to be changed: so many clocks if memory has no more to do, up to rounding, else
+this part of all."""
 
 
 class NotEquivalent(Exception):
@@ -90,13 +91,12 @@ class AssignLayouts:
 
 
 def _pays(assignment: Assignment) -> bool:
-    """Whether an assignment is worth it: nothing is lost to memory and some clocks are saved, or the whole gets
+    """Whether an assignment is worth it: some clocks are saved and nothing is lost to memory, or the whole gets
     shorter by a margin."""
     before, after = assignment.before, assignment.after
-    saved = before.other - after.other
-    if after.memory <= before.memory and saved >= MARGIN_CLOCKS:
+    if after.memory <= before.memory * (1 + EQUAL) and before.other - after.other >= MARGIN_CLOCKS:
         return True
-    return after.clocks < (1 - MARGIN) * before.clocks and saved >= MARGIN_CLOCKS
+    return after.clocks < (1 - MARGIN) * before.clocks
 
 
 def _unfit(module: Operation, ops: list[Operation]) -> str | None:

@@ -19,7 +19,7 @@ VECTOR = 16
 
 # Clocks of an SM, measured on an NVIDIA H200 by bench/accesses.py. A sector takes 1.6 (DRAM; half of that from
 # L2) where a warp's instruction covers whole lines of 128 bytes, and more where it covers less of each.
-INSTRUCTION_CLOCKS = 1.5
+INSTRUCTION_CLOCKS = 3.0
 SECTOR_CLOCKS = 1.6
 CACHED_SECTOR_CLOCKS = 0.2
 LOADED_IN_PARTS: Mapping[int, float] = {128: 1.0, 64: 1.1, 32: 1.35}
