@@ -14,12 +14,14 @@ import numpy as np
 from triton_linear.passes.assignment.candidates import Candidate, Candidates
 from triton_linear.passes.assignment.costs import INFINITE, Costs
 from triton_linear.passes.assignment.graph import Edge, Graph, Group
-from triton_linear.passes.assignment.solve import Problem, Table, solve
+from triton_linear.passes.assignment.solve import Problem, Solution, Table, solve
 
 MOST_PLANS = 64
 """Pairs of layouts that are planned at most; those that are not are not chosen either."""
 NEW_CONVERSION = 1.5
 """How much more a conversion is charged where the module has none: whether it hides is not known."""
+WORTH_NEW = 0.03
+"""The part of the clocks that an assignment must save to have such conversions."""
 LEAST_WEIGHT = 0.3
 """What a clock outside global memory counts at least, against one of it, which hides it but for the end."""
 
@@ -88,6 +90,7 @@ class _Search:
         }
         self.pairs = [_bounded(edge, self.found, self.costs) for edge in self.graph.edges]
         self.planned = 0
+        self.admits_new = True
         for pair in self.pairs:
             self._refine(pair, 0, 0)
 
@@ -96,11 +99,18 @@ class _Search:
             return
         source, target = self.found[pair.edge.source][row], self.found[pair.edge.target][column]
         clocks = self.costs.of_edge(pair.edge, source, target)
-        if (row or column) and not pair.table[0, 0]:
-            clocks *= NEW_CONVERSION
+        if (row or column) and not pair.table[0, 0] and clocks:
+            clocks = clocks * NEW_CONVERSION if self.admits_new else INFINITE
         pair.table[row, column] = clocks
         pair.exact[row, column] = True
         self.planned += 1
+
+    def _forbid_new(self) -> None:
+        """Let no edge have a conversion that has none."""
+        self.admits_new = False
+        for pair in self.pairs:
+            if not pair.table[0, 0]:
+                pair.table[pair.exact & (pair.table > 0)] = INFINITE
 
     def price(self, choices: Mapping[Group, int]) -> Price:
         """What an assignment costs. Requires: its conversions are priced exactly."""
@@ -112,30 +122,18 @@ class _Search:
 
     def run(self, seconds: float) -> Assignment:
         graph = self.graph
-        present = dict.fromkeys(graph.groups, 0)
-        before = self.price(present)
+        before = self.price(dict.fromkeys(graph.groups, 0))
         recomputed = sum(self.costs.of_recipe(*conversion) for conversion in graph.converted_recipes)
         before = Price(before.memory, before.other + recomputed)
         weight = min(1.0, max(LEAST_WEIGHT, (before.other / max(1.0, before.memory)) ** 2))
-        free = [group for group in graph.groups if len(self.found[group]) > 1]
-        place = {group: index for index, group in enumerate(free)}
-        while True:
-            solution = solve(self._problem(free, place, weight), seconds)
-            choices = present | dict(zip(free, solution.choices, strict=True))
-            inexact = [
-                (pair, row, column)
-                for pair in self.pairs
-                if not pair.exact[row := choices[pair.edge.source], column := choices[pair.edge.target]]
-            ]
-            if not inexact:
-                break
-            if self.planned < MOST_PLANS:
-                for entry in inexact:
-                    self._refine(*entry)
-                continue
-            for pair in self.pairs:
-                pair.table[~pair.exact] = INFINITE
-                pair.exact[:] = True
+        choices, solution = self._best(weight, seconds)
+        new = any(
+            not pair.table[0, 0] and pair.table[choices[pair.edge.source], choices[pair.edge.target]]
+            for pair in self.pairs
+        )
+        if new and self.price(choices).clocks > (1 - WORTH_NEW) * before.clocks:
+            self._forbid_new()
+            choices, solution = self._best(weight, seconds)
         edges = {
             pair.edge: (
                 float(pair.table[0, 0]),
@@ -148,6 +146,29 @@ class _Search:
         optimal = solution.optimal and self.planned < MOST_PLANS
         after = self.price(choices)
         return Assignment(chosen, before, after, priced, edges, weight, self.planned, solution.solver, optimal)
+
+    def _best(self, weight: float, seconds: float) -> tuple[Mapping[Group, int], Solution]:
+        """The choices of least cost, all of whose conversions are priced exactly."""
+        present = dict.fromkeys(self.graph.groups, 0)
+        free = [group for group in self.graph.groups if len(self.found[group]) > 1]
+        place = {group: index for index, group in enumerate(free)}
+        while True:
+            solution = solve(self._problem(free, place, weight), seconds)
+            choices = present | dict(zip(free, solution.choices, strict=True))
+            inexact = [
+                (pair, row, column)
+                for pair in self.pairs
+                if not pair.exact[row := choices[pair.edge.source], column := choices[pair.edge.target]]
+            ]
+            if not inexact:
+                return choices, solution
+            if self.planned < MOST_PLANS:
+                for entry in inexact:
+                    self._refine(*entry)
+                continue
+            for pair in self.pairs:
+                pair.table[~pair.exact] = INFINITE
+                pair.exact[:] = True
 
     def _problem(self, free: Sequence[Group], place: Mapping[Group, int], weight: float) -> Problem:
         """The problem over the groups that have a choice."""
