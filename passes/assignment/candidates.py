@@ -119,6 +119,11 @@ class Candidates:
     def _carry(self, edge: Edge, group: Group, candidate: Candidate) -> Iterator[tuple[Group, Candidate]]:
         """Across an edge, so that nothing has to move there, or only within threads."""
         shape = edge.kind.shape
+        other = edge.target if group is edge.source else edge.source
+        if not edge.given and not edge.wanted and other.shape == group.shape:
+            for access, _ in other.accesses:
+                if (close := memory.near(access, candidate.layout, shape)) is not None:
+                    yield from self._add(other, close)
         if group is edge.source:
             encoding = sliced(candidate.encoding, edge.given)
             yield from self._arrive(edge, encoding, layout_of(encoding, shape))

@@ -23,7 +23,7 @@ INSTRUCTION_CLOCKS = 3.0
 SECTOR_CLOCKS = 1.6
 CACHED_SECTOR_CLOCKS = 0.2
 LOADED_IN_PARTS: Mapping[int, float] = {128: 1.0, 64: 1.1, 32: 1.35}
-STORED_IN_PARTS: Mapping[int, float] = {128: 1.0, 64: 1.02, 32: 1.4}
+STORED_IN_PARTS: Mapping[int, float] = {128: 1.0, 64: 1.0, 32: 1.4}
 """By the bytes of a line that one instruction covers: how much longer a sector takes."""
 LOADED_LESS, STORED_LESS = 1.4, 7.5
 """The same where not even a sector is covered; DRAM has to read what is around the part that is stored."""
@@ -231,6 +231,46 @@ def meeting(
             layout_of_bits(shape, [*inside[:vector], *rest[lanes:]], rest[:lanes], shared, (lanes, warps))
         )
     return layouts[0], layouts[1]
+
+
+RUN = 64
+"""Bytes of a line that an instruction covers without a loss to speak of."""
+
+
+def near(access: Access, other: LinearLayout, shape: Sequence[int]) -> LinearLayout | None:
+    """A layout for `access` that differs from `other` within warps only, and there as little as it must to be
+    cheap: whole vectors, and lanes side by side until an instruction covers runs of `RUN` bytes.
+
+    None where a basis of `other` is not one bit: where it holds copies, for instance.
+    """
+    bases = dict(other.bases)
+    held = {name: [_bit_of(basis) for basis in bases.get(name, ())] for name in (REGISTER, LANE, WARP)}
+    if None in held[REGISTER] or None in held[LANE] or None in held[WARP]:
+        return None
+    warps = [bit for bit in held[WARP] if bit is not None]
+    inside = [bit for bit in access.by_distance(shape) if bit not in warps]
+    count = len(held[LANE])
+    vector = access.widest(inside, len(inside) - count)
+    lanes: list[Bit] = []
+    for bit in inside[vector : vector + count]:
+        width = access.element_bytes << (vector + len(lanes))
+        if width >= RUN or access.delta(bit) != width:
+            break
+        lanes.append(bit)
+    taken = {*inside[:vector], *lanes}
+    kept = [bit for bit in held[LANE] if bit is not None and bit not in taken]
+    rest = [bit for bit in inside[vector:] if bit not in taken and bit not in kept]
+    lanes = [*lanes, *kept, *rest][:count]
+    registers = [*inside[:vector], *(bit for bit in inside[vector:] if bit not in lanes)]
+    return layout_of_bits(shape, registers, lanes, warps, (count, len(warps)))
+
+
+def _bit_of(basis: Sequence[int]) -> Bit | None:
+    """The bit along which a basis moves, None unless it is one."""
+    moved = [(axis, value) for axis, value in enumerate(basis) if value]
+    if len(moved) != 1 or moved[0][1] & (moved[0][1] - 1):
+        return None
+    return moved[0][0], moved[0][1].bit_length() - 1
 
 
 def encoding_text(layout: LinearLayout) -> str:
