@@ -21,7 +21,7 @@ from triton_linear.passes.verifiers import CONVERT, Verifier
 
 MARGIN_CLOCKS = 4.0
 EQUAL = 0.001
-MARGIN = 0.06
+MARGIN = 0.04
 """What must be saved for a module to be changed: so many clocks if memory has no more to do, up to rounding;
 else this part of all."""
 

@@ -135,8 +135,10 @@ class Access:
         unique = float(1 << sum(map(self._is_far, (*registers, *lanes))))
         unique *= SKIPPED if self._skips(registers[vector:], lanes) else 1.0
         unique = min(total, unique)
-        again = (total - unique) * CACHED_SECTOR_CLOCKS
-        return unique * SECTOR_CLOCKS * part + again, instructions * INSTRUCTION_CLOCKS
+        # What other warps load too comes from the cache for all but one of them.
+        share = 1 / (1 << sum(self.basis_delta(basis) == 0 for basis in warps))
+        again = (total - unique * share) * CACHED_SECTOR_CLOCKS
+        return unique * share * SECTOR_CLOCKS * part + again, instructions * INSTRUCTION_CLOCKS
 
     def by_distance(self, shape: Sequence[int]) -> list[Bit]:
         """The bits of the tensor, those first that move least in memory, those last that move nowhere."""
