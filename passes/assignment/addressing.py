@@ -201,26 +201,15 @@ def quotient(value: Affine, by: Affine) -> Affine:
 def _carried(value: Affine, modulus: int, kept: bool) -> Affine:
     """A remainder (`kept`) or quotient of which only the lowest bits are known: those that stay below 2^k
     together, where 2^k divides the base and the modulus."""
-    limit = min(value.divisor, divisor_of(modulus))
-    known = sorted(d for bits in value.deltas for d in bits if d is not None and 0 < d < limit)
-    total, largest = 0, 0
-    for delta in known:
-        if total + delta >= limit:
-            break
-        total += delta
-        largest = delta
-    # Unknown deltas and those that are too large may themselves be no multiples of the limit.
-    clean = all(
-        d is not None and (0 <= d <= largest or (d >= limit and d % limit == 0))
-        for b in value.deltas
-        for d in b
-    )
-    if not clean:
+    most = min(value.divisor, divisor_of(modulus))
+    run = _run(value, most)
+    if run == 0:
         return Affine(only_common_zeros(value))
     deltas = tuple(
-        tuple(None if d is None or d > largest else (d if kept else 0) for d in bits) for bits in value.deltas
+        tuple(None if d is None or not 0 <= d < run else (d if kept else 0) for d in bits)
+        for bits in value.deltas
     )
-    return Affine(deltas, limit if kept else 1)
+    return Affine(deltas, most if kept else 1)
 
 
 def bit_and(value: Affine, by: Affine) -> Affine:
@@ -277,7 +266,7 @@ def compare(predicate: str, a: Affine, b: Affine) -> Mask:
     longest = 0
     if runs:
         other = b if runs[0] is a else a
-        longest = _run(runs[0], other)
+        longest = _run(runs[0], min(a.divisor, b.divisor), other)
     return tuple(
         tuple(
             (x == 0 and y == 0)
@@ -289,17 +278,17 @@ def compare(predicate: str, a: Affine, b: Affine) -> Mask:
     )
 
 
-def _run(value: Affine, other: Affine) -> int:
-    """The length of the aligned runs that the low deltas of `value` stay in, 0 if there are none."""
-    low = [delta for bits in value.deltas for delta in bits if delta is None or delta]
-    others = [delta for bits in other.deltas for delta in bits if delta is None or delta]
-    span = min(value.divisor, other.divisor)
-    while span > 1:
-        small = [d for d in low if d is not None and 0 < d < span]
-        rest = [d for d in low if d is None or not 0 < d < span]
-        if sum(small) < span and not any(d is None or d % span for d in (*rest, *others)):
-            return span
-        span //= 2
+def _run(value: Affine, most: int, *others: Affine) -> int:
+    """The length, up to `most`, of the aligned runs that the small deltas of `value` stay in together, all other
+    deltas being multiples of it; 0 if there are none."""
+    deltas = [delta for bits in value.deltas for delta in bits]
+    rest = [delta for other in others for bits in other.deltas for delta in bits]
+    while most > 1:
+        small = [d for d in deltas if d is not None and 0 < d < most]
+        large = [d for d in deltas if d is None or not 0 < d < most]
+        if sum(small) < most and not any(d is None or d % most for d in (*large, *rest)):
+            return most
+        most //= 2
     return 0
 
 
