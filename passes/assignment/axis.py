@@ -107,8 +107,7 @@ class AxisAnalysis:
             return Affine.unknown(shape)
         if _HINT in op.attributes and isinstance(op.attributes[_HINT], DenseElementsAttr):
             hint = min(int(entry) for entry in op.attributes[_HINT])
-            unit = pointee_bytes(value.type) if name == "tt.addptr" else 1
-            divisor = max(result.divisor, addressing.divisor_of(hint) if unit else 1)
+            divisor = max(result.divisor, addressing.divisor_of(hint))
             result = Affine(result.deltas, divisor, result.constant)
         return result
 
@@ -139,21 +138,18 @@ class AxisAnalysis:
         start = self.of(owner.operands[index + 2])
         block = owner.regions[0].blocks[0]
         terminator = block.operations[len(block.operations) - 1].operation
-        for guess in (start.divisor, 1):
-            # What the turn makes of the guess was computed from it, so nothing of that may stay known.
-            known = dict(self._known)
+        guess = start.divisor
+        while True:
+            # What the turn makes of the guess is computed from it: if it was wrong, nothing of that may stay.
+            known, masks = dict(self._known), dict(self._masks)
             self._known[value] = Affine(start.deltas, guess)
             turned = self.of(terminator.operands[index - 1])
             if turned.deltas == start.deltas and turned.divisor >= guess:
                 return Affine(start.deltas, guess)
-            self._known = known
-            if turned.deltas == start.deltas and turned.divisor > 1:
-                self._known[value] = Affine(start.deltas, turned.divisor)
-                again = self.of(terminator.operands[index - 1])
-                if again.deltas == start.deltas and again.divisor >= turned.divisor:
-                    return Affine(start.deltas, turned.divisor)
-                self._known = known
-        return Affine.unknown(shape)
+            self._known, self._masks = known, masks
+            if guess == 1:
+                return Affine.unknown(shape)
+            guess = min(turned.divisor, guess // 2) if turned.deltas == start.deltas else 1
 
     def _computed_mask(self, value: Value) -> Mask:
         op = self._producers.get(value)
@@ -162,7 +158,7 @@ class AxisAnalysis:
         if op is None:
             return nothing
         name = op.name
-        if name in ("arith.constant", "tt.splat"):
+        if name == "tt.splat" or (name == "arith.constant" and _is_splat(op)):
             return tuple((True,) * (size.bit_length() - 1) for size in shape)
         if name == "arith.cmpi":
             predicate = addressing.PREDICATES[op.attributes["predicate"].value]
@@ -191,6 +187,11 @@ def _constant(op: Operation, shape: tuple[int, ...]) -> Affine:
         splat = attribute.get_splat_value()
         return Affine.exactly(splat.value, shape) if isinstance(splat, IntegerAttr) else Affine.uniform(shape)
     return Affine.unknown(shape)
+
+
+def _is_splat(op: Operation) -> bool:
+    attribute = op.attributes["value"]
+    return not isinstance(attribute, DenseElementsAttr) or bool(attribute.is_splat)
 
 
 def _promised(function: Operation, index: int) -> int:
