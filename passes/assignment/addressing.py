@@ -279,8 +279,8 @@ def compare(predicate: str, a: Affine, b: Affine) -> Mask:
 
 
 def _run(value: Affine, most: int, *others: Affine) -> int:
-    """The length, up to `most`, of the aligned runs that the small deltas of `value` stay in together, all other
-    deltas being multiples of it; 0 if there are none."""
+    """The length, up to `most`, of the aligned runs that the small deltas of `value` stay in together, where all
+    other deltas are multiples of it; 0 if there are none."""
     deltas = [delta for bits in value.deltas for delta in bits]
     rest = [delta for other in others for bits in other.deltas for delta in bits]
     while most > 1:
