@@ -107,7 +107,8 @@ def embed(text: str, plans: Mapping[str, Plan], target: Target, num_warps: int, 
         )
         arranged, budget = scratch.arrange(everybody, scratch.buffer_bytes(text), budget)
         by_start = {use.start: home for use, home in zip(everybody, arranged, strict=True)}
-        homes = {number: by_start[use.start] for number, use in uses.items()}
+        # Outside loops a barrier costs less than the memory: what is shared, the first-level cache lacks.
+        homes |= {number: by_start[use.start] for number, use in uses.items() if use.may_repeat}
     longer = {number: home for number, home in homes.items() if home != Home(uses[number].end)}
     writer = _Embedder(target, num_warps, has_calls, frame is not None)
     edits = [(call.start, call.end, writer.code(call, n, homes.get(n))) for n, call in enumerate(calls)]

@@ -13,7 +13,7 @@ their users. Where there is room, longer lives keep the bytes apart and save tho
   and one before its first store where other lanes may still be loading from an exchange before. Triton's
   analysis is told nothing of it.
 
-There is room while the shared memory of all that is alive at once stays within `Target.shared_budget`. Nothing
+There is room, for exchanges that may be in a loop, while the shared memory of all that is alive at once stays within `Target.shared_budget`. Nothing
 of this is done in modules with calls or warp specialisation, nor the second in functions of several blocks.
 """
 
@@ -57,6 +57,11 @@ class Use:
     bytes: int
     warp: bool
     split: bool
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether it may be in a loop."""
+        return self.depth > _BODY
 
 
 @dataclass(frozen=True, slots=True)
