@@ -7,7 +7,9 @@ else. The bindings carry no type marker that type checkers accept, so what is im
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 from mlir._mlir_libs import _mlir  # type: ignore[import-untyped, unused-ignore]
@@ -63,6 +65,20 @@ __all__ = [
     "new_context",
     "operations",
 ]
+
+
+def _go_without_views(*dialects: str) -> None:
+    """Let operations of these dialects have no Python classes of their own, and the bindings know that.
+
+    Whenever they show an operation, they import the module of its dialect that is to have its class. If there is
+    none they try again each time, which takes fifty times as long as all the rest.
+    """
+    for dialect in dialects:
+        sys.modules[f"{__name__}.{dialect}"] = ModuleType(f"{__name__}.{dialect}")
+    _mlir.globals.append_dialect_search_prefix(__name__)
+
+
+_go_without_views("tt", "ttg", "ttng", "amdg", "nvws", "gluon", "proton")
 
 
 def new_context() -> Context:
