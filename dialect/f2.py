@@ -36,8 +36,21 @@ class Echelon:
         self._pivots: dict[int, tuple[int, int]] = {}
         self._size = 0
         self.rank = 0
-        for vector in vectors:
-            self.add(vector)
+        pivots, size = self._pivots, 0
+        for vector in vectors:  # as `add`, without its calls: planning spends much of its time here
+            if vector < 0:
+                raise _negative(vector)
+            rest, combination = vector, 1 << size
+            size += 1
+            while rest:
+                stored = pivots.get(rest.bit_length())
+                if stored is None:
+                    pivots[rest.bit_length()] = rest, combination
+                    break
+                rest ^= stored[0]
+                combination ^= stored[1]
+        self._size = size
+        self.rank = len(pivots)
 
     def __len__(self) -> int:
         """Return the number of vectors added, dependent ones included."""
@@ -58,7 +71,7 @@ class Echelon:
     def add(self, vector: int) -> bool:
         """Add `vector` as the next one and tell whether it enlarged the span."""
         if vector < 0:
-            raise ValueError(f"add: a vector is a non-negative integer, got {vector}")
+            raise _negative(vector)
         rest, combination = self._eliminate(vector)
         index = self._size
         self._size = index + 1
@@ -76,6 +89,26 @@ class Echelon:
     def __contains__(self, vector: int) -> bool:
         """Tell whether `vector` lies in the span."""
         return not self._eliminate(vector)[0]
+
+
+def _negative(vector: int) -> ValueError:
+    return ValueError(f"add: a vector is a non-negative integer, got {vector}")
+
+
+def _enlarges(pivots: dict[int, int], vector: int) -> bool:
+    """Add `vector` to a span, kept by the bit lengths of its members, and tell whether it enlarged it.
+
+    What `Echelon.add` does where no sums are asked for.
+    """
+    if vector < 0:
+        raise _negative(vector)
+    while vector:
+        stored = pivots.get(vector.bit_length())
+        if stored is None:
+            pivots[vector.bit_length()] = vector
+            return True
+        vector ^= stored
+    return False
 
 
 def multiply_vector(columns: Sequence[int], x: int) -> int:
@@ -126,7 +159,10 @@ def rank(columns: Iterable[int]) -> int:
     >>> rank((0b011, 0b110, 0b101))
     2
     """
-    return Echelon(columns).rank
+    pivots: dict[int, int] = {}
+    for column in columns:
+        _enlarges(pivots, column)
+    return len(pivots)
 
 
 def solve(columns: Iterable[int], target: int) -> int | None:
@@ -148,13 +184,19 @@ def null_space(columns: Sequence[int]) -> tuple[int, ...]:
     >>> null_space((0b01, 0b01, 0b10, 0))
     (3, 8)
     """
-    span = Echelon()
+    pivots: dict[int, tuple[int, int]] = {}
     kernel: list[int] = []
     for index, column in enumerate(columns):
-        if not span.add(column):
-            combination = span.solve(column)
-            assert combination is not None, "a vector that does not enlarge the span lies in it"
-            kernel.append(combination | 1 << index)
+        rest, combination = column, 1 << index
+        while rest:
+            stored = pivots.get(rest.bit_length())
+            if stored is None:
+                pivots[rest.bit_length()] = rest, combination
+                break
+            rest ^= stored[0]
+            combination ^= stored[1]
+        else:
+            kernel.append(combination)
     return tuple(kernel)
 
 
@@ -210,8 +252,10 @@ def extend(vectors: Iterable[int], candidates: Iterable[int]) -> tuple[int, ...]
     >>> extend((0b011,), (0b001, 0b010, 0b100))
     (1, 4)
     """
-    span = Echelon(vectors)
-    return tuple([candidate for candidate in candidates if span.add(candidate)])
+    pivots: dict[int, int] = {}
+    for vector in vectors:
+        _enlarges(pivots, vector)
+    return tuple([candidate for candidate in candidates if _enlarges(pivots, candidate)])
 
 
 def complement(vectors: Iterable[int], dim: int) -> tuple[int, ...]:
