@@ -1,10 +1,10 @@
 """How long `linear-assign-layouts` takes, against the stock compile of the same module.
 
 Everything happens in one process, after one compile and one run of the pass that pay for imports. The stock
-compile goes from the TritonGPU module to the binary, ptxas included; a kernel's whole compile is longer, by what
-comes before. The pass is timed twice: first with nothing remembered of layouts, encodings and plans, as when a
-process meets the layouts of a kernel for the first time, and again with all of that in its caches. Each time is
-the best of some rounds.
+compile goes from the TritonGPU module to the binary, ptxas included; a kernel's whole compile is longer, by
+what comes before. The pass is timed twice: first with nothing remembered of layouts, encodings and plans, as
+when a process meets the layouts of a kernel for the first time, and again with all of that in its caches. Each
+time is the best of some rounds.
 
     python bench/assign_time.py FOLDER_OR_FILE.ttgir... [--rounds 5] [--output bench/results]
 """
@@ -106,13 +106,14 @@ def markdown(result: dict[str, Any]) -> str:
             f"| {title} | {statistics.median(shares):.1f} % | {max(shares):.1f} % | "
             f"{statistics.median(times):.1f} | {max(times):.1f} | {sum(share > MUCH for share in shares)} |"
         )
-    lines += ["", "| module | stock ms | first ms | | known ms | |", "| --- | ---: | ---: | ---: | ---: | ---: |"]
+    lines += ["", "| module | stock ms | first ms | | known ms | |"]
+    lines.append("| --- | ---: | ---: | ---: | ---: | ---: |")
     for row in sorted(rows, key=lambda row: -row["first_percent"]):
         if row["first_percent"] > MUCH:
-            lines.append(
-                f"| {row['module']} | {row['stock_ms']:.0f} | {row['first_ms']:.1f} | {row['first_percent']:.1f} % "
-                f"| {row['repeated_ms']:.1f} | {row['repeated_percent']:.1f} % |"
+            first, known = (
+                f"{row[f'{n}_ms']:.1f} | {row[f'{n}_percent']:.1f} %" for n in ("first", "repeated")
             )
+            lines.append(f"| {row['module']} | {row['stock_ms']:.0f} | {first} | {known} |")
     return "\n".join(lines) + "\n"
 
 

@@ -70,8 +70,8 @@ __all__ = [
 def _go_without_views(*dialects: str) -> None:
     """Let operations of these dialects have no Python classes of their own, and the bindings know that.
 
-    Whenever they show an operation, they import the module of its dialect that is to have its class. If there is
-    none they try again each time, which takes fifty times as long as all the rest.
+    Whenever they show an operation, they import the module of its dialect, which is to have its class. If there
+    is none they look for it again each time, which takes longer than all the rest.
     """
     for dialect in dialects:
         sys.modules[f"{__name__}.{dialect}"] = ModuleType(f"{__name__}.{dialect}")

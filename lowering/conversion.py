@@ -118,6 +118,17 @@ def between(a: Hardware, b: Hardware) -> Conversion:
     return Conversion(a, b, **{name: _origins(a, b, name) for name in HARDWARE_DIMS})
 
 
+def reach_between(a: Hardware, b: Hardware) -> Reach:
+    """The reach of `between(a, b)`, without the origins of its bits."""
+    moved = set(b.register)
+    for own, wanted in ((a.lane, b.lane), (a.warp, b.warp), (a.block, b.block)):
+        moved.update(w ^ (own[bit] if bit < len(own) else 0) for bit, w in enumerate(wanted))
+    for reach, (span, _) in zip(Reach, _spans(a), strict=True):
+        if all(column in span for column in moved):
+            return reach
+    raise ValueError("the source layout is not surjective")
+
+
 def _origins(a: Hardware, b: Hardware, name: str) -> tuple[Origin, ...]:
     spans = _spans(a)
     here = HARDWARE_DIMS.index(name)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
+from triton_linear.lowering.bound import least_cost
+from triton_linear.lowering.conversion import Reach
 from triton_linear.lowering.element import ElementType
 from triton_linear.lowering.select import select
 from triton_linear.lowering.targets import Target
@@ -123,29 +125,20 @@ class Costs:
         except NoLayout:
             return encoding
 
-    def bound(
-        self, given: LinearLayout | str, wanted: LinearLayout | str, element: ElementType
+    def least_of_edge(
+        self, edge: Edge, given: LinearLayout | str, wanted: LinearLayout | str, target: Candidate
     ) -> float | None:
-        """Clocks that a conversion takes at least; None if it takes none.
-
-        Copies that lanes or warps hold may save everything. Else what another warp needs is stored and loaded,
-        and of what another lane of the warp needs, one exchange moves half.
-        """
-        if isinstance(given, str) or isinstance(wanted, str):
-            return None if given == wanted else UNKNOWN_CONVERSION
+        """What converting the value costs at least, from and to what is `placed`; None if there is nothing to
+        convert."""
         if given == wanted:
             return None
-        before, after = dict(given.bases), dict(wanted.bases)
-        held = 1 << len(after[REGISTER])
-        words = max(1.0, held * max(8, element.bits) / 32)
-        table = self.target.costs
-        if before.get(WARP) != after.get(WARP):
-            if not all(map(any, before.get(WARP, ()))):
-                return 0.0
-            return 2 * words * table.wavefront * self.busy
-        if before[LANE] != after[LANE]:
-            return 0.0 if not all(map(any, before[LANE])) else words / 2 * table.shuffle * self.busy
-        return 0.0
+        if isinstance(given, str) or isinstance(wanted, str):
+            return UNKNOWN_CONVERSION * edge.frequency
+        least = least_cost(given, wanted, edge.kind.type, self.target)
+        clocks = least.expected(self.busy)
+        if least.reach > Reach.WARP and _is_loaded(edge):
+            clocks += MEETING_CLOCKS * self.warps
+        return clocks * edge.frequency + self._repeated(edge, target)
 
     def of_edge(self, edge: Edge, source: Candidate, target: Candidate) -> float:
         """What converting the value costs, if the two sides take these layouts."""

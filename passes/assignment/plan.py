@@ -88,11 +88,30 @@ class _Search:
             group: [Price(*self.costs.of_group(group, choice)) for choice in choices]
             for group, choices in self.found.items()
         }
-        self.pairs = [_bounded(edge, self.found, self.costs) for edge in self.graph.edges]
         self.planned = 0
         self.admits_new = True
-        for pair in self.pairs:
+        self.pairs = [self._bounded(edge) for edge in self.graph.edges]
+
+    def _bounded(self, edge: Edge) -> _Pair:
+        """An edge with the price of what it has, and bounds of what else it may have."""
+        sources, targets = self.found[edge.source], self.found[edge.target]
+        table = np.zeros((len(sources), len(targets)))
+        exact = np.zeros(table.shape, dtype=bool)
+        pair = _Pair(edge, table, exact)
+        givens = [self.costs.placed(candidate, edge.given, edge.kind.shape) for candidate in sources]
+        wanteds = [self.costs.placed(candidate, edge.wanted, edge.kind.shape) for candidate in targets]
+        if givens[0] == wanteds[0]:
+            exact[0, 0] = True
+        else:
             self._refine(pair, 0, 0)
+        charge = 1.0 if table[0, 0] else NEW_CONVERSION
+        for row, given in enumerate(givens):
+            for column, wanted in enumerate(wanteds):
+                if row or column:
+                    least = self.costs.least_of_edge(edge, given, wanted, targets[column])
+                    exact[row, column] = least is None
+                    table[row, column] = (least or 0.0) * charge
+        return pair
 
     def _refine(self, pair: _Pair, row: int, column: int) -> None:
         if pair.exact[row, column]:
@@ -110,7 +129,8 @@ class _Search:
         self.admits_new = False
         for pair in self.pairs:
             if not pair.table[0, 0]:
-                pair.table[pair.exact & (pair.table > 0)] = INFINITE
+                pair.exact |= pair.table > 0
+                pair.table[pair.table > 0] = INFINITE
 
     def price(self, choices: Mapping[Group, int]) -> Price:
         """What an assignment costs. Requires: its conversions are priced exactly."""
@@ -193,17 +213,3 @@ def assign(graph: Graph, costs: Costs, seconds: float = 1.0) -> Assignment:
     Raises NoLayout where a group's present encoding has no layout.
     """
     return _Search(graph, costs).run(seconds)
-
-
-def _bounded(edge: Edge, found: Mapping[Group, Sequence[Candidate]], costs: Costs) -> _Pair:
-    sources, targets = found[edge.source], found[edge.target]
-    table = np.zeros((len(sources), len(targets)))
-    exact = np.zeros(table.shape, dtype=bool)
-    givens = [costs.placed(candidate, edge.given, edge.kind.shape) for candidate in sources]
-    wanteds = [costs.placed(candidate, edge.wanted, edge.kind.shape) for candidate in targets]
-    for row, given in enumerate(givens):
-        for column, wanted in enumerate(wanteds):
-            bound = costs.bound(given, wanted, edge.kind.type)
-            exact[row, column] = bound is None
-            table[row, column] = (bound or 0.0) * edge.frequency
-    return _Pair(edge, table, exact)

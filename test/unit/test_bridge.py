@@ -304,3 +304,26 @@ def test_doctests() -> None:
     outcome = doctest.testmod(bridge)
     assert outcome.attempted
     assert not outcome.failed
+
+
+class _Searches:
+    """Counts what is imported that no cache has."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        self.names.append(name)
+
+
+def test_no_module_is_searched_for_whenever_an_operation_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = bridge.text_to_upstream(SIMPLE, bridge.upstream_context())
+    (function,) = module.body.operations
+    block = function.operation.regions[0].blocks[0]
+    list(block.operations)
+    searches = _Searches()
+    monkeypatch.setattr(sys, "meta_path", [searches, *sys.meta_path])
+    shown = [view.operation.name for view in block.operations]
+    assert shown == ["ttg.convert_layout", "tt.return"]
+    assert block.owner.operation.name == "tt.func"
+    assert searches.names == []

@@ -1,0 +1,47 @@
+"""The least cost of a conversion is below that of its plan, and near it where only shared memory serves."""
+
+import statistics
+
+import pytest
+from triton_linear.lowering.bound import least_cost
+from triton_linear.lowering.conversion import Hardware, between, reach_between
+from triton_linear.lowering.element import element_type
+from triton_linear.lowering.select import select
+from triton_linear.lowering.targets import target
+from triton_linear.tools.fuzz import drawn_layout
+from triton_linear.tools.random_layouts import random_pairs
+
+TARGETS = ["cuda:80", "cuda:90", "hip:gfx942"]
+
+
+def drawn(gpu):
+    """Random conversions: source, destination, element."""
+    for _, pairs in random_pairs(11, 150, gpu.lanes):
+        for pair in pairs:
+            sides = (drawn_layout(pair, encoding) for encoding in (pair.source, pair.destination))
+            yield *sides, element_type(pair.element)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_no_plan_is_cheaper(name):
+    gpu = target(name)
+    shares = []
+    for source, destination, element in drawn(gpu):
+        selection = select(source, destination, element, gpu)
+        least = least_cost(source, destination, element, gpu)
+        for warps in (1, 4, 8, 32):
+            found = selection.cost.expected(warps)
+            assert least.expected(warps) <= found * (1 + 1e-9), (source, destination, element)
+        if selection.plan.kind == "cta-shared":
+            shares.append(least.expected(8) / selection.cost.expected(8))
+    assert len(shares) > 20 and statistics.median(shares) > 0.6
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_reach_is_that_of_the_conversion(name):
+    seen = set()
+    for source, destination, _ in drawn(target(name)):
+        sides = Hardware.of(source), Hardware.of(destination)
+        seen.add(reach_between(*sides))
+        assert reach_between(*sides) == between(*sides).reach
+    assert len(seen) == 3
