@@ -52,22 +52,26 @@ class LabelledMatrix:
     def __post_init__(self) -> None:
         out_dims = checked_dims(self.out_dims, "out-dim")
         bases = tuple(
-            (checked_name(name, "in-dim"), tuple(tuple(map(operator.index, basis)) for basis in vectors))
-            for name, vectors in self.bases
+            [
+                (checked_name(name, "in-dim"), tuple([tuple(map(operator.index, basis)) for basis in vectors]))
+                for name, vectors in self.bases
+            ]
         )
         check_distinct([name for name, _ in bases], "in-dim")
+        coordinates = fields(out_dims)
+        columns: list[int] = []
         for name, vectors in bases:
             for index, basis in enumerate(vectors):
-                _check_basis(name, index, basis, out_dims)
-        positions = [position for position, _ in fields(out_dims)]
-        columns = tuple(
-            sum(value << position for value, position in zip(basis, positions, strict=True))
-            for _, vectors in bases
-            for basis in vectors
-        )
+                column, outside = 0, len(basis) != len(coordinates)
+                for value, (position, mask) in zip(basis, coordinates, strict=False):
+                    outside |= value & mask != value
+                    column |= value << position
+                if outside:
+                    raise _misfit(name, index, basis, out_dims)
+                columns.append(column)
         object.__setattr__(self, "bases", bases)
         object.__setattr__(self, "out_dims", out_dims)
-        object.__setattr__(self, "_columns", columns)
+        object.__setattr__(self, "_columns", tuple(columns))
 
     @classmethod
     def _trusted(
@@ -444,16 +448,18 @@ class LabelledMatrix:
         (1, 2)
         """
         kept = [column for column in self.columns(in_dim) if column]
+        if len(kept) == self.in_dim_bits(in_dim):
+            return self
         in_bits = [(name, len(kept) if name == in_dim else bits) for name, bits in self._in_bits()]
         columns = [column for name, _ in in_bits for column in (kept if name == in_dim else self.columns(name))]
         return self._trusted(in_bits, tuple(columns), self.out_dims)
 
 
-def _check_basis(in_dim: str, index: int, basis: tuple[int, ...], out_dims: Dims) -> None:
+def _misfit(in_dim: str, index: int, basis: tuple[int, ...], out_dims: Dims) -> ValueError:
+    """What is wrong with a basis that has another number of coordinates, or one that its out-dim lacks."""
+    what = f"basis {in_dim}={1 << index} -> {basis}"
     if len(basis) != len(out_dims):
-        raise ValueError(
-            f"basis {in_dim}={1 << index} -> {basis} needs one coordinate per out-dim, {len(out_dims)}"
-        )
-    for value, (name, size) in zip(basis, out_dims, strict=True):
-        if not 0 <= value < size:
-            raise ValueError(f"basis {in_dim}={1 << index} -> {basis} leaves out-dim {name!r} of size {size}")
+        return ValueError(f"{what} needs one coordinate per out-dim, {len(out_dims)}")
+    pairs = zip(basis, out_dims, strict=True)
+    name, size = next(dim for value, dim in pairs if not 0 <= value < dim[1])
+    return ValueError(f"{what} leaves out-dim {name!r} of size {size}")
