@@ -43,9 +43,13 @@ def modules(paths: Sequence[Path]) -> Iterator[Path]:
 
 
 def forget() -> None:
-    """Empty every cache of this package."""
+    """Empty every cache of this package but those that hold one thing, like the release that is installed."""
     for found in gc.get_objects():
-        if isinstance(found, functools._lru_cache_wrapper) and found.__module__.startswith("triton_linear"):
+        if not isinstance(found, functools._lru_cache_wrapper) or not found.__module__.startswith(
+            "triton_linear"
+        ):
+            continue
+        if found.__wrapped__.__code__.co_argcount:
             found.cache_clear()
 
 
