@@ -199,10 +199,11 @@ def _usual(text: str) -> Attribute | None:
 
 
 def _attribute(pairs: list[tuple[str, Any]]) -> Attribute:
-    fields = {key: _tuple(value) if isinstance(value, list) else value for key, value in pairs}
-    if len(fields) != len(pairs) or pairs[0][0] != _NAME:
+    (first, name), *others = pairs
+    fields = {key: _tuple(value) if isinstance(value, list) else value for key, value in others}
+    if first != _NAME or len(fields) != len(others):
         raise ValueError
-    return Attribute(fields.pop(_NAME), fields, ())
+    return Attribute(name, fields, ())
 
 
 def _tuple(values: list[Any]) -> tuple[Value, ...]:
