@@ -6,15 +6,16 @@ seen as
 
     value(i) = base + sum of delta[d][b] over the bits b that are set in coordinate i[d]
 
-where `base` is the same for all elements and a multiple of `divisor`. A delta is None where it is not known.
+where `base` is the same for all elements and a multiple of `divisor`. A delta is None where it is not known, and
+what divides it may be known then.
 Ranges, multiplication by constants, sums, and the remainders and quotients of powers of two that index
 arithmetic is full of have such a form; everything else has unknown deltas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import gcd
 
 MAX_DIVISOR = 1 << 40
@@ -39,11 +40,14 @@ class Affine:
     deltas: for each dimension and bit, what setting the bit adds; None where that is unknown.
     divisor: a power of two that divides what all elements have in common, the base.
     constant: the base, where it is known.
+    unit: a power of two that divides the deltas that are not known, such as those of rows whose length is only
+    known to be a multiple of 16.
     """
 
     deltas: Deltas
     divisor: int = 1
     constant: int | None = None
+    unit: int = 1
 
     @classmethod
     def unknown(cls, shape: Sequence[int]) -> Affine:
@@ -57,6 +61,10 @@ class Affine:
     @classmethod
     def exactly(cls, constant: int, shape: Sequence[int] = ()) -> Affine:
         return cls.uniform(shape, divisor_of(constant), constant)
+
+    def step(self, delta: int | None) -> int:
+        """The power of two that is known to divide one of the deltas."""
+        return self.unit if delta is None else divisor_of(delta)
 
     @property
     def is_uniform(self) -> bool:
@@ -77,7 +85,7 @@ def splat(scalar: Affine, shape: Sequence[int]) -> Affine:
 
 
 def expand_dims(value: Affine, axis: int) -> Affine:
-    return Affine((*value.deltas[:axis], (), *value.deltas[axis:]), value.divisor, value.constant)
+    return replace(value, deltas=(*value.deltas[:axis], (), *value.deltas[axis:]))
 
 
 def broadcast(value: Affine, shape: Sequence[int]) -> Affine:
@@ -85,24 +93,35 @@ def broadcast(value: Affine, shape: Sequence[int]) -> Affine:
         bits if len(bits) == size.bit_length() - 1 else (0,) * (size.bit_length() - 1)
         for bits, size in zip(value.deltas, shape, strict=True)
     )
-    return Affine(deltas, value.divisor, value.constant)
+    return replace(value, deltas=deltas)
 
 
 def trans(value: Affine, order: Sequence[int]) -> Affine:
-    return Affine(tuple(value.deltas[axis] for axis in order), value.divisor, value.constant)
+    return replace(value, deltas=tuple(value.deltas[axis] for axis in order))
 
 
-def _zip(a: Affine, b: Affine, sign: int) -> Deltas:
-    return tuple(
-        tuple(None if x is None or y is None else x + sign * y for x, y in zip(p, q, strict=True))
-        for p, q in zip(a.deltas, b.deltas, strict=True)
+def _combined(a: Affine, b: Affine, rule: Callable[[int | None, int | None], int | None]) -> tuple[Deltas, int]:
+    """Each pair of deltas by a rule, and what divides those that it leaves unknown, if both sides' deltas are
+    multiples of it."""
+    units = []
+
+    def delta(x: int | None, y: int | None) -> int | None:
+        found = rule(x, y)
+        if found is None:
+            units.append(min(a.step(x), b.step(y)))
+        return found
+
+    deltas = tuple(
+        tuple(delta(x, y) for x, y in zip(p, q, strict=True)) for p, q in zip(a.deltas, b.deltas, strict=True)
     )
+    return deltas, min(units, default=1)
 
 
 def add(a: Affine, b: Affine, sign: int = 1) -> Affine:
+    deltas, unit = _combined(a, b, lambda x, y: None if x is None or y is None else x + sign * y)
     constant = None if a.constant is None or b.constant is None else a.constant + sign * b.constant
     divisor = min(a.divisor, b.divisor) if constant is None else divisor_of(constant)
-    return Affine(_zip(a, b, sign), divisor, constant)
+    return Affine(deltas, divisor, constant, unit)
 
 
 def addptr(pointer: Affine, offset: Affine, size: int) -> Affine:
@@ -113,7 +132,8 @@ def addptr(pointer: Affine, offset: Affine, size: int) -> Affine:
 def scale(value: Affine, factor: int) -> Affine:
     deltas = tuple(tuple(None if d is None else d * factor for d in bits) for bits in value.deltas)
     constant = None if value.constant is None else value.constant * factor
-    return Affine(deltas, min(MAX_DIVISOR, value.divisor * divisor_of(factor)), constant)
+    divisor, unit = (min(MAX_DIVISOR, known * divisor_of(factor)) for known in (value.divisor, value.unit))
+    return Affine(deltas, divisor, constant, unit)
 
 
 def multiply(a: Affine, b: Affine) -> Affine:
@@ -124,7 +144,8 @@ def multiply(a: Affine, b: Affine) -> Affine:
     for value, factor in ((a, b), (b, a)):
         if factor.is_uniform:  # by how much is not known, but zero stays zero
             deltas = tuple(tuple(None if d is None or d else 0 for d in bits) for bits in value.deltas)
-            return Affine(deltas, divisor)
+            unit = min((value.step(d) for bits in value.deltas for d in bits if d != 0), default=1)
+            return Affine(deltas, divisor, None, min(MAX_DIVISOR, unit * factor.divisor))
     return Affine(only_common_zeros(a, b))
 
 
@@ -209,7 +230,7 @@ def _carried(value: Affine, modulus: int, kept: bool) -> Affine:
         tuple(None if d is None or not 0 <= d < run else (d if kept else 0) for d in bits)
         for bits in value.deltas
     )
-    return Affine(deltas, most if kept else 1)
+    return Affine(deltas, most, None, run) if kept else Affine(deltas)
 
 
 def bit_and(value: Affine, by: Affine) -> Affine:
@@ -236,11 +257,8 @@ def _shape(value: Affine) -> tuple[int, ...]:
 
 def join(a: Affine, b: Affine) -> Affine:
     """What holds of a value that is one or the other."""
-    deltas = tuple(
-        tuple(x if x == y else None for x, y in zip(p, q, strict=True))
-        for p, q in zip(a.deltas, b.deltas, strict=True)
-    )
-    return Affine(deltas, gcd(a.divisor, b.divisor), a.constant if a.constant == b.constant else None)
+    deltas, unit = _combined(a, b, lambda x, y: x if x == y else None)
+    return Affine(deltas, gcd(a.divisor, b.divisor), a.constant if a.constant == b.constant else None, unit)
 
 
 Mask = tuple[tuple[bool, ...], ...]
@@ -279,14 +297,19 @@ def compare(predicate: str, a: Affine, b: Affine) -> Mask:
 
 
 def _run(value: Affine, most: int, *others: Affine) -> int:
-    """The length, up to `most`, of the aligned runs that the small deltas of `value` stay in together, where all
-    other deltas are multiples of it; 0 if there are none."""
-    deltas = [delta for bits in value.deltas for delta in bits]
-    rest = [delta for other in others for bits in other.deltas for delta in bits]
+    """The length, up to `most`, of the aligned runs that the small deltas of `value` stay in together.
+
+    All other deltas are multiples of it. 0 if there are none.
+    """
     while most > 1:
-        small = [d for d in deltas if d is not None and 0 < d < most]
-        large = [d for d in deltas if d is None or not 0 < d < most]
-        if sum(small) < most and not any(d is None or d % most for d in (*large, *rest)):
+        together = 0
+        for side in (value, *others):
+            for delta in (delta for bits in side.deltas for delta in bits):
+                if side is value and delta is not None and 0 < delta < most:
+                    together += delta
+                elif side.step(delta) < most:
+                    together = most
+        if together < most:
             return most
         most //= 2
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from triton_linear.dialect.mlir_adapter import (
     DenseElementsAttr,
@@ -108,7 +109,7 @@ class AxisAnalysis:
         if _HINT in op.attributes and isinstance(op.attributes[_HINT], DenseElementsAttr):
             hint = min(int(entry) for entry in op.attributes[_HINT])
             divisor = max(result.divisor, addressing.divisor_of(hint))
-            result = Affine(result.deltas, divisor, result.constant)
+            result = replace(result, divisor=divisor)
         return result
 
     def _loaded(self, op: Operation) -> Affine:
@@ -138,18 +139,19 @@ class AxisAnalysis:
         start = self.of(owner.operands[index + 2])
         block = owner.regions[0].blocks[0]
         terminator = block.operations[len(block.operations) - 1].operation
-        guess = start.divisor
+        guess = replace(start, constant=None)
         while True:
             # What the turn makes of the guess is computed from it: if it was wrong, nothing of that may stay.
             known, masks = dict(self._known), dict(self._masks)
-            self._known[value] = Affine(start.deltas, guess)
+            self._known[value] = guess
             turned = self.of(terminator.operands[index - 1])
-            if turned.deltas == start.deltas and turned.divisor >= guess:
-                return Affine(start.deltas, guess)
+            divisor, unit = min(guess.divisor, turned.divisor), min(guess.unit, turned.unit)
+            if turned.deltas == guess.deltas and (divisor, unit) == (guess.divisor, guess.unit):
+                return guess
             self._known, self._masks = known, masks
-            if guess == 1:
+            if turned.deltas != guess.deltas:
                 return Affine.unknown(shape)
-            guess = min(turned.divisor, guess // 2) if turned.deltas == start.deltas else 1
+            guess = replace(guess, divisor=divisor, unit=unit)
 
     def _computed_mask(self, value: Value) -> Mask:
         op = self._producers.get(value)

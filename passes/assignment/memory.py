@@ -61,12 +61,20 @@ class Access:
                 break
             dimension = moved[0][0]
             width = self.element_bytes << count
-            if self.delta((dimension, count)) != width or self.pointer.divisor % (2 * width):
+            if self.delta((dimension, count)) != width or not self._aligned(2 * width, dimension, count):
                 break
             if self.mask is not None and not self.mask[dimension][count]:
                 break
             count += 1
         return count
+
+    def _aligned(self, width: int, dimension: int, bit: int) -> bool:
+        """Whether all vectors of this many bytes, up to a bit of a dimension, begin at multiples of it."""
+        return self.pointer.divisor % width == 0 and all(
+            self.pointer.step(delta) % width == 0
+            for axis, bits in enumerate(self.pointer.deltas)
+            for delta in bits[bit + 1 if axis == dimension else 0 :]
+        )
 
     def basis_delta(self, basis: Sequence[int]) -> int | None:
         """How far apart in bytes a basis moves; the sum over its bits."""

@@ -49,9 +49,9 @@ def check(expression: Expression) -> None:
     known, numbers = expression.known, expression.numbers
     assert tuple(1 << len(bits) for bits in known.deltas) == expression.shape
     for (axis, bit), delta in addressing.distances(known).items():
-        if delta is not None:
-            low, high = sides(numbers, axis, bit)
-            assert (high - low == delta).all(), (axis, bit, delta)
+        low, high = sides(numbers, axis, bit)
+        assert delta is None or (high - low == delta).all(), (axis, bit, delta)
+        assert ((high - low) % known.step(delta) == 0).all(), (axis, bit, known.unit)
     base = numbers.reshape(VALUATIONS, -1)[:, 0]
     assert known.divisor & (known.divisor - 1) == 0
     assert (base % known.divisor == 0).all()
@@ -277,10 +277,8 @@ def test_a_tile_of_a_matrix_is_known() -> None:
 
 def test_a_tile_of_a_matrix_of_any_width_is_known_along_its_rows() -> None:
     offsets = row_major(Affine((), 8), (4, 8))
-    assert offsets == Affine(((None, None), (1, 2, 4)), MAX_OF_ZERO)
-
-
-MAX_OF_ZERO = addressing.MAX_DIVISOR
+    assert offsets == Affine(((None, None), (1, 2, 4)), addressing.MAX_DIVISOR, None, 8)
+    assert addressing.scale(offsets, 4).unit == 32
 
 
 @pytest.mark.parametrize("base", [0, 64])
@@ -295,7 +293,9 @@ def test_rows_and_columns_of_a_flat_index_are_known(base: int) -> None:
 
 def test_the_low_bits_of_a_remainder_by_no_power_of_two_are_known() -> None:
     flat = addressing.add(addressing.make_range(0, 64), addressing.splat(Affine((), 64), (64,)))
-    assert addressing.remainder(flat, Affine.exactly(48, (64,))) == Affine(((1, 2, 4, 8, None, None),), 16)
+    assert addressing.remainder(flat, Affine.exactly(48, (64,))) == Affine(
+        ((1, 2, 4, 8, None, None),), 16, None, 16
+    )
     assert addressing.quotient(flat, Affine.exactly(48, (64,))) == Affine(((0, 0, 0, 0, None, None),))
 
 

@@ -27,6 +27,8 @@ def wrong(root: Module, axis: AxisAnalysis, seeds: range = SEEDS) -> list[str]:
                     low, high = numbers.take(places, dim), numbers.take([p | 1 << bit for p in places], dim)
                     if delta is not None and (high - low != delta).any():
                         found.append(f"{value}: bit {bit} of dimension {dim} does not add {delta}")
+                    if ((high - low) % known.step(delta)).any():
+                        found.append(f"{value}: {known.step(delta)} does not divide what bit {bit} adds")
                     if mask[dim][bit] and "i1" in str(value.type) and (high != low).any():
                         found.append(f"{value}: the mask changes with bit {bit} of dimension {dim}")
                 base = int(numbers.reshape(-1)[0])
