@@ -6,10 +6,10 @@ seen as
 
     value(i) = base + sum of delta[d][b] over the bits b that are set in coordinate i[d]
 
-where `base` is the same for all elements and a multiple of `divisor`. A delta is None where it is not known, and
-what divides it may be known then.
-Ranges, multiplication by constants, sums, and the remainders and quotients of powers of two that index
-arithmetic is full of have such a form; everything else has unknown deltas.
+where `base` is the same for all elements and a multiple of `divisor`. A delta is None where it is not known;
+what divides it may be known then. Ranges, multiplication by constants, sums, and the remainders and quotients
+of powers of two that index arithmetic is full of have such a form; everything else has unknown deltas. As for
+Triton, integers do not wrap around, and what is divided is not negative.
 """
 
 from __future__ import annotations

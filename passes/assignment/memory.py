@@ -7,6 +7,7 @@ again come from the first-level cache if they are loaded, and go out again if th
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -295,7 +296,8 @@ def blocked_text(layout: LinearLayout) -> str | None:
     """
     rank = len(layout.out_dims)
     shape = tuple(size for _, size in layout.out_dims)
-    order: list[int] = []
+    registers = _leading(layout)
+    runs: dict[str, list[int]] = {"again": []}
     sizes = {}
     bases = dict(layout.bases)
     for name in (REGISTER, LANE, WARP):
@@ -305,14 +307,16 @@ def blocked_text(layout: LinearLayout) -> str | None:
             if len(moved) > 1:
                 return None
             if moved:
-                order.append(moved[0])
+                repeats = name == REGISTER and basis[moved[0]] >= registers[moved[0]]
+                runs.setdefault("again" if repeats else name, []).append(moved[0])
                 counts[moved[0]] *= 2
         sizes[name] = counts
-    order = list(dict.fromkeys([*order, *range(rank - 1, -1, -1)]))
+    # The run along the most dimensions tells the most of their order.
+    longest = sorted(runs.values(), key=lambda run: -len(set(run)))
+    order = list(dict.fromkeys([*itertools.chain(*longest), *range(rank - 1, -1, -1)]))
     threads, warps = sizes[LANE], sizes[WARP]
     threads[order[-1]] *= 1 << sum(not any(basis) for basis in bases[LANE])
     warps[order[-1]] *= 1 << sum(not any(basis) for basis in bases.get(WARP, ()))
-    registers = [max(1, _leading(layout, axis)) for axis in range(rank)]
     text = (
         f"#ttg.blocked<{{sizePerThread = {registers}, threadsPerWarp = {threads}, "
         f"warpsPerCTA = {warps}, order = {order}}}>"
@@ -322,10 +326,14 @@ def blocked_text(layout: LinearLayout) -> str | None:
     return text
 
 
-def _leading(layout: LinearLayout, axis: int) -> int:
-    """How many neighbours along a dimension a thread holds."""
-    held = {basis[axis] for basis in dict(layout.bases)[REGISTER]}
-    size = 1
-    while size in held:
-        size *= 2
-    return size
+def _leading(layout: LinearLayout) -> list[int]:
+    """How many neighbours along each dimension a thread's first registers hold."""
+    sizes = [1] * len(layout.out_dims)
+    last = -1
+    for basis in dict(layout.bases)[REGISTER]:
+        axis = max(range(len(basis)), key=basis.__getitem__)
+        if basis[axis] != sizes[axis] or (axis != last and sizes[axis] > 1):
+            break
+        sizes[axis] *= 2
+        last = axis
+    return sizes

@@ -109,9 +109,9 @@ _SAME = frozenset(
 class Interpreter:
     """Runs the functions of a module on random arguments that keep the promises made of them.
 
-    `seen` gets, for each value, every tensor of numbers that it was. Integers do not wrap around. What is loaded
-    depends on the place it is loaded from; of floats, only what they depend on is modelled; what is not known
-    is random.
+    `seen` gets, for each value, every tensor of numbers that it was. Integers do not wrap around. What is
+    loaded depends on the place it is loaded from; of floats, only what they depend on is modelled. What is not
+    known is random.
     """
 
     def __init__(self, root: Module, seed: int) -> None:

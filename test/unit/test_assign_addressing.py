@@ -1,4 +1,4 @@
-"""What is said of integers holds of numbers: random index expressions, evaluated for values of their scalars."""
+"""What is said of integers holds of numbers: random index expressions, evaluated for random scalars."""
 
 from __future__ import annotations
 

@@ -132,6 +132,21 @@ def test_pointers_that_move_each_turn_keep_their_shape(step: str, divisor: int) 
     assert wrong(root, axis_of(root)) == []
 
 
+def test_rows_of_unknown_length_keep_what_divides_them() -> None:
+    root = module("""
+  %o = arith.muli %r, %ns : tensor<128xi32, #b>
+  %rows = tt.addptr %ps, %o : tensor<128x!tt.ptr<i32>, #b>, tensor<128xi32, #b>
+  %end = scf.for %i = %c0 to %n step %c1 iter_args(%q = %rows) -> (tensor<128x!tt.ptr<i32>, #b>) : i32 {
+    %next = tt.addptr %q, %eights : tensor<128x!tt.ptr<i32>, #b>, tensor<128xi32, #b>
+    scf.yield %next : tensor<128x!tt.ptr<i32>, #b>
+  }
+""")
+    axis = axis_of(root)
+    known = axis.of(loops(root)[0].regions[0].blocks[0].arguments[1])
+    assert known == addressing.Affine(((None,) * 7,), 16, None, 64)
+    assert wrong(root, axis) == []
+
+
 def test_pointers_that_move_unevenly_are_unknown() -> None:
     root = bumped("%r")
     argument = loops(root)[0].regions[0].blocks[0].arguments[1]
@@ -226,13 +241,12 @@ tt.func public @f() {
 def test_a_hint_says_what_divides() -> None:
     root = module("""
   %hinted = arith.muli %ms, %ms {tt.divisibility = dense<16> : tensor<1xi32>} : tensor<128xi32, #b>
-  %moved = tt.addptr %ps, %ms {tt.divisibility = dense<8> : tensor<1xi32>} : tensor<128x!tt.ptr<i32>, #b>, tensor<128xi32, #b>
+  %moved = tt.addptr %ps, %ms {tt.divisibility = dense<8> : tensor<1xi32>}
+    : tensor<128x!tt.ptr<i32>, #b>, tensor<128xi32, #b>
 """)
     axis = axis_of(root)
-    known = {
-        op.name: axis.of(op.results[0]).divisor for op in operations(root.operation) if len(op.results) == 1
-    }
-    assert (known["arith.muli"], known["tt.addptr"]) == (16, 8)
+    *_, hinted, moved = producers_of(root)
+    assert (axis.of(hinted).divisor, axis.of(moved).divisor) == (16, 8)
 
 
 def test_a_load_of_one_place_is_one_value() -> None:
