@@ -13,8 +13,9 @@ their users. Where there is room, longer lives keep the bytes apart and save tho
   and one before its first store where other lanes may still be loading from an exchange before. Triton's
   analysis is told nothing of it.
 
-There is room, for exchanges that may be in a loop, while the shared memory of all that is alive at once stays within `Target.shared_budget`. Nothing
-of this is done in modules with calls or warp specialisation, nor the second in functions of several blocks.
+There is room while the shared memory of all that is alive at once stays within `Target.shared_budget`. Nothing
+of this is done outside loops, where barriers are few and the first-level cache needs the memory more, nor in
+modules with calls or warp specialisation; nor the second in functions of several blocks.
 """
 
 from __future__ import annotations

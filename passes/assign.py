@@ -20,10 +20,11 @@ from triton_linear.passes.select import WARP_SPECIALIZE, target_of
 from triton_linear.passes.verifiers import CONVERT, Verifier
 
 MARGIN_CLOCKS = 4.0
+MARGIN = 0.005
+MARGIN_WITH_MEMORY = 0.04
 EQUAL = 0.001
-MARGIN = 0.04
-"""What must be saved for a module to be changed: so many clocks if memory has no more to do, up to rounding;
-else this part of all."""
+"""What must be saved for a module to be changed: so many clocks where conversions go; else this part of all,
+and more where memory has more to do beyond rounding."""
 
 
 class NotEquivalent(Exception):
@@ -91,10 +92,14 @@ class AssignLayouts:
 
 
 def _pays(assignment: Assignment) -> bool:
-    """Whether an assignment is worth it: some clocks are saved and nothing is lost to memory, or the whole gets
-    shorter by a margin."""
+    """Whether an assignment is worth it: conversions go and memory has no more to do, or the whole gets shorter
+    by a margin, larger where it has."""
     before, after = assignment.before, assignment.after
-    if after.memory <= before.memory * (1 + EQUAL) and before.other - after.other >= MARGIN_CLOCKS:
+    saved = before.other - after.other
+    if after.memory > before.memory * (1 + EQUAL):
+        return after.clocks < (1 - MARGIN_WITH_MEMORY) * before.clocks
+    counts = [sum(costs[side] > 0 for costs in assignment.edges.values()) for side in (0, 1)]
+    if counts[1] < counts[0] and saved >= MARGIN_CLOCKS:
         return True
     return after.clocks < (1 - MARGIN) * before.clocks
 
