@@ -22,9 +22,13 @@ from triton_linear.passes.verifiers import CONVERT, Verifier
 MARGIN_CLOCKS = 4.0
 MARGIN = 0.005
 MARGIN_WITH_MEMORY = 0.04
-EQUAL = 0.001
 """What must be saved for a module to be changed: so many clocks where conversions go; else this part of all,
-and more where memory has more to do beyond rounding."""
+and more where memory has more to do."""
+MUCH_LESS = 0.6
+EQUAL = 0.001
+HARDLY_MORE = 0.03
+"""The part of what it was that a conversion which becomes much less has left, and how much more memory may have
+to do for as much as before and for hardly more."""
 
 
 class NotEquivalent(Exception):
@@ -92,16 +96,18 @@ class AssignLayouts:
 
 
 def _pays(assignment: Assignment) -> bool:
-    """Whether an assignment is worth it: conversions go and memory has no more to do, or the whole gets shorter
-    by a margin, larger where it has."""
+    """Whether an assignment is worth it: conversions go, or become much less, and memory has hardly more to do;
+    or the whole gets shorter by a margin, larger where memory has more to do."""
     before, after = assignment.before, assignment.after
-    saved = before.other - after.other
-    if after.memory > before.memory * (1 + EQUAL):
-        return after.clocks < (1 - MARGIN_WITH_MEMORY) * before.clocks
-    counts = [sum(costs[side] > 0 for costs in assignment.edges.values()) for side in (0, 1)]
-    if counts[1] < counts[0] and saved >= MARGIN_CLOCKS:
-        return True
-    return after.clocks < (1 - MARGIN) * before.clocks
+    ratio = after.clocks / max(1.0, before.clocks)
+    costs = assignment.edges.values()
+    if any(new < MUCH_LESS * old for old, new in costs) and not any(new > old for old, new in costs):
+        if after.memory <= before.memory * (1 + EQUAL):
+            return before.other - after.other >= MARGIN_CLOCKS
+        if after.memory <= before.memory * (1 + HARDLY_MORE) and ratio < 1 - MARGIN:
+            return True
+    more = after.memory > before.memory * (1 + EQUAL)
+    return ratio < 1 - (MARGIN_WITH_MEMORY if more else MARGIN)
 
 
 def _unfit(module: Operation, ops: list[Operation]) -> str | None:

@@ -190,9 +190,7 @@ def _usual(text: str) -> Attribute | None:
         return None
     written = _KEY.sub(r'"\1": ', _OPENING.sub(r'{"#": "\1", ', text.replace("}>", "}")))
     try:
-        found = json.loads(
-            written, object_pairs_hook=_attribute, parse_float=_unusual, parse_constant=_unusual
-        )
+        found = json.loads(written, object_pairs_hook=_attribute, parse_float=_unusual, parse_constant=_unusual)
     except ValueError:
         return None
     return found if isinstance(found, Attribute) else None

@@ -175,10 +175,11 @@ def spread(layout: LinearLayout) -> Iterator[LinearLayout]:
     bases = {name: list(vectors) for name, vectors in layout.bases}
     free = [(name, i) for name in (LANE, WARP) for i, basis in enumerate(bases.get(name, ())) if not any(basis)]
     registers = bases[REGISTER]
-    count = min(len(free), len(registers))
-    if not count:
+    if not free or not registers:
         return
-    for moved in (registers[-count:], registers[:count]):
+    # All that find room, or all but those that a vector may hold; and the highest.
+    choices = [registers[kept:][: len(free)] for kept in range(min(3, len(registers)))]
+    for moved in (*choices, registers[-len(free) :]):
         changed = {name: list(vectors) for name, vectors in layout.bases}
         for (name, index), basis in zip(free, moved, strict=False):
             changed[name][index] = basis
