@@ -77,14 +77,20 @@ class Numbering:
         return tuple(effects)
 
     def _key(self, op: Operation, numbers: dict[Value, int]) -> Hashable:
-        attributes = tuple((name, _plain(entry)) for name, entry in op.attributes.items())
         operands = tuple(numbers[operand] for operand in op.operands)
         results = tuple(_without_encoding(result.type) for result in op.results)
-        return op.name, attributes, operands, results
+        return op.name, _attributes(op), operands, results
 
 
-def _plain(attribute: Hashable) -> Hashable:
-    """An attribute without the encoding of its type."""
-    if isinstance(attribute, DenseElementsAttr) and attribute.is_splat:
-        return attribute.get_splat_value(), _without_encoding(attribute.type)
-    return attribute
+def _attributes(op: Operation) -> Hashable:
+    """All attributes of an operation.
+
+    The bindings list those only that an operation may go without. So they are read as they are printed, between
+    the operands and the types; but a constant says its type once more.
+    """
+    if op.name == "arith.constant":
+        value = op.attributes["value"]
+        if isinstance(value, DenseElementsAttr) and value.is_splat:
+            return value.get_splat_value(), _without_encoding(value.type)
+    text = op.get_asm(print_generic_op_form=True, use_local_scope=True, skip_regions=True, assume_verified=True)
+    return text[text.index(")") + 1 : text.rindex(" : (")]
