@@ -92,5 +92,7 @@ def _attributes(op: Operation) -> Hashable:
         value = op.attributes["value"]
         if isinstance(value, DenseElementsAttr) and value.is_splat:
             return value.get_splat_value(), _without_encoding(value.type)
-    text = op.get_asm(print_generic_op_form=True, use_local_scope=True, skip_regions=True, assume_verified=True)
+    text: str = op.get_asm(
+        print_generic_op_form=True, use_local_scope=True, skip_regions=True, assume_verified=True
+    )
     return text[text.index(")") + 1 : text.rindex(" : (")]
