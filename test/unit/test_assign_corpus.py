@@ -1,0 +1,171 @@
+"""Layouts are assigned in real kernels: at no higher cost, of modules that Triton takes, and with reasons."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from assign_support import MODULES, path_of, upstream
+from triton_linear.dialect import bridge, ll
+from triton_linear.dialect.mlir_adapter import Attribute, Module, operations
+from triton_linear.lowering.targets import target
+from triton_linear.passes import driver
+from triton_linear.passes.assign import AssignLayouts, _pays
+from triton_linear.passes.assignment import graph as graphs
+from triton_linear.passes.assignment.costs import Costs
+from triton_linear.passes.assignment.equivalence import Numbering
+from triton_linear.passes.assignment.plan import Assignment, assign
+from triton_linear.passes.verifiers import CONVERT
+from triton_linear.tools import compile as compiler
+from triton_linear.tools import verify
+
+IDS = [path.stem for path in MODULES]
+CUDA = target("cuda:90")
+COMPILED = ["bn_nhwc-1", "emb_sum-0", "cross_entropy", "instance_norm", "matmul_gelu", "quantise_blocks"]
+"""Modules of every kind, most of which change: these are compiled too."""
+
+
+def assigned(path: Path, gpu: str = "cuda:90") -> tuple[Module, driver.Outcome]:
+    root = retargeted(path, gpu)
+    return root, driver.run(root, [AssignLayouts(gpu)], verify=True)
+
+
+def retargeted(path: Path, gpu: str) -> Module:
+    """A module as it would be for another GPU whose warps have as many lanes."""
+    root = upstream(path)
+    root.operation.attributes["ttg.target"] = Attribute.parse(f'"{gpu}"', root.context)
+    return root
+
+
+def assignment_of(root: Module) -> Assignment:
+    costs = Costs(CUDA, root.operation.attributes["ttg.num-warps"].value)
+    return assign(graphs.build(operations(root.operation)), costs)
+
+
+def clocks_of(root: Module) -> tuple[float, float] | None:
+    """What the pass says of the module, if it has changed it."""
+    if ll.ASSIGNED not in root.operation.attributes:
+        return None
+    before, after = (entry.value for entry in root.operation.attributes[ll.ASSIGNED])
+    return before, after
+
+
+def conversions(root: Module) -> int:
+    return sum(op.name == CONVERT for op in operations(root.operation))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=IDS)
+def test_real_modules(path: Path) -> None:
+    """Cheaper if changed; the same computation; taken by Triton; explained; the same when asked again."""
+    root = upstream(path)
+    numbering = Numbering()
+    before, text = numbering.of(root.operation), str(root)
+    outcome = driver.run(root, [AssignLayouts("cuda:90")], verify=True)
+    assert outcome.succeeded
+    messages = [d.message for d in outcome.diagnostics]
+    assert messages[0].startswith(("layouts are assigned: ", "layouts stay as they are: "))
+    assert {d.severity for d in outcome.diagnostics} == {"remark"}
+    clocks = clocks_of(root)
+    assert (clocks is not None) == messages[0].startswith("layouts are assigned") == (str(root) != text)
+    assert clocks is None or clocks[1] <= clocks[0]
+    assert numbering.of(root.operation) == before
+    bridge.to_triton(root, bridge.triton_context())
+
+
+def test_some_modules_change_and_some_do_not() -> None:
+    found = {path.stem: clocks_of(assigned(path)[0]) for path in MODULES}
+    changed = {name for name, clocks in found.items() if clocks is not None}
+    assert len(found) * 0.2 < len(changed) < len(found)
+    assert len(changed & set(COMPILED)) >= len(COMPILED) - 2
+
+
+@pytest.mark.parametrize("path", MODULES[::3], ids=IDS[::3])
+def test_the_assignment_is_the_best_of_its_kind(path: Path) -> None:
+    """Its cost is that of its parts; what is there costs no less, weighted as the solver was asked."""
+    assignment = assignment_of(upstream(path))
+    total = {True: 0.0, False: 0.0}
+    for group, priced in assignment.candidates.items():
+        assert priced[0][0].encoding == group.encoding
+        for now in (True, False):
+            wanted = group.encoding if now else assignment.chosen[group].encoding
+            price = next(price for choice, price in priced if choice.encoding == wanted)
+            total[now] += price.memory + assignment.weight * price.other
+    for before, after in assignment.edges.values():
+        total[True] += assignment.weight * before
+        total[False] += assignment.weight * after
+    assert total[False] <= total[True] * (1 + 1e-9)
+    after = assignment.after
+    assert after.memory + assignment.weight * after.other == pytest.approx(total[False])
+    if _pays(assignment):
+        assert after.clocks <= assignment.before.clocks
+
+
+def test_two_runs_choose_the_same() -> None:
+    for name in ("cross_entropy", "matmul_gelu"):
+        assert str(assigned(path_of(name))[0]) == str(assigned(path_of(name))[0])
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_conversions_that_are_left_are_right(name: str) -> None:
+    """Every one that we lower is executed on data that tells where each element went."""
+    root, _ = assigned(path_of(name))
+    compilation = compiler.compile_text(
+        str(bridge.to_triton(root, bridge.triton_context())), name, None, "llvm"
+    )
+    checked = verify.check(compilation)
+    assert all(conversion.ok for conversion in checked)
+    assert len(checked) <= conversions(root)
+
+
+@pytest.mark.parametrize("gpu", ["cuda:80", "cuda:90", "cuda:100"])
+@pytest.mark.parametrize("name", ["bn_nhwc-1", "emb_sum-0", "cross_entropy", "instance_norm"])
+def test_assigned_modules_compile(name: str, gpu: str) -> None:
+    root, outcome = assigned(path_of(name), gpu)
+    assert outcome.succeeded
+    lowered = compiler.lower(bridge.to_triton(root, bridge.triton_context()), gpu, "ptx")
+    assert f".target sm_{gpu.removeprefix('cuda:')}" in lowered.text("ptx")
+
+
+def for_waves_of_64(text: str) -> str:
+    """The text of a module for 32 lanes as one for 64: blocked layouts have twice the lanes along one dimension."""
+
+    def doubled(found: re.Match[str]) -> str:
+        threads = [int(count) for count in found[1].split(", ")]
+        fastest = int(found[3].split(",")[0])
+        threads[fastest] *= 2
+        return f"threadsPerWarp = {threads}{found[2]}order = [{found[3]}]"
+
+    text = re.sub(r"threadsPerWarp = \[([\d, ]+)\]([^}]*?)order = \[([\d, ]+)\]", doubled, text)
+    return text.replace('"ttg.threads-per-warp" = 32', '"ttg.threads-per-warp" = 64').replace(
+        "cuda:90", "hip:gfx942"
+    )
+
+
+@pytest.mark.parametrize("name", ["bn_nhwc-1", "emb_sum-0", "instance_norm", "cumulative_columns"])
+def test_waves_of_64_lanes(name: str) -> None:
+    text = for_waves_of_64(path_of(name).read_text())
+    root = bridge.text_to_upstream(text, bridge.upstream_context(), name)
+    outcome = driver.run(root, [AssignLayouts("hip:gfx942")], verify=True)
+    assert outcome.succeeded
+    assert outcome.diagnostics[0].message.startswith("layouts")
+    lowered = compiler.lower(bridge.to_triton(root, bridge.triton_context()), "hip:gfx942", "amdgcn")
+    assert "gfx942" in lowered.text("amdgcn")
+
+
+def test_remarks_say_what_there_was_to_choose_from() -> None:
+    _, outcome = assigned(path_of("emb_sum-0"))
+    head, *others = outcome.diagnostics
+    assert re.match(r"layouts are assigned: [\d.]+ clocks of memory and [\d.]+ others before, ", head.message)
+    groups = [d for d in others if d.message.startswith("group ")]
+    assert len(groups) + sum(d.message.startswith("conversion of ") for d in others) == len(others)
+    for anchor in ("load", "store", "reduce"):
+        assert any(re.match(rf"group \d+, [\dx]+ \([^)]*{anchor}", d.message) for d in groups), anchor
+    taken = [d for d in groups if ": takes #ttg" in d.message]
+    assert taken
+    for group in taken:
+        chosen, before = re.search(r"takes (#ttg.*) instead of (#ttg.*)", group.message).groups()  # type: ignore[union-attr]
+        notes = [note.message for note in group.notes]
+        assert notes[0].endswith(before)
+        assert all(re.match(r"[\d.]+ clocks of memory and [\d.]+ others: #ttg|and \d+ more", n) for n in notes)
+        assert any(note.endswith(chosen) for note in notes) or notes[-1].endswith("more")
