@@ -9,11 +9,13 @@ each of these keeps a part of its registers come at the price of selects.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from triton_linear.dialect import encodings
 from triton_linear.dialect.encodings import transfer
+from triton_linear.dialect.encodings.derived import slice_layout
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
 from triton_linear.passes.assignment import memory
 from triton_linear.passes.assignment.graph import Edge, Graph, Group, Path
@@ -44,10 +46,17 @@ def sliced(encoding: str, path: Path) -> str:
     return encoding
 
 
-def layout_of(encoding: str, shape: Sequence[int]) -> LinearLayout:
-    """The layout without registers that hold copies."""
+@lru_cache(maxsize=8192)
+def layout_of(encoding: str, shape: tuple[int, ...], path: Path = ()) -> LinearLayout:
+    """The layout, without registers that hold copies, of a value of this shape that is sliced at `path` from one
+    with this encoding."""
+    whole = shape
+    for axis in reversed(path):
+        whole = (*whole[:axis], 1, *whole[axis:])
     try:
-        layout = encodings.layout_of(encoding, tuple(shape))
+        layout = encodings.layout_of(encoding, whole)
+        for axis in path:
+            layout = slice_layout(layout, axis)
     except ValueError as error:
         raise NoLayout(str(error)) from error
     return layout.remove_zero_bases(REGISTER)
@@ -125,18 +134,17 @@ class Candidates:
                 if (close := memory.near(access, candidate.layout, shape)) is not None:
                     yield from self._add(other, close)
         if group is edge.source:
-            encoding = sliced(candidate.encoding, edge.given)
-            yield from self._arrive(edge, encoding, layout_of(encoding, shape))
+            layout = layout_of(candidate.encoding, shape, edge.given)
+            yield from self._arrive(edge, sliced(candidate.encoding, edge.given), layout)
             if edge.given:
-                for layout in spread(layout_of(encoding, shape)):
-                    yield from self._arrive(edge, None, layout)
+                for other in spread(layout):
+                    yield from self._arrive(edge, None, other)
         elif not edge.given:
-            encoding = sliced(candidate.encoding, edge.wanted)
             try:
-                layout = layout_of(encoding, edge.source.shape)
+                layout = layout_of(candidate.encoding, edge.source.shape, edge.wanted)
             except NoLayout:
                 return
-            yield from self._add(edge.source, layout, encoding)
+            yield from self._add(edge.source, layout, sliced(candidate.encoding, edge.wanted))
 
     def _arrive(
         self, edge: Edge, encoding: str | None, layout: LinearLayout

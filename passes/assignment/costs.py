@@ -49,7 +49,7 @@ class Costs:
     target: Target
     warps: int
     scratch_limit: int | None = None
-    registers: dict[tuple[str, tuple[int, ...], Constancy], int] = field(default_factory=dict)
+    registers: dict[tuple[str, Path, tuple[int, ...], Constancy], int] = field(default_factory=dict)
 
     @property
     def busy(self) -> int:
@@ -60,7 +60,7 @@ class Costs:
         """What a group does by itself in a layout: clocks of global memory, and clocks of everything else."""
         clocks = memory = 0.0
         for (path, shape, constancy), work in group.work.items():
-            clocks += work * self._held(sliced(candidate.encoding, path), shape, constancy)
+            clocks += work * self._held(candidate.encoding, path, shape, constancy)
         for access, frequency in group.accesses:
             moved, issued = access.clocks(candidate.layout)
             memory += moved * frequency
@@ -70,13 +70,13 @@ class Costs:
             other += self.of_reduction(reduction, candidate.layout) * reduction.frequency
         return memory * self.busy, other
 
-    def _held(self, encoding: str, shape: tuple[int, ...], constancy: Constancy) -> int:
+    def _held(self, encoding: str, path: Path, shape: tuple[int, ...], constancy: Constancy) -> int:
         """Registers of a thread that hold elements of their own, and not the same value."""
-        key = encoding, shape, constancy
+        key = encoding, path, shape, constancy
         found = self.registers.get(key)
         if found is None:
             try:
-                bases = dict(layout_of(encoding, shape).bases)[REGISTER]
+                bases = dict(layout_of(encoding, shape, path).bases)[REGISTER]
                 found = 1 << sum(not _is_constant(basis, constancy) for basis in bases)
             except NoLayout:
                 found = 1
@@ -91,7 +91,7 @@ class Costs:
         for (path, shape, constancy), work in edge.target.work.items():
             if not path and any(map(any, constancy)):
                 held = [
-                    self._held(target.encoding, shape, known)
+                    self._held(target.encoding, (), shape, known)
                     for known in (tuple((False,) * len(bits) for bits in constancy), constancy)
                 ]
                 clocks += work * (held[0] - held[1])
@@ -119,11 +119,10 @@ class Costs:
 
     def placed(self, candidate: Candidate, path: Path, shape: tuple[int, ...]) -> LinearLayout | str:
         """The layout of a value that is sliced from one with this encoding, or the encoding if it has none."""
-        encoding = sliced(candidate.encoding, path)
         try:
-            return layout_of(encoding, shape)
+            return layout_of(candidate.encoding, shape, path)
         except NoLayout:
-            return encoding
+            return sliced(candidate.encoding, path)
 
     def least_of_edge(
         self, edge: Edge, given: LinearLayout | str, wanted: LinearLayout | str, target: Candidate
@@ -142,17 +141,13 @@ class Costs:
 
     def of_edge(self, edge: Edge, source: Candidate, target: Candidate) -> float:
         """What converting the value costs, if the two sides take these layouts."""
-        given = sliced(source.encoding, edge.given)
-        wanted = sliced(target.encoding, edge.wanted)
+        given = self.placed(source, edge.given, edge.kind.shape)
+        wanted = self.placed(target, edge.wanted, edge.kind.shape)
         if given == wanted:
             return 0.0
-        try:
-            layouts = layout_of(given, edge.kind.shape), layout_of(wanted, edge.kind.shape)
-        except NoLayout:
+        if isinstance(given, str) or isinstance(wanted, str):
             return UNKNOWN_CONVERSION * edge.frequency
-        if layouts[0] == layouts[1]:
-            return 0.0
-        moved = self.of_conversion(*layouts, edge.kind.type, _is_loaded(edge)) * edge.frequency
+        moved = self.of_conversion(given, wanted, edge.kind.type, _is_loaded(edge)) * edge.frequency
         return moved + self._repeated(edge, target)
 
     def of_conversion(

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from triton_linear.dialect.mlir_adapter import Block, Operation, RankedTensorType, Value
+from triton_linear.dialect.mlir_adapter import Block, Operation, RankedTensorType, Type, Value
 from triton_linear.lowering.element import ElementType, element_type
 from triton_linear.passes.assignment import weights
 from triton_linear.passes.assignment.axis import AxisAnalysis, pointee_bytes
@@ -47,9 +47,8 @@ class Kind:
         return element_type(self.element)
 
 
-def kind_of(value: Value) -> Kind | None:
-    """The kind of a tensor with an encoding, None for every other value."""
-    type_ = value.type
+def kind_of(type_: Type) -> Kind | None:
+    """The kind of a tensor with an encoding, None for every other type."""
     if not isinstance(type_, RankedTensorType) or type_.encoding is None:
         return None
     return Kind(tuple(type_.shape), str(type_.element_type), str(type_.encoding))
@@ -186,6 +185,7 @@ class _Builder:
     aliases: dict[Value, Value] = field(default_factory=dict)
     owners: dict[Value, tuple[Group, Path]] = field(default_factory=dict)
     kinds: dict[Value, Kind | None] = field(default_factory=dict)
+    kinds_of_types: dict[Type, Kind | None] = field(default_factory=dict)
     groups: list[Group] = field(default_factory=list)
     crossings: list[tuple[Value, Group, Path, Use]] = field(default_factory=list)
     requests: list[tuple[Use, Group, Path]] = field(default_factory=list)
@@ -211,7 +211,10 @@ class _Builder:
         try:
             return self.kinds[value]
         except KeyError:
-            kind = self.kinds[value] = kind_of(value)
+            type_ = value.type
+            if type_ not in self.kinds_of_types:
+                self.kinds_of_types[type_] = kind_of(type_)
+            kind = self.kinds[value] = self.kinds_of_types[type_]
             return kind
 
     def resolve(self, value: Value) -> Value:
