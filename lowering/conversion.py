@@ -43,6 +43,7 @@ class Hardware:
     block: tuple[int, ...]
 
     @staticmethod
+    @functools.lru_cache(maxsize=4096)
     def of(layout: LinearLayout) -> Hardware:
         """The columns of `layout`; a dimension it lacks is empty.
 
@@ -123,7 +124,10 @@ def reach_between(a: Hardware, b: Hardware) -> Reach:
     moved = set(b.register)
     for own, wanted in ((a.lane, b.lane), (a.warp, b.warp), (a.block, b.block)):
         moved.update(w ^ (own[bit] if bit < len(own) else 0) for bit, w in enumerate(wanted))
-    for reach, (span, _) in zip(Reach, _spans(a), strict=True):
+    within: tuple[int, ...] = ()
+    for reach, columns in zip(Reach, (a.register, a.lane, a.warp, a.block), strict=True):
+        within += columns
+        span = _span(within)
         if all(column in span for column in moved):
             return reach
     raise ValueError("the source layout is not surjective")
@@ -159,13 +163,18 @@ def _origins(a: Hardware, b: Hardware, name: str) -> tuple[Origin, ...]:
     return tuple(origins)
 
 
+@functools.lru_cache(maxsize=1024)
+def _span(columns: tuple[int, ...]) -> f2.Echelon:
+    return f2.Echelon(columns)
+
+
 @functools.lru_cache(maxsize=256)
 def _spans(a: Hardware) -> tuple[tuple[f2.Echelon, tuple[int, ...]], ...]:
     """Per reach, the span of the source columns within it, and how many each dimension gave."""
     dims = (a.register, a.lane, a.warp, a.block)
     return tuple(
         (
-            f2.Echelon(column for dim in dims[: reach + 1] for column in dim),
+            _span(tuple(column for dim in dims[: reach + 1] for column in dim)),
             tuple(map(len, dims[: reach + 1])),
         )
         for reach in Reach

@@ -60,8 +60,9 @@ class AxisAnalysis:
         """The affine form of an integer or pointer, or of a tensor of them."""
         found = self._known.get(value)
         if found is None:
-            # A value that depends on itself, around a loop, is met again as unknown.
-            self._known[value] = Affine.unknown(shape_of(value.type))
+            if value not in self._producers:
+                # A value that depends on itself, around a loop, is met again as unknown.
+                self._known[value] = Affine.unknown(shape_of(value.type))
             found = self._known[value] = self._computed(value)
         return found
 

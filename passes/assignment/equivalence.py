@@ -26,13 +26,6 @@ from triton_linear.passes.verifiers import CONVERT
 _PURE = frozenset({"tt.expand_dims", "tt.broadcast"})
 
 
-def _without_encoding(type_: Type) -> Hashable:
-    bare: Hashable = type_
-    if isinstance(type_, RankedTensorType):
-        bare = tuple(type_.shape), type_.element_type
-    return bare
-
-
 def _is_pure(op: Operation) -> bool:
     return op.name in _PURE or (weights.is_elementwise(op.name) and len(op.regions) == 0)
 
@@ -42,6 +35,7 @@ class Numbering:
     """Numbers values; modules that are to be compared share one."""
 
     known: dict[Hashable, int] = field(default_factory=dict)
+    types: dict[Type, Hashable] = field(default_factory=dict)
 
     def of(self, root: Operation) -> Hashable:
         """What `root` computes: equal for two modules only if they compute the same."""
@@ -49,6 +43,14 @@ class Numbering:
 
     def _number(self, key: Hashable) -> int:
         return self.known.setdefault(key, len(self.known))
+
+    def _without_encoding(self, type_: Type) -> Hashable:
+        if type_ not in self.types:
+            bare: Hashable = type_
+            if isinstance(type_, RankedTensorType):
+                bare = tuple(type_.shape), type_.element_type
+            self.types[type_] = self._number(bare)
+        return self.types[type_]
 
     def _effects(self, op: Operation, numbers: dict[Value, int], path: tuple[int, ...]) -> Hashable:
         return tuple(
@@ -58,7 +60,7 @@ class Numbering:
 
     def _block(self, block: Block, numbers: dict[Value, int], path: tuple[int, ...]) -> Hashable:
         for argument in block.arguments:
-            place = "argument", path, argument.arg_number, _without_encoding(argument.type)
+            place = "argument", path, argument.arg_number, self._without_encoding(argument.type)
             numbers[argument] = self._number(place)
         effects: list[Hashable] = []
         for view in block.operations:
@@ -77,22 +79,21 @@ class Numbering:
         return tuple(effects)
 
     def _key(self, op: Operation, numbers: dict[Value, int]) -> Hashable:
-        operands = tuple(numbers[operand] for operand in op.operands)
-        results = tuple(_without_encoding(result.type) for result in op.results)
-        return op.name, _attributes(op), operands, results
+        operands = tuple([numbers[operand] for operand in op.operands])
+        results = tuple([self._without_encoding(result.type) for result in op.results])
+        return op.name, self._attributes(op), operands, results
 
+    def _attributes(self, op: Operation) -> Hashable:
+        """All attributes of an operation.
 
-def _attributes(op: Operation) -> Hashable:
-    """All attributes of an operation.
-
-    The bindings list those only that an operation may go without. So they are read as they are printed, between
-    the operands and the types; but a constant says its type once more.
-    """
-    if op.name == "arith.constant":
-        value = op.attributes["value"]
-        if isinstance(value, DenseElementsAttr) and value.is_splat:
-            return value.get_splat_value(), _without_encoding(value.type)
-    text: str = op.get_asm(
-        print_generic_op_form=True, use_local_scope=True, skip_regions=True, assume_verified=True
-    )
-    return text[text.index(")") + 1 : text.rindex(" : (")]
+        The bindings list those only that an operation may go without. So they are read as they are printed,
+        between the operands and the types; but a constant says its type once more.
+        """
+        if op.name == "arith.constant":
+            value = op.attributes["value"]
+            if isinstance(value, DenseElementsAttr) and value.is_splat:
+                return value.get_splat_value(), self._without_encoding(value.type)
+        text: str = op.get_asm(
+            print_generic_op_form=True, use_local_scope=True, skip_regions=True, assume_verified=True
+        )
+        return text[text.index(")") + 1 : text.rindex(" : (")]

@@ -9,6 +9,7 @@ a time limit.
 from __future__ import annotations
 
 import importlib
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -83,15 +84,13 @@ def _eliminated(problem: Problem) -> tuple[int, ...] | None:
     for factor in factors:
         for variable in factor.scope:
             touching[variable].append(factor)
-    left = set(touching)
+    scopes = {v: _neighbourhood(touching[v], v) for v in touching}
+    entries = {v: math.prod([sizes[u] for u in scope]) for v, scope in scopes.items()}
     decided: list[tuple[int, tuple[int, ...], npt.NDArray[np.int64]]] = []
-    while left:
-        entries, variable, scope = min(
-            (int(np.prod([sizes[v] for v in scope])), v, scope)
-            for v in left
-            for scope in (_neighbourhood(touching[v], v),)
-        )
-        if entries * sizes[variable] > MOST_ENTRIES:
+    while entries:
+        variable = min(entries, key=lambda v: (entries[v], v))
+        scope = scopes[variable]
+        if entries.pop(variable) * sizes[variable] > MOST_ENTRIES:
             return None
         whole = (*scope, variable)
         table = np.zeros([sizes[v] for v in whole])
@@ -105,7 +104,8 @@ def _eliminated(problem: Problem) -> tuple[int, ...] | None:
                     touching[other].remove(factor)
         for other in scope:
             touching[other].append(made)
-        left.remove(variable)
+            scopes[other] = _neighbourhood(touching[other], other)
+            entries[other] = math.prod([sizes[u] for u in scopes[other]])
     choices = [0] * len(sizes)
     for variable, scope, best in reversed(decided):
         choices[variable] = int(best[tuple(choices[v] for v in scope)])
