@@ -10,7 +10,8 @@ which then selects what the thread stores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from triton_linear.dialect import f2
@@ -25,13 +26,34 @@ from triton_linear.lowering.targets import Target
 
 def cost_of_shared(plan: SharedPlan, target: Target) -> Cost:
     """Count what one warp executes; clocks by the target's table."""
+    parts = 2 if plan.element_bytes == 8 else 1
+    return _cost(plan, (len(stored_words(plan).steps) + len(loaded_words(plan).steps)) * parts, target)
+
+
+def cheapest(
+    plans: Iterable[SharedPlan], target: Target, below: float = math.inf
+) -> tuple[SharedPlan, Cost] | None:
+    """The first plan of the fewest clocks, and its cost; None where none takes less than `below` clocks.
+
+    Making the words of a plan takes longer than all else about it, so that is spared where accesses and
+    barriers alone take too long.
+    """
+    best = None
+    for plan in plans:
+        if _cost(plan, 0, target).clocks < below:
+            cost = cost_of_shared(plan, target)
+            if cost.clocks < below:
+                best, below = (plan, cost), cost.clocks
+    return best
+
+
+def _cost(plan: SharedPlan, alu: int, target: Target) -> Cost:
+    """The cost of a plan that packs the words of its accesses with `alu` instructions."""
     wavefronts = sum(
         len(accesses) * side.wavefronts(plan.element_bytes, target)
         for side in (plan.store, plan.load)
         for accesses in side.rounds
     )
-    parts = 2 if plan.element_bytes == 8 else 1
-    alu = (len(stored_words(plan).steps) + len(loaded_words(plan).steps)) * parts
     shuffles = beside = 0
     for stage in (plan.before, plan.after):
         if stage is not None:
@@ -53,10 +75,10 @@ def cost_of_shared(plan: SharedPlan, target: Target) -> Cost:
     )
 
 
-def plan_exchange(
+def exchange_plans(
     scope: str, exchange: Exchange, element: ElementType, target: Target, scratch_limit: int
-) -> SharedPlan:
-    """The cheapest plan that stores every register as it is and loads every register as it is wanted.
+) -> Iterator[SharedPlan]:
+    """Plans that store every register as it is and load every register as it is wanted; one at least.
 
     `scope` is "warp", where every warp has its own slice of the scratch, or "cta".
     """
@@ -65,7 +87,7 @@ def plan_exchange(
     build = _Builder(scope, exchange, sharing, split, taken, room)
     plan = build.plan(place(sharing, room), None, None)
     shared = shared_registers(sharing)
-    plans = [plan]
+    yield plan
     narrow = min(plan.store.access_bytes, plan.load.access_bytes) < 4
     if element.memory_bytes <= 2 and (narrow or stored_words(plan).steps or loaded_words(plan).steps):
         # Elements of less than a word that one side gathers one by one, or with permutes: the matrix
@@ -73,13 +95,12 @@ def plan_exchange(
         loads = stores = None
         if target.load_matrix:
             loads = transposed(sharing.load_register, sharing.load_lane, shared, room.element_bytes)
-            plans += build.by_matrices(None, loads)
+            yield from build.by_matrices(None, loads)
         if target.store_matrix:
             stores = transposed(sharing.store_register, sharing.store_lane, shared, room.element_bytes)
-            plans += build.by_matrices(stores, None)
+            yield from build.by_matrices(stores, None)
         if stores and loads and stores.vector == loads.vector:
-            plans += build.by_matrices(stores, loads)
-    return min(plans, key=lambda candidate: cost_of_shared(candidate, target).clocks)
+            yield from build.by_matrices(stores, loads)
 
 
 @dataclass(frozen=True, slots=True)

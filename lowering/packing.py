@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from triton_linear.lowering.plan import SharedPlan
 from triton_linear.lowering.words import Row, Step, WordBuilder
 
+Rounds = tuple[tuple[tuple[int, ...], ...], ...]
+"""By round and access, the registers that it stores."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoredWords:
@@ -34,11 +37,18 @@ class LoadedWords:
     outputs: tuple[int, ...]
 
 
-@functools.lru_cache(maxsize=1024)
 def stored_words(plan: SharedPlan) -> StoredWords:
     """How the registers of `plan` become the words of its stores."""
-    slots, side = plan.per_word, plan.store
-    given = max(1, plan.source_registers // slots)
+    rounds = tuple([tuple([access.registers for access in accesses]) for accesses in plan.store.rounds])
+    return _stored(plan.per_word, plan.source_registers, plan.store.slots, plan.split, rounds)
+
+
+@functools.lru_cache(maxsize=1024)
+def _stored(
+    slots: int, source_registers: int, width: int, split: tuple[int, ...], accesses: Rounds
+) -> StoredWords:
+    """`width` counts the elements of an access; plans that differ in where these go share their words."""
+    given = max(1, source_registers // slots)
     builder = WordBuilder(slots, given)
 
     def row(registers: tuple[int, ...]) -> Row:
@@ -46,35 +56,42 @@ def stored_words(plan: SharedPlan) -> StoredWords:
         return (*places, *((None,) * (slots - len(places))))
 
     def words(registers: tuple[int, ...]) -> tuple[int, ...]:
-        starts = range(0, side.slots, slots)
-        alternatives = range(0, len(registers), side.slots)
+        starts = range(0, width, slots)
+        alternatives = range(0, len(registers), width)
         return tuple(
             builder.gather(
-                plan.split,
-                tuple(row(registers[a + start : a + min(start + slots, side.slots)]) for a in alternatives),
+                split,
+                tuple(row(registers[a + start : a + min(start + slots, width)]) for a in alternatives),
             )
             for start in starts
         )
 
-    rounds = tuple(tuple(words(access.registers) for access in accesses) for accesses in side.rounds)
+    rounds = tuple(tuple(map(words, round_)) for round_ in accesses)
     return StoredWords(given, tuple(builder.steps), rounds)
 
 
-@functools.lru_cache(maxsize=1024)
 def loaded_words(plan: SharedPlan) -> LoadedWords:
     """How the words of the loads of `plan` become its destination registers."""
-    slots, side = plan.per_word, plan.load
-    per_access = max(1, side.slots // slots)
+    counts = tuple([len(accesses) for accesses in plan.load.rounds])
+    return _loaded(plan.per_word, plan.load.slots, counts, plan.outputs)
+
+
+@functools.lru_cache(maxsize=1024)
+def _loaded(
+    slots: int, width: int, counts: tuple[int, ...], places_of: tuple[tuple[int, int, int], ...]
+) -> LoadedWords:
+    """`width` counts the elements of an access, `counts` the accesses of each round."""
+    per_access = max(1, width // slots)
     starts, given = [], 0
-    for accesses in side.rounds:
+    for count in counts:
         starts.append(given)
-        given += len(accesses) * per_access
+        given += count * per_access
     builder = WordBuilder(slots, given)
     outputs = []
-    for first in range(0, len(plan.outputs), slots):
+    for first in range(0, len(places_of), slots):
         places = tuple(
             (starts[round_] + access * per_access + position // slots, position % slots)
-            for round_, access, position in plan.outputs[first : first + slots]
+            for round_, access, position in places_of[first : first + slots]
         )
         outputs.append(builder.gather((), ((*places, *((None,) * (slots - len(places)))),)))
     return LoadedWords(given, tuple(builder.steps), tuple(outputs))

@@ -11,13 +11,14 @@ It takes half as many shuffles as there are words; bytes or half-words would tak
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
 from triton_linear.dialect import f2
 from triton_linear.lowering.conversion import Conversion, Hardware, Reach, between
 from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.exchange import cost_of_shared, plan_exchange
+from triton_linear.lowering.exchange import cheapest, cost_of_shared, exchange_plans
 from triton_linear.lowering.placement import Exchange
 from triton_linear.lowering.plan import Cost, Rejected, SharedPlan, ShufflePlan
 from triton_linear.lowering.shuffle import plan_shuffle
@@ -54,19 +55,24 @@ def _misfit(conv: Conversion, reach: Reach) -> str | None:
 
 
 def _plan(scope: str, conv: Conversion, element: ElementType, target: Target, limit: int) -> SharedPlan:
-    def direct(source: Hardware, destination: Hardware) -> SharedPlan:
-        return plan_exchange(scope, _exchange(scope, source, destination), element, target, limit)
+    def direct(source: Hardware, destination: Hardware, below: float) -> tuple[SharedPlan, Cost] | None:
+        plans = exchange_plans(scope, _exchange(scope, source, destination), element, target, limit)
+        return cheapest(plans, target, below)
 
-    best, held, wanted = direct(conv.src, conv.dst), conv.src, conv.dst
-    least = cost_of_shared(best, target)
+    found = direct(conv.src, conv.dst, math.inf)
+    assert found is not None  # there is always a plan
+    (best, least), held, wanted = found, conv.src, conv.dst
     # The matrix instructions move half-words, so one exchange serves; without them bytes take two.
     for _ in range(element.per_word.bit_length() - 1):
         if not _is_narrow(best):
             break
         for source, destination in list(_brought_together(held, wanted)):
+            found = direct(source, destination, least.clocks)
+            if found is None:
+                continue  # and the shuffles would come on top
             before = _inside(conv.src, source, element, target)
             after = _inside(destination, conv.dst, element, target)
-            plan = replace(direct(source, destination), before=before, after=after)
+            plan = replace(found[0], before=before, after=after)
             cost = cost_of_shared(plan, target)
             if cost.clocks < least.clocks:
                 best, least, held, wanted = plan, cost, source, destination

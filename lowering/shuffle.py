@@ -34,7 +34,7 @@ from triton_linear.lowering.conversion import Conversion, Hardware, Origin, Reac
 from triton_linear.lowering.element import ElementType
 from triton_linear.lowering.plan import Cost, Rejected, ShufflePlan
 from triton_linear.lowering.targets import Target
-from triton_linear.lowering.words import Place, Row, Shuffle, WordBuilder, spread, steering
+from triton_linear.lowering.words import Place, Row, Shuffle, TooLong, WordBuilder, spread, steering
 
 PLANNER = "shuffle"
 Columns = tuple[int, ...]
@@ -150,8 +150,11 @@ class _State:
         """The cheapest of the ways to do `blocks` at once."""
         best: tuple[WordBuilder, tuple[int, ...]] | None = None
         for phase in _phases(blocks, self.builder.slots):
-            builder = self.builder.copy()
-            words = phase.write(builder, self.words)
+            builder = self.builder.copy(limit=None if best is None else len(best[0].steps))
+            try:
+                words = phase.write(builder, self.words)
+            except TooLong:
+                continue
             if best is None or len(builder.steps) < len(best[0].steps):
                 best = builder, words
         return best

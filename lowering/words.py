@@ -69,19 +69,27 @@ class Shuffle:
 Step = Gather | Shuffle
 
 
-class WordBuilder:
-    """A program being written. Words are numbered: first those given, then one for each step."""
+class TooLong(Exception):
+    """A program has as many steps as it may not have."""
 
-    def __init__(self, slots: int, given: int) -> None:
+
+class WordBuilder:
+    """A program being written. Words are numbered: first those given, then one for each step.
+
+    The step that makes it `limit` steps long, if there is a limit, raises `TooLong`.
+    """
+
+    def __init__(self, slots: int, given: int, limit: int | None = None) -> None:
         self.slots = slots
         self.given = given
+        self.limit = limit
         self.steps: list[Step] = []
         self._made: dict[object, int] = {}
         self._costs: dict[object, int] = {}
 
-    def copy(self) -> WordBuilder:
+    def copy(self, limit: int | None = None) -> WordBuilder:
         """The same program, to be continued on its own."""
-        twin = WordBuilder(self.slots, self.given)
+        twin = WordBuilder(self.slots, self.given, limit)
         twin.steps, twin._made = list(self.steps), dict(self._made)
         return twin
 
@@ -98,6 +106,8 @@ class WordBuilder:
         if key not in self._made:
             self._made[key] = self.given + len(self.steps)
             self.steps.append(step)
+            if self.limit is not None and len(self.steps) >= self.limit:
+                raise TooLong
         return self._made[key]
 
     def _gather(self, masks: tuple[int, ...], table: Table) -> int:
@@ -187,7 +197,7 @@ def _by_slots(masks: tuple[int, ...], table: Table, chosen: tuple[int, ...]) -> 
 
 
 def _sources(table: Table) -> list[int]:
-    return list(dict.fromkeys(place[0] for row in table for place in row if place is not None))
+    return list(dict.fromkeys([place[0] for row in table for place in row if place is not None]))
 
 
 def _essential(masks: tuple[int, ...], table: Table) -> tuple[tuple[int, ...], Table]:

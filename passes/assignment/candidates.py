@@ -48,8 +48,8 @@ def sliced(encoding: str, path: Path) -> str:
 
 @lru_cache(maxsize=8192)
 def layout_of(encoding: str, shape: tuple[int, ...], path: Path = ()) -> LinearLayout:
-    """The layout, without registers that hold copies, of a value of this shape that is sliced at `path` from one
-    with this encoding."""
+    """The layout, without registers that hold copies, of a value of this shape that is sliced at `path` from
+    one with this encoding."""
     whole = shape
     for axis in reversed(path):
         whole = (*whole[:axis], 1, *whole[axis:])
@@ -137,8 +137,8 @@ class Candidates:
             layout = layout_of(candidate.encoding, shape, edge.given)
             yield from self._arrive(edge, sliced(candidate.encoding, edge.given), layout)
             if edge.given:
-                for other in spread(layout):
-                    yield from self._arrive(edge, None, other)
+                for kept in spread(layout):
+                    yield from self._arrive(edge, None, kept)
         elif not edge.given:
             try:
                 layout = layout_of(candidate.encoding, edge.source.shape, edge.wanted)

@@ -1,4 +1,5 @@
-"""The least cost of a conversion is below that of its plan, and near it where only shared memory serves."""
+"""What spares planning changes no plan: the least cost of a conversion is below that of its plan, and near it
+where only shared memory serves; of exchanges the first of the cheapest is found."""
 
 import statistics
 
@@ -6,6 +7,8 @@ import pytest
 from triton_linear.lowering.bound import least_cost
 from triton_linear.lowering.conversion import Hardware, between, reach_between
 from triton_linear.lowering.element import element_type
+from triton_linear.lowering.exchange import cheapest, cost_of_shared, exchange_plans
+from triton_linear.lowering.placement import Exchange
 from triton_linear.lowering.select import select
 from triton_linear.lowering.targets import target
 from triton_linear.tools.fuzz import drawn_layout
@@ -45,3 +48,20 @@ def test_reach_is_that_of_the_conversion(name):
         seen.add(reach_between(*sides))
         assert reach_between(*sides) == between(*sides).reach
     assert len(seen) == 3
+
+
+@pytest.mark.parametrize("name", ["cuda:80", "cuda:90", "hip:gfx942"])
+def test_the_exchange_chosen_is_the_first_of_the_cheapest(name):
+    gpu = target(name)
+    several = 0
+    for source, destination, element in drawn(gpu):
+        a, b = Hardware.of(source), Hardware.of(destination)
+        exchange = Exchange(a.register, a.lane, a.warp, b.register, b.lane, b.warp)
+        plans = list(exchange_plans("cta", exchange, element, gpu, gpu.scratch_bytes))
+        several += len(plans) > 1
+        best = min(plans, key=lambda plan: cost_of_shared(plan, gpu).clocks)
+        clocks = cost_of_shared(best, gpu).clocks
+        assert cheapest(iter(plans), gpu) == (best, cost_of_shared(best, gpu))
+        assert cheapest(iter(plans), gpu, clocks) is None
+        assert cheapest(iter(plans), gpu, clocks * 1.001)[0] == best
+    assert several or not gpu.load_matrix

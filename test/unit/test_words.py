@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from triton_linear.lowering.words import Gather, Shuffle, WordBuilder, steering
+from triton_linear.lowering.words import Gather, Shuffle, TooLong, WordBuilder, steering
 
 
 def parity(x):
@@ -85,3 +85,16 @@ def test_steering_sums_columns():
             for vector, mask in found:
                 total ^= vector * parity(mask & x)
             assert total == 0
+
+
+def test_a_program_that_cannot_be_shorter_any_more_ends() -> None:
+    builder = WordBuilder(1, 4)
+    builder.shuffle(Shuffle(0, 1))
+    twin = builder.copy(limit=3)
+    twin.shuffle(Shuffle(0, 1))
+    twin.shuffle(Shuffle(1, 1))
+    with pytest.raises(TooLong):
+        twin.shuffle(Shuffle(2, 1))
+    builder.shuffle(Shuffle(2, 1))
+    builder.shuffle(Shuffle(3, 1))
+    assert len(builder.steps) == 3
