@@ -1,9 +1,9 @@
 """What a conversion takes at least, told from its layouts alone, before anything is planned.
 
-Where no element leaves its warp, shuffles compete with shared memory. Of a destination's registers at least
-half come from other lanes if any does, for at least half of the lanes. Through shared memory every element goes
-in once and every destination register comes out once, in whole wavefronts. What else a plan has, selects above
-all, is not counted.
+Where no element leaves its warp, shuffles compete with shared memory. If m register bits of the destination are
+in other lanes of the source, shuffles bring all of its registers but one in 2^m; if none is, some lanes take
+all of theirs from others. Through shared memory every element goes in once and every destination register comes
+out once, in whole wavefronts. What else a plan has, selects above all, is not counted.
 """
 
 from __future__ import annotations
@@ -47,13 +47,18 @@ def least_cost(src: LinearLayout, dst: LinearLayout, element: ElementType, targe
     if reach > Reach.WARP:
         return Least(reach, (_shared(src, words, warps, element, target, target.costs.cta_barrier, True),))
     barrier = min(target.costs.warp_barrier, target.costs.cta_barrier)
-    ways = _shuffled(words, warps, element, target), _shared(src, words, warps, element, target, barrier, False)
+    exchanged = f2.rank((*a.register, *b.register)) - f2.rank(a.register)
+    share = 1 - 1 / (1 << exchanged) if exchanged else 1.0
+    ways = (
+        _shuffled(words * share, warps, element, target),
+        _shared(src, words, warps, element, target, barrier, False),
+    )
     return Least(reach, ways)
 
 
 def _shuffled(words: float, warps: int, element: ElementType, target: Target) -> Cost:
     table = target.costs
-    shuffles = max(element.memory_bytes / 4, 1.0, words / 2)
+    shuffles = max(element.memory_bytes / 4, 1.0, words)
     busy = table.alone * shuffles * max(table.lone_shuffle, warps * table.shuffle)
     return Cost(shuffles * table.shuffle, busy + table.shuffle_wait)
 
