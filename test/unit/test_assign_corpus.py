@@ -128,7 +128,7 @@ def test_assigned_modules_compile(name: str, gpu: str) -> None:
 
 
 def for_waves_of_64(text: str) -> str:
-    """The text of a module for 32 lanes as one for 64: blocked layouts have twice the lanes along one dimension."""
+    """The text of a module for 32 lanes as one for 64: blocked layouts have twice the lanes."""
 
     def doubled(found: re.Match[str]) -> str:
         threads = [int(count) for count in found[1].split(", ")]

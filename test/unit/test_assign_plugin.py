@@ -1,0 +1,135 @@
+"""The options `assign` and `lower` of the plugin, and what happens where an assignment fails."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import triton
+import triton_linear
+from assign_support import path_of
+from plugin_support import CUDA, HIP, compile_kernel, fail
+from triton_linear import environment
+from triton_linear.passes import assign as assignment
+from triton_linear.passes.assignment.equivalence import Numbering
+from triton_linear.passes.driver import PassFailure
+from triton_linear.report import FallbackWarning, Outcome
+from triton_linear.setting import Options, Setting
+
+KERNEL = path_of("bn_nhwc-1")
+"""A module whose assignment rids it of its conversions."""
+
+
+@pytest.fixture(autouse=True)
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+
+
+def compiled(**options: Any) -> tuple[str, Any]:
+    """The PTX of the kernel, and the report."""
+    with triton_linear.enabled(strict=True, **options) as reports:
+        kernel = triton.compile(str(KERNEL), target=CUDA)
+    return kernel.asm["ptx"], reports[-1]
+
+
+def stock() -> str:
+    ptx: str = triton.compile(str(KERNEL), target=CUDA).asm["ptx"]
+    return ptx
+
+
+def shared_accesses(ptx: str) -> int:
+    return len(re.findall(r"\b(?:ld|st)\.(?:volatile\.)?shared", ptx))
+
+
+def instructions(ptx: str) -> list[str]:
+    """The instructions, without locations and names."""
+    return re.findall(r"^\s+([a-z][\w.]+)\b.*;", re.sub(r"^\s*\.(?:loc|file).*$", "", ptx, flags=re.M), re.M)
+
+
+def test_options_are_flags() -> None:
+    for name in ("assign", "lower"):
+        with pytest.raises(TypeError, match=f"{name} takes a bool"):
+            Options(**{name: 1})  # type: ignore[arg-type]
+        assert environment.parse(f"{name}=0") == Options(**{name: False})
+        assert environment.text_of(Options(**{name: False})) == f"{name}=0"
+    assert environment.parse("1") == Options(assign=True, lower=True)
+
+
+def test_settings_that_make_other_code_have_other_fingerprints() -> None:
+    settings = [Setting(Options(assign=a, lower=b)) for a in (True, False) for b in (True, False)]
+    assert len({setting.fingerprint for setting in settings}) == 4
+    assert Setting(Options()).fingerprint == settings[0].fingerprint
+
+
+def test_the_four_settings() -> None:
+    """Layouts change with `assign`, conversions that are left with `lower`; with neither, nothing does."""
+    plain = stock()
+    neither, report = compiled(assign=False, lower=False)
+    assert (report.outcome, report.ours) == (Outcome.LEFT, 0)
+    assert instructions(neither) == instructions(plain)
+
+    lowered, report = compiled(assign=False)
+    assert report.outcome is Outcome.CONVERTED
+    assert report.ours > 0
+
+    new_layouts, report = compiled(lower=False)
+    assert report.outcome is Outcome.CONVERTED
+    assert report.ours == 0
+    assert shared_accesses(new_layouts) < shared_accesses(plain)
+
+    both, report = compiled()
+    assert report.outcome is Outcome.CONVERTED
+    assert shared_accesses(both) <= shared_accesses(new_layouts)
+    assert len({plain, lowered, new_layouts}) == 3
+
+
+@pytest.mark.parametrize("target", [CUDA, HIP], ids=["cuda", "hip"])
+def test_kernels_from_source(target: Any) -> None:
+    for options in ({}, {"assign": False}, {"lower": False}):
+        with triton_linear.enabled(strict=True, **options) as reports:
+            compile_kernel(target=target, width=128)
+        assert reports[-1].error is None
+
+
+FAILURES = {
+    "the problem": ("graphs.build", fail),
+    "the choice": ("assign", fail),
+    "the rewriting": ("Rewriter", fail),
+    "another module": ("Numbering.of", lambda self, op: object()),
+}
+
+
+@pytest.mark.parametrize("what", FAILURES)
+def test_a_failure_gives_the_stock_kernel_and_a_warning(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = stock()
+    name, instead = FAILURES[what]
+    owner: Any = {"graphs": assignment.graphs, "Numbering": Numbering}.get(name.partition(".")[0], assignment)
+    monkeypatch.setattr(owner, name.rpartition(".")[2], instead)
+    with triton_linear.enabled() as reports, pytest.warns(FallbackWarning, match="is compiled by stock Triton"):
+        ours = triton.compile(str(KERNEL), target=CUDA).asm["ptx"]
+    assert instructions(ours) == instructions(plain)
+    assert reports[-1].outcome is Outcome.FAILED
+    wanted = "NotEquivalent" if what == "another module" else "LookupError: the planner tripped"
+    assert wanted in (reports[-1].error or "")
+
+
+@pytest.mark.parametrize("what", FAILURES)
+def test_a_failure_is_raised_if_strict(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, instead = FAILURES[what]
+    owner: Any = {"graphs": assignment.graphs, "Numbering": Numbering}.get(name.partition(".")[0], assignment)
+    monkeypatch.setattr(owner, name.rpartition(".")[2], instead)
+    with (
+        triton_linear.enabled(strict=True),
+        pytest.raises(PassFailure, match="assign-layouts: internal"),
+    ):
+        triton.compile(str(KERNEL), target=CUDA)
+
+
+def test_without_assignment_a_failure_of_it_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assignment, "assign", fail)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert compiled(assign=False)[1].outcome is Outcome.CONVERTED
