@@ -1,0 +1,93 @@
+// RUN: triton-linear-opt %s --split-input-file --linear-assign-layouts --verify-diagnostics
+// RUN: not triton-linear-opt %s --split-input-file --linear-assign-layouts 2>/dev/null | FileCheck %s
+
+// A module that changed would have ll.assigned before its other attributes.
+
+#a = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0], CGALayout = [[1]]}>
+#b = #ttg.blocked<{sizePerThread = [4], threadsPerWarp = [32], warpsPerCTA = [1], order = [0], CGALayout = [[1]]}>
+
+// CHECK: module attributes {"ttg.num-ctas"
+// CHECK-NEXT: sym_name = "clusters"
+// CHECK: ttg.convert_layout
+// expected-remark@below {{layouts are not assigned: it has several CTAs a cluster}}
+module attributes {"ttg.num-ctas" = 2 : i32, "ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:90"} {
+tt.func @clusters(%x: tensor<256xf32, #a>) -> tensor<256xf32, #b> {
+  %0 = ttg.convert_layout %x : tensor<256xf32, #a> -> tensor<256xf32, #b>
+  tt.return %0 : tensor<256xf32, #b>
+}
+}
+
+// -----
+
+#a = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
+#b = #ttg.blocked<{sizePerThread = [4], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
+
+// CHECK: module attributes {"ttg.num-ctas"
+// CHECK-NEXT: sym_name = "warp_specialised"
+// CHECK: ttg.convert_layout
+// expected-remark@below {{layouts are not assigned: it has warp-specialised regions}}
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:100"} {
+tt.func @warp_specialised(%x: tensor<512xf32, #a>) -> tensor<512xf32, #b> {
+  %0 = ttg.convert_layout %x : tensor<512xf32, #a> -> tensor<512xf32, #b>
+  ttg.warp_specialize(%x)
+  default {
+    ttg.warp_yield
+  }
+  partition0(%y: tensor<512xf32, #a>) num_warps(4) {
+    ttg.warp_return
+  } : (tensor<512xf32, #a>) -> ()
+  tt.return %0 : tensor<512xf32, #b>
+}
+}
+
+// -----
+
+// Nothing to decide: no remark either.
+#a = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
+
+// CHECK: module attributes {"ttg.num-ctas"
+// CHECK-NEXT: sym_name = "no_conversions"
+// CHECK: "tt.load"{{.*}}sizePerThread = [1]
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:90"} {
+tt.func @no_conversions(%p: !tt.ptr<f32> {tt.divisibility = 16 : i32}) {
+  %s = tt.splat %p : !tt.ptr<f32> -> tensor<128x!tt.ptr<f32>, #a>
+  %r = tt.make_range {end = 128 : i32, start = 0 : i32} : tensor<128xi32, #a>
+  %q = tt.addptr %s, %r : tensor<128x!tt.ptr<f32>, #a>, tensor<128xi32, #a>
+  %x = tt.load %q : tensor<128x!tt.ptr<f32>, #a>
+  tt.store %q, %x : tensor<128x!tt.ptr<f32>, #a>
+  tt.return
+}
+}
+
+// -----
+
+// All that a layout could be chosen for comes from outside and goes there.
+#a = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
+#b = #ttg.blocked<{sizePerThread = [4], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
+
+// CHECK: module attributes {"ttg.num-ctas"
+// CHECK-NEXT: sym_name = "pinned"
+// CHECK: ttg.convert_layout
+// expected-remark@below {{layouts stay as they are}}
+// expected-remark@below {{group 1, 128 (tt.return): pinned to #ttg.blocked}}
+// expected-note@below {{clocks of memory}}
+// expected-remark@below {{conversion of 128xf32}}
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:90"} {
+tt.func @pinned(%x: tensor<128xf32, #a>) -> tensor<128xf32, #b> {
+  %0 = ttg.convert_layout %x : tensor<128xf32, #a> -> tensor<128xf32, #b>
+  tt.return %0 : tensor<128xf32, #b>
+}
+}
+
+// -----
+
+#a = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
+#b = #ttg.blocked<{sizePerThread = [4], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
+
+// expected-error@below {{linear-assign-layouts: unknown target 'cuda:12'}}
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:12"} {
+tt.func @unknown_target(%x: tensor<128xf32, #a>) -> tensor<128xf32, #b> {
+  %0 = ttg.convert_layout %x : tensor<128xf32, #a> -> tensor<128xf32, #b>
+  tt.return %0 : tensor<128xf32, #b>
+}
+}
