@@ -84,8 +84,6 @@ class Rewriter:
 
     def _recomputed(self, value: Value, encoding: str) -> Value:
         """A value that can be recomputed, in an encoding."""
-        if str(value.type.encoding) == encoding:
-            return value
         key = value, encoding
         found = self.made.get(key)
         if found is not None:
@@ -99,6 +97,9 @@ class Rewriter:
             self._recomputed(operand, operands) if operand in self.graph.recipes else operand
             for operand in resolved
         ]
+        if str(value.type.encoding) == encoding and taken == list(op.operands):
+            self.made[key] = value
+            return value
         clone = op.clone(ip=_after(op))
         for index, operand in enumerate(taken):
             clone.operands[index] = operand
