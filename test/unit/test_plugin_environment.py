@@ -97,7 +97,7 @@ def test_install_exports_and_uninstall_restores(monkeypatch: pytest.MonkeyPatch)
 def test_what_somebody_else_sets_meanwhile_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRITON_LINEAR", raising=False)
     triton_linear.install()
-    os.environ["TRITON_LINEAR"] = "strict"
+    monkeypatch.setenv("TRITON_LINEAR", "strict")  # which also puts it back in the end
     triton_linear.uninstall()
     assert os.environ["TRITON_LINEAR"] == "strict"
 

@@ -195,8 +195,9 @@ def test_the_hash_in_the_source_of_kernels_is_that_of_the_setting() -> None:
 
 
 @pytest.fixture
-def workers() -> Iterator[ProcessPoolExecutor]:
-    """One worker, which was started before anything else."""
+def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProcessPoolExecutor]:
+    """One worker, which was started before anything else, and without the variable."""
+    monkeypatch.delenv(environment.VARIABLE, raising=False)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         assert pool.submit(support.compile_in_worker).result(timeout=60) is False
         yield pool
