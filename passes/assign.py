@@ -103,7 +103,7 @@ def _pays(assignment: Assignment) -> bool:
     costs = assignment.edges.values()
     if any(new < MUCH_LESS * old for old, new in costs) and not any(new > old for old, new in costs):
         if after.memory <= before.memory * (1 + EQUAL):
-            return before.other - after.other >= MARGIN_CLOCKS
+            return ratio < 1 and before.other - after.other >= MARGIN_CLOCKS
         if after.memory <= before.memory * (1 + HARDLY_MORE) and ratio < 1 - MARGIN:
             return True
     more = after.memory > before.memory * (1 + EQUAL)
