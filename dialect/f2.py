@@ -160,8 +160,16 @@ def rank(columns: Iterable[int]) -> int:
     2
     """
     pivots: dict[int, int] = {}
-    for column in columns:
-        _enlarges(pivots, column)
+    for column in columns:  # as `_enlarges`, without its calls
+        if column < 0:
+            raise _negative(column)
+        rest = column
+        while rest:
+            stored = pivots.get(rest.bit_length())
+            if stored is None:
+                pivots[rest.bit_length()] = rest
+                break
+            rest ^= stored
     return len(pivots)
 
 

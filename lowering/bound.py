@@ -1,80 +1,203 @@
 """What a conversion takes at least, told from its layouts alone, before anything is planned.
 
-Where no element leaves its warp, shuffles compete with shared memory. If m register bits of the destination are
-in other lanes of the source, shuffles bring all of its registers but one in 2^m; if none is, some lanes take
-all of theirs from others. Through shared memory every element goes in once and every destination register comes
-out once, in whole wavefronts. What else a plan has, selects above all, is not counted.
+Where no element leaves its thread, selects bring the words that a thread reads down to those that it wants.
+Where none leaves its warp, shuffles compete with shared memory. If m register bits of the destination are in
+other lanes of the source, shuffles bring all of its registers but one in 2^m; if none is, some lanes take all
+of theirs from others. Without copies these are m exchanges of a lane bit with a register bit, and those that
+`shuffle` makes one by one take half a shuffle for each word, and each a select and a half. Through shared
+memory every element goes in once and every destination register comes out once, in whole wavefronts.
 """
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from triton_linear.dialect import f2
-from triton_linear.dialect.linear_layout import BLOCK, LinearLayout
+from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.conversion import Hardware, Reach, reach_between
 from triton_linear.lowering.element import ElementType
 from triton_linear.lowering.plan import Cost
 from triton_linear.lowering.targets import Target
 
 
-@dataclass(frozen=True, slots=True)
-class Least:
-    """A conversion's reach, and the least cost of each way to do it."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """What bounds ask of a layout.
+
+    held: how many bits number the registers of a thread that are no copies. threads: the columns of lanes,
+    warps and blocks. spans: for each reach the tensor bits that what is within it holds, -1 where that is no
+    matter of single bits. given: the tensor bits in any register. distinct: no thread of a warp holds a copy.
+    """
+
+    hardware: Hardware
+    held: int
+    threads: tuple[int, ...]
+    spans: tuple[int, ...]
+    given: int
+    distinct: bool
+
+    @staticmethod
+    @functools.lru_cache(maxsize=4096)
+    def of(layout: LinearLayout) -> Side:
+        """The side that `layout` is."""
+        found = Hardware.of(layout)
+        within: tuple[int, ...] = ()
+        spans, ranks = [], []
+        for columns in (found.register, found.lane, found.warp, found.block):
+            within += columns
+            bits = _union(within)
+            ranks.append(f2.rank(within))
+            spans.append(bits if ranks[-1] == bits.bit_count() else -1)
+        threads = (*found.lane, *found.warp, *found.block)
+        distinct = ranks[1] == len(found.register) + len(found.lane)
+        return Side(found, ranks[0], threads, tuple(spans), _union(found.register), distinct)
+
+    def to(self, other: Side) -> Relation:
+        """What bounds ask of the conversion from one to the other."""
+        moved = other.given
+        differ = False
+        for own, wanted in itertools.zip_longest(self.threads, other.threads, fillvalue=0):
+            if own != wanted:
+                moved |= own ^ wanted
+                differ = True
+        reach = self._reach_of(moved, other)
+        if reach == Reach.THREAD:
+            return Relation(reach, self._chosen(other) if differ else 0, False)
+        if reach > Reach.WARP:
+            return Relation(reach, 0, False)
+        here, there = self.hardware, other.hardware
+        exchanged = _beyond(here.register, there.register)
+        if not self.distinct:
+            return Relation(reach, exchanged, False)
+        if exchanged:
+            return Relation(reach, exchanged, other.distinct and _beyond(here.lane, there.lane) >= exchanged)
+        return Relation(reach, 0, _beyond(here.register, there.lane) < f2.rank(there.lane))
+
+    def _reach_of(self, moved: int, other: Side) -> Reach:
+        """The reach of a conversion; `moved` is the union of what it moves."""
+        if -1 not in self.spans and len(self.threads) == len(other.threads):
+            for reach, bits in zip(Reach, self.spans, strict=True):
+                if not moved & ~bits:  # vectors lie in the span of some unit vectors if their union does
+                    return reach
+        return reach_between(self.hardware, other.hardware)
+
+    def _chosen(self, other: Side) -> int:
+        """Bits of the registers here among which a register there is chosen by the thread."""
+        pairs = itertools.zip_longest(self.threads, other.threads, fillvalue=0)
+        moved = (own ^ wanted for own, wanted in pairs)
+        return f2.rank((*other.hardware.register, *moved)) - other.held
+
+
+class Relation(NamedTuple):
+    """How far a conversion reaches; within threads `bits` are chosen among, within warps exchanged with lanes.
+
+    strict: exchanges are of bits without copies; without exchanges, there are no shuffles that do it.
+    """
 
     reach: Reach
-    ways: tuple[Cost, ...]
-
-    def expected(self, warps: int) -> float:
-        """Clocks that no plan is below, as `Cost.expected` counts them."""
-        return min(way.expected(warps) for way in self.ways)
+    bits: int
+    strict: bool
 
 
 @functools.lru_cache(maxsize=4096)
+def _beyond(own: tuple[int, ...], other: tuple[int, ...]) -> int:
+    """Dimensions that the span of both has beyond that of `own`."""
+    return f2.rank((*own, *other)) - f2.rank(own)
+
+
+def _union(columns: tuple[int, ...]) -> int:
+    bits = 0
+    for column in columns:
+        bits |= column
+    return bits
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Least:
+    """A conversion's reach, and the least cost of each way to do it, by the planner that may find it: nothing
+    but names, "shuffle", "warp-shared", "cta-shared"."""
+
+    reach: Reach
+    ways: Mapping[str, Cost]
+
+    def expected(self, warps: int) -> float:
+        """Clocks that no plan is below, as `Cost.expected` counts them."""
+        return min(way.expected(warps) for way in self.ways.values())
+
+
 def least_cost(src: LinearLayout, dst: LinearLayout, element: ElementType, target: Target) -> Least:
     """The least cost of a conversion.
 
     Requires: as for `select`, and that it does not cross CTAs.
     Ensures: least_cost(...).expected(w) <= select(...).cost.expected(w) for every w, where there is a plan.
     """
-    a, b = Hardware.of(src), Hardware.of(dst)
-    reach = reach_between(a, b)
-    if reach == Reach.THREAD:
-        return Least(reach, (Cost(),))
-    words = (1 << f2.rank(b.register)) * element.memory_bytes / 4
-    warps = 1 << len(a.warp)
-    if reach > Reach.WARP:
-        return Least(reach, (_shared(src, words, warps, element, target, target.costs.cta_barrier, True),))
-    barrier = min(target.costs.warp_barrier, target.costs.cta_barrier)
-    exchanged = f2.rank((*a.register, *b.register)) - f2.rank(a.register)
-    share = 1 - 1 / (1 << exchanged) if exchanged else 1.0
-    ways = (
-        _shuffled(words * share, warps, element, target),
-        _shared(src, words, warps, element, target, barrier, False),
-    )
-    return Least(reach, ways)
+    return Bounds(element, target, src.total_out_bits).of(Side.of(src), Side.of(dst))
 
 
-def _shuffled(words: float, warps: int, element: ElementType, target: Target) -> Cost:
+@dataclass
+class Bounds:
+    """Least costs of the conversions of tensors of 2^`bits` elements; many have the same."""
+
+    element: ElementType
+    target: Target
+    bits: int
+    known: dict[tuple[Relation, int, int, int], Least] = field(default_factory=dict)
+
+    def of(self, source: Side, target: Side) -> Least:
+        """`least_cost` from one side to the other."""
+        relation = source.to(target)
+        key = relation, target.held, len(source.hardware.warp), len(source.hardware.block)
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = Least(relation.reach, self._ways(*key))
+        return found
+
+    def _ways(self, relation: Relation, held: int, warp_bits: int, block_bits: int) -> dict[str, Cost]:
+        reach, bits, strict = relation
+        if reach == Reach.THREAD and not bits:
+            return {"registers": Cost()}
+        element, target = self.element, self.target
+        table = target.costs
+        warps = 1 << warp_bits
+        words = (1 << held) * element.memory_bytes / 4
+        stored = (element.memory_bytes << self.bits) / (target.lanes << warp_bits + block_bits) / 4
+        across = _shared((stored, words), warps, target, table.cta_barrier, True)
+        if reach > Reach.WARP:
+            return {"cta-shared": across}
+        ways = {"warp-shared": _shared((stored, words), warps, target, table.warp_barrier, False)}
+        ways["cta-shared"] = across
+        made = max(1.0, words)
+        if reach == Reach.THREAD:
+            ways["shuffle"] = _shuffled(0.0, max(1.0, (words * (1 << bits)) - made), warps, element, target)
+        elif strict and bits:
+            shuffles = words * max(bits / 2 - 0.25, 0.5)
+            ways["shuffle"] = _shuffled(shuffles, 1.0 * bits * words, warps, element, target)
+        elif not strict:
+            share = 1 - 1 / (1 << bits) if bits else 1.0
+            ways["shuffle"] = _shuffled(words * share, 0.0, warps, element, target)
+        return ways
+
+
+def _shuffled(shuffles: float, selects: float, warps: int, element: ElementType, target: Target) -> Cost:
+    """Half of the selects may run beside the others, on another pipe."""
     table = target.costs
-    shuffles = max(element.memory_bytes / 4, 1.0, words)
-    busy = table.alone * shuffles * max(table.lone_shuffle, warps * table.shuffle)
-    return Cost(shuffles * table.shuffle, busy + table.shuffle_wait)
+    if shuffles:
+        shuffles = max(element.memory_bytes / 4, 1.0, shuffles)
+    alu = beside = selects / 2
+    if not target.replaces_beside_selects:
+        alu, beside = selects, 0.0
+    busy = table.alone * (shuffles * max(table.lone_shuffle, warps * table.shuffle) + alu * table.lone_alu)
+    busy += table.alone_beside * beside * table.lone_alu
+    return Cost(table.clocks(shuffles * table.shuffle, alu, beside), busy + table.shuffle_wait)
 
 
-def _shared(
-    src: LinearLayout,
-    words: float,
-    warps: int,
-    element: ElementType,
-    target: Target,
-    barrier: float,
-    meets: bool,
-) -> Cost:
+def _shared(sides: tuple[float, float], warps: int, target: Target, barrier: float, meets: bool) -> Cost:
+    """`sides` has the words that a thread stores and those that it loads."""
     table = target.costs
-    threads = target.lanes * warps * (src.in_dim_size(BLOCK) if src.has_in_dim(BLOCK) else 1)
-    sides = (element.memory_bytes << src.total_out_bits) / threads / 4, words
     wavefronts = sum(max(1.0, side * 4 * target.lanes / target.wavefront_bytes) for side in sides)
     accesses = sum(max(1.0, side * 4 / target.max_access_bytes) for side in sides)
     first = table.warp_barrier if target.waits_before_stores else 0.0

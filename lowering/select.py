@@ -7,9 +7,11 @@ modelled clocks. Everything that stays in a CTA has shared memory; what crosses 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.lowering.bound import Least, least_cost
 from triton_linear.lowering.conversion import Conversion, conversion
 from triton_linear.lowering.element import ElementType
 from triton_linear.lowering.plan import (
@@ -54,17 +56,14 @@ def select(
         if not isinstance(attempt, Rejected):
             return Selection(attempt, cost(attempt, element, target), tuple(rejected))
         rejected.append(attempt)
-    serving, refused = _serving(conv, element, target, limit)
+    least = least_cost(src, dst, element, target)
+    serving, refused = _serving(_movers(conv, element, target, limit, least), conv, element, target)
     rejected += refused
     if not serving:
         return Selection(None, Cost(), tuple(rejected))
     (best_cost, best), *losers = serving
     for lost_cost, lost in losers:
-        reason = (
-            f"{lost_cost.clocks:.1f} clocks per warp and {lost_cost.latency:.0f} to wait, "
-            f"against {best_cost.clocks:.1f} and {best_cost.latency:.0f}"
-        )
-        rejected.append(Rejected(lost.kind, reason))
+        rejected.append(Rejected(lost.kind, _against(lost_cost, best_cost)))
     return Selection(best, best_cost, tuple(rejected))
 
 
@@ -80,17 +79,22 @@ def candidates(
     conv = conversion(src, dst)
     limit = target.scratch_bytes if scratch_limit is None else scratch_limit
     at_once = [plan for plan in (plan_noop(conv), plan_registers(conv)) if not isinstance(plan, Rejected)]
-    found, _ = _serving(conv, element, target, limit, everything=True)
+    movers = (
+        plan_shuffle(conv, element, target),
+        plan_warp_shared(conv, element, target, limit),
+        plan_cta_shared(conv, element, target, limit),
+    )
+    found, _ = _serving(movers, conv, element, target)
     return (*((cost(plan, element, target), plan) for plan in at_once), *found)
 
 
 def _serving(
-    conv: Conversion, element: ElementType, target: Target, limit: int, everything: bool = False
+    movers: Iterable[Plan | Rejected], conv: Conversion, element: ElementType, target: Target
 ) -> tuple[list[tuple[Cost, Plan]], list[Rejected]]:
     """The plans that move data, best first, and why others do not serve."""
     serving: list[tuple[Cost, Plan]] = []
     rejected: list[Rejected] = []
-    for candidate in _movers(conv, element, target, limit, everything):
+    for candidate in movers:
         if isinstance(candidate, Rejected):
             rejected.append(candidate)
         else:
@@ -124,18 +128,48 @@ def cost(plan: Plan, element: ElementType, target: Target, warps: int = 4) -> Co
 
 
 def _movers(
-    conv: Conversion, element: ElementType, target: Target, limit: int, everything: bool
-) -> tuple[Plan | Rejected, ...]:
-    """The plans that move data, in order of scope.
+    conv: Conversion, element: ElementType, target: Target, limit: int, least: Least
+) -> list[Plan | Rejected]:
+    """The plans that move data, in order of scope; those are not made that take longer than another at least.
 
     A CTA exchange competes with one inside the warps only where warps hold copies: there it stores less.
     """
-    inside = plan_shuffle(conv, element, target), plan_warp_shared(conv, element, target, limit)
-    copies = not all((*conv.src.warp, *conv.dst.warp))
-    served = any(not isinstance(plan, Rejected) for plan in inside)
-    if served and not copies and not everything:
-        return inside
-    return *inside, plan_cta_shared(conv, element, target, limit)
+    warps = 1 << len(conv.src.warp)
+    busy = max(target.likely_warps, warps)
+    planners: dict[str, Callable[[], Plan | Rejected]] = {
+        "shuffle": lambda: plan_shuffle(conv, element, target),
+        "warp-shared": lambda: plan_warp_shared(conv, element, target, limit),
+        "cta-shared": lambda: plan_cta_shared(conv, element, target, limit),
+    }
+    inside = [kind for kind in ("shuffle", "warp-shared") if kind in least.ways]
+    inside.sort(key=lambda kind: least.ways[kind].expected(busy))
+    found: dict[str, Plan | Rejected] = {}
+    best: Cost | None = None
+
+    def attempt(kind: str) -> None:
+        nonlocal best
+        way = least.ways.get(kind)
+        if way is not None and best is not None and way.expected(busy) > best.expected(busy):
+            found[kind] = Rejected(kind, f"at least {_against(way, best)}")
+            return
+        plan = found[kind] = planners[kind]()
+        if not isinstance(plan, Rejected):
+            taken = cost(plan, element, target, warps)
+            if best is None or taken.expected(busy) < best.expected(busy):
+                best = taken
+
+    for kind in (*inside, *(kind for kind in ("shuffle", "warp-shared") if kind not in inside)):
+        attempt(kind)
+    if best is None or not all((*conv.src.warp, *conv.dst.warp)):
+        attempt("cta-shared")
+    return [found[kind] for kind in planners if kind in found]
+
+
+def _against(lost: Cost, best: Cost) -> str:
+    return (
+        f"{lost.clocks:.1f} clocks per warp and {lost.latency:.0f} to wait, "
+        f"against {best.clocks:.1f} and {best.latency:.0f}"
+    )
 
 
 def _misfit(src: LinearLayout, dst: LinearLayout, target: Target) -> str | None:

@@ -51,7 +51,7 @@ class Costs:
     alone: float = 0.7
     alone_beside: float = 0.3
 
-    def clocks(self, memory: float, alu: int, beside: int = 0) -> float:
+    def clocks(self, memory: float, alu: float, beside: float = 0) -> float:
         """Clocks of `memory` clocks on the shuffle and shared-memory pipe, with `alu` instructions and those
         that run `beside` them on another pipe.
 

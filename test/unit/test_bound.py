@@ -1,15 +1,16 @@
-"""What spares planning changes no plan: the least cost of a conversion is below that of its plan, and near it
-where only shared memory serves; of exchanges the first of the cheapest is found."""
+"""What spares planning changes no plan: the least cost of each way to convert is below that of its plan, and
+near it where only shared memory serves; the best of all plans is selected although some are not made; of
+exchanges the first of the cheapest is found."""
 
 import statistics
 
 import pytest
-from triton_linear.lowering.bound import least_cost
+from triton_linear.lowering.bound import Side, least_cost
 from triton_linear.lowering.conversion import Hardware, between, reach_between
 from triton_linear.lowering.element import element_type
 from triton_linear.lowering.exchange import cheapest, cost_of_shared, exchange_plans
 from triton_linear.lowering.placement import Exchange
-from triton_linear.lowering.select import select
+from triton_linear.lowering.select import candidates, select
 from triton_linear.lowering.targets import target
 from triton_linear.tools.fuzz import drawn_layout
 from triton_linear.tools.random_layouts import random_pairs
@@ -41,12 +42,44 @@ def test_no_plan_is_cheaper(name):
 
 
 @pytest.mark.parametrize("name", TARGETS)
+def test_no_way_is_cheaper(name):
+    gpu = target(name)
+    compared = {"shuffle": [], "warp-shared": [], "cta-shared": []}
+    for source, destination, element in drawn(gpu):
+        least = least_cost(source, destination, element, gpu)
+        for cost, plan in candidates(source, destination, element, gpu):
+            # Selects within threads are a plan of the planner of shuffles.
+            kind = "shuffle" if plan.kind == "registers" and cost.clocks else plan.kind
+            if kind in compared and "registers" not in least.ways:
+                for warps in (1, 8, 32):
+                    assert least.ways[kind].expected(warps) <= cost.expected(warps) * (1 + 1e-9)
+                compared[kind].append(least.ways[kind].expected(8) / cost.expected(8))
+    for kind, shares in compared.items():
+        assert len(shares) > 20 and statistics.median(shares) > 0.5, kind
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_what_is_not_planned_was_not_the_best(name):
+    gpu = target(name)
+    spared = 0
+    for source, destination, element in drawn(gpu):
+        selection = select(source, destination, element, gpu)
+        spared += any(rejected.reason.startswith("at least") for rejected in selection.rejected)
+        cost, plan = candidates(source, destination, element, gpu)[0]
+        warps = max(gpu.likely_warps, 1 << source.in_dim_bits("warp"))
+        if selection.plan != plan:
+            assert selection.cost.expected(warps) <= cost.expected(warps)
+    assert spared > 20
+
+
+@pytest.mark.parametrize("name", TARGETS)
 def test_reach_is_that_of_the_conversion(name):
     seen = set()
     for source, destination, _ in drawn(target(name)):
         sides = Hardware.of(source), Hardware.of(destination)
         seen.add(reach_between(*sides))
         assert reach_between(*sides) == between(*sides).reach
+        assert Side.of(source).to(Side.of(destination)).reach == reach_between(*sides)
     assert len(seen) == 3
 
 
