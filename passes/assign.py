@@ -31,6 +31,10 @@ HARDLY_MORE = 0.03
 to do for as much as before and for hardly more."""
 
 
+_WORTH_A_LOOK = frozenset({CONVERT, *graphs.LOCAL})
+"""Operations without one of which there is nothing to gain."""
+
+
 class NotEquivalent(Exception):
     """The rewritten module would not compute what it did."""
 
@@ -69,7 +73,7 @@ class AssignLayouts:
             pass_.signal_pass_failure()
             return
         ops = operations(op)
-        if not any(inner.name == CONVERT for inner in ops):
+        if not any(inner.name in _WORTH_A_LOOK for inner in ops):
             return
         if reason := _unfit(op, ops):
             diagnostics.remark(op, f"layouts are not assigned: {reason}")

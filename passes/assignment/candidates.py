@@ -9,7 +9,7 @@ each of these keeps a part of its registers come at the price of selects.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -17,14 +17,20 @@ from triton_linear.dialect import encodings
 from triton_linear.dialect.encodings import transfer
 from triton_linear.dialect.encodings.derived import slice_layout
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
+from triton_linear.lowering.targets import Target
 from triton_linear.passes.assignment import memory
 from triton_linear.passes.assignment.graph import Edge, Graph, Group, Path
+from triton_linear.passes.assignment.local import GOOD_ENOUGH, LocalAccess
+from triton_linear.passes.assignment.local import layouts as local_layouts
+from triton_linear.passes.assignment.memory import Access
+from triton_linear.passes.assignment.shape_change import ShapeChange
 
 MOST = 12
 """Layouts that a group chooses from."""
 ROUNDS = 3
 """Edges that a layout is carried across."""
 _PAIRS = 6
+_PARTNERS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +46,41 @@ class NoLayout(Exception):
 
 
 def sliced(encoding: str, path: Path) -> str:
-    """The encoding of a value that is sliced at each dimension of `path`."""
-    for axis in path:
-        encoding = f"#ttg.slice<{{dim = {axis}, parent = {encoding}}}>"
+    """The encoding of a value with this path from one with this encoding. Raises NoLayout."""
+    for step in path:
+        if isinstance(step, ShapeChange):
+            encoding = _operand(encoding, step)
+        else:
+            encoding = f"#ttg.slice<{{dim = {step}, parent = {encoding}}}>"
     return encoding
+
+
+@lru_cache(maxsize=1024)
+def _operand(encoding: str, change: ShapeChange) -> str:
+    """The encoding of the operands of a change of shape whose results have this one."""
+    try:
+        layout = change.backward(encodings.layout_of(encoding, change.result))
+        text = memory.encoding_text(layout) if layout is not None else None
+        if text is None or encodings.layout_of(text, change.operand) != layout:
+            raise NoLayout(f"no operand of {change.name} has a result with {encoding}")
+    except ValueError as error:
+        raise NoLayout(str(error)) from error
+    return text
 
 
 @lru_cache(maxsize=8192)
 def layout_of(encoding: str, shape: tuple[int, ...], path: Path = ()) -> LinearLayout:
-    """The layout, without registers that hold copies, of a value of this shape that is sliced at `path` from
-    one with this encoding."""
+    """The layout, without registers that hold copies, of a value of this shape with this path from one of this
+    encoding. Raises NoLayout."""
+    if path and isinstance(path[0], ShapeChange):
+        return layout_of(_operand(encoding, path[0]), shape, path[1:])
+    axes = [axis for axis in path if isinstance(axis, int)]
     whole = shape
-    for axis in reversed(path):
+    for axis in reversed(axes):
         whole = (*whole[:axis], 1, *whole[axis:])
     try:
         layout = encodings.layout_of(encoding, whole)
-        for axis in path:
+        for axis in axes:
             layout = slice_layout(layout, axis)
     except ValueError as error:
         raise NoLayout(str(error)) from error
@@ -69,33 +94,49 @@ class Candidates:
     graph: Graph
     lanes: int
     warps: int
+    target: Target
 
     def __post_init__(self) -> None:
         self.of: dict[Group, list[Candidate]] = {}
+        self.changes: dict[Group, dict[ShapeChange, None]] = {}
 
     def find(self) -> dict[Group, list[Candidate]]:
         """Raises NoLayout where a group's present encoding has no layout, and it is no pinned one."""
+        paths = [(edge.target, edge.wanted) for edge in self.graph.edges]
+        paths += [(group, path) for group in self.graph.groups for _, path in group.requests]
+        for group, path in paths:
+            if path and isinstance(path[0], ShapeChange):
+                self.changes.setdefault(group, {})[path[0]] = None
         for group in self.graph.groups:
             self.of[group] = [Candidate(group.encoding, layout_of(group.encoding, group.shape))]
-        new: list[tuple[Group, Candidate]] = []
-        for group in self.graph.groups:
-            for access, _ in group.accesses:
-                layout = memory.coalesced(access, group.shape, self.lanes, self.warps)
-                new += self._add(group, layout)
-        new += self._meetings()
-        for group in self.graph.groups:
-            new.append((group, self.of[group][0]))
         by_group: dict[Group, list[Edge]] = {}
         for edge in self.graph.edges:
             by_group.setdefault(edge.source, []).append(edge)
             if edge.target is not edge.source:
                 by_group.setdefault(edge.target, []).append(edge)
+        # Between memory that is loaded and memory that is stored, what is packed is unpacked: an edge more.
+        new: list[tuple[Group, Candidate]] = list(self._stored())
+        new += self._carried(new, by_group)
+        for group in self.graph.groups:
+            for access, _ in group.accesses:
+                layout = memory.coalesced(access, group.shape, self.lanes, self.warps)
+                new += self._add(group, layout)
+        new += self._meetings()
+        new += [(group, self.of[group][0]) for group in self.graph.groups]
         for _ in range(ROUNDS):
-            carried, new = new, []
-            for group, candidate in carried:
-                for edge in by_group.get(group, ()):
-                    new += self._carry(edge, group, candidate)
+            new = self._carried(new, by_group)
         return self.of
+
+    def _carried(
+        self, known: list[tuple[Group, Candidate]], edges: Mapping[Group, list[Edge]]
+    ) -> list[tuple[Group, Candidate]]:
+        """What the neighbours of these groups may take too. A change of shape moves nothing: it is no edge."""
+        known = list(known)
+        new: list[tuple[Group, Candidate]] = []
+        for group, candidate in known:
+            for edge in edges.get(group, ()):
+                (known if edge.changes_shape else new).extend(self._carry(edge, group, candidate))
+        return new
 
     def _meetings(self) -> Iterator[tuple[Group, Candidate]]:
         accessing = [group for group in self.graph.groups if group.accesses and not group.pinned]
@@ -107,6 +148,32 @@ class Candidates:
             if met is not None:
                 yield from self._add(load, met[0])
                 yield from self._add(store, met[1])
+
+    def _stored(self) -> Iterator[tuple[Group, Candidate]]:
+        """Where an access to shared memory takes its banks in turn: layouts that are cheap for it and for what
+        its tensor may come from."""
+        groups = [g for g in self.graph.groups if g.locals and not g.pinned and self._is_slow(g)]
+        for group in groups:
+            local = group.locals[0][0]
+            partners: list[tuple[Group, Access | None]] = [
+                (other, other.accesses[0][0])
+                for other in self.graph.groups
+                if other.accesses and other.shape == group.shape and (other is group or not local.copied)
+            ]
+            for other, access in (*partners[:_PARTNERS], *([] if local.copied else [(group, None)])):
+                for layout in local_layouts(local, access, group.shape, self.lanes, self.warps, self.target):
+                    yield from self._add(group, layout)
+                    if other is not group:
+                        yield from self._add(other, layout)
+
+    def _copies(self, local: LocalAccess, layout: LinearLayout) -> bool:
+        """Whether a copy may have this layout; on AMD targets each warp must write its lanes in a row."""
+        return not local.copied or (self.target.vendor == "nvidia" and local.copies_rightly(layout))
+
+    def _is_slow(self, group: Group) -> bool:
+        local = group.locals[0][0]
+        fewest = local.fewest(group.shape, self.warps, self.target)
+        return local.wavefronts(self.of[group][0].layout, self.target) > GOOD_ENOUGH * fewest
 
     def _add(
         self, group: Group, layout: LinearLayout, encoding: str | None = None
@@ -122,6 +189,13 @@ class Candidates:
             return []
         if not all(reducible(candidate, reduction.axis) for reduction in group.reductions):
             return []
+        if not all(self._copies(local, layout) for local, _ in group.locals):
+            return []
+        try:
+            for change in self.changes.get(group, ()):
+                _operand(candidate.encoding, change)
+        except NoLayout:
+            return []
         known.append(candidate)
         return [(group, candidate)]
 
@@ -134,17 +208,22 @@ class Candidates:
                 if (close := memory.near(access, candidate.layout, shape)) is not None:
                     yield from self._add(other, close)
         if group is edge.source:
+            encoding = sliced(candidate.encoding, edge.given)
             layout = layout_of(candidate.encoding, shape, edge.given)
-            yield from self._arrive(edge, sliced(candidate.encoding, edge.given), layout)
+            if edge.changes_shape:
+                # Registers that hold copies count here.
+                layout = encodings.layout_of(encoding, shape)
+            yield from self._arrive(edge, encoding, layout)
             if edge.given:
                 for kept in spread(layout):
                     yield from self._arrive(edge, None, kept)
         elif not edge.given:
             try:
                 layout = layout_of(candidate.encoding, edge.source.shape, edge.wanted)
+                encoding = sliced(candidate.encoding, edge.wanted)
             except NoLayout:
                 return
-            yield from self._add(edge.source, layout, sliced(candidate.encoding, edge.wanted))
+            yield from self._add(edge.source, layout, encoding)
 
     def _arrive(
         self, edge: Edge, encoding: str | None, layout: LinearLayout
@@ -152,6 +231,12 @@ class Candidates:
         """Let the target of `edge` choose a layout under which its operand has `layout`."""
         target = edge.target
         for axis in reversed(edge.wanted):
+            if isinstance(axis, ShapeChange):
+                changed = axis.forward(layout)
+                if changed is None:
+                    return
+                layout, encoding = changed, None
+                continue
             parsed = encodings.parse(encoding) if encoding else None
             if encoding and isinstance(parsed, encodings.Slice) and parsed.dim == axis:
                 encoding = _parent_text(encoding)

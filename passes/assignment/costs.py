@@ -27,6 +27,11 @@ warp begins the next turn of a loop early. Fitted to row softmax plus transpose 
 warps in its loop takes 184 clocks, 128 of them the exchange itself."""
 
 
+REPACK_CLOCKS = 1.7
+"""What it costs for each element of a thread to convert bytes that were computed, one a register: they are put
+into words, and taken out of them again. Counted on int4_matmul: 214 instructions more for 64 elements."""
+
+
 def _is_constant(basis: tuple[int, ...], constancy: Constancy) -> bool:
     """Whether a value is the same where a basis leads."""
     return all(
@@ -39,7 +44,8 @@ def _is_constant(basis: tuple[int, ...], constancy: Constancy) -> bool:
 
 def _is_loaded(edge: Edge) -> bool:
     """Whether an edge takes what has just been loaded."""
-    return any(not access.is_store for access, _ in edge.source.accesses)
+    source = edge.source
+    return not all(a.is_store for a, _ in source.accesses) or not all(a.is_store for a, _ in source.locals)
 
 
 @dataclass
@@ -61,10 +67,14 @@ class Costs:
         clocks = memory = 0.0
         for (path, shape, constancy), work in group.work.items():
             clocks += work * self._held(candidate.encoding, path, shape, constancy)
+        copied = {local.copied: local for local, _ in group.locals if local.copied}
         for access, frequency in group.accesses:
-            moved, issued = access.clocks(candidate.layout)
+            local = copied.get(access)
+            moved, issued = (local.copy_clocks if local else access.clocks)(candidate.layout)
             memory += moved * frequency
             clocks += issued * frequency
+        for local, frequency in group.locals:
+            clocks += local.clocks(candidate.layout, self.target) * frequency
         other = clocks * self.busy
         for reduction in group.reductions:
             other += self.of_reduction(reduction, candidate.layout) * reduction.frequency
@@ -82,6 +92,12 @@ class Costs:
                 found = 1
             self.registers[key] = found
         return found
+
+    def _repacked(self, edge: Edge, given: LinearLayout) -> float:
+        """Clocks of putting bytes into words to convert them, where they do not come in words."""
+        if edge.kind.type.bits != 8 or _is_loaded(edge) or edge.kind.element.startswith("f"):
+            return 0.0
+        return REPACK_CLOCKS * given.in_dim_size(REGISTER) * self.busy * edge.frequency
 
     def _repeated(self, edge: Edge, target: Candidate) -> float:
         """Clocks that the target of a conversion works on values that it could have known to be the same."""
@@ -137,7 +153,7 @@ class Costs:
         clocks = least.expected(self.busy)
         if least.reach > Reach.WARP and _is_loaded(edge):
             clocks += MEETING_CLOCKS * self.warps
-        return clocks * edge.frequency + self._repeated(edge, target)
+        return clocks * edge.frequency + self._repacked(edge, given) + self._repeated(edge, target)
 
     def of_edge(self, edge: Edge, source: Candidate, target: Candidate) -> float:
         """What converting the value costs, if the two sides take these layouts."""
@@ -148,7 +164,7 @@ class Costs:
         if isinstance(given, str) or isinstance(wanted, str):
             return UNKNOWN_CONVERSION * edge.frequency
         moved = self.of_conversion(given, wanted, edge.kind.type, _is_loaded(edge)) * edge.frequency
-        return moved + self._repeated(edge, target)
+        return moved + self._repacked(edge, given) + self._repeated(edge, target)
 
     def of_conversion(
         self, source: LinearLayout, target: LinearLayout, element: ElementType, loaded: bool = False

@@ -16,18 +16,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Block, Operation, RankedTensorType, Type, Value
 from triton_linear.lowering.element import ElementType, element_type
 from triton_linear.passes.assignment import weights
 from triton_linear.passes.assignment.axis import AxisAnalysis, pointee_bytes
+from triton_linear.passes.assignment.local import LocalAccess
 from triton_linear.passes.assignment.memory import Access
+from triton_linear.passes.assignment.shape_change import NAMES as SHAPE_CHANGES
+from triton_linear.passes.assignment.shape_change import ShapeChange
+from triton_linear.passes.layouts import LayoutTable
 from triton_linear.passes.verifiers import CONVERT
 
 ESTIMATED_TRIPS = 8
 """Turns of a loop whose bounds are not constant."""
 
-Path = tuple[int, ...]
-"""How the encoding of a value follows from that of its group: sliced at each of these dimensions in turn."""
+Path = tuple[int | ShapeChange, ...]
+"""How the encoding of a value follows from that of its group: as the operand of a change of shape, if that is
+first, and sliced at each of these dimensions in turn."""
 Constancy = tuple[tuple[bool, ...], ...]
 """For each dimension and bit, whether a value is known not to change there: compilers compute it once."""
 Work = tuple[Path, tuple[int, ...], Constancy]
@@ -78,6 +84,7 @@ class Group:
     pinned: bool = False
     values: list[Value] = field(default_factory=list)
     accesses: list[tuple[Access, float]] = field(default_factory=list)
+    locals: list[tuple[LocalAccess, float]] = field(default_factory=list)
     reductions: list[Reduction] = field(default_factory=list)
     work: dict[Work, float] = field(default_factory=dict)
     requests: dict[tuple[Value, Path], None] = field(default_factory=dict)
@@ -101,6 +108,7 @@ class Group:
         self.pinned = self.pinned or other.pinned
         self.values += other.values
         self.accesses += other.accesses
+        self.locals += other.locals
         self.reductions += other.reductions
         self.anchors += other.anchors
         self.requests.update(other.requests)
@@ -132,6 +140,11 @@ class Edge:
     frequency: float
     constancy: Constancy = ()
     uses: list[Use] = field(default_factory=list)
+
+    @property
+    def changes_shape(self) -> bool:
+        """Whether it leads into a change of shape."""
+        return bool(self.wanted) and isinstance(self.wanted[0], ShapeChange)
 
 
 @dataclass(eq=False, slots=True)
@@ -175,6 +188,14 @@ def build(ops: Sequence[Operation]) -> Graph:
 
 _SHAPED = frozenset({"tt.expand_dims", "tt.broadcast"})
 _UNTIED = frozenset({"tt.assert"})
+_COPY = "ttg.async_copy_global_to_local"
+LOCAL: Mapping[str, str] = {
+    "ttg.local_alloc": "local store",
+    "ttg.local_store": "local store",
+    "ttg.local_load": "local load",
+    _COPY: "copy",
+}
+"""Operations between shared memory and registers, or global memory, and what their anchors are called."""
 
 
 @dataclass
@@ -192,6 +213,7 @@ class _Builder:
     converted: list[tuple[Recipe, str, float]] = field(default_factory=list)
     blocks: dict[Block, float] = field(default_factory=dict)
     cut: set[Value] = field(default_factory=set)
+    layouts: LayoutTable = field(default_factory=LayoutTable)
 
     def build(self) -> Graph:
         for op in self.ops:
@@ -255,10 +277,14 @@ class _Builder:
             self._load(op, frequency)
         elif name == "tt.store" and self._takes_tensors(op):
             self._store(op, frequency)
+        elif name in LOCAL and self._local(op, frequency):
+            pass
         elif name == "tt.reduce":
             self._reduce(op, frequency)
         elif name in _SHAPED:
             self._shape_change(op, frequency)
+        elif name in SHAPE_CHANGES and self._changes_shape(op):
+            pass
         elif name in _UNTIED:
             self._free_sink(op)
         elif weights.is_elementwise(name) and op.results:
@@ -409,17 +435,52 @@ class _Builder:
         mask = operands[2] if len(operands) > 2 else None
         self._access(op, group, mask, kind, frequency, is_store=True)
 
+    def _local(self, op: Operation, frequency: float) -> bool:
+        """An access to shared memory; False where none is seen here."""
+        operands, is_load = list(op.operands), op.name == "ttg.local_load"
+        if len(operands) < (1 if is_load or op.name == "ttg.local_alloc" else 2):
+            return False
+        tensor = op.results[0] if is_load else operands[0]
+        memory = operands[0] if is_load else operands[1] if len(operands) > 1 else op.results[0]
+        kind, layout = self.kind(tensor), self.layouts.of(memory.type)
+        if kind is None or not isinstance(layout, LinearLayout):
+            return False
+        copied = None
+        size = kind.type.memory_bytes
+        if op.name == _COPY:
+            copied = self._global_side(op, operands[2] if len(operands) > 2 else None, is_store=False)
+            size = copied.element_bytes
+        local = LocalAccess.of(layout, kind.shape, size, not is_load, copied)
+        if local is None:
+            return False
+        group = self._group(kind)
+        group.anchors.append(LOCAL[op.name])
+        group.locals.append((local, frequency))
+        if copied is not None:
+            group.accesses.append((copied, frequency))
+        if is_load:
+            self._own(op.results[0], group)
+            self.cut.add(op.results[0])
+        else:
+            for index in range(len(operands)):
+                self._take(op, index, group)
+        return True
+
     def _access(
         self, op: Operation, group: Group, mask: Value | None, kind: Kind, frequency: float, is_store: bool
     ) -> None:
+        access = self._global_side(op, mask, is_store)
+        group = group.find()
+        group.accesses.append((access, frequency))
+        group.anchors.append("store" if is_store else "load")
+
+    def _global_side(self, op: Operation, mask: Value | None, is_store: bool) -> Access:
+        """What an operation does in global memory, whose first operand are the pointers."""
         flags = None
         if mask is not None and self.kind(mask) is not None:
             flags = self.axis.mask(self.resolve(mask))
         pointer = op.operands[0]
-        access = Access(self.axis.of(pointer), flags, pointee_bytes(pointer.type), is_store)
-        group = group.find()
-        group.accesses.append((access, frequency))
-        group.anchors.append("store" if is_store else "load")
+        return Access(self.axis.of(pointer), flags, pointee_bytes(pointer.type), is_store)
 
     def _reduce(self, op: Operation, frequency: float) -> None:
         kind = next((k for operand in op.operands if (k := self.kind(operand)) is not None), None)
@@ -451,6 +512,23 @@ class _Builder:
         self._own(op.results[0], group)
         path = (op.attributes["axis"].value,) if op.name == "tt.expand_dims" else ()
         self._take(op, 0, group, path)
+
+    def _changes_shape(self, op: Operation) -> bool:
+        """A transpose, reshape, join or split; False for one whose layouts do not follow from each other."""
+        change, kind = ShapeChange.of(op), self.kind(op.results[0])
+        if change is None or kind is None or self.kind(op.operands[0]) is None:
+            return False
+        operand, result = (self.layouts.of(value.type) for value in (op.operands[0], op.results[0]))
+        if not isinstance(operand, LinearLayout) or not isinstance(result, LinearLayout):
+            return False
+        if change.backward(result) != operand:
+            return False
+        group = self._group(kind)
+        for value in op.results:
+            self._own(value, group)
+        for index in range(len(op.operands)):
+            self._take(op, index, group, (change,))
+        return True
 
     def _free_sink(self, op: Operation) -> None:
         """An operation without results that takes its operand in any layout."""

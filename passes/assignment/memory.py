@@ -121,15 +121,16 @@ class Access:
         between = [abs(d) for basis in later if (d := self.basis_delta(basis)) is not None and abs(d) >= SECTOR]
         return bool(far and between) and min(between) < max(far)
 
-    def clocks(self, layout: LinearLayout) -> tuple[float, float]:
-        """Clocks of one warp, on average over those of the CTA: of memory, and to issue the instructions."""
+    def clocks(self, layout: LinearLayout, most: int = VECTOR) -> tuple[float, float]:
+        """Clocks of one warp, on average over those of the CTA: of memory, and to issue the instructions, which
+        move `most` bytes for a lane at most."""
         bases = dict(layout.bases)
         registers = [basis for basis in bases[REGISTER] if any(basis)]
         lanes = [basis for basis in bases[LANE] if any(basis)]
         warps = bases.get(WARP, ())
         if not self.is_store:  # what is at one place is loaded once
             registers = [basis for basis in registers if self._differs(basis)]
-        vector = self.vector_bits(registers)
+        vector = min(self.vector_bits(registers), (most // self.element_bytes).bit_length() - 1)
         instructions = 1 << (len(registers) - vector)
         together = [*registers[:vector], *lanes]
         run = min(128, self.run(together))

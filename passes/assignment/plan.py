@@ -83,7 +83,7 @@ class _Search:
     def __post_init__(self) -> None:
         target = self.costs.target
         lanes, warps = target.lanes.bit_length() - 1, self.costs.warps.bit_length() - 1
-        self.found = Candidates(self.graph, lanes, warps).find()
+        self.found = Candidates(self.graph, lanes, warps, target).find()
         self.alone = {
             group: [Price(*self.costs.of_group(group, choice)) for choice in choices]
             for group, choices in self.found.items()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.mlir_adapter import (
     Attribute,
     DenseElementsAttr,
@@ -62,8 +63,11 @@ class Rewriter:
     def _connect(self, edge: Edge) -> None:
         given = sliced(self.encodings[edge.source], edge.given)
         wanted = sliced(self.encodings[edge.target], edge.wanted)
+        shape = edge.kind.shape
+        # Triton compares the layouts of what changes shape, not how they are written.
+        as_is = given == wanted or (edge.changes_shape and layout_of(given, shape) == layout_of(wanted, shape))
         for use in edge.uses:
-            value = edge.value if given == wanted else self._converted(edge, wanted, use.op)
+            value = edge.value if as_is else self._converted(edge, wanted, use.op)
             use.op.operands[use.index] = value
 
     def _converted(self, edge: Edge, encoding: str, user: Operation) -> Value:

@@ -22,6 +22,7 @@ from triton_linear.dialect.mlir_adapter import (
     Value,
     operations,
 )
+from triton_linear.lowering.targets import target
 from triton_linear.passes.assignment import graph as graphs
 from triton_linear.passes.assignment.candidates import Candidates
 from triton_linear.passes.assignment.equivalence import Numbering
@@ -275,7 +276,7 @@ def rewritten(root: Module, choose: Callable[[int], int]) -> tuple[Module, int]:
     ops = operations(root.operation)
     graph = graphs.build(ops)
     warps = root.operation.attributes["ttg.num-warps"].value
-    found = Candidates(graph, 5, warps.bit_length() - 1).find()
+    found = Candidates(graph, 5, warps.bit_length() - 1, target("cuda:90")).find()
     chosen = {group: choices[choose(len(choices))].encoding for group, choices in found.items()}
     Rewriter(graph, ops, chosen).run()
     return root, sum(encoding != group.encoding for group, encoding in chosen.items())

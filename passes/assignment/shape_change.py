@@ -1,0 +1,53 @@
+"""Operations that give elements other coordinates and leave them where they are.
+
+The layout of the result follows from that of the operand, and back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from triton_linear.dialect.encodings import transfer
+from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.mlir_adapter import Operation
+
+NAMES = frozenset({"tt.trans", "tt.reshape", "tt.join", "tt.split"})
+_REORDERS = ("allow_reorder", "efficient_layout")
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeChange:
+    """One of these operations: the shapes of its operands and of its results, and the order of a transpose."""
+
+    name: str
+    operand: tuple[int, ...]
+    result: tuple[int, ...]
+    order: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, op: Operation) -> ShapeChange | None:
+        """None for a reshape that may move elements."""
+        if any(name in op.attributes for name in _REORDERS):
+            return None
+        order = tuple(op.attributes["order"]) if op.name == "tt.trans" else ()
+        return cls(op.name, tuple(op.operands[0].type.shape), tuple(op.results[0].type.shape), order)
+
+    def forward(self, layout: LinearLayout) -> LinearLayout | None:
+        """The layout of the results of operands with this one; None where there is none."""
+        if self.name == "tt.trans":
+            return transfer.trans(layout, self.order)
+        if self.name == "tt.reshape":
+            return transfer.reshape(layout, self.result)
+        return transfer.join(layout) if self.name == "tt.join" else transfer.split(layout)
+
+    def backward(self, layout: LinearLayout) -> LinearLayout | None:
+        """The layout of operands whose results have this one; None where there is none."""
+        if self.name == "tt.trans":
+            found: LinearLayout | None = transfer.trans_backward(layout, self.order)
+        elif self.name == "tt.reshape":
+            found = transfer.reshape_backward(layout, self.operand)
+        elif self.name == "tt.join":
+            found = transfer.join_backward(layout)
+        else:
+            found = transfer.split_backward(layout)
+        return found if found is not None and self.forward(found) == layout else None
