@@ -100,6 +100,11 @@ class Group:
             self.parent = group
         return group
 
+    @property
+    def copies(self) -> bool:
+        """Whether tensors of it are copied from global to shared memory."""
+        return any(local.copied is not None for local, _ in self.locals)
+
     def absorb(self, other: Group) -> None:
         """Make `other` a part of this group. Requires: both are found, and of one shape."""
         if other is self:

@@ -84,10 +84,7 @@ class _Search:
         target = self.costs.target
         lanes, warps = target.lanes.bit_length() - 1, self.costs.warps.bit_length() - 1
         self.found = Candidates(self.graph, lanes, warps, target).find()
-        self.alone = {
-            group: [Price(*self.costs.of_group(group, choice)) for choice in choices]
-            for group, choices in self.found.items()
-        }
+        self.alone = {group: self._alone(group, choices) for group, choices in self.found.items()}
         self.planned = 0
         self.admits_new = True
         self.pairs = [self._bounded(edge) for edge in self.graph.edges]
@@ -131,6 +128,17 @@ class _Search:
             if not pair.table[0, 0]:
                 pair.exact |= pair.table > 0
                 pair.table[pair.table > 0] = INFINITE
+
+    def _alone(self, group: Group, choices: Sequence[Candidate]) -> list[Price]:
+        """What each layout costs a group by itself.
+
+        Copies go on while dots work, and conversions do not wait for them: what they take at least is left out.
+        """
+        prices = [Price(*self.costs.of_group(group, choice)) for choice in choices]
+        if not group.copies:
+            return prices
+        memory, other = min(p.memory for p in prices), min(p.other for p in prices)
+        return [Price(price.memory - memory, price.other - other) for price in prices]
 
     def price(self, choices: Mapping[Group, int]) -> Price:
         """What an assignment costs. Requires: its conversions are priced exactly."""
