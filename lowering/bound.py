@@ -200,7 +200,6 @@ def _shared(sides: tuple[float, float], warps: int, target: Target, barrier: flo
     table = target.costs
     wavefronts = sum(max(1.0, side * 4 * target.lanes / target.wavefront_bytes) for side in sides)
     accesses = sum(max(1.0, side * 4 / target.max_access_bytes) for side in sides)
-    first = table.warp_barrier if target.waits_before_stores else 0.0
     latency = table.alone * warps * wavefronts * table.wavefront
     latency += table.memory_wait + table.lone_access * accesses + (table.barrier_wait if meets else 0.0)
-    return Cost(wavefronts * table.wavefront + barrier + first, latency)
+    return Cost(wavefronts * table.wavefront + barrier, latency)

@@ -263,7 +263,8 @@ class _Embedder:
         p = _PREFIX
         if home.lent:
             writer = FunctionWriter(f"{p}wait_")
-            if home.waits and not self._target.waits_before_stores:
+            assert isinstance(call.plan, SharedPlan)  # others have no home
+            if home.waits and not (self._target.waits_before_stores and call.plan.stores_apart):
                 MACHINES[self._target.vendor].barrier(writer, "warp")
             return f"{writer.body()}    {p}scratch = llvm.extractvalue {_OWN}{size}_place[0] : {_STRUCT}\n", ""
         tensor = "tensor<1xi64, #__ll_blocked>"

@@ -38,7 +38,7 @@ def emit_exchange(
     for index, (stores, loads) in enumerate(zip(plan.store.rounds, plan.load.rounds, strict=True)):
         if index:
             machine.barrier(writer, plan.scope)
-        else:
+        elif plan.stores_apart:
             machine.together(writer)
         for access, made in zip(stores, storing.words[index], strict=True):
             needed = max(written, max(made) - storing.given + 1)

@@ -62,7 +62,7 @@ def _cost(plan: SharedPlan, alu: int, target: Target) -> Cost:
             alu += stage.gathers - stage.replacements
     costs = target.costs
     barrier = costs.warp_barrier if plan.scope == "warp" else costs.cta_barrier
-    first = int(target.waits_before_stores)
+    first = int(target.waits_before_stores and plan.stores_apart)
     memory = wavefronts * costs.wavefront + shuffles * costs.shuffle
     return Cost(
         costs.clocks(memory, alu, beside) + plan.barriers * barrier + first * costs.warp_barrier,

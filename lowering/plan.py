@@ -15,6 +15,9 @@ from triton_linear.lowering.words import Gather, Shuffle, Step
 FREE = "free"
 """The kind of plans that convert nothing."""
 
+_WIDEST_LOAD = 16
+"""Bytes of a thread that one load of global memory brings at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
@@ -214,6 +217,15 @@ class SharedPlan:
     def kind(self) -> str:
         """ "warp-shared" or "cta-shared"."""
         return f"{self.scope}-shared"
+
+    @property
+    def stores_apart(self) -> bool:
+        """Whether it has several stores before any load, of more than one load from global memory can bring.
+
+        Those loads are to be in flight together (see `Machine.together`). What one load brings, or one store
+        takes, is together as it is.
+        """
+        return len(self.store.rounds[0]) > 1 and self.source_registers * self.element_bytes > _WIDEST_LOAD
 
     @property
     def barriers(self) -> int:

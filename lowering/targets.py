@@ -80,7 +80,7 @@ class Target:
     store_matrix: bool = False
     replaces_beside_selects: bool = False
     waits_before_stores: bool = False
-    """Whether an exchange through shared memory begins with a barrier of the warp (see `Machine.together`)."""
+    """Whether an exchange whose stores lie apart begins with a barrier of the warp (see `Machine.together`)."""
     likely_warps: int = 8
     """Warps that a multiprocessor holds while it converts, if nothing else is known: two CTAs of four."""
     scratch_bytes: int = 16 * 1024

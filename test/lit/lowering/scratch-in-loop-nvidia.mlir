@@ -41,7 +41,7 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
 
 // -----
 
-// One conversion alone waits for its own loads of the turn before.
+// One conversion alone waits for its own loads of the turn before. Its one store needs no other barrier before it.
 
 // SHARE: ttg.shared = 2048 : i32
 
@@ -49,7 +49,6 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
 // CHECK:       $L__BB0_[[LOOP:[0-9]+]]:{{.*}}Loop Header
 // CHECK-NOT:   {{[dt]\.shared}}
 // CHECK:       bar.sync
-// CHECK-NEXT:  bar.warp.sync
 // CHECK-NEXT:  st.shared.v4.b32
 // CHECK-NEXT:  bar.sync
 // CHECK-NEXT:  ld.shared.v4.b32
