@@ -5,10 +5,11 @@ The unit is that of `Cost.expected`: the CTA's warps, or as many as an SM likely
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
-from triton_linear.lowering.bound import least_cost
+from triton_linear.lowering.bound import Bounds, Least, Side
 from triton_linear.lowering.conversion import Reach
 from triton_linear.lowering.element import ElementType
 from triton_linear.lowering.select import select
@@ -56,6 +57,7 @@ class Costs:
     warps: int
     scratch_limit: int | None = None
     registers: dict[tuple[str, Path, tuple[int, ...], Constancy], int] = field(default_factory=dict)
+    bounds: dict[tuple[ElementType, int], Bounds] = field(default_factory=dict)
 
     @property
     def busy(self) -> int:
@@ -141,19 +143,43 @@ class Costs:
             return sliced(candidate.encoding, path)
 
     def least_of_edge(
-        self, edge: Edge, given: LinearLayout | str, wanted: LinearLayout | str, target: Candidate
-    ) -> float | None:
-        """What converting the value costs at least, from and to what is `placed`; None if there is nothing to
-        convert."""
-        if given == wanted:
-            return None
-        if isinstance(given, str) or isinstance(wanted, str):
-            return UNKNOWN_CONVERSION * edge.frequency
-        least = least_cost(given, wanted, edge.kind.type, self.target)
-        clocks = least.expected(self.busy)
-        if least.reach > Reach.WARP and _is_loaded(edge):
-            clocks += MEETING_CLOCKS * self.warps
-        return clocks * edge.frequency + self._repacked(edge, given) + self._repeated(edge, target)
+        self,
+        edge: Edge,
+        givens: Sequence[LinearLayout | str],
+        wanteds: Sequence[LinearLayout | str],
+        targets: Sequence[Candidate],
+    ) -> list[list[float | None]]:
+        """What converting the value costs at least, from each that is given to each that is wanted, as they are
+        `placed`; None where there is nothing to convert."""
+        element, often = edge.kind.type, edge.frequency
+        unknown = UNKNOWN_CONVERSION * often
+        meeting = MEETING_CLOCKS * self.warps if _is_loaded(edge) else 0.0
+        sources = [None if isinstance(given, str) else Side.of(given) for given in givens]
+        ends = [None if isinstance(wanted, str) else Side.of(wanted) for wanted in wanteds]
+        repeated = [self._repeated(edge, target) for target in targets]
+        bits = sum(size.bit_length() - 1 for size in edge.kind.shape)
+        bounds = self.bounds.get((element, bits))
+        if bounds is None:
+            bounds = self.bounds[element, bits] = Bounds(element, self.target, bits)
+        clocks: dict[Least, float] = {}
+        table: list[list[float | None]] = []
+        for given, source in zip(givens, sources, strict=True):
+            row: list[float | None] = []
+            repacked = 0.0 if isinstance(given, str) else self._repacked(edge, given)
+            for wanted, end, added in zip(wanteds, ends, repeated, strict=True):
+                if source is None or end is None:
+                    row.append(None if given == wanted else unknown)
+                elif source is end:
+                    row.append(None)
+                else:
+                    least = bounds.of(source, end)
+                    once = clocks.get(least)
+                    if once is None:
+                        once = least.expected(self.busy) + (meeting if least.reach > Reach.WARP else 0.0)
+                        clocks[least] = once
+                    row.append(once * often + repacked + added)
+            table.append(row)
+        return table
 
     def of_edge(self, edge: Edge, source: Candidate, target: Candidate) -> float:
         """What converting the value costs, if the two sides take these layouts."""

@@ -102,10 +102,9 @@ class _Search:
         else:
             self._refine(pair, 0, 0)
         charge = 1.0 if table[0, 0] else NEW_CONVERSION
-        for row, given in enumerate(givens):
-            for column, wanted in enumerate(wanteds):
+        for row, bounds in enumerate(self.costs.least_of_edge(edge, givens, wanteds, targets)):
+            for column, least in enumerate(bounds):
                 if row or column:
-                    least = self.costs.least_of_edge(edge, given, wanted, targets[column])
                     exact[row, column] = least is None
                     table[row, column] = (least or 0.0) * charge
         return pair
