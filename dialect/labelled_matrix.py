@@ -14,6 +14,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeVar
 
 from .dimensions import (
@@ -37,7 +38,7 @@ Bases = tuple[tuple[str, tuple[tuple[int, ...], ...]], ...]
 M = TypeVar("M", bound="LabelledMatrix")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class LabelledMatrix:
     """A linear map between labelled F2 spaces, by the images of its input bits.
 
@@ -58,17 +59,10 @@ class LabelledMatrix:
             ]
         )
         check_distinct([name for name, _ in bases], "in-dim")
-        coordinates = fields(out_dims)
         columns: list[int] = []
         for name, vectors in bases:
             for index, basis in enumerate(vectors):
-                column, outside = 0, len(basis) != len(coordinates)
-                for value, (position, mask) in zip(basis, coordinates, strict=False):
-                    outside |= value & mask != value
-                    column |= value << position
-                if outside:
-                    raise _misfit(name, index, basis, out_dims)
-                columns.append(column)
+                columns.append(_flattened(name, index, basis, out_dims))
         object.__setattr__(self, "bases", bases)
         object.__setattr__(self, "out_dims", out_dims)
         object.__setattr__(self, "_columns", tuple(columns))
@@ -89,6 +83,23 @@ class LabelledMatrix:
         object.__setattr__(self, "bases", tuple(bases))
         object.__setattr__(self, "out_dims", out_dims)
         object.__setattr__(self, "_columns", columns)
+        return self
+
+    @classmethod
+    def fitted(cls: type[M], bases: Bases, out_dims: Dims) -> M:
+        """As the constructor, where dimensions are known to be right and coordinates to be `int`."""
+        known = _columns_onto(out_dims)
+        columns: list[int] = []
+        for name, vectors in bases:
+            for index, basis in enumerate(vectors):
+                column = known.get(basis)
+                if column is None:
+                    column = known[basis] = _flattened(name, index, basis, out_dims)
+                columns.append(column)
+        self = object.__new__(cls)
+        object.__setattr__(self, "bases", bases)
+        object.__setattr__(self, "out_dims", out_dims)
+        object.__setattr__(self, "_columns", tuple(columns))
         return self
 
     @classmethod
@@ -117,6 +128,13 @@ class LabelledMatrix:
         return cls._trusted([(n, s.bit_length() - 1) for n, s in ins], tuple(columns), outs)
 
     # Questions
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, LabelledMatrix) or type(other) is not type(self):
+            return NotImplemented
+        return self._columns == other._columns and self.out_dims == other.out_dims and self.bases == other.bases
 
     def __hash__(self) -> int:
         return hash((self._columns, self.out_dims))
@@ -453,6 +471,24 @@ class LabelledMatrix:
         in_bits = [(name, len(kept) if name == in_dim else bits) for name, bits in self._in_bits()]
         columns = [column for name, _ in in_bits for column in (kept if name == in_dim else self.columns(name))]
         return self._trusted(in_bits, tuple(columns), self.out_dims)
+
+
+@lru_cache(maxsize=1024)
+def _columns_onto(out_dims: Dims) -> dict[tuple[int, ...], int]:
+    """The columns of bases onto these dimensions that were met and fit; layouts share most of theirs."""
+    return {}
+
+
+def _flattened(in_dim: str, index: int, basis: tuple[int, ...], out_dims: Dims) -> int:
+    """The column of a basis, which must fit the out-dims."""
+    coordinates = fields(out_dims)
+    column, outside = 0, len(basis) != len(coordinates)
+    for value, (position, mask) in zip(basis, coordinates, strict=False):
+        outside |= value & mask != value
+        column |= value << position
+    if outside:
+        raise _misfit(in_dim, index, basis, out_dims)
+    return column
 
 
 def _misfit(in_dim: str, index: int, basis: tuple[int, ...], out_dims: Dims) -> ValueError:

@@ -29,7 +29,7 @@ def slice_layout(layout: LinearLayout, axis: int) -> LinearLayout:
         kept = [(*basis[:axis], *basis[axis + 1 :]) for basis in vectors]
         bases.append((name, tuple(b for b in kept if name != REGISTER or any(b))))
     sizes = [size for index, (_, size) in enumerate(layout.out_dims) if index != axis]
-    return LinearLayout(tuple(bases), tuple(zip(dim_names(rank - 1), sizes, strict=True)))
+    return LinearLayout.fitted(tuple(bases), tuple(zip(dim_names(rank - 1), sizes, strict=True)))
 
 
 @dataclass(frozen=True)

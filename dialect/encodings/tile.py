@@ -223,7 +223,5 @@ class Tile:
 
     def finished(self, shape: Sequence[int]) -> LinearLayout:
         """The bases as they are, onto ``shape``."""
-        return LinearLayout(
-            tuple((name, self.bases(name)) for name in self._bases),
-            tuple(zip(dim_names(self.rank), shape, strict=True)),
-        )
+        bases = tuple([(name, tuple(map(tuple, vectors))) for name, vectors in self._bases.items()])
+        return LinearLayout.fitted(bases, tuple(zip(dim_names(self.rank), shape, strict=True)))

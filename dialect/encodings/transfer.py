@@ -41,8 +41,8 @@ def _shape(layout: LinearLayout) -> tuple[int, ...]:
 
 def _mapped(layout: LinearLayout, shape: Sequence[int], change: Callable[[Basis], Basis]) -> LinearLayout:
     """The layout whose bases are changed one by one."""
-    bases = tuple((name, tuple(change(basis) for basis in vectors)) for name, vectors in layout.bases)
-    return LinearLayout(bases, tuple(zip(dim_names(len(shape)), shape, strict=True)))
+    bases = tuple([(name, tuple(map(change, vectors))) for name, vectors in layout.bases])
+    return LinearLayout.fitted(bases, tuple(zip(dim_names(len(shape)), shape, strict=True)))
 
 
 def _check_axis(operation: str, axis: int, rank: int) -> None:
