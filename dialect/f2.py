@@ -95,10 +95,14 @@ def _negative(vector: int) -> ValueError:
     return ValueError(f"add: a vector is a non-negative integer, got {vector}")
 
 
-def _enlarges(pivots: dict[int, int], vector: int) -> bool:
+def enlarges(pivots: dict[int, int], vector: int) -> bool:
     """Add `vector` to a span, kept by the bit lengths of its members, and tell whether it enlarged it.
 
     What `Echelon.add` does where no sums are asked for.
+
+    >>> pivots = {}
+    >>> enlarges(pivots, 3), enlarges(pivots, 3)
+    (True, False)
     """
     if vector < 0:
         raise _negative(vector)
@@ -160,7 +164,7 @@ def rank(columns: Iterable[int]) -> int:
     2
     """
     pivots: dict[int, int] = {}
-    for column in columns:  # as `_enlarges`, without its calls
+    for column in columns:  # as `enlarges`, without its calls
         if column < 0:
             raise _negative(column)
         rest = column
@@ -262,8 +266,8 @@ def extend(vectors: Iterable[int], candidates: Iterable[int]) -> tuple[int, ...]
     """
     pivots: dict[int, int] = {}
     for vector in vectors:
-        _enlarges(pivots, vector)
-    return tuple([candidate for candidate in candidates if _enlarges(pivots, candidate)])
+        enlarges(pivots, vector)
+    return tuple([candidate for candidate in candidates if enlarges(pivots, candidate)])
 
 
 def complement(vectors: Iterable[int], dim: int) -> tuple[int, ...]:

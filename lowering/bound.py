@@ -11,7 +11,7 @@ memory every element goes in once and every destination register comes out once,
 from __future__ import annotations
 
 import functools
-import itertools
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -28,13 +28,14 @@ from triton_linear.lowering.targets import Target
 class Side:
     """What bounds ask of a layout.
 
-    held: how many bits number the registers of a thread that are no copies. threads: the columns of lanes,
-    warps and blocks. spans: for each reach the tensor bits that what is within it holds, -1 where that is no
+    held, lanes: how many bits number the registers of a thread, and the lanes, that are no copies. threads: the
+    columns of lanes, warps and blocks. spans: for each reach the tensor bits that what is within it holds, -1 where that is no
     matter of single bits. given: the tensor bits in any register. distinct: no thread of a warp holds a copy.
     """
 
     hardware: Hardware
     held: int
+    lanes: int
     threads: tuple[int, ...]
     spans: tuple[int, ...]
     given: int
@@ -45,50 +46,35 @@ class Side:
     def of(layout: LinearLayout) -> Side:
         """The side that `layout` is."""
         found = Hardware.of(layout)
-        within: tuple[int, ...] = ()
+        pivots: dict[int, int] = {}
+        bits = 0
         spans, ranks = [], []
         for columns in (found.register, found.lane, found.warp, found.block):
-            within += columns
-            bits = _union(within)
-            ranks.append(f2.rank(within))
+            for column in columns:
+                bits |= column
+                f2.enlarges(pivots, column)
+            ranks.append(len(pivots))
             spans.append(bits if ranks[-1] == bits.bit_count() else -1)
         threads = (*found.lane, *found.warp, *found.block)
         distinct = ranks[1] == len(found.register) + len(found.lane)
-        return Side(found, ranks[0], threads, tuple(spans), _union(found.register), distinct)
+        given = functools.reduce(operator.or_, found.register, 0)
+        return Side(found, ranks[0], f2.rank(found.lane), threads, tuple(spans), given, distinct)
 
-    def to(self, other: Side) -> Relation:
-        """What bounds ask of the conversion from one to the other."""
-        moved = other.given
-        differ = False
-        for own, wanted in itertools.zip_longest(self.threads, other.threads, fillvalue=0):
-            if own != wanted:
-                moved |= own ^ wanted
-                differ = True
-        reach = self._reach_of(moved, other)
-        if reach == Reach.THREAD:
-            return Relation(reach, self._chosen(other) if differ else 0, False)
-        if reach > Reach.WARP:
-            return Relation(reach, 0, False)
-        here, there = self.hardware, other.hardware
-        exchanged = _beyond(here.register, there.register)
-        if not self.distinct:
-            return Relation(reach, exchanged, False)
-        if exchanged:
-            return Relation(reach, exchanged, other.distinct and _beyond(here.lane, there.lane) >= exchanged)
-        return Relation(reach, 0, _beyond(here.register, there.lane) < f2.rank(there.lane))
-
-    def _reach_of(self, moved: int, other: Side) -> Reach:
-        """The reach of a conversion; `moved` is the union of what it moves."""
-        if -1 not in self.spans and len(self.threads) == len(other.threads):
-            for reach, bits in zip(Reach, self.spans, strict=True):
-                if not moved & ~bits:  # vectors lie in the span of some unit vectors if their union does
-                    return reach
+    def reach_to(self, other: Side) -> Reach:
+        """`reach_between` their hardware."""
+        threads = self.threads
+        if -1 in self.spans or len(threads) != len(other.threads):
+            return reach_between(self.hardware, other.hardware)
+        # Vectors lie in the span of some unit vectors exactly if their union does.
+        moved = functools.reduce(operator.or_, map(operator.xor, threads, other.threads), other.given)
+        for reach, bits in enumerate(self.spans):
+            if not moved & ~bits:
+                return Reach(reach)
         return reach_between(self.hardware, other.hardware)
 
-    def _chosen(self, other: Side) -> int:
+    def chosen(self, other: Side) -> int:
         """Bits of the registers here among which a register there is chosen by the thread."""
-        pairs = itertools.zip_longest(self.threads, other.threads, fillvalue=0)
-        moved = (own ^ wanted for own, wanted in pairs)
+        moved = map(operator.xor, self.threads, other.threads)
         return f2.rank((*other.hardware.register, *moved)) - other.held
 
 
@@ -103,17 +89,23 @@ class Relation(NamedTuple):
     strict: bool
 
 
-@functools.lru_cache(maxsize=4096)
-def _beyond(own: tuple[int, ...], other: tuple[int, ...]) -> int:
-    """Dimensions that the span of both has beyond that of `own`."""
-    return f2.rank((*own, *other)) - f2.rank(own)
-
-
-def _union(columns: tuple[int, ...]) -> int:
-    bits = 0
-    for column in columns:
-        bits |= column
-    return bits
+@functools.lru_cache(maxsize=16384)
+def relation(source: Side, target: Side) -> Relation:
+    """What bounds ask of the conversion from one side to the other."""
+    reach = source.reach_to(target)
+    if reach == Reach.THREAD:
+        moves = source.threads != target.threads
+        return Relation(reach, source.chosen(target) if moves else 0, False)
+    if reach > Reach.WARP:
+        return Relation(reach, 0, False)
+    here, there = source.hardware, target.hardware
+    exchanged = f2.rank((*here.register, *there.register)) - source.held
+    if not source.distinct:
+        return Relation(reach, exchanged, False)
+    if exchanged:
+        lanes = f2.rank((*here.lane, *there.lane)) - source.lanes
+        return Relation(reach, exchanged, target.distinct and lanes >= exchanged)
+    return Relation(reach, 0, f2.rank((*here.register, *there.lane)) < source.held + target.lanes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,15 +141,15 @@ class Bounds:
 
     def of(self, source: Side, target: Side) -> Least:
         """`least_cost` from one side to the other."""
-        relation = source.to(target)
-        key = relation, target.held, len(source.hardware.warp), len(source.hardware.block)
+        related = relation(source, target)
+        key = related, target.held, len(source.hardware.warp), len(source.hardware.block)
         found = self.known.get(key)
         if found is None:
-            found = self.known[key] = Least(relation.reach, self._ways(*key))
+            found = self.known[key] = Least(related.reach, self._ways(*key))
         return found
 
-    def _ways(self, relation: Relation, held: int, warp_bits: int, block_bits: int) -> dict[str, Cost]:
-        reach, bits, strict = relation
+    def _ways(self, related: Relation, held: int, warp_bits: int, block_bits: int) -> dict[str, Cost]:
+        reach, bits, strict = related
         if reach == Reach.THREAD and not bits:
             return {"registers": Cost()}
         element, target = self.element, self.target

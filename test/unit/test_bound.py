@@ -5,7 +5,7 @@ exchanges the first of the cheapest is found."""
 import statistics
 
 import pytest
-from triton_linear.lowering.bound import Side, least_cost
+from triton_linear.lowering.bound import Side, least_cost, relation
 from triton_linear.lowering.conversion import Hardware, between, reach_between
 from triton_linear.lowering.element import element_type
 from triton_linear.lowering.exchange import cheapest, cost_of_shared, exchange_plans
@@ -79,7 +79,7 @@ def test_reach_is_that_of_the_conversion(name):
         sides = Hardware.of(source), Hardware.of(destination)
         seen.add(reach_between(*sides))
         assert reach_between(*sides) == between(*sides).reach
-        assert Side.of(source).to(Side.of(destination)).reach == reach_between(*sides)
+        assert relation(Side.of(source), Side.of(destination)).reach == reach_between(*sides)
     assert len(seen) == 3
 
 
