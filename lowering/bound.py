@@ -29,8 +29,9 @@ class Side:
     """What bounds ask of a layout.
 
     held, lanes: how many bits number the registers of a thread, and the lanes, that are no copies. threads: the
-    columns of lanes, warps and blocks. spans: for each reach the tensor bits that what is within it holds, -1 where that is no
-    matter of single bits. given: the tensor bits in any register. distinct: no thread of a warp holds a copy.
+    columns of lanes, warps and blocks. spans: for each reach the tensor bits that what is within it holds, -1
+    where that is no matter of single bits. given: the tensor bits in any register. distinct: no thread of a
+    warp holds a copy.
     """
 
     hardware: Hardware

@@ -114,6 +114,7 @@ def conversion(src: LinearLayout, dst: LinearLayout) -> Conversion:
     return between(Hardware.of(src), Hardware.of(dst))
 
 
+@functools.lru_cache(maxsize=256)
 def between(a: Hardware, b: Hardware) -> Conversion:
     """`conversion` of the layouts that have these columns."""
     return Conversion(a, b, **{name: _origins(a, b, name) for name in HARDWARE_DIMS})

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import gcd
 
 MAX_DIVISOR = 1 << 40
@@ -51,7 +52,7 @@ class Affine:
 
     @classmethod
     def unknown(cls, shape: Sequence[int]) -> Affine:
-        return cls(tuple((None,) * (size.bit_length() - 1) for size in shape))
+        return cls(tuple([(None,) * (size.bit_length() - 1) for size in shape]))
 
     @classmethod
     def uniform(cls, shape: Sequence[int], divisor: int = 1, constant: int | None = None) -> Affine:
@@ -151,10 +152,21 @@ def multiply(a: Affine, b: Affine) -> Affine:
 
 def only_common_zeros(*values: Affine) -> Deltas:
     """What is known of any function of the values: where none of them changes, it does not change either."""
+    return _common_zeros(*(value.deltas for value in values))
+
+
+@lru_cache(maxsize=1024)
+def _common_zeros(*several: Deltas) -> Deltas:
     return tuple(
-        tuple(0 if all(delta == 0 for delta in deltas) else None for deltas in zip(*bits, strict=True))
-        for bits in zip(*(value.deltas for value in values), strict=True)
+        tuple([None if any(delta != 0 for delta in deltas) else 0 for deltas in zip(*bits, strict=True)])
+        for bits in zip(*several, strict=True)
     )
+
+
+@lru_cache(maxsize=1024)
+def constancy(deltas: Deltas) -> Mask:
+    """For each dimension and bit, whether a value with these deltas is known not to change there."""
+    return tuple(tuple([delta == 0 for delta in bits]) for bits in deltas)
 
 
 def function_of(values: Sequence[Affine], shape: Sequence[int]) -> Affine:

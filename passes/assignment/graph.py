@@ -20,6 +20,7 @@ from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Block, Operation, RankedTensorType, Type, Value
 from triton_linear.lowering.element import ElementType, element_type
 from triton_linear.passes.assignment import weights
+from triton_linear.passes.assignment.addressing import constancy
 from triton_linear.passes.assignment.axis import AxisAnalysis, pointee_bytes
 from triton_linear.passes.assignment.local import LocalAccess
 from triton_linear.passes.assignment.memory import Access
@@ -543,7 +544,7 @@ class _Builder:
                 self._take(op, index, self._group(kind), tie=True)
 
     def _constancy(self, value: Value) -> Constancy:
-        return tuple(tuple(delta == 0 for delta in bits) for bits in self.axis.of(value).deltas)
+        return constancy(self.axis.of(value).deltas)
 
     # Edges
 
