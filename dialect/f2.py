@@ -265,9 +265,21 @@ def extend(vectors: Iterable[int], candidates: Iterable[int]) -> tuple[int, ...]
     (1, 4)
     """
     pivots: dict[int, int] = {}
-    for vector in vectors:
-        enlarges(pivots, vector)
-    return tuple([candidate for candidate in candidates if enlarges(pivots, candidate)])
+    spanning: list[int] = []
+    taken: list[int] = []
+    for into, several in ((spanning, vectors), (taken, candidates)):
+        for vector in several:  # as `enlarges`, without its calls
+            if vector < 0:
+                raise _negative(vector)
+            rest = vector
+            while rest:
+                stored = pivots.get(rest.bit_length())
+                if stored is None:
+                    pivots[rest.bit_length()] = rest
+                    into.append(vector)
+                    break
+                rest ^= stored
+    return tuple(taken)
 
 
 def complement(vectors: Iterable[int], dim: int) -> tuple[int, ...]:

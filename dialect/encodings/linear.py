@@ -95,8 +95,12 @@ class Linear(Encoding):
 
     def to_linear_layout(self, shape: Sequence[int]) -> LinearLayout:
         check_shape(self.name, shape, self.rank)
+        bases = tuple(zip(_ALL_DIMS, (self.registers, self.lanes, self.warps, self.blocks), strict=True))
+        spanned = tuple(1 << max(values).bit_length() for values in zip(*self._vectors(), strict=True))
+        if spanned == tuple(shape):  # neither repeated nor cut
+            return LinearLayout.fitted(bases, tuple(zip(dim_names(len(shape)), spanned, strict=True)))
         tile = Tile(len(shape), _ALL_DIMS)
-        for name, vectors in zip(_ALL_DIMS, (self.registers, self.lanes, self.warps, self.blocks), strict=True):
+        for name, vectors in bases:
             for basis in vectors:
                 tile.push(name, basis)
         tile.fit(shape, self._repetition_order(len(shape)), drop_copies=REGISTER)

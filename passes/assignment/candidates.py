@@ -277,7 +277,7 @@ def spread(layout: LinearLayout) -> Iterator[LinearLayout]:
         for (name, index), basis in zip(free, moved, strict=False):
             changed[name][index] = basis
         changed[REGISTER] = [basis for basis in registers if basis not in moved]
-        yield LinearLayout(tuple((name, tuple(vectors)) for name, vectors in changed.items()), layout.out_dims)
+        yield LinearLayout.fitted(tuple((name, tuple(v)) for name, v in changed.items()), layout.out_dims)
 
 
 def reducible(candidate: Candidate, axis: int) -> bool:

@@ -7,6 +7,7 @@ again come from the first-level cache if they are loaded, and go out again if th
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -71,11 +72,14 @@ class Access:
 
     def _aligned(self, width: int, dimension: int, bit: int) -> bool:
         """Whether all vectors of this many bytes, up to a bit of a dimension, begin at multiples of it."""
-        return self.pointer.divisor % width == 0 and all(
-            self.pointer.step(delta) % width == 0
-            for axis, bits in enumerate(self.pointer.deltas)
-            for delta in bits[bit + 1 if axis == dimension else 0 :]
-        )
+        pointer = self.pointer
+        if pointer.divisor % width:
+            return False
+        for axis, bits in enumerate(pointer.deltas):
+            for delta in bits[bit + 1 if axis == dimension else 0 :]:
+                if (pointer.unit if delta is None else delta) % width:
+                    return False
+        return True
 
     def basis_delta(self, basis: Sequence[int]) -> int | None:
         """How far apart in bytes a basis moves; the sum over its bits."""
@@ -169,6 +173,7 @@ class Access:
         return self.vector_bits(bases)
 
 
+@functools.cache
 def basis_of(bit: Bit, rank: int) -> tuple[int, ...]:
     """The basis that moves along one bit of the coordinates."""
     return tuple(1 << bit[1] if axis == bit[0] else 0 for axis in range(rank))
@@ -186,16 +191,16 @@ def layout_of_bits(
     zero = (0,) * rank
 
     def bases(bits: Sequence[Bit], size: int) -> tuple[tuple[int, ...], ...]:
-        return (*(basis_of(bit, rank) for bit in bits), *(zero for _ in range(size - len(bits))))
+        return (*[basis_of(bit, rank) for bit in bits], *((zero,) * (size - len(bits))))
 
-    return LinearLayout.from_bases(
-        [
+    return LinearLayout.fitted(
+        (
             (REGISTER, bases(registers, len(registers))),
             (LANE, bases(lanes, sizes[0])),
             (WARP, bases(warps, sizes[1])),
             ("block", ()),
-        ],
-        dict(zip(dim_names(rank), shape, strict=True)),
+        ),
+        tuple(zip(dim_names(rank), shape, strict=True)),
     )
 
 
