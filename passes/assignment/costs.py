@@ -6,6 +6,7 @@ The unit is that of `Cost.expected`: the CTA's warps, or as many as an SM likely
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
@@ -35,12 +36,13 @@ into words, and taken out of them again. Counted on int4_matmul: 214 instruction
 
 def _is_constant(basis: tuple[int, ...], constancy: Constancy) -> bool:
     """Whether a value is the same where a basis leads."""
-    return all(
-        constancy[axis][bit]
-        for axis, value in enumerate(basis)
-        for bit in range(value.bit_length())
-        if value >> bit & 1
-    )
+    for axis, value in enumerate(basis):
+        rest = value
+        while rest:
+            if not constancy[axis][rest.bit_length() - 1]:
+                return False
+            rest ^= 1 << rest.bit_length() - 1
+    return True
 
 
 def _is_loaded(edge: Edge) -> bool:
@@ -68,7 +70,7 @@ class Costs:
         """What a group does by itself in a layout: clocks of global memory, and clocks of everything else."""
         clocks = memory = 0.0
         for (path, shape, constancy), work in group.work.items():
-            clocks += work * self._held(candidate.encoding, path, shape, constancy)
+            clocks += work * self._held(candidate, path, shape, constancy)
         copied = {local.copied: local for local, _ in group.locals if local.copied}
         for access, frequency in group.accesses:
             local = copied.get(access)
@@ -82,16 +84,17 @@ class Costs:
             other += self.of_reduction(reduction, candidate.layout) * reduction.frequency
         return memory * self.busy, other
 
-    def _held(self, encoding: str, path: Path, shape: tuple[int, ...], constancy: Constancy) -> int:
+    def _held(self, candidate: Candidate, path: Path, shape: tuple[int, ...], constancy: Constancy) -> int:
         """Registers of a thread that hold elements of their own, and not the same value."""
-        key = encoding, path, shape, constancy
+        key = candidate.encoding, path, shape, constancy
         found = self.registers.get(key)
         if found is None:
-            try:
-                bases = dict(layout_of(encoding, shape, path).bases)[REGISTER]
-                found = 1 << sum(not _is_constant(basis, constancy) for basis in bases)
-            except NoLayout:
-                found = 1
+            found = 1
+            with suppress(NoLayout):
+                layout = self.placed(candidate, path, shape)
+                if not isinstance(layout, str):
+                    bases = dict(layout.bases)[REGISTER]
+                    found = 1 << sum([not _is_constant(basis, constancy) for basis in bases])
             self.registers[key] = found
         return found
 
@@ -109,7 +112,7 @@ class Costs:
         for (path, shape, constancy), work in edge.target.work.items():
             if not path and any(map(any, constancy)):
                 held = [
-                    self._held(target.encoding, (), shape, known)
+                    self._held(target, (), shape, known)
                     for known in (tuple((False,) * len(bits) for bits in constancy), constancy)
                 ]
                 clocks += work * (held[0] - held[1])
@@ -137,6 +140,8 @@ class Costs:
 
     def placed(self, candidate: Candidate, path: Path, shape: tuple[int, ...]) -> LinearLayout | str:
         """The layout of a value that is sliced from one with this encoding, or the encoding if it has none."""
+        if not path and shape == tuple([size for _, size in candidate.layout.out_dims]):
+            return candidate.layout
         try:
             return layout_of(candidate.encoding, shape, path)
         except NoLayout:
