@@ -188,8 +188,13 @@ class Tile:
 
     def _furthest(self, axis: int) -> tuple[str, list[int]]:
         """The first of the bases that go furthest along a dimension."""
-        candidates = ((name, basis) for name, bases in self._bases.items() for basis in bases)
-        return max(candidates, key=lambda candidate: candidate[1][axis])
+        furthest, found = -1, None
+        for name, bases in self._bases.items():
+            for basis in bases:
+                if basis[axis] > furthest:
+                    furthest, found = basis[axis], (name, basis)
+        assert found is not None  # something reaches beyond the shape
+        return found
 
     def layout(
         self,
