@@ -1,12 +1,14 @@
-"""How long `linear-assign-layouts` takes, against the stock compile of the same module.
+"""How long `linear-assign-layouts` takes, against the stock compile of the same kernel.
 
 Everything happens in one process, after one compile and one run of the pass that pay for imports. The stock
-compile goes from the TritonGPU module to the binary, ptxas included; a kernel's whole compile is longer, by
-what comes before. The pass is timed twice: first with nothing remembered of layouts, encodings and plans, as
-when a process meets the layouts of a kernel for the first time, and again with all of that in its caches. Each
-time is the best of some rounds.
+compile goes from the TritonGPU module to the binary, ptxas included; where the module is a kernel of
+`bench/kernels` that compiles without a GPU, named CASE-KERNEL, its whole compile is timed as well, from its
+Python source. The pass is timed twice: first with nothing remembered of layouts, encodings and plans, as when a
+process meets the layouts of a kernel for the first time, and again with all of that in its caches. It plans
+conversions that would be planned without it, too; so what it adds is all passes with it less all passes without
+it, with nothing remembered. Each time is the best of some rounds.
 
-    python bench/assign_time.py FOLDER_OR_FILE.ttgir... [--rounds 5] [--output bench/results]
+    python -m bench.assign_time FOLDER_OR_FILE.ttgir... [--rounds 5] [--output bench/results]
 """
 
 from __future__ import annotations
@@ -29,9 +31,14 @@ from typing import Any
 import triton
 from triton_linear.dialect import bridge
 from triton_linear.examples.spec import gpu_target
+from triton_linear.lowering import targets
 from triton_linear.passes import driver
 from triton_linear.passes.assign import AssignLayouts
 
+from bench.kernels.cases import cases
+
+TIMES = {"first": "met for the first time", "repeated": "known", "added": "met for the first time, added"}
+"""What is timed of the pass, and how the table calls it."""
 MUCH = 5.0
 """Percent of the stock compile that are worth a line in the table."""
 
@@ -69,6 +76,35 @@ def pass_seconds(text: str) -> tuple[float, bool]:
     return dict(outcome.seconds)[AssignLayouts.name], "ll.assigned" in module.operation.attributes
 
 
+def passes_seconds(text: str, target: str, assign: bool) -> float:
+    """Seconds of all passes over a module, with or without the one in question."""
+    module = bridge.text_to_upstream(text, bridge.upstream_context())
+    start = time.perf_counter()
+    driver.run_linear_pipeline(module, targets.target(target), assign=assign)
+    return time.perf_counter() - start
+
+
+@functools.cache
+def sources(target: str) -> dict[str, tuple[Any, dict[str, Any]]]:
+    """The kernels of the suite that compile without a GPU, by case and kernel, with their options."""
+    found: dict[str, tuple[Any, dict[str, Any]]] = {}
+    for case in cases():
+        if case.sources is not None:
+            for source, options in case.sources(gpu_target(target)).values():
+                found[f"{case.name}-{source.fn.__name__}"] = source, dict(options)
+    return found
+
+
+def whole_seconds(name: str, target: str) -> float | None:
+    """Seconds of Triton's own compile from Python on, None if the source is not here."""
+    if name not in sources(target):
+        return None
+    source, options = sources(target)[name]
+    start = time.perf_counter()
+    triton.compile(source, target=gpu_target(target), options=options)
+    return time.perf_counter() - start
+
+
 def target_of(text: str) -> str:
     """The target that a module names."""
     return text.split('ttg.target = "', 1)[1].split('"', 1)[0]
@@ -78,46 +114,69 @@ def measure(path: Path, rounds: int) -> dict[str, Any]:
     """The row of one module, in milliseconds."""
     text = path.read_text()
     target = target_of(text)
-    stock, first = [], []
+    times: dict[str, list[float]] = {name: [] for name in ("stock", "whole", "first", "with", "without")}
+    changed = False
     for _ in range(rounds):
-        stock.append(compile_seconds(path, target))
+        times["stock"].append(compile_seconds(path, target))
+        if (whole := whole_seconds(path.stem, target)) is not None:
+            times["whole"].append(whole)
         forget()
-        first.append(pass_seconds(text))
-    repeated = [pass_seconds(text) for _ in range(rounds)]
-    row: dict[str, Any] = {"module": path.stem, "target": target, "changed": first[0][1]}
-    row["stock_ms"] = 1e3 * min(stock)
-    for name, times in (("first", first), ("repeated", repeated)):
-        row[f"{name}_ms"] = 1e3 * min(seconds for seconds, _ in times)
-        row[f"{name}_percent"] = 100 * row[f"{name}_ms"] / row["stock_ms"]
+        seconds, changed = pass_seconds(text)
+        times["first"].append(seconds)
+        for name, assign in (("with", True), ("without", False)):
+            forget()
+            times[name].append(passes_seconds(text, target, assign))
+    pass_seconds(text)
+    times["repeated"] = [pass_seconds(text)[0] for _ in range(rounds)]
+    best = {name: 1e3 * min(seconds) for name, seconds in times.items() if seconds}
+    best["added"] = best.pop("with") - best.pop("without")
+    row: dict[str, Any] = {"module": path.stem, "target": target, "changed": changed}
+    row |= {f"{name}_ms": milliseconds for name, milliseconds in best.items()}
+    for name in TIMES:
+        row[f"{name}_percent"] = 100 * best[name] / best["stock"]
+        if "whole" in best:
+            row[f"{name}_percent_of_whole"] = 100 * best[name] / best["whole"]
     return row
 
 
 def markdown(result: dict[str, Any]) -> str:
     """The table for people."""
     rows = result["rows"]
+    wholes = [row for row in rows if "whole_ms" in row]
     lines = [
         f"Time of `linear-assign-layouts` on {len(rows)} modules, Triton {result['triton']}, Python "
         f"{result['python']}, {result['machine']}, {result['date']}: best of {result['rounds']}, in percent of "
-        "the stock compile from the TritonGPU module to the binary.",
+        "the stock compile from the TritonGPU module to the binary; and for the "
+        f"{len(wholes)} of them whose source is here, of that and of the whole compile. Added is what all "
+        "passes take with it less what they take without it.",
         "",
-        "| layouts and plans | median | worst | median ms | worst ms | above 5 % |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
+        "| layouts and plans | median | worst | median ms | worst ms | above 5 % | with source: median | worst "
+        "| of whole: median | worst |",
+        "| --- |" + " ---: |" * 9,
     ]
-    for name, title in (("first", "met for the first time"), ("repeated", "known")):
+
+    def both(values: Sequence[float], unit: str = " %") -> str:
+        return f"{statistics.median(values):.1f}{unit} | {max(values):.1f}{unit}"
+
+    for name, title in TIMES.items():
         shares = [row[f"{name}_percent"] for row in rows]
-        times = [row[f"{name}_ms"] for row in rows]
-        lines.append(
-            f"| {title} | {statistics.median(shares):.1f} % | {max(shares):.1f} % | "
-            f"{statistics.median(times):.1f} | {max(times):.1f} | {sum(share > MUCH for share in shares)} |"
-        )
-    lines += ["", "| module | stock ms | first ms | | known ms | |"]
-    lines.append("| --- | ---: | ---: | ---: | ---: | ---: |")
+        line = f"| {title} | {both(shares)} | {both([row[f'{name}_ms'] for row in rows], '')} | "
+        line += f"{sum(share > MUCH for share in shares)} |"
+        if wholes:
+            line += f" {both([row[f'{name}_percent'] for row in wholes])} |"
+            line += f" {both([row[f'{name}_percent_of_whole'] for row in wholes])} |"
+        lines.append(line)
+    lines += ["", "| module | stock ms | whole ms | first ms | | of whole | known ms | | added ms | |"]
+    lines.append("| --- |" + " ---: |" * 9)
     for row in sorted(rows, key=lambda row: -row["first_percent"]):
         if row["first_percent"] > MUCH:
-            first, known = (
-                f"{row[f'{n}_ms']:.1f} | {row[f'{n}_percent']:.1f} %" for n in ("first", "repeated")
+            first, known, added = (f"{row[f'{n}_ms']:.1f} | {row[f'{n}_percent']:.1f} %" for n in TIMES)
+            whole, share = "", ""
+            if "whole_ms" in row:
+                whole, share = f"{row['whole_ms']:.0f}", f"{row['first_percent_of_whole']:.1f} %"
+            lines.append(
+                f"| {row['module']} | {row['stock_ms']:.0f} | {whole} | {first} | {share} | {known} | {added} |"
             )
-            lines.append(f"| {row['module']} | {row['stock_ms']:.0f} | {first} | {known} |")
     return "\n".join(lines) + "\n"
 
 
