@@ -99,8 +99,10 @@ class Costs:
         return found
 
     def _repacked(self, edge: Edge, given: LinearLayout) -> float:
-        """Clocks of putting bytes into words to convert them, where they do not come in words."""
+        """Clocks of putting bytes into words to convert them, where they neither come in words nor leave in them."""
         if edge.kind.type.bits != 8 or _is_loaded(edge) or edge.kind.element.startswith("f"):
+            return 0.0
+        if edge.target.accesses or edge.target.locals:
             return 0.0
         return REPACK_CLOCKS * given.in_dim_size(REGISTER) * self.busy * edge.frequency
 
