@@ -7,6 +7,7 @@ layout over F2, lanes that are served together touch 2^rank different words, in 
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -177,9 +178,10 @@ def _conflicts(lanes: Sequence[int], size: int, target: Target) -> int:
     return 1 << (f2.rank([*words, *inside]) - f2.rank([*banks, *inside]))
 
 
+@functools.lru_cache(maxsize=512)
 def layouts(
-    local: LocalAccess, access: Access | None, shape: Sequence[int], lanes: int, warps: int, target: Target
-) -> Iterator[LinearLayout]:
+    local: LocalAccess, access: Access | None, shape: tuple[int, ...], lanes: int, warps: int, target: Target
+) -> tuple[LinearLayout, ...]:
     """Layouts in which a tensor is cheap to move between global and shared memory.
 
     The cheapest for both, and the cheapest where either counts three times. Without an access to global memory
@@ -197,21 +199,23 @@ def layouts(
             there = sum(local.copy_clocks(layout) if local.copied else access.clocks(layout))
         found[layout] = local.clocks(layout, target), there
     if not found:
-        return
+        return ()
     if access is not None:
-        for weight in (1.0, 3.0, 1 / 3):
-            yield min(found, key=lambda layout: found[layout][0] + weight * found[layout][1])
-        return
+        return tuple(
+            min(found, key=lambda layout: found[layout][0] + weight * found[layout][1])
+            for weight in (1.0, 3.0, 1 / 3)
+        )
     least = min(here for here, _ in found.values())
     widths: dict[int, list[LinearLayout]] = {}
     for layout, (here, _) in found.items():
         if here <= GOOD_ENOUGH * least:
             widths.setdefault(local.bytes_at_once(layout), []).append(layout)
+    chosen: list[LinearLayout] = []
     for same in widths.values():
         best = min(found[layout][0] for layout in same)
         ties = [layout for layout in same if found[layout][0] == best]
-        yield ties[0]
-        yield ties[-1]
+        chosen += ties[0], ties[-1]
+    return tuple(chosen)
 
 
 def _tried(

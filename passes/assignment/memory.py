@@ -125,6 +125,7 @@ class Access:
         between = [abs(d) for basis in later if (d := self.basis_delta(basis)) is not None and abs(d) >= SECTOR]
         return bool(far and between) and min(between) < max(far)
 
+    @functools.lru_cache(maxsize=4096)  # noqa: B019
     def clocks(self, layout: LinearLayout, most: int = VECTOR) -> tuple[float, float]:
         """Clocks of one warp, on average over those of the CTA: of memory, and to issue the instructions, which
         move `most` bytes for a lane at most."""
@@ -204,7 +205,8 @@ def layout_of_bits(
     )
 
 
-def coalesced(access: Access, shape: Sequence[int], lanes: int, warps: int) -> LinearLayout:
+@functools.lru_cache(maxsize=2048)
+def coalesced(access: Access, shape: tuple[int, ...], lanes: int, warps: int) -> LinearLayout:
     """A layout of least cost: the widest vectors, then lanes, warps and registers by distance in memory.
 
     `lanes` and `warps` count bits.
@@ -221,8 +223,9 @@ def coalesced(access: Access, shape: Sequence[int], lanes: int, warps: int) -> L
     )
 
 
+@functools.lru_cache(maxsize=2048)
 def meeting(
-    first: Access, second: Access, shape: Sequence[int], lanes: int, warps: int
+    first: Access, second: Access, shape: tuple[int, ...], lanes: int, warps: int
 ) -> tuple[LinearLayout, LinearLayout] | None:
     """Layouts for two accesses of one tensor that differ within warps only: each warp holds the same elements.
 
@@ -254,7 +257,8 @@ RUN = 64
 """Bytes of a line that an instruction covers without a loss to speak of."""
 
 
-def near(access: Access, other: LinearLayout, shape: Sequence[int]) -> LinearLayout | None:
+@functools.lru_cache(maxsize=2048)
+def near(access: Access, other: LinearLayout, shape: tuple[int, ...]) -> LinearLayout | None:
     """A layout for `access` that differs from `other` within warps only, and there as little as it must to be
     cheap: whole vectors, and lanes side by side until an instruction covers runs of `RUN` bytes.
 
@@ -290,6 +294,7 @@ def _bit_of(basis: Sequence[int]) -> Bit | None:
     return moved[0][0], moved[0][1].bit_length() - 1
 
 
+@functools.lru_cache(maxsize=4096)
 def encoding_text(layout: LinearLayout) -> str:
     """The encoding that denotes `layout`: `#ttg.blocked` where there is one, else `#ttg.linear`."""
     return blocked_text(layout) or encodings.linear_encoding_text(layout)
