@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from triton_linear.lowering.machines import Machine
-from triton_linear.lowering.text import I32, FunctionWriter
+from triton_linear.lowering.text import I32, FunctionWriter, build_vector
 from triton_linear.lowering.words import Gather, Step
 
 Parts = list[str]
@@ -103,6 +103,8 @@ class WordWriter:
         writer, slots = self._writer, self._slots
         sources = [self.word(source) for source in step.sources]
         whole = step.whole()
+        if whole is None and (halves := _same_halves(step.picks, slots)):
+            return [_joined_halves(writer, sources[0], sources[-1], halves)]
         if whole is None:
             selectors = tuple(self._machine.selector(_bytes_of(picks, 4 // slots)) for picks in step.picks)
             (low,), (high,) = sources[0], sources[-1]
@@ -130,6 +132,27 @@ class WordWriter:
             condition = self._condition(masks[-1])
             self._selectors[key] = self._writer.op(f"llvm.select {condition}, {one}, {zero} : i1, {I32}")
         return self._selectors[key]
+
+
+def _same_halves(picks: Sequence[Sequence[int]], slots: int) -> tuple[int, ...] | None:
+    """The half-words that every thread picks, counted through both words; None if they differ or are bytes."""
+    if slots != 2:
+        return None
+    found = {tuple(slot if pick < 0 else pick for slot, pick in enumerate(row)) for row in picks}
+    return found.pop() if len(found) == 1 else None
+
+
+def _joined_halves(writer: FunctionWriter, low: Parts, high: Parts, halves: tuple[int, ...]) -> str:
+    """A word of half-words of two others, as vectors: where what comes next takes the halves apart again, the
+    compiler sees through that, which it does not see through a permute."""
+    values = []
+    for half in halves:
+        (word,) = high if half > 1 else low
+        vector = writer.op(f"llvm.bitcast {word} : {I32} to vector<2xi16>")
+        place = writer.constant(half & 1)
+        values.append(writer.op(f"llvm.extractelement {vector}[{place} : {I32}] : vector<2xi16>"))
+    joined = build_vector(writer, values, "i16")
+    return writer.op(f"llvm.bitcast {joined} : vector<2xi16> to {I32}")
 
 
 def _bytes_of(picks: Sequence[int], size: int) -> list[int]:

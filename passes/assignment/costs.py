@@ -99,7 +99,7 @@ class Costs:
         return found
 
     def _repacked(self, edge: Edge, given: LinearLayout) -> float:
-        """Clocks of putting bytes into words to convert them, where they neither come in words nor leave in them."""
+        """Clocks of putting bytes into words for a conversion, where they neither come nor leave in words."""
         if edge.kind.type.bits != 8 or _is_loaded(edge) or edge.kind.element.startswith("f"):
             return 0.0
         if edge.target.accesses or edge.target.locals:

@@ -46,3 +46,27 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
     tt.return
   }
 }
+
+// -----
+
+// Pairs that are stored together come from two words each. How they are put together is no secret to the compiler, which
+// here finds them where the additions left them: a permute would hide it.
+
+// CHECK-LABEL: .entry halves_of_two_words(
+// CHECK-NOT:     prmt
+// CHECK:         st.shared
+// CHECK-NOT:     prmt
+// CHECK:         ld.shared
+// CHECK-NOT:     prmt
+// CHECK:         st.global
+
+#src = #ttg.linear<{register = [[128], [1]], lane = [[2], [4], [8], [16], [32]], warp = [[64]], block = []}>
+#dst = #ttg.linear<{register = [[1], [2]], lane = [[4], [8], [16], [32], [64]], warp = [[128]], block = []}>
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 2 : i32, ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : i32} {
+  tt.func public @halves_of_two_words(%x: tensor<256xf32, #src>, %p: tensor<256x!tt.ptr<f16>, #dst>) {
+    %n = arith.truncf %x : tensor<256xf32, #src> to tensor<256xf16, #src>
+    %y = ttg.convert_layout %n : tensor<256xf16, #src> -> tensor<256xf16, #dst>
+    tt.store %p, %y : tensor<256x!tt.ptr<f16>, #dst>
+    tt.return
+  }
+}
