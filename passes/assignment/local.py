@@ -79,15 +79,17 @@ class LocalAccess:
         return offset
 
     def bytes_at_once(self, layout: LinearLayout, most: int = 16) -> int:
-        """How wide a thread's accesses are."""
+        """How wide a thread's accesses are.
+
+        Where registers move within a vector as well, as swizzles of less than 16 bytes make them, LLVM joins some.
+        """
         bases = dict(layout.bases)
         registers = [self.offset(basis) for basis in bases[REGISTER]]
-        # A register that moves within the vector as well only changes the order of what is stored.
-        threads = [
-            self.offset(basis) for name, vectors in layout.bases if name != REGISTER for basis in vectors
-        ]
+        others = [self.offset(basis) for name, vectors in layout.bases for basis in vectors if name != REGISTER]
         width = self.element_bytes
-        while width < most and width in registers and not any(offset & width for offset in threads):
+        while width < most and width in registers:
+            if any(offset & width for offset in (*registers, *others) if offset != width):
+                break
             width *= 2
         if self.copied is not None:
             leading = [basis for basis in bases[REGISTER] if any(basis)]
