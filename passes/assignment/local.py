@@ -81,7 +81,8 @@ class LocalAccess:
     def bytes_at_once(self, layout: LinearLayout, most: int = 16) -> int:
         """How wide a thread's accesses are.
 
-        Where registers move within a vector as well, as swizzles of less than 16 bytes make them, LLVM joins some.
+        Where registers move within a vector as well, as swizzles of less than 16 bytes make them, LLVM joins
+        some.
         """
         bases = dict(layout.bases)
         registers = [self.offset(basis) for basis in bases[REGISTER]]

@@ -20,6 +20,9 @@ MOST_PLANS = 64
 """Pairs of layouts that are planned at most; those that are not are not chosen either."""
 NEW_CONVERSION = 1.5
 """How much more a conversion is charged where the module has none: whether it hides is not known."""
+NEW_AFTER_LOCAL = 3.0
+"""The same for what was just loaded from shared memory, where any thread could have loaded it: a second trip
+waits for the first, which nothing hides in the loop of a dot (seen with int8 operands that become bf16)."""
 WORTH_NEW = 0.03
 """The part of the clocks that an assignment must save to have such conversions."""
 LEAST_WEIGHT = 0.3
@@ -73,6 +76,12 @@ class _Pair:
     exact: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] = field(repr=False)
 
 
+def _charge(edge: Edge) -> float:
+    """How much more a conversion there is charged if the module has none."""
+    loads = any(not local.is_store for local, _ in edge.source.locals)
+    return NEW_AFTER_LOCAL if loads else NEW_CONVERSION
+
+
 @dataclass
 class _Search:
     """Refines prices until an optimal assignment pays exact ones only."""
@@ -101,7 +110,7 @@ class _Search:
             exact[0, 0] = True
         else:
             self._refine(pair, 0, 0)
-        charge = 1.0 if table[0, 0] else NEW_CONVERSION
+        charge = 1.0 if table[0, 0] else _charge(edge)
         for row, bounds in enumerate(self.costs.least_of_edge(edge, givens, wanteds, targets)):
             for column, least in enumerate(bounds):
                 if row or column:
@@ -115,7 +124,7 @@ class _Search:
         source, target = self.found[pair.edge.source][row], self.found[pair.edge.target][column]
         clocks = self.costs.of_edge(pair.edge, source, target)
         if (row or column) and not pair.table[0, 0] and clocks:
-            clocks = clocks * NEW_CONVERSION if self.admits_new else INFINITE
+            clocks = clocks * _charge(pair.edge) if self.admits_new else INFINITE
         pair.table[row, column] = clocks
         pair.exact[row, column] = True
         self.planned += 1
