@@ -44,7 +44,7 @@ test: $(stamp)
 	@$(bin)/python test/run.py --jobs $(JOBS)
 
 bench: $(stamp)
-	@$(bin)/python bench/compile_time.py
+	@$(bin)/python -m bench.compile_time
 	@$(bin)/python bench/gpu_check.py --if-present
 
 fuzz: $(stamp)

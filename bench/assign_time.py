@@ -14,12 +14,8 @@ it, with nothing remembered. Each time is the best of some rounds.
 from __future__ import annotations
 
 import argparse
-import datetime
 import functools
 import gc
-import json
-import os
-import platform
 import statistics
 import sys
 import tempfile
@@ -36,6 +32,7 @@ from triton_linear.passes import driver
 from triton_linear.passes.assign import AssignLayouts
 
 from bench.kernels.cases import cases
+from bench.report import publish
 
 TIMES = {"first": "met for the first time", "repeated": "known", "added": "met for the first time, added"}
 """What is timed of the pass, and how the table calls it."""
@@ -195,19 +192,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for path in found:
             rows.append(measure(path, options.rounds))
             print(f"{path.stem}: {rows[-1]['first_percent']:.1f} %", file=sys.stderr, flush=True)
-    result = {
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-        "triton": triton.__version__,
-        "python": platform.python_version(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "rounds": options.rounds,
-        "rows": rows,
-    }
-    options.output.mkdir(parents=True, exist_ok=True)
-    (options.output / "assign_time.json").write_text(json.dumps(result, indent=2) + "\n")
-    table = markdown(result)
-    (options.output / "assign_time.md").write_text(table)
-    print(table, end="")
+    publish(options.output, "assign_time", markdown, rounds=options.rounds, rows=rows)
     return 0
 
 

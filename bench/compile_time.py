@@ -5,16 +5,14 @@ imports, and then the kernel in question once, so nothing that this package or T
 helps. Stock and plugin samples alternate. Times count ptxas and other children; the table gives medians, and
 the overhead by the clock and by processor time, which a busy machine disturbs less.
 
-    python bench/compile_time.py [--targets cuda:90 hip:gfx942] [--samples 5] [--output bench/results]
+    python -m bench.compile_time [--targets cuda:90 hip:gfx942] [--samples 5] [--output bench/results]
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
-import platform
 import resource
 import statistics
 import subprocess
@@ -29,6 +27,8 @@ import triton
 import triton.language as tl
 from triton_linear.examples import specs
 from triton_linear.examples.spec import KernelSpec, gpu_target
+
+from bench.report import publish
 
 MODES = ("stock", "plugin")
 
@@ -82,7 +82,7 @@ def sample(mode: str, kernel: str, target: str) -> dict[str, Any]:
 def fresh_sample(mode: str, kernel: str, target: str) -> dict[str, Any]:
     """One sample, in a process and with a cache of its own."""
     with tempfile.TemporaryDirectory() as cache:
-        command = [sys.executable, __file__, "--sample", mode, kernel, target]
+        command = [sys.executable, "-m", "bench.compile_time", "--sample", mode, kernel, target]
         environment = os.environ | {"TRITON_CACHE_DIR": cache}
         done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
     if done.returncode:
@@ -158,19 +158,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for spec in specs(gpu_target(target)):
             rows.append(measure(spec.name, target, options.samples))
             print(f"{target} {spec.name}: {rows[-1]['overhead_percent']:+.1f} %", file=sys.stderr, flush=True)
-    result = {
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-        "triton": triton.__version__,
-        "python": platform.python_version(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "samples": options.samples,
-        "rows": rows,
-    }
-    options.output.mkdir(parents=True, exist_ok=True)
-    (options.output / "compile_time.json").write_text(json.dumps(result, indent=2) + "\n")
-    table = markdown(result)
-    (options.output / "compile_time.md").write_text(table)
-    print(table, end="")
+    publish(options.output, "compile_time", markdown, samples=options.samples, rows=rows)
     return 0
 
 

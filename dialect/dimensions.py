@@ -75,6 +75,28 @@ def realign(vectors: tuple[int, ...], old: Dims, new: Dims) -> tuple[int, ...]:
     return vectors if old == new else move(vectors, moves(old, new))
 
 
+def flattened(in_dim: str, index: int, basis: tuple[int, ...], out_dims: Dims) -> int:
+    """The column of a basis, which must fit the out-dims."""
+    coordinates = fields(out_dims)
+    column, outside = 0, len(basis) != len(coordinates)
+    for value, (position, mask) in zip(basis, coordinates, strict=False):
+        outside |= value & mask != value
+        column |= value << position
+    if outside:
+        raise _misfit(in_dim, index, basis, out_dims)
+    return column
+
+
+def _misfit(in_dim: str, index: int, basis: tuple[int, ...], out_dims: Dims) -> ValueError:
+    """What is wrong with a basis that has another number of coordinates, or one that its out-dim lacks."""
+    what = f"basis {in_dim}={1 << index} -> {basis}"
+    if len(basis) != len(out_dims):
+        return ValueError(f"{what} needs one coordinate per out-dim, {len(out_dims)}")
+    pairs = zip(basis, out_dims, strict=True)
+    name, size = next(dim for value, dim in pairs if not 0 <= value < dim[1])
+    return ValueError(f"{what} leaves out-dim {name!r} of size {size}")
+
+
 def split(columns: tuple[int, ...], in_bits: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]]:
     """Hand each in-dim its columns.
 

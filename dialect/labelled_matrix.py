@@ -26,6 +26,7 @@ from .dimensions import (
     checked_dims,
     checked_name,
     fields,
+    flattened,
     join,
     known_names,
     realign,
@@ -62,7 +63,7 @@ class LabelledMatrix:
         columns: list[int] = []
         for name, vectors in bases:
             for index, basis in enumerate(vectors):
-                columns.append(_flattened(name, index, basis, out_dims))
+                columns.append(flattened(name, index, basis, out_dims))
         object.__setattr__(self, "bases", bases)
         object.__setattr__(self, "out_dims", out_dims)
         object.__setattr__(self, "_columns", tuple(columns))
@@ -94,7 +95,7 @@ class LabelledMatrix:
             for index, basis in enumerate(vectors):
                 column = known.get(basis)
                 if column is None:
-                    column = known[basis] = _flattened(name, index, basis, out_dims)
+                    column = known[basis] = flattened(name, index, basis, out_dims)
                 columns.append(column)
         self = object.__new__(cls)
         object.__setattr__(self, "bases", bases)
@@ -477,25 +478,3 @@ class LabelledMatrix:
 def _columns_onto(out_dims: Dims) -> dict[tuple[int, ...], int]:
     """The columns of bases onto these dimensions that were met and fit; layouts share most of theirs."""
     return {}
-
-
-def _flattened(in_dim: str, index: int, basis: tuple[int, ...], out_dims: Dims) -> int:
-    """The column of a basis, which must fit the out-dims."""
-    coordinates = fields(out_dims)
-    column, outside = 0, len(basis) != len(coordinates)
-    for value, (position, mask) in zip(basis, coordinates, strict=False):
-        outside |= value & mask != value
-        column |= value << position
-    if outside:
-        raise _misfit(in_dim, index, basis, out_dims)
-    return column
-
-
-def _misfit(in_dim: str, index: int, basis: tuple[int, ...], out_dims: Dims) -> ValueError:
-    """What is wrong with a basis that has another number of coordinates, or one that its out-dim lacks."""
-    what = f"basis {in_dim}={1 << index} -> {basis}"
-    if len(basis) != len(out_dims):
-        return ValueError(f"{what} needs one coordinate per out-dim, {len(out_dims)}")
-    pairs = zip(basis, out_dims, strict=True)
-    name, size = next(dim for value, dim in pairs if not 0 <= value < dim[1])
-    return ValueError(f"{what} leaves out-dim {name!r} of size {size}")

@@ -37,6 +37,7 @@ from triton_linear.dialect.mlir_adapter import (
     Context,
     MLIRError,
     OpaqueAttr,
+    Operation,
     StringAttr,
     load_irdl,
 )
@@ -143,6 +144,13 @@ def layout_attribute(layout: LinearLayout, context: Context) -> Attribute:
 def layout_from_attribute(attribute: Attribute) -> LinearLayout:
     """The layout of an `#ll.layout`."""
     return layout_from_text(str(attribute))
+
+
+def undecide(conversion: Operation) -> None:
+    """Remove what was decided about how a conversion is lowered."""
+    for decided in (PLAN, STOCK, SCRATCH_LIMIT):
+        if decided in conversion.attributes:
+            del conversion.attributes[decided]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -133,6 +133,15 @@ def operations(root: Operation) -> list[Operation]:
 
     root.walk(visit, WalkOrder.PRE_ORDER)
     return found
+
+
+def producers_of(ops: Iterable[Operation]) -> dict[Value, Operation]:
+    """The operation behind each result of `ops`.
+
+    Asking the bindings for the owner of a value makes them look for a Python class of its operation, which is
+    slow.
+    """
+    return {result: op for op in ops for result in op.results}
 
 
 def block_arguments(op: Operation) -> Iterator[Value]:

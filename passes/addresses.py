@@ -8,9 +8,9 @@ are found here, and left to Triton.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
-from triton_linear.dialect.mlir_adapter import Block, Operation, RankedTensorType, Value
+from triton_linear.dialect.mlir_adapter import Block, Operation, RankedTensorType, Value, producers_of
 
 # Operands that are addresses or masks, by number; the other operands are data.
 SINKS = {
@@ -39,20 +39,15 @@ _FOLLOWED = frozenset(
 _KNOWN = frozenset({"tt.make_range", "arith.constant"})
 
 
-def address_conversions(ops: Iterable[Operation]) -> frozenset[Operation]:
+def address_conversions(ops: Sequence[Operation]) -> frozenset[Operation]:
     """The conversions whose result reaches the address or mask of a memory access, and whose operand the
     analysis knows something of.
 
     Loop-carried values and results of branches are followed. Conversions of what was loaded, reduced or
     computed from floats are not among them: nothing is known of those.
     """
-    # Asking the bindings for the owner of a value makes them look for a Python class of its operation: slow.
-    producers: dict[Value, Operation] = {}
-    pending: list[Value] = []
-    for op in ops:
-        pending += _sinks(op)
-        for result in op.results:
-            producers[result] = op
+    producers = producers_of(ops)
+    pending = [value for op in ops for value in _sinks(op)]
     seen: set[Value] = set()
     found: list[Operation] = []
     while pending:

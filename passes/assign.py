@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, operations
 from triton_linear.passes import diagnostics
-from triton_linear.passes.assignment import graph as graphs
+from triton_linear.passes.assignment.build import LOCAL, build
 from triton_linear.passes.assignment.candidates import NoLayout
 from triton_linear.passes.assignment.costs import Costs
 from triton_linear.passes.assignment.equivalence import Numbering
 from triton_linear.passes.assignment.explain import explain
-from triton_linear.passes.assignment.graph import Unsupported
 from triton_linear.passes.assignment.plan import Assignment, assign
 from triton_linear.passes.assignment.rewrite import Rewriter
-from triton_linear.passes.select import WARP_SPECIALIZE, target_of
+from triton_linear.passes.planning import Planning
+from triton_linear.passes.select import WARP_SPECIALIZE
 from triton_linear.passes.verifiers import CONVERT, Verifier
 
 MARGIN_CLOCKS = 4.0
@@ -31,7 +31,7 @@ HARDLY_MORE = 0.03
 to do for as much as before and for hardly more."""
 
 
-_WORTH_A_LOOK = frozenset({CONVERT, *graphs.LOCAL})
+_WORTH_A_LOOK = frozenset({CONVERT, *LOCAL})
 """Operations without one of which there is nothing to gain."""
 
 
@@ -40,7 +40,7 @@ class NotEquivalent(Exception):
 
 
 @dataclass(frozen=True)
-class AssignLayouts:
+class AssignLayouts(Planning):
     """Decides the layouts of a module's tensors together.
 
     Triton chooses a layout for each load, store and dot by itself and converts between them. This pass prices
@@ -59,18 +59,9 @@ class AssignLayouts:
     requires: ClassVar[tuple[Verifier, ...]] = ()
     ensures: ClassVar[tuple[Verifier, ...]] = ()
 
-    target: str | None = field(default=None, metadata={"help": "GPU to plan for; the module's own by default"})
-    scratch_limit: int | None = field(
-        default=None,
-        metadata={"help": "bytes of shared memory that a plan may use where it can do with less"},
-    )
-
     def __call__(self, op: Operation, pass_: Any) -> None:
-        try:
-            gpu = target_of(op, self.target)
-        except ValueError as error:
-            diagnostics.error(op, f"{self.name}: {error}")
-            pass_.signal_pass_failure()
+        gpu = self.gpu(op, pass_)
+        if gpu is None:
             return
         ops = operations(op)
         if not any(inner.name in _WORTH_A_LOOK for inner in ops):
@@ -80,9 +71,9 @@ class AssignLayouts:
             return
         costs = Costs(gpu, op.attributes["ttg.num-warps"].value, self.scratch_limit)
         try:
-            graph = graphs.build(ops)
+            graph = build(ops)
             assignment = assign(graph, costs)
-        except (NoLayout, Unsupported) as error:
+        except NoLayout as error:
             diagnostics.remark(op, f"layouts are not assigned: {error}")
             return
         pays = _pays(assignment)

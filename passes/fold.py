@@ -15,6 +15,7 @@ from triton_linear.dialect.mlir_adapter import (
     Type,
     Value,
     operations,
+    producers_of,
 )
 from triton_linear.lowering.conversion import Reach
 from triton_linear.lowering.conversion import conversion as conversion_between
@@ -59,14 +60,9 @@ class FoldConversions:
     ensures: ClassVar[tuple[Verifier, ...]] = ()
 
     def __call__(self, op: Operation, pass_: Any) -> None:
-        producers: dict[Value, Operation] = {}
-        conversions: list[Operation] = []
-        for inner in operations(op):
-            if inner.name == CONVERT:
-                conversions.append(inner)
-            for result in inner.results:
-                producers[result] = inner
-        fold = _Fold(producers)
+        ops = operations(op)
+        conversions = [inner for inner in ops if inner.name == CONVERT]
+        fold = _Fold(producers_of(ops))
         for conversion in conversions:
             fold.visit(conversion)
         for conversion in reversed(conversions):
@@ -106,9 +102,7 @@ class _Fold:
                 if not (together or shorter):
                     return
             conversion.operands[0] = inner.operands[0]
-            for decided in (ll.PLAN, ll.STOCK, ll.SCRATCH_LIMIT):
-                if decided in conversion.attributes:
-                    del conversion.attributes[decided]
+            ll.undecide(conversion)
 
     def same_layout(self, a: Type, b: Type) -> bool:
         first, second = self.layouts.of(a), self.layouts.of(b)

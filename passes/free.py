@@ -53,9 +53,7 @@ class FreeConversions:
         deciding = deciding_values(ops)
         table = LayoutTable()
         for number, conversion in enumerate(conversions):
-            for decided in (ll.PLAN, ll.STOCK, ll.SCRATCH_LIMIT):
-                if decided in conversion.attributes:
-                    del conversion.attributes[decided]
+            ll.undecide(conversion)
             plan = decide(conversion, deciding, table)
             if isinstance(plan, FreePlan) and self.only not in (None, number):
                 plan = f"it is number {number}, and only number {self.only} is left out"

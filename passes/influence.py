@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value
+from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value, producers_of
 from triton_linear.passes.addresses import SINKS, passed_to, results_of, terminated
 
 # Operands that decide something, by number; the others are data.
@@ -71,12 +71,8 @@ def deciding_values(ops: Sequence[Operation]) -> frozenset[Value]:
     passed to another function or returned by one counts, and so does every integer that goes into an
     operation that is not known.
     """
-    producers: dict[Value, Operation] = {}
-    pending: list[Value] = []
-    for op in ops:
-        pending += _deciding_operands(op)
-        for result in op.results:
-            producers[result] = op
+    producers = producers_of(ops)
+    pending = [value for op in ops for value in _deciding_operands(op)]
     seen: set[Value] = set()
     memory_reached = False
     while pending:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, StringAttr, operations
 from triton_linear.lowering.plan import NoOpPlan, Plan, Selection
 from triton_linear.lowering.select import select
-from triton_linear.lowering.targets import Target, target
+from triton_linear.lowering.targets import Target
 from triton_linear.passes import diagnostics
 from triton_linear.passes.addresses import address_conversions
 from triton_linear.passes.layouts import LayoutTable, Unknown, element_of
+from triton_linear.passes.planning import Planning
 from triton_linear.passes.verifiers import CONVERT, Verifier, every_conversion_is_decided
 
 _SEEN_THROUGH = (
@@ -22,17 +23,8 @@ _SEEN_THROUGH = (
 WARP_SPECIALIZE = "ttg.warp_specialize"
 
 
-def target_of(module: Operation, name: str | None) -> Target:
-    """The target called `name`, else the one the module was compiled for; ValueError where there is none."""
-    if name is None:
-        if "ttg.target" not in module.attributes:
-            raise ValueError("module has no 'ttg.target' and the pass no 'target' option")
-        name = module.attributes["ttg.target"].value
-    return target(name)
-
-
 @dataclass(frozen=True)
-class SelectLowering:
+class SelectLowering(Planning):
     """Decides how each layout conversion is lowered.
 
     Every `ttg.convert_layout` gets `ll.plan`: the kind of the cheapest plan for the target, the figures of
@@ -53,18 +45,9 @@ class SelectLowering:
     requires: ClassVar[tuple[Verifier, ...]] = ()
     ensures: ClassVar[tuple[Verifier, ...]] = (every_conversion_is_decided,)
 
-    target: str | None = field(default=None, metadata={"help": "GPU to plan for; the module's own by default"})
-    scratch_limit: int | None = field(
-        default=None,
-        metadata={"help": "bytes of shared memory that a plan may use where it can do with less"},
-    )
-
     def __call__(self, op: Operation, pass_: Any) -> None:
-        try:
-            gpu = target_of(op, self.target)
-        except ValueError as error:
-            diagnostics.error(op, f"{self.name}: {error}")
-            pass_.signal_pass_failure()
+        gpu = self.gpu(op, pass_)
+        if gpu is None:
             return
         ops = operations(op)
         conversions = [inner for inner in ops if inner.name == CONVERT]
@@ -75,9 +58,7 @@ class SelectLowering:
         table = LayoutTable()
         attributes: dict[Selection, Attribute] = {}
         for conversion in conversions:
-            for decided in (ll.PLAN, ll.STOCK, ll.SCRATCH_LIMIT):
-                if decided in conversion.attributes:
-                    del conversion.attributes[decided]
+            ll.undecide(conversion)
             decision = self.decide(conversion, gpu, table, partial)
             if conversion in addresses and isinstance(decision, Selection) and decision.plan != NoOpPlan():
                 decision = _SEEN_THROUGH

@@ -90,8 +90,32 @@ class AmdRotatingShared(SwizzledShared):
         return phase ^ block
 
 
+class _OfBases(Encoding):
+    """The bases of offset and block, as they are written; they span the shape of the allocation exactly."""
+
+    offsets: tuple[Basis, ...]
+    blocks: tuple[Basis, ...]
+
+    @property
+    def rank(self) -> int | None:
+        vectors = (*self.offsets, *self.blocks)
+        return len(vectors[0]) if vectors else None
+
+    def to_linear_layout(self, shape: Sequence[int]) -> LinearLayout:
+        check_shape(self.name, shape, self.rank)
+        tile = Tile(len(shape), (OFFSET, BLOCK))
+        for name, vectors in ((OFFSET, self.offsets), (BLOCK, self.blocks)):
+            for basis in vectors:
+                tile.push(name, basis)
+        if tuple(tile.extent) != tuple(shape):
+            raise ValueError(
+                f"{self.name}: the bases span {tile.extent}, the shape of the allocation is {list(shape)}"
+            )
+        return tile.finished(shape)
+
+
 @dataclass(frozen=True)
-class PaddedShared(Encoding):
+class PaddedShared(_OfBases):
     """Offsets with holes: after every ``interval`` elements come ``amount`` unused ones, for each padding."""
 
     name: ClassVar[str] = "#ttg.padded_shared"
@@ -127,14 +151,6 @@ class PaddedShared(Encoding):
         _check_one_rank(cls.name, (*offsets, *blocks))
         return cls(tuple(paddings), offsets, blocks)
 
-    @property
-    def rank(self) -> int | None:
-        vectors = (*self.offsets, *self.blocks)
-        return len(vectors[0]) if vectors else None
-
-    def to_linear_layout(self, shape: Sequence[int]) -> LinearLayout:
-        return _explicit_layout(self, self.offsets, self.blocks, shape)
-
     def padded_offset(self, offset: int) -> int:
         """Where element ``offset`` of the linear part lies.
 
@@ -146,7 +162,7 @@ class PaddedShared(Encoding):
 
 
 @dataclass(frozen=True)
-class SharedLinear(Encoding):
+class SharedLinear(_OfBases):
     """The bases of offset and block."""
 
     name: ClassVar[str] = "#ttg.shared_linear"
@@ -167,14 +183,6 @@ class SharedLinear(Encoding):
         fields.finish()
         _check_one_rank(cls.name, (*result.offsets, *result.blocks))
         return result
-
-    @property
-    def rank(self) -> int | None:
-        vectors = (*self.offsets, *self.blocks)
-        return len(vectors[0]) if vectors else None
-
-    def to_linear_layout(self, shape: Sequence[int]) -> LinearLayout:
-        return _explicit_layout(self, self.offsets, self.blocks, shape)
 
 
 @dataclass(frozen=True)
@@ -222,25 +230,6 @@ class PartitionedShared(Encoding):
         within = self.partition_layout.to_linear_layout(piece)
         partitions = LinearLayout.identity_1d(self.num_partitions, PARTITION, axis)
         return within * partitions * LinearLayout.identity_1d(self.num_groups, OFFSET, axis)
-
-
-def _explicit_layout(
-    encoding: Encoding, offsets: Sequence[Basis], blocks: Sequence[Basis], shape: Sequence[int]
-) -> LinearLayout:
-    """The layout of these bases.
-
-    Requires: they span ``shape`` exactly; shared memory is not repeated or cut on its own.
-    """
-    check_shape(encoding.name, shape, encoding.rank)
-    tile = Tile(len(shape), (OFFSET, BLOCK))
-    for name, vectors in ((OFFSET, offsets), (BLOCK, blocks)):
-        for basis in vectors:
-            tile.push(name, basis)
-    if tuple(tile.extent) != tuple(shape):
-        raise ValueError(
-            f"{encoding.name}: the bases span {tile.extent}, the shape of the allocation is {list(shape)}"
-        )
-    return tile.finished(shape)
 
 
 def _check_one_rank(name: str, vectors: Sequence[Basis]) -> None:

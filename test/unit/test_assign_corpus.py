@@ -12,7 +12,7 @@ from triton_linear.dialect.mlir_adapter import Attribute, Module, operations
 from triton_linear.lowering.targets import target
 from triton_linear.passes import driver
 from triton_linear.passes.assign import AssignLayouts, _pays
-from triton_linear.passes.assignment import graph as graphs
+from triton_linear.passes.assignment.build import build
 from triton_linear.passes.assignment.costs import Costs
 from triton_linear.passes.assignment.equivalence import Numbering
 from triton_linear.passes.assignment.plan import Assignment, assign
@@ -43,7 +43,7 @@ def retargeted(path: Path, gpu: str) -> Module:
 
 def assignment_of(root: Module) -> Assignment:
     costs = Costs(CUDA, root.operation.attributes["ttg.num-warps"].value)
-    return assign(graphs.build(operations(root.operation)), costs)
+    return assign(build(operations(root.operation)), costs)
 
 
 def clocks_of(root: Module) -> tuple[float, float] | None:

@@ -23,7 +23,7 @@ from triton_linear.dialect.mlir_adapter import (
     operations,
 )
 from triton_linear.lowering.targets import target
-from triton_linear.passes.assignment import graph as graphs
+from triton_linear.passes.assignment.build import build
 from triton_linear.passes.assignment.candidates import Candidates
 from triton_linear.passes.assignment.equivalence import Numbering
 from triton_linear.passes.assignment.rewrite import Rewriter
@@ -274,7 +274,7 @@ def test_what_has_an_effect_cannot_go(name: str) -> None:
 def rewritten(root: Module, choose: Callable[[int], int]) -> tuple[Module, int]:
     """The module with any of the layouts that its groups may take, and how many groups got another."""
     ops = operations(root.operation)
-    graph = graphs.build(ops)
+    graph = build(ops)
     warps = root.operation.attributes["ttg.num-warps"].value
     found = Candidates(graph, 5, warps.bit_length() - 1, target("cuda:90")).find()
     chosen = {group: choices[choose(len(choices))].encoding for group, choices in found.items()}

@@ -16,7 +16,7 @@ from triton_linear.dialect import bridge, encodings
 from triton_linear.dialect.linear_layout import LANE, REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.targets import target
-from triton_linear.passes.assignment import graph as graphs
+from triton_linear.passes.assignment.build import build
 from triton_linear.passes.assignment.graph import Group
 from triton_linear.passes.assignment.local import LocalAccess, layouts
 from triton_linear.passes.assignment.memory import Access, layout_of_bits
@@ -117,7 +117,7 @@ class Kernel:
     def group(self) -> Group:
         """The group with the access, as the pass sees it."""
         root = bridge.text_to_upstream(self.text, bridge.upstream_context(), "access.ttgir")
-        return next(group for group in graphs.build(operations(root.operation)).groups if group.locals)
+        return next(group for group in build(operations(root.operation)).groups if group.locals)
 
     @property
     def local(self) -> LocalAccess:

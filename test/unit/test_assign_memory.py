@@ -15,8 +15,8 @@ from triton import knobs
 from triton_linear.dialect import bridge, encodings
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
 from triton_linear.dialect.mlir_adapter import operations
-from triton_linear.passes.assignment import graph as graphs
 from triton_linear.passes.assignment.addressing import Affine
+from triton_linear.passes.assignment.build import build
 from triton_linear.passes.assignment.candidates import layout_of
 from triton_linear.passes.assignment.memory import (
     VECTOR,
@@ -134,7 +134,7 @@ class Kernel:
 def access_of(text: str) -> Access:
     """The first access of a kernel, as the pass sees it."""
     root = bridge.text_to_upstream(text, bridge.upstream_context(), "access.ttgir")
-    graph = graphs.build(operations(root.operation))
+    graph = build(operations(root.operation))
     return next(access for group in graph.groups for access, _ in group.accesses)
 
 
