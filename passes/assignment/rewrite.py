@@ -64,11 +64,16 @@ class Rewriter:
         given = sliced(self.encodings[edge.source], edge.given)
         wanted = sliced(self.encodings[edge.target], edge.wanted)
         shape = edge.kind.shape
+        same = given == wanted
         # Triton compares the layouts of what changes shape, not how they are written.
-        as_is = given == wanted or (edge.changes_shape and layout_of(given, shape) == layout_of(wanted, shape))
+        alike = same or (edge.changes_shape and layout_of(given, shape) == layout_of(wanted, shape))
         for use in edge.uses:
-            value = edge.value if as_is else self._converted(edge, wanted, use.op)
-            use.op.operands[use.index] = value
+            as_is = same or (alike and self._is_alone(edge, use.op))
+            use.op.operands[use.index] = edge.value if as_is else self._converted(edge, wanted, use.op)
+
+    def _is_alone(self, edge: Edge, user: Operation) -> bool:
+        """Whether no other value is an operand: those of a join have to be of one type."""
+        return all(self.graph.resolve(operand) == edge.value for operand in user.operands)
 
     def _converted(self, edge: Edge, encoding: str, user: Operation) -> Value:
         """The value of an edge in another encoding: converted where it is made, or before its user if that is
