@@ -60,9 +60,11 @@ def _operand(encoding: str, change: ShapeChange) -> str:
     """The encoding of the operands of a change of shape whose results have this one."""
     try:
         layout = change.backward(encodings.layout_of(encoding, change.result))
-        text = memory.encoding_text(layout) if layout is not None else None
-        if text is None or encodings.layout_of(text, change.operand) != layout:
+        if layout is None:
             raise NoLayout(f"no operand of {change.name} has a result with {encoding}")
+        text = memory.encoding_text(layout)
+        if encodings.layout_of(text, change.operand) != layout:  # registers that hold copies, elsewhere
+            text = encodings.linear_encoding_text(layout)
     except ValueError as error:
         raise NoLayout(str(error)) from error
     return text

@@ -9,7 +9,7 @@ from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import Module, operations
 from triton_linear.lowering.targets import target
 from triton_linear.passes.assignment.build import build
-from triton_linear.passes.assignment.candidates import Candidate, Candidates
+from triton_linear.passes.assignment.candidates import Candidate, Candidates, sliced
 from triton_linear.passes.assignment.equivalence import Numbering
 from triton_linear.passes.assignment.graph import Group
 from triton_linear.passes.assignment.rewrite import Rewriter
@@ -86,3 +86,44 @@ def test_operands_of_a_join_are_of_one_type(layout: str, second: str) -> None:
     assert sum(len(some) > 1 for some in numbers) >= 2
     for chosen in itertools.product(*numbers):
         assigned(text, chosen)
+
+
+# Registers 1 and 2 hold what register 0 does.
+HALF = (
+    "#ttg.linear<{register = [[0], [0], [32], [64]], lane = [[1], [2], [4], [8], [16]], "
+    "warp = [[0], [0]], block = []}>"
+)
+WHOLE = (
+    "#ttg.linear<{register = [[0, 1], [0, 0], [0, 0], [32, 0], [64, 0]], "
+    "lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0]], warp = [[0, 0], [0, 0]], block = []}>"
+)
+SPLIT = """\
+#h = $HALF
+#w = $WHOLE
+module attributes {
+  "ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:90"
+} {
+  tt.func public @split(%from: !ttg.memdesc<128x2xi32, #m, #ttg.shared_memory, mutable>) {
+    %x = ttg.local_load %from : !ttg.memdesc<128x2xi32, #m, #ttg.shared_memory, mutable> -> tensor<128x2xi32, #w>
+    %a, %b = tt.split %x : tensor<128x2xi32, #w> -> tensor<128xi32, #h>
+    %m = ttg.local_alloc %a : (tensor<128xi32, #h>) -> !ttg.memdesc<128xi32, #v, #ttg.shared_memory>
+    %n = ttg.local_alloc %b : (tensor<128xi32, #h>) -> !ttg.memdesc<128xi32, #v, #ttg.shared_memory>
+    tt.return
+  }
+}
+"""
+SHARED = """\
+#m = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>
+#v = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>
+"""
+
+
+def test_registers_that_hold_copies_go_through_changes_of_shape() -> None:
+    text = SHARED + SPLIT.replace("$HALF", HALF).replace("$WHOLE", WHOLE)
+    root = parsed(text)
+    graph = build(operations(root.operation))
+    edges = [edge for edge in graph.edges if edge.changes_shape]
+    assert edges
+    for edge in edges:
+        sliced(edge.target.encoding, edge.wanted)
+    assigned(text, (0,) * len(graph.groups))
