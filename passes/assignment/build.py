@@ -38,6 +38,7 @@ from triton_linear.passes.verifiers import CONVERT
 _SHAPED = frozenset({"tt.expand_dims", "tt.broadcast"})
 _UNTIED = frozenset({"tt.assert"})
 _COPY = "ttg.async_copy_global_to_local"
+_PADDED = "#ttg.padded_shared"
 LOCAL: Mapping[str, str] = {
     "ttg.local_alloc": "local store",
     "ttg.local_store": "local store",
@@ -286,7 +287,7 @@ class _Builder:
         tensor = op.results[0] if is_load else operands[0]
         memory = operands[0] if is_load else operands[1] if len(operands) > 1 else op.results[0]
         kind, layout = self.kind(tensor), self.layouts.of(memory.type)
-        if kind is None or not isinstance(layout, LinearLayout):
+        if kind is None or not isinstance(layout, LinearLayout) or _PADDED in str(memory.type):
             return False
         copied = None
         size = kind.type.memory_bytes

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from triton_linear.dialect import f2
+from triton_linear.dialect.encodings.shared import PARTITION
 from triton_linear.dialect.linear_layout import LANE, REGISTER, LinearLayout
 from triton_linear.lowering.targets import Target
 from triton_linear.passes.assignment.memory import Access, Bit, layout_of_bits
@@ -50,9 +51,10 @@ class LocalAccess:
     ) -> LocalAccess | None:
         """An access of a tensor of this shape, where `memory` takes offsets to its coordinates.
 
-        None where that has no linear inverse on the tensor: memory with padding, or of another rank.
+        None where that has no linear inverse on the tensor: memory in partitions, or of another rank.
+        Requires: no padding, which a layout does not tell of.
         """
-        if memory.num_out_dims != len(shape) or not memory.is_surjective():
+        if memory.num_out_dims != len(shape) or not memory.is_surjective() or memory.has_in_dim(PARTITION):
             return None
         inverse = memory.pseudoinvert()
         columns = []

@@ -159,6 +159,34 @@ def tiles(draw: st.DrawFn) -> tuple[LinearLayout, str, str]:
     return layout, draw(shared_memory(shape, element)), element
 
 
+PADDED = "#ttg.padded_shared<[64:+8] {order = [1, 0], shape = [64, 64]}>"
+PARTITIONED = (
+    "#ttg.partitioned_shared<{numPartitions = 2, numGroups = 2, partitionDim = 0, "
+    f"partitionLayout = {SHARED[-1]}}}>"
+)
+
+
+@pytest.mark.parametrize("access", sorted(ACCESSES))
+@pytest.mark.parametrize("shared", [PADDED, SHARED[-1]], ids=["padded", "plain"])
+def test_layouts_stay_where_memory_is_padded(shared: str, access: str) -> None:
+    """Padding keeps apart what would ask for one bank, and no layout tells of it."""
+    columns, rows = ([(axis, bit) for bit in range(6)] for axis in (1, 0))
+    order = [*columns, *rows]
+    layout = layout_of_bits((64, 64), [*order[:3], *order[10:]], order[3:8], order[8:10], (5, WARPS))
+    root = bridge.text_to_upstream(
+        Kernel(layout, shared, "f16", access).text, bridge.upstream_context(), "access.ttgir"
+    )
+    groups = build(operations(root.operation)).groups
+    assert any(group.locals for group in groups) == (shared != PADDED)
+    assert any(group.pinned for group in groups) == (shared == PADDED)
+
+
+def test_memory_in_partitions_has_no_offsets() -> None:
+    shape = (64, 64)
+    assert LocalAccess.of(encodings.layout_of(PARTITIONED, shape), shape, 2, is_store=True) is None
+    assert LocalAccess.of(encodings.layout_of(SHARED[-1], shape), shape, 2, is_store=True) is not None
+
+
 WIDTHS = {"st": r"\bst\.shared(?:\.v(\d))?\.b(\d+)", "ld": r"\bld\.shared(?:\.v(\d))?\.b(\d+)"}
 
 
