@@ -104,7 +104,8 @@ module attributes {
   "ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:90"
 } {
   tt.func public @split(%from: !ttg.memdesc<128x2xi32, #m, #ttg.shared_memory, mutable>) {
-    %x = ttg.local_load %from : !ttg.memdesc<128x2xi32, #m, #ttg.shared_memory, mutable> -> tensor<128x2xi32, #w>
+    %x = ttg.local_load %from
+      : !ttg.memdesc<128x2xi32, #m, #ttg.shared_memory, mutable> -> tensor<128x2xi32, #w>
     %a, %b = tt.split %x : tensor<128x2xi32, #w> -> tensor<128xi32, #h>
     %m = ttg.local_alloc %a : (tensor<128xi32, #h>) -> !ttg.memdesc<128xi32, #v, #ttg.shared_memory>
     %n = ttg.local_alloc %b : (tensor<128xi32, #h>) -> !ttg.memdesc<128xi32, #v, #ttg.shared_memory>
