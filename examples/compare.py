@@ -30,10 +30,10 @@ class Comparison:
         return self.milliseconds["stock"] / self.milliseconds["plugin"]
 
 
-def modes() -> Iterator[tuple[str, Callable[[], AbstractContextManager[list[Report]]]]]:
-    """Stock Triton, then the plugin; each gives the list that gathers the plugin's reports."""
+def modes(**options: Any) -> Iterator[tuple[str, Callable[[], AbstractContextManager[list[Report]]]]]:
+    """Stock Triton, then the plugin with these options; each gives the list that gathers its reports."""
     yield "stock", lambda: nullcontext([])
-    yield "plugin", triton_linear.enabled
+    yield "plugin", lambda: triton_linear.enabled(**options)
 
 
 def same_bits(left: Any, right: Any) -> bool:
