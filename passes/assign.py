@@ -24,6 +24,8 @@ MARGIN = 0.005
 MARGIN_WITH_MEMORY = 0.04
 """What must be saved for a module to be changed: so many clocks where conversions go; else this part of all,
 and more where memory has more to do."""
+MARGIN_UNMEASURED = 0.1
+"""The part of all that must be saved on GPUs whose costs were not measured: all but NVIDIA's."""
 MUCH_LESS = 0.6
 EQUAL = 0.001
 HARDLY_MORE = 0.03
@@ -76,7 +78,7 @@ class AssignLayouts(Planning):
         except NoLayout as error:
             diagnostics.remark(op, f"layouts are not assigned: {error}")
             return
-        pays = _pays(assignment)
+        pays = _pays(assignment) and (gpu.vendor == "nvidia" or _pays_well(assignment))
         explain(op, graph, assignment, pays)
         if not pays:
             return
@@ -103,6 +105,11 @@ def _pays(assignment: Assignment) -> bool:
             return True
     more = after.memory > before.memory * (1 + EQUAL)
     return ratio < 1 - (MARGIN_WITH_MEMORY if more else MARGIN)
+
+
+def _pays_well(assignment: Assignment) -> bool:
+    """Whether it pays by so much that constants measured on another GPU hardly matter."""
+    return assignment.after.clocks < (1 - MARGIN_UNMEASURED) * assignment.before.clocks
 
 
 def _unfit(module: Operation, ops: list[Operation]) -> str | None:
