@@ -47,9 +47,10 @@ class AssignLayouts(Planning):
 
     Triton chooses a layout for each load, store and dot by itself and converts between them. This pass prices
     all of them at once: conversions by the planner of `linear-select-lowering`, times the turns of their
-    loops; accesses to global memory by the instructions and sectors of each layout; reductions by their
-    shuffles and barriers; pointers and masks that are computed again in another layout by their operations.
-    It then takes the assignment of least cost, if that saves enough: conversions go that need not exist.
+    loops; accesses to global memory by the instructions and sectors of each layout, those to shared memory by
+    their wavefronts; reductions by their shuffles and barriers; pointers and masks that are computed again in
+    another layout by their operations. It then takes the assignment of least cost, if that saves enough:
+    conversions go that need not exist.
 
     Requires: one CTA a cluster, no warp-specialised regions; other modules are left as they are, with a remark.
     Ensures: the module computes what it did (see `assignment.equivalence`); a reduction of floats may add in

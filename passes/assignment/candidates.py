@@ -1,9 +1,10 @@
 """The layouts that each group may take.
 
 Every group may keep what it has. Each load and store adds a layout of least memory cost; a load and a store
-of one tensor add the pair that differs within warps only; and what one group may take, its neighbours may take
-as well, as far as edges carry it. What a reduction leaves is held by several lanes or warps; layouts in which
-each of these keeps a part of its registers come at the price of selects.
+of one tensor add the pair that differs within warps only; where shared memory is accessed with conflicts,
+layouts with fewer are added; and what one group may take, its neighbours may take as well, as far as edges
+carry it. What a reduction leaves is held by several lanes or warps; layouts in which each of these keeps a part
+of its registers come at the price of selects.
 """
 
 from __future__ import annotations

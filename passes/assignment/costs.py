@@ -29,11 +29,6 @@ warp begins the next turn of a loop early. Fitted to row softmax plus transpose 
 warps in its loop takes 184 clocks, 128 of them the exchange itself."""
 
 
-REPACK_CLOCKS = 1.7
-"""What it costs for each element of a thread to convert bytes that were computed, one a register: they are put
-into words, and taken out of them again. Counted on int4_matmul: 214 instructions more for 64 elements."""
-
-
 def _is_constant(basis: tuple[int, ...], constancy: Constancy) -> bool:
     """Whether a value is the same where a basis leads."""
     for axis, value in enumerate(basis):
@@ -97,14 +92,6 @@ class Costs:
                     found = 1 << sum([not _is_constant(basis, constancy) for basis in bases])
             self.registers[key] = found
         return found
-
-    def _repacked(self, edge: Edge, given: LinearLayout) -> float:
-        """Clocks of putting bytes into words for a conversion, where they neither come nor leave in words."""
-        if edge.kind.type.bits != 8 or _is_loaded(edge) or edge.kind.element.startswith("f"):
-            return 0.0
-        if edge.target.accesses or edge.target.locals:
-            return 0.0
-        return REPACK_CLOCKS * given.in_dim_size(REGISTER) * self.busy * edge.frequency
 
     def _repeated(self, edge: Edge, target: Candidate) -> float:
         """Clocks that the target of a conversion works on values that it could have known to be the same."""
@@ -172,7 +159,6 @@ class Costs:
         table: list[list[float | None]] = []
         for given, source in zip(givens, sources, strict=True):
             row: list[float | None] = []
-            repacked = 0.0 if isinstance(given, str) else self._repacked(edge, given)
             for wanted, end, added in zip(wanteds, ends, repeated, strict=True):
                 if source is None or end is None:
                     row.append(None if given == wanted else unknown)
@@ -184,7 +170,7 @@ class Costs:
                     if once is None:
                         once = least.expected(self.busy) + (meeting if least.reach > Reach.WARP else 0.0)
                         clocks[least] = once
-                    row.append(once * often + repacked + added)
+                    row.append(once * often + added)
             table.append(row)
         return table
 
@@ -197,7 +183,7 @@ class Costs:
         if isinstance(given, str) or isinstance(wanted, str):
             return UNKNOWN_CONVERSION * edge.frequency
         moved = self.of_conversion(given, wanted, edge.kind.type, _is_loaded(edge)) * edge.frequency
-        return moved + self._repacked(edge, given) + self._repeated(edge, target)
+        return moved + self._repeated(edge, target)
 
     def of_conversion(
         self, source: LinearLayout, target: LinearLayout, element: ElementType, loaded: bool = False

@@ -16,7 +16,7 @@ from triton_linear.dialect import f2
 from triton_linear.dialect.encodings.shared import PARTITION
 from triton_linear.dialect.linear_layout import LANE, REGISTER, LinearLayout
 from triton_linear.lowering.targets import Target
-from triton_linear.passes.assignment.memory import Access, Bit, layout_of_bits
+from triton_linear.passes.assignment.memory import VECTOR, Access, Bit, layout_of_bits
 
 GOOD_ENOUGH = 1.5
 """Wavefronts, as a multiple of the fewest, of a layout that no other is looked for."""
@@ -57,12 +57,12 @@ class LocalAccess:
         if memory.num_out_dims != len(shape) or not memory.is_surjective() or memory.has_in_dim(PARTITION):
             return None
         inverse = memory.pseudoinvert()
+        place = inverse.out_dim_names.index("offset")
         columns = []
-        for (name, bases), size in zip(inverse.bases, shape, strict=True):
+        for (_, bases), size in zip(inverse.bases, shape, strict=True):
             bits = size.bit_length() - 1
-            if len(bases) < bits or inverse.in_dim_bits(name) < bits:
+            if len(bases) < bits:
                 return None
-            place = inverse.out_dim_names.index("offset")
             columns.append(tuple(basis[place] * element_bytes for basis in bases[:bits]))
         return cls(tuple(columns), element_bytes, is_store, copied)
 
@@ -80,7 +80,7 @@ class LocalAccess:
                 bit += 1
         return offset
 
-    def bytes_at_once(self, layout: LinearLayout, most: int = 16) -> int:
+    def bytes_at_once(self, layout: LinearLayout, most: int = VECTOR) -> int:
         """How wide a thread's accesses are.
 
         Where registers move within a vector as well, as swizzles of less than 16 bytes make them, LLVM joins
@@ -111,7 +111,7 @@ class LocalAccess:
             if offset != width:
                 break
             width, run = 2 * width, run + 1
-        longer = width < 16 and width in offsets
+        longer = width < VECTOR and width in offsets
         return width >= LEAST_COPY and not longer and not any(offset % width for offset in offsets[run:])
 
     def wavefronts(self, layout: LinearLayout, target: Target) -> int:
@@ -238,7 +238,7 @@ def _tried(
     run = 0
     while (
         run < room
-        and local.element_bytes << run < 16
+        and local.element_bytes << run < VECTOR
         and local.column(inside[run]) == local.element_bytes << run
     ):
         run += 1
