@@ -59,8 +59,8 @@ def _mixed(*parts: Numbers | int) -> Numbers:
     return mixed
 
 
-_UNSIGNED = {"ult": np.less, "ule": np.less_equal, "ugt": np.greater, "uge": np.greater_equal}
-_SIGNED = {
+UNSIGNED = {"ult": np.less, "ule": np.less_equal, "ugt": np.greater, "uge": np.greater_equal}
+SIGNED = {
     "eq": np.equal,
     "ne": np.not_equal,
     "slt": np.less,
@@ -71,9 +71,9 @@ _SIGNED = {
 
 
 def _compared(predicate: str, a: Numbers, b: Numbers) -> Numbers:
-    if predicate in _SIGNED:
-        return _SIGNED[predicate](a, b).astype(np.int64)
-    return _UNSIGNED[predicate](a.astype(np.uint64), b.astype(np.uint64)).astype(np.int64)
+    if predicate in SIGNED:
+        return SIGNED[predicate](a, b).astype(np.int64)
+    return UNSIGNED[predicate](a.astype(np.uint64), b.astype(np.uint64)).astype(np.int64)
 
 
 def _quotient(a: Numbers, b: Numbers) -> Numbers:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from assign_support import SIGNED
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 from triton_linear.passes.assignment import addressing
@@ -186,14 +187,7 @@ def test_pointers_count_bytes(data: st.DataObject, shape: tuple[int, ...], size:
     check(Expression(pointer, spread(base, shape) + offset.numbers * size, f"{text} + {offset.text}"))
 
 
-COMPARED: dict[str, Callable[[Any, Any], npt.NDArray[np.bool_]]] = {
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "slt": np.less,
-    "sle": np.less_equal,
-    "sgt": np.greater,
-    "sge": np.greater_equal,
-}
+COMPARED: dict[str, Callable[[Any, Any], npt.NDArray[np.bool_]]] = dict(SIGNED)
 COMPARED |= {
     f"u{name[1:]}": lambda a, b, compare=compare: compare(a.astype(np.uint64), b.astype(np.uint64))
     for name, compare in COMPARED.items()
