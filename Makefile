@@ -1,24 +1,30 @@
 # Everything runs in an environment that is made on first use and renewed when pyproject.toml or setup.py changes.
 #   PYTHON=python3.12   the interpreter (3.10 to 3.13) that makes it
 #   VENV=PATH           an environment of yours instead, e.g. VENV=$VIRTUAL_ENV
-#   JOBS=2              processes that run tests
+#   JOBS=2              processes that run tests, or fuzz
+#   SEED=1              what fuzzing draws from
+#   TRITON=3.6.0        the Triton in it
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
+SEED ?= 1
+TRITON ?= 3.6.0
+EXTRAS ?= test,lint
 
 bin := $(VENV)/bin
 stamp := $(VENV)/.triton-linear
-rooms := dialect passes lowering tools examples
+rooms := dialect passes lowering tools examples gluon
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DELETE_ON_ERROR:
-.PHONY: help environment demo test bench fuzz lint format clean
+.PHONY: help environment demo test matrix bench fuzz lint format clean
 
 help:
 	@echo "make demo    compile the example kernels for cuda:80, cuda:90 and hip:gfx942 and show every conversion"
 	@echo "make test    run the test suite; the last line counts the tests"
+	@echo "make matrix  run the tests of what Triton decides on Tritons newer than 3.6.0, and print a table"
 	@echo "make bench   measure compile time with and without the passes, and run the GPU checks if there is one"
-	@echo "make fuzz    verify 2,000 random conversions for cuda:90 and as many for hip:gfx942"
+	@echo "make fuzz    verify 20,000 random conversions for six targets, alone and in programs"
 	@echo "make lint    check style and types"
 	@echo "make format  lay the code out as 'make lint' wants it"
 	@echo "make clean   remove build/ (the environment, $(VENV), stays)"
@@ -32,7 +38,7 @@ $(bin)/python:
 
 $(stamp): pyproject.toml setup.py | $(bin)/python
 	@echo "setting up $(VENV)"
-	@$(bin)/python -m pip install -q -e '.[test,lint]'
+	@$(bin)/python -m pip install -q -e '.[$(EXTRAS)]' triton==$(TRITON)
 	@touch $@
 
 environment: $(stamp)
@@ -43,13 +49,15 @@ demo: $(stamp)
 test: $(stamp)
 	@$(bin)/python test/run.py --jobs $(JOBS)
 
+matrix:
+	@$(PYTHON) test/matrix.py --jobs $(JOBS)
+
 bench: $(stamp)
 	@$(bin)/python -m bench.compile_time
 	@$(bin)/python bench/gpu_check.py --if-present
 
 fuzz: $(stamp)
-	@$(bin)/triton-linear fuzz --count 2000 --target cuda:90
-	@$(bin)/triton-linear fuzz --count 2000 --target hip:gfx942
+	@$(bin)/triton-linear fuzz --count 20000 --target all --seed $(SEED) --jobs $(JOBS) --failures build/fuzz
 
 # The rooms under their installed names, for tools that resolve imports by path.
 build/package: plugin $(rooms)

@@ -1,4 +1,6 @@
-"""How long `linear-assign-layouts` takes, against the stock compile of the same kernel.
+"""How long layouts take to be assigned, against the stock compile of the same kernel.
+
+Timed are the passes that `assign` turns on, `linear-permute-contraction` and `linear-assign-layouts`.
 
 Everything happens in one process, after one compile and one run of the pass that pay for imports. The stock
 compile goes from the TritonGPU module to the binary, ptxas included; where the module is a kernel of
@@ -25,11 +27,12 @@ from pathlib import Path
 from typing import Any
 
 import triton
-from triton_linear.dialect import bridge
+from triton_linear.dialect import bridge, ll
 from triton_linear.examples.spec import gpu_target
 from triton_linear.lowering import targets
 from triton_linear.passes import driver
 from triton_linear.passes.assign import AssignLayouts
+from triton_linear.passes.contract import PermuteContraction
 
 from bench.kernels.cases import cases
 from bench.report import publish
@@ -65,19 +68,20 @@ def compile_seconds(path: Path, target: str) -> float:
 
 
 def pass_seconds(text: str) -> tuple[float, bool]:
-    """Seconds of the pass alone, and whether it changed the module."""
+    """Seconds of the passes alone, and whether they changed the module."""
     module = bridge.text_to_upstream(text, bridge.upstream_context())
-    outcome = driver.run(module, [AssignLayouts()])
+    outcome = driver.run(module, [PermuteContraction(), AssignLayouts()], remarks=False)  # as in a compile
     if not outcome.succeeded:
         raise RuntimeError("\n".join(map(str, outcome.diagnostics)))
-    return dict(outcome.seconds)[AssignLayouts.name], "ll.assigned" in module.operation.attributes
+    changed = any(mark in module.operation.attributes for mark in (ll.ASSIGNED, ll.PERMUTED))
+    return sum(dict(outcome.seconds).values()), changed
 
 
 def passes_seconds(text: str, target: str, assign: bool) -> float:
     """Seconds of all passes over a module, with or without the one in question."""
     module = bridge.text_to_upstream(text, bridge.upstream_context())
     start = time.perf_counter()
-    driver.run_linear_pipeline(module, targets.target(target), assign=assign)
+    driver.run_linear_pipeline(module, targets.target(target), assign=assign, remarks=False)
     return time.perf_counter() - start
 
 

@@ -18,10 +18,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from triton._C.libtriton import amd, nvidia  # type: ignore[import-untyped, unused-ignore]
-from triton._C.libtriton import ir as triton_ir
-from triton_linear.dialect import encodings, ll
-from triton_linear.dialect.mlir_adapter import Context, Module, new_context, operations
+from triton_linear.dialect import encodings, ll, triton_versions
+
+triton_versions.require()
+
+from triton._C.libtriton import amd, nvidia  # type: ignore[import-untyped, unused-ignore]  # noqa: E402
+from triton._C.libtriton import ir as triton_ir  # noqa: E402
+from triton_linear.dialect.mlir_adapter import Context, Module, new_context, operations, text_of  # noqa: E402
 
 _MARK = "forces_generic_form"
 _QUOTED = f'"{_MARK}"'
@@ -32,6 +35,11 @@ _ALIAS = re.compile(r"[#!](?!loc\d*\b)[A-Za-z_]\w*\b(?!\.)")
 _ENCODING = re.compile(r'#ttg\.\w+<\{[^{}"]*\}>')
 _LAYOUT = re.compile(r"#ll\.layout<\{[^{}]*\}, \[[\d, ]*\]>")
 _GENERIC = re.compile(r'^\s*(?:%\S+ = )?"(?:builtin\.module|tt\.func)"\(', re.MULTILINE)
+
+
+def is_generic(text: str) -> bool:
+    """Whether a module is written in generic form, which is taken as it stands."""
+    return _GENERIC.search(text) is not None
 
 
 class BridgeError(Exception):
@@ -165,9 +173,9 @@ def text_to_upstream(text: str, context: Context, filename: str = "-") -> Module
     Triton's syntax is read, and verified, by libtriton; text in generic form is taken as it stands, with the
     `ll` attributes that it may carry.
     """
-    if _GENERIC.search(text):
+    if is_generic(text):
         module = Module.parse(expand_aliases(text), context)
-        printed = module.operation.get_asm(print_generic_op_form=True, enable_debug_info=True)
+        printed = text_of(module.operation, print_generic_op_form=True, enable_debug_info=True)
         return Module.parse(_renamed(printed, "-", filename), context)
     with _in_memory(text) as path:
         printed = generic_text(_parse_file(path, triton_context()))
@@ -193,7 +201,7 @@ def triton_text(module: Module) -> str:
     for op in operations(copy):
         for name in [name for name in op.attributes if name.startswith("ll.")]:
             del op.attributes[name]
-    text: str = copy.get_asm(print_generic_op_form=True, enable_debug_info=True)
+    text = text_of(copy, print_generic_op_form=True, enable_debug_info=True)
     if "#ll." in text:
         text = _LAYOUT.sub(lambda m: encodings.linear_encoding_text(ll.layout_from_text(m[0])), text)
     return introduce_aliases(text)

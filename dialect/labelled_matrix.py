@@ -466,9 +466,10 @@ class LabelledMatrix:
         >>> m.remove_zero_bases("lane").matrix()
         (1, 2)
         """
-        kept = [column for column in self.columns(in_dim) if column]
-        if len(kept) == self.in_dim_bits(in_dim):
+        columns_of = self.columns(in_dim)
+        if 0 not in columns_of:
             return self
+        kept = [column for column in columns_of if column]
         in_bits = [(name, len(kept) if name == in_dim else bits) for name, bits in self._in_bits()]
         columns = [column for name, _ in in_bits for column in (kept if name == in_dim else self.columns(name))]
         return self._trusted(in_bits, tuple(columns), self.out_dims)

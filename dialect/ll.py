@@ -52,6 +52,7 @@ DESTINATION = "ll.destination"
 ELEMENT = "ll.element"
 SCRATCH_LIMIT = "ll.scratch_limit"
 ASSIGNED = "ll.assigned"
+PERMUTED = "ll.permuted"
 
 DEFINITION = """
 irdl.dialect @ll {

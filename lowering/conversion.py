@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from triton_linear.dialect import f2
+from triton_linear.dialect.dimensions import split
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 
 HARDWARE_DIMS = (REGISTER, LANE, WARP, BLOCK)
@@ -49,9 +50,11 @@ class Hardware:
 
         Raises ValueError for an in-dim that is not a hardware dimension.
         """
-        if unknown := [name for name in layout.in_dim_names if name not in HARDWARE_DIMS]:
-            raise ValueError(f"in-dim '{unknown[0]}' is not one of {', '.join(HARDWARE_DIMS)}")
-        return Hardware(*(layout.columns(d) if layout.has_in_dim(d) else () for d in HARDWARE_DIMS))
+        columns = split(layout.matrix(), [(name, len(vectors)) for name, vectors in layout.bases])
+        found = [columns.pop(name, ()) for name in HARDWARE_DIMS]
+        if columns:
+            raise ValueError(f"in-dim '{next(iter(columns))}' is not one of {', '.join(HARDWARE_DIMS)}")
+        return Hardware(*found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ code sits in the kernel, inlined, with the conversion's own source location unde
 Scratch is a `ttg.local_alloc`, so Triton's allocation places it, shares its bytes with what is dead, and counts
 it; the `ttg.local_dealloc` behind the code keeps the bytes reserved until its last read. Triton's barrier
 analysis does not look into our code. It goes by marks: stores of an undefined value to one element of the
-scratch. Each counts as a write of the whole scratch, and LLVM drops it. The analysis puts a barrier of the CTA
-before a mark whose bytes were accessed since the last barrier, and before whoever accesses those bytes next.
+scratch. Each counts as a write of the whole scratch, and is gone from the LLVM IR (`marks`). The analysis
+puts a barrier of the CTA before a mark whose bytes were accessed since the last barrier, and before whoever
+accesses those bytes next.
 
 - A mark before our code: so a barrier stands between earlier accesses to these bytes and our first store.
 - Barriers of the CTA inside the code are `gpu.barrier`, which the analysis knows: what was accessed before one
@@ -31,7 +32,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from triton_linear.lowering import scratch
+from triton_linear.dialect.triton_versions import installed_release
+from triton_linear.lowering import marks, scratch
 from triton_linear.lowering.element import ElementType, element_type
 from triton_linear.lowering.emit import emit_body
 from triton_linear.lowering.machines import BARRIER, MACHINES, THREAD
@@ -57,6 +59,9 @@ _ELEMENT = re.compile(r"^tensor<(?:\d+x)*(.*?)(?:, #.*)?>$")
 _OTHER_CALL = re.compile(rf'"tt\.call"[^\n]*?callee = @(?!{STUB_PREFIX})')
 _HIDDEN_BARRIERS = {"nvidia": "nvvm.barrier0", "amd": "rocdl.barrier"}
 """What Triton lowers `gpu.barrier` to, which its analysis does not know."""
+_TRANSPOSE = re.compile(
+    r'%\w+ = "tt\.trans"\((?P<operand>%[\w#]+)\) [^\n]*? : \((?P<type>tensor<[^\n]*>)\) -> tensor<'
+)
 _SPECIALIZED = '"ttg.warp_specialize"('
 _CAST = "builtin.unrealized_conversion_cast"
 _PREFIX = "%__ll_"
@@ -64,7 +69,7 @@ _THREAD_NUMBER = re.compile(rf"^    (%\w+) = llvm\.inline_asm [^\n]*{re.escape(T
 _OWN = "%__own_"
 THREAD_NUMBER = f"{_OWN}thread"
 """What all code in a function calls the number of the thread."""
-_STRUCT = "!llvm.struct<(ptr<3>, i32)>"
+_STRUCT = "!llvm.struct<(ptr<3>, i32, i32)>"
 
 
 class EmbedError(Exception):
@@ -153,8 +158,14 @@ class _Call:
 
     @classmethod
     def read(cls, found: re.Match[str], plans: Mapping[str, Plan]) -> _Call:
-        """The call that `_CALL` found."""
+        """The call that `_CALL` found.
+
+        A transpose before it moves no register, so what it takes is taken. (AMD's stage leaves a cast from a
+        transpose standing where a branch takes what is transposed.)
+        """
         said = found.groupdict()
+        while view := _transpose(found.string, said["operand"], found.start()):
+            said["operand"], said["source"] = view
         plan = plans.get(said["symbol"])
         if plan is None:
             raise EmbedError(f"no plan for stub @{said['symbol']}")
@@ -251,6 +262,17 @@ class _Embedder:
         """The line that frees a buffer of the warps, for the function's end."""
         return f"    ttg.local_dealloc {_OWN}{size}_memory : {_memory(size)} loc(unknown)\n"
 
+    def _mark_value(self, struct: str) -> str:
+        """The lines that make what marks store: nothing, or what they are known by afterwards."""
+        p = _PREFIX
+        if not marks.are_kept(self._target.vendor, installed_release()):
+            return f"    {p}value = llvm.mlir.undef : {struct}\n"
+        return (
+            f"    {p}empty = llvm.mlir.undef : {struct}\n"
+            f"    {p}number = llvm.mlir.constant({marks.NUMBER} : i64) : i64\n"
+            f"    {p}value = llvm.insertvalue {p}number, {p}empty[0] : {struct}\n"
+        )
+
     def _alias(self, type_: str) -> str:
         return self._types.setdefault(type_, f"!__ll_registers{len(self._types)}")
 
@@ -268,14 +290,15 @@ class _Embedder:
                 MACHINES[self._target.vendor].barrier(writer, "warp")
             return f"{writer.body()}    {p}scratch = llvm.extractvalue {_OWN}{size}_place[0] : {_STRUCT}\n", ""
         tensor = "tensor<1xi64, #__ll_blocked>"
-        memory, word = _memory(size), _memory(8)
+        memory, word = _memory(size), _WORD
         nothing = self._alias(struct_type("i64", 1))
         mark = f"    ttg.local_store {p}nothing, {p}word : {tensor} -> {word}\n"
         before = (
-            f"    {p}undef = llvm.mlir.undef : {nothing}\n"
-            f"    {p}nothing = {_CAST} {p}undef : {nothing} to {tensor}\n"
+            f"{self._mark_value(nothing)}"
+            f"    {p}nothing = {_CAST} {p}value : {nothing} to {tensor}\n"
             f"    {p}memory = ttg.local_alloc {{alignment = 16 : i32}} : () -> {memory}\n"
-            f"    {p}word = ttg.memdesc_reinterpret {p}memory : {memory} -> {word}\n"
+            f"    {p}first = llvm.mlir.constant(0 : i32) : i32\n"
+            f"    {p}word = ttg.memdesc_index {p}memory[{p}first] : {memory} -> {word}\n"
             f"{mark}"
             f"    {p}place = {_CAST} {p}memory : {memory} to {_STRUCT}\n"
             f"    {p}scratch = llvm.extractvalue {p}place[0] : {_STRUCT}\n"
@@ -286,9 +309,22 @@ class _Embedder:
         return before, after
 
 
+def _transpose(text: str, value: str, before: int) -> tuple[str, str] | None:
+    """What the transpose that gives `value` takes, and its type; None where it is given by something else.
+
+    The definition of a value is the last one of its name before its use.
+    """
+    start = text.rfind(f"{value} = ", 0, before)
+    found = _TRANSPOSE.match(text, start) if start >= 0 else None
+    return found and (found["operand"], found["type"])
+
+
+_WORD = "!ttg.memdesc<1xi64, #__ll_shared, #ttg.shared_memory, mutable>"
+
+
 def _memory(size: int) -> str:
-    """The type of a buffer of `size` bytes."""
-    return f"!ttg.memdesc<{max(1, size // 8)}xi64, #__ll_shared, #ttg.shared_memory, mutable>"
+    """The type of a buffer of `size` bytes: words of 8, one of which `ttg.memdesc_index` can ask for."""
+    return f"!ttg.memdesc<{max(1, size // 8)}x1xi64, #__ll_shared, #ttg.shared_memory, mutable>"
 
 
 def signature_of(plan: Plan, element: ElementType) -> Signature:

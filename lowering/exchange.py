@@ -36,14 +36,17 @@ def cheapest(
     """The first plan of the fewest clocks, and its cost; None where none takes less than `below` clocks.
 
     Making the words of a plan takes longer than all else about it, so that is spared where accesses and
-    barriers alone take too long.
+    barriers alone take too long: those that take least by themselves come first.
     """
+    bare = [(_cost(plan, 0, target).clocks, number, plan) for number, plan in enumerate(plans)]
     best = None
-    for plan in plans:
-        if _cost(plan, 0, target).clocks < below:
-            cost = cost_of_shared(plan, target)
-            if cost.clocks < below:
-                best, below = (plan, cost), cost.clocks
+    least: tuple[float, int] = below, -1
+    for clocks, number, plan in sorted(bare, key=lambda entry: entry[:2]):
+        if clocks > least[0]:
+            break
+        cost = cost_of_shared(plan, target)
+        if (cost.clocks, number) < least:
+            best, least = (plan, cost), (cost.clocks, number)
     return best
 
 

@@ -30,6 +30,9 @@ from triton_linear.lowering.shared import cost_of_shared, plan_cta_shared, plan_
 from triton_linear.lowering.shuffle import cost_of_shuffle, plan_shuffle
 from triton_linear.lowering.targets import Target
 
+MOST_REGISTERS = 8192
+"""Elements of a tensor that a thread may hold, copies included; its 255 registers are 1,020 bytes."""
+
 
 @functools.lru_cache(maxsize=4096)
 def select(
@@ -178,6 +181,9 @@ def _misfit(src: LinearLayout, dst: LinearLayout, target: Target) -> str | None:
         lanes = layout.in_dim_size("lane") if layout.has_in_dim("lane") else 1
         if lanes != target.lanes:
             return f"the {side} layout has {lanes} lanes, {target.name} has {target.lanes}"
+        registers = layout.in_dim_size("register") if layout.has_in_dim("register") else 1
+        if registers > MOST_REGISTERS:
+            return f"the {side} layout has {registers} registers; {MOST_REGISTERS} at most are planned for"
     warps = [layout.in_dim_size("warp") if layout.has_in_dim("warp") else 1 for layout in (src, dst)]
     if warps[0] != warps[1]:
         return f"the source layout has {warps[0]} warps, the destination {warps[1]}"

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 from triton_linear.lowering import simulate_casts, simulate_lanes, simulate_ops
-from triton_linear.lowering.simulate_counts import Access, Counts, wavefronts
-from triton_linear.lowering.simulate_memory import Bits, Race, Recorded, SharedMemory, SimulationError
+from triton_linear.lowering.simulate_counts import Counts, costs
+from triton_linear.lowering.simulate_memory import Bits, Race, SharedMemory, SimulationError
 from triton_linear.lowering.simulate_program import POISON, Aggregate, Builder, Machine, Scalar, Tree, leaves
 from triton_linear.lowering.targets import Target
 
@@ -77,8 +77,8 @@ class _Program:
 
     @classmethod
     def compile(cls, text: str, target: Target, threads: int) -> _Program:
-        with _context():
-            module = _parse(text)  # owns the block
+        with interpreter_context():
+            module = parsed(text)  # owns the block
             block = _only_block(module)
             build = Builder(target, threads, has_flags="overflow<" in text)
             arguments: list[Tree] = []
@@ -98,11 +98,11 @@ class _Program:
                     continue
                 handler = HANDLERS.get(name)
                 if handler is None:
-                    raise SimulationError(f"{_place(op)}: operation '{name}' is not interpreted")
+                    raise SimulationError(f"{place_of(op)}: operation '{name}' is not interpreted")
                 try:
                     tree_or_none = handler(build, op)
                 except SimulationError as error:
-                    raise SimulationError(f"{_place(op)}: {name}: {error}") from None
+                    raise SimulationError(f"{place_of(op)}: {name}: {error}") from None
                 if tree_or_none is not None:
                     values[op.results[0]] = tree_or_none
             build.values = {}
@@ -132,7 +132,7 @@ class _Program:
             for position, step in enumerate(build.steps):  # noqa: B007
                 step(machine)
         except SimulationError as error:
-            raise SimulationError(f"{self._where(build.origins[position])}: {error}") from None
+            raise type(error)(f"{self._where(build.origins[position])}: {error}") from None
         return self._outcome(machine, trials)
 
     def _outcome(self, machine: Machine, trials: int) -> Outcome:
@@ -157,7 +157,7 @@ class _Program:
 
         return Counts(
             warps=warps,
-            accesses=_costs(memory.recorded, build.target),
+            accesses=costs(memory.recorded, build.target),
             shuffles=build.shuffles,
             alu=tuple(sorted(build.alu.items())),
             warp_barriers=build.warp_barriers,
@@ -168,32 +168,20 @@ class _Program:
 
     def _where(self, operation: int) -> str:
         """Place and name of an operation, found by parsing again: no MLIR object outlasts compilation."""
-        with _context():
-            module = _parse(self.text)
+        with interpreter_context():
+            module = parsed(self.text)
             op = list(_only_block(module).operations)[operation].operation
-            return f"{_place(op)}: {op.name}"
+            return f"{place_of(op)}: {op.name}"
 
 
-def _costs(recorded: Sequence[Recorded], target: Target) -> tuple[Access, ...]:
-    found: dict[int, Access] = {}
-    for width, threads in {(r.width, len(r.addresses)) for r in recorded}:
-        which = [k for k, r in enumerate(recorded) if (r.width, len(r.addresses)) == (width, threads)]
-        phase = target.lanes_per_phase(width)
-        addresses = np.stack([recorded[k].addresses for k in which]).reshape(len(which), -1, phase)
-        counts, fewest = wavefronts(addresses, width, phase, target.banks)
-        for k, count, minimum in zip(which, counts.sum(axis=1), fewest.sum(axis=1), strict=True):
-            found[k] = Access(recorded[k].operation, recorded[k].kind, width, int(count), int(minimum))
-    return tuple(found[k] for k in range(len(recorded)))
-
-
-def _context() -> ir.Context:
+def interpreter_context() -> ir.Context:
     """A context with just the dialects of emitted code; threads of its own would cost more than they save."""
     context = ir.Context(load_on_create_dialects=["gpu", "llvm", "nvvm", "rocdl"])
     context.enable_multithreading(False)
     return context
 
 
-def _parse(text: str) -> ir.Module:
+def parsed(text: str) -> ir.Module:
     try:
         return ir.Module.parse(text)
     except ir.MLIRError as error:
@@ -229,7 +217,9 @@ def _argument(build: Builder, argument: ir.Value, shared: list[int]) -> Tree:
     return simulate_ops.filled(type_, build.undefined_slot)
 
 
-def _place(op: ir.Operation) -> str:
-    """Line and column in the function's text."""
-    found = re.search(r'"-":(\d+):(\d+)', str(op.location))
-    return f"{found[1]}:{found[2]}" if found else str(op.location)
+def place_of(op: ir.Operation) -> str:
+    """Line and column in the function's text, or the place in a file that the text says."""
+    found = re.search(r'"((?:[^"\\\\]|\\\\.)*)":(\d+):(\d+)', str(op.location))
+    if found is None:
+        return str(op.location)
+    return f"{found[2]}:{found[3]}" if found[1] == "-" else f"{found[1]}:{found[2]}:{found[3]}"

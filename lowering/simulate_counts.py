@@ -9,11 +9,13 @@ many wavefronts as its busiest bank has distinct words. Source: CUDA C++ program
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from triton_linear.lowering.simulate_memory import Recorded
+from triton_linear.lowering.targets import Target
 
 WORD_BYTES = 4
 
@@ -110,3 +112,32 @@ class Counts:
     def alu_operations(self) -> int:
         """Arithmetic, logic, select, compare, convert and permute operations of one warp."""
         return sum(count for _, count in self.alu)
+
+
+def costs(recorded: Sequence[Recorded], target: Target) -> tuple[Access, ...]:
+    """What each access took, in order."""
+    found: dict[int, Access] = {}
+    whole = [k for k, r in enumerate(recorded) if r.threads is None]
+    for width, threads in {(recorded[k].width, len(recorded[k].addresses)) for k in whole}:
+        which = [k for k in whole if (recorded[k].width, len(recorded[k].addresses)) == (width, threads)]
+        phase = target.lanes_per_phase(width)
+        addresses = np.stack([recorded[k].addresses for k in which]).reshape(len(which), -1, phase)
+        counts, fewest = wavefronts(addresses, width, phase, target.banks)
+        for k, count, minimum in zip(which, counts.sum(axis=1), fewest.sum(axis=1), strict=True):
+            found[k] = Access(recorded[k].operation, recorded[k].kind, width, int(count), int(minimum))
+    for k, access in enumerate(recorded):
+        if access.threads is not None:
+            found[k] = _part(access, access.threads, target)
+    return tuple(found[k] for k in range(len(recorded)))
+
+
+def _part(access: Recorded, threads: npt.NDArray[np.intp], target: Target) -> Access:
+    """What an access of part of the threads took; in a phase, those that sleep are as one that does not."""
+    phase = target.lanes_per_phase(access.width)
+    count = minimum = 0
+    for number in np.unique(threads // phase):
+        addresses = access.addresses[threads // phase == number]
+        filled = np.concatenate([addresses, np.repeat(addresses[:1], phase - len(addresses))])
+        counts, fewest = wavefronts(filled, access.width, phase, target.banks)
+        count, minimum = count + int(counts), minimum + int(fewest)
+    return Access(access.operation, access.kind, access.width, count, minimum)

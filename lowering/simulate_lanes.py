@@ -6,8 +6,9 @@ one out is refused. `ds_bpermute` takes the lane number times four, modulo the w
 Barriers. `gpu.barrier` orders the CTA. NVIDIA: so does `nvvm.barrier0`, or `nvvm.barrier` for the whole CTA;
 `nvvm.bar.warp.sync` with all lanes in its mask orders each warp. AMD: `rocdl.barrier` orders the CTA; so does
 `rocdl.s.barrier` with a workgroup release fence before it and an acquire fence behind, no shared-memory access
-in between; alone it waits for no memory operation. Inside a wave LDS operations execute in order, so a fence of
-any scope or a wave barrier, which keep the compiler from reordering them, order the wave.
+in between, or with `rocdl.s.waitcnt` before it, until none is in flight; alone it waits for no access. Inside a
+wave LDS operations execute in order, so a fence of any scope or a wave barrier, which keep the compiler from
+reordering them, order the wave.
 """
 
 from __future__ import annotations
@@ -66,9 +67,7 @@ def _thread_count(build: Builder, op: ir.Operation) -> Tree:
 # Lane exchanges
 
 
-def _exchange(
-    build: Builder, key: Hashable, value: Tree, find: Callable[[Machine], Source]
-) -> tuple[Tree, int]:
+def exchange(build: Builder, key: Hashable, value: Tree, find: Callable[[Machine], Source]) -> tuple[Tree, int]:
     """Every thread takes `value` of another thread, which `find` says; equal keys find the same.
 
     Returns the value taken and whether the lane asked for was in range.
@@ -83,6 +82,8 @@ def _exchange(
         source = machine.sources.get(key)
         if source is None:
             source = machine.sources[key] = find(machine)
+        if machine.memory.active is not None:
+            _refuse_sleeping(machine, source)
         machine.values[result] = _taken(machine.values[a], source.thread)
         machine.values[inside] = source.inside
         undefined = machine.undefined
@@ -94,6 +95,14 @@ def _exchange(
 
     build.emit(step)
     return (POISON if value == POISON else result), inside
+
+
+def _refuse_sleeping(machine: Machine, source: Source) -> None:
+    """Raise where a thread that executes takes something from one that does not."""
+    active = machine.memory.active
+    assert active is not None
+    if not active[np.broadcast_to(source.thread, (len(source.thread), machine.threads))[:, active]].all():
+        raise SimulationError("a lane is read that does not execute the instruction")
 
 
 def _taken(value: Bits, source: Lanes) -> Bits:
@@ -116,7 +125,7 @@ def _shuffle(build: Builder, op: ir.Operation) -> Tree:
             machine.refuse_undefined(slot, f"the shuffle's {what}")
         return _shuffle_source(machine, mode, mask, where, clamp)
 
-    shuffled, inside = _exchange(build, ("shfl", mode, mask, where, clamp), operands[1], find)
+    shuffled, inside = exchange(build, ("shfl", mode, mask, where, clamp), operands[1], find)
     return (shuffled, inside) if isinstance(build.type_of(op.results[0]), Aggregate) else shuffled
 
 
@@ -135,7 +144,11 @@ def _shuffle_source(machine: Machine, mode: str, mask: int, where: int, clamp: i
         inside = j <= highest
     j = np.where(inside, j, lane)
     members = machine.values[mask].astype(np.int64)
-    if (((members >> lane) & 1) == 0).any():
+    if (active := machine.memory.active) is not None:
+        warps = active.reshape(-1, machine.lanes)
+        if (warps.any(axis=1) & ~warps.all(axis=1)).any():
+            raise SimulationError("not all lanes of the warp execute the instruction")
+    if (machine.executing((members >> lane).astype(np.uint64) & np.uint64(1)) == 0).any():
         raise SimulationError("the member mask leaves out a lane that executes the instruction")
     return Source(machine.thread[None, :] - lane + j, inside.astype(np.uint64))
 
@@ -152,7 +165,7 @@ def _lane_gather(lanes_of: Callable[[Machine, int], Lanes], index: int, value: i
             lane = lanes_of(machine, where) % machine.lanes
             return Source((machine.thread - machine.lane)[None, :] + lane, np.ones((1, 1), np.uint64))
 
-        return _exchange(build, (lanes_of, where), operands[value], find)[0]
+        return exchange(build, (lanes_of, where), operands[value], find)[0]
 
     return handler
 
@@ -173,7 +186,7 @@ def _first_lane(build: Builder, op: ir.Operation) -> Tree:
     def find(machine: Machine) -> Source:
         return Source((machine.thread - machine.lane)[None, :], np.ones((1, 1), np.uint64))
 
-    return _exchange(build, "first lane", build.operands(op)[0], find)[0]
+    return exchange(build, "first lane", build.operands(op)[0], find)[0]
 
 
 # Byte permutes and inline assembly
@@ -346,8 +359,16 @@ def _wave_barrier_op(build: Builder, op: ir.Operation) -> None:
     _wave_barrier(build, [])
 
 
+def _s_waitcnt(build: Builder, op: ir.Operation) -> None:
+    """Bits 8 to 11 say how many LDS operations may be in flight (CDNA ISA, S_WAITCNT)."""
+    if op.attributes["bitfield"].value >> 8 & 0xF == 0:
+        build.waited = True
+
+
 def _s_barrier(build: Builder, op: ir.Operation) -> None:
     build.cta_barriers += 1
+    if build.waited:
+        _order_cta(build)
     build.arriving = build.released
     build.released = False
 
@@ -377,7 +398,7 @@ def _address(build: Builder, op: ir.Operation, operand: int) -> int:
         raise SimulationError("an access outside shared memory (address space 3) is not interpreted")
     if "ordering" in op.attributes and op.attributes["ordering"].value:
         raise SimulationError("an atomic access is not interpreted")
-    build.released = build.arriving = False
+    build.released = build.arriving = build.waited = False
     return build.scalar(build.operands(op)[operand])
 
 
@@ -448,6 +469,7 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "nvvm.barrier": _cta_barrier,
     "nvvm.bar.warp.sync": _warp_sync,
     "rocdl.barrier": _cta_barrier,
+    "rocdl.s.waitcnt": _s_waitcnt,
     "rocdl.s.barrier": _s_barrier,
     "rocdl.wave.barrier": _wave_barrier_op,
     "llvm.fence": _fence,

@@ -26,6 +26,10 @@ class SimulationError(ValueError):
     """The function does something the machine does not allow, or that the interpreter does not know."""
 
 
+class IllegalAccess(SimulationError):
+    """The function accesses memory where the machine does not let it: out of bounds, misaligned, anywhere."""
+
+
 @dataclass(frozen=True, slots=True)
 class Race:
     """Two unordered accesses of one address.
@@ -48,12 +52,14 @@ class Race:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """An access as executed: `addresses` has one entry per thread that gave one."""
+    """An access as executed: `addresses` has one entry per thread that gave one; `threads` are these where only
+    part of the CTA's threads executed it."""
 
     operation: int
     kind: str
     width: int
     addresses: npt.NDArray[np.int64]
+    threads: Indices | None = None
 
 
 @dataclass(slots=True)
@@ -99,7 +105,10 @@ def _mark(
 
 @dataclass(slots=True)
 class SharedMemory:
-    """`size` bytes at address `base`, for `threads` threads in warps of `lanes`."""
+    """`size` bytes at address `base`, for `threads` threads in warps of `lanes`.
+
+    `active` says which threads execute what comes next; None: all.
+    """
 
     trials: int
     threads: int
@@ -109,6 +118,7 @@ class SharedMemory:
     granule: int
     races: list[Race] = field(default_factory=list)
     recorded: list[Recorded] = field(default_factory=list)
+    active: Flags | None = None
     _bytes: npt.NDArray[np.uint8] = field(init=False)
     _undefined: npt.NDArray[np.uint8] = field(init=False)
     _levels: tuple[_Agents, _Agents] = field(init=False)
@@ -128,12 +138,19 @@ class SharedMemory:
 
     def cta_barrier(self) -> None:
         """Order all threads' earlier accesses before all later ones."""
+        self.all_execute("a barrier of the CTA")
         for agents in self._levels:
             agents.forget()
 
     def warp_barrier(self) -> None:
         """Order earlier accesses before later ones within each warp."""
+        self.all_execute("a barrier of the warp")
         self._levels[1].forget()
+
+    def all_execute(self, what: str) -> None:
+        """Raise if only part of the threads do `what`."""
+        if self.active is not None:
+            raise SimulationError(f"not all threads reach {what}")
 
     def load(
         self,
@@ -149,8 +166,9 @@ class SharedMemory:
         `pieces` is how many instructions the access takes. `rows` are the threads that give an address where
         the warp moves rows together; without it every thread accesses memory for itself.
         """
-        offset = self._check(operation, "load", address, width, pieces, rows)
-        granules, agents = self._granules(offset, width, rows)
+        threads, collective = self._who(rows)
+        offset = self._check(operation, "load", address, width, pieces, threads)
+        granules, agents = self._granules(offset, width, threads, collective)
         cta, warp = (level.read(granules, agent) for level, agent in zip(self._levels, agents, strict=True))
         self._report(operation, "read after write", granules, cta, warp)
         index = offset // element
@@ -158,6 +176,9 @@ class SharedMemory:
         indices = [index + k for k in range(width // element)]
         values = [memory[:, i].astype(np.uint64) for i in indices]
         masks = [undefined[i].astype(np.uint64)[None, :] for i in indices]
+        if self.active is not None:
+            values = [self._spread(value, threads) for value in values]
+            masks = [self._spread(mask, threads) for mask in masks]
         return values, (masks if any(mask.any() for mask in masks) else None)
 
     def store(
@@ -175,8 +196,12 @@ class SharedMemory:
         `pieces` and `rows` as in `load`.
         """
         width = element * len(values)
-        offset = self._check(operation, "store", address, width, pieces, rows)
-        granules, agents = self._granules(offset, width, rows)
+        threads, collective = self._who(rows)
+        offset = self._check(operation, "store", address, width, pieces, threads)
+        if self.active is not None:
+            values = [self._of(value, threads) for value in values]
+            undefined = [None if mask is None else self._of(mask, threads) for mask in undefined]
+        granules, agents = self._granules(offset, width, threads, collective)
         (cta_read, *cta), (warp_read, *warp) = (
             level.write(granules, agent) for level, agent in zip(self._levels, agents, strict=True)
         )
@@ -195,11 +220,40 @@ class SharedMemory:
             clashes = ((level[0] & lost[0]) | (level[1] & lost[1]) for level in (cta, warp))
             self._report(operation, "write after write", granules, *clashes)
 
+    def clobber(self, operation: int, address: Bits, width: int) -> None:
+        """A store of undefined bits, which LLVM removes: nothing is accessed, and contents are undefined."""
+        recorded = len(self.recorded)
+        threads, _ = self._who(None)
+        offset = self._check(operation, "store", address, width, 1, threads)
+        del self.recorded[recorded:]
+        for k in range(width):
+            self._undefined[offset + k] = 0xFF
+
+    def _who(self, rows: Indices | None) -> tuple[Indices | None, bool]:
+        """The threads that access memory (None: all), and whether they give addresses of rows."""
+        if self.active is None:
+            return rows, rows is not None
+        if rows is not None:
+            self.all_execute("an access of whole warps")
+        return np.flatnonzero(self.active), False
+
+    def _of(self, value: Bits, threads: Indices | None) -> Bits:
+        """What these threads have."""
+        return value if threads is None or value.shape[1] == 1 else value[:, threads]
+
+    def _spread(self, value: Bits, threads: Indices | None) -> Bits:
+        """The reverse of `_of`, with zeros for the others."""
+        full = np.zeros((len(value), self.threads), np.uint64)
+        full[:, threads] = value
+        return full
+
     def _check(
         self, operation: int, kind: str, address: Bits, width: int, pieces: int, rows: Indices | None
     ) -> Indices:
         """Offsets of a checked access, one per thread that gives an address."""
         threads = np.arange(self.threads) if rows is None else rows
+        if self.active is not None:
+            address = self._of(address, rows)
         if len(address) > 1:
             if (address != address[0]).any():
                 raise SimulationError(f"{kind} address depends on the data converted")
@@ -209,7 +263,7 @@ class SharedMemory:
         outside = (offset < 0) | (offset > self.size - width)
         if outside.any():
             at = int(np.argmax(outside))
-            raise SimulationError(
+            raise IllegalAccess(
                 f"{kind} of {width} bytes by thread {threads[at]} at byte {int(offset[at])} is out of bounds: "
                 f"scratch has {self.size} bytes"
             )
@@ -217,23 +271,26 @@ class SharedMemory:
         misaligned = (offset + self.base) % piece != 0
         if misaligned.any():
             at = int(np.argmax(misaligned))
-            raise SimulationError(
+            raise IllegalAccess(
                 f"{kind} by thread {threads[at]} at byte {int(offset[at])} is misaligned: the address is no "
                 f"multiple of {piece}"
             )
+        who = None if self.active is None else threads
         for k in range(pieces):
-            self.recorded.append(Recorded(operation, kind, piece, flat.astype(np.int64) + k * piece))
+            self.recorded.append(Recorded(operation, kind, piece, flat.astype(np.int64) + k * piece, who))
         return offset
 
     def _granules(
-        self, offset: Indices, width: int, rows: Indices | None
+        self, offset: Indices, width: int, threads: Indices | None, collective: bool
     ) -> tuple[Indices, tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]]:
         count = width // self.granule
         granules = (offset // self.granule)[:, None] + np.arange(count)
         cta, warp = (level.agent for level in self._levels)
-        if rows is not None:
+        if threads is not None:
+            cta, warp = cta[threads], warp[threads]
+        if collective:
             self._collective += 1
-            cta, warp = cta[rows], (rows + 1 + self._collective * self.threads).astype(np.int32)
+            warp = warp + np.int32(self._collective * self.threads)
         if count > 1:
             cta, warp = np.repeat(cta, count), np.repeat(warp, count)
         return granules.ravel(), (cta, warp)

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias, Union
 import numpy as np
 import numpy.typing as npt
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
-from triton_linear.lowering.simulate_memory import Bits, SharedMemory, SimulationError
+from triton_linear.lowering.simulate_memory import Bits, IllegalAccess, SharedMemory, SimulationError
 from triton_linear.lowering.targets import Target
 
 POISON: Final = -1
@@ -106,6 +106,7 @@ class Machine:
         "lane",
         "lanes",
         "memory",
+        "sinks",
         "sources",
         "thread",
         "threads",
@@ -123,6 +124,7 @@ class Machine:
         self.lane = self.thread % lanes
         self.conditions: dict[int, npt.NDArray[np.bool_]] = {}
         self.sources: dict[Hashable, Source] = {}
+        self.sinks: dict[str, list[tuple[Bits, Bits]]] = {}
 
     def taint(self, result: int, bits: int, *operands: int) -> None:
         """Make the result wholly undefined where any operand has an undefined bit."""
@@ -134,9 +136,14 @@ class Machine:
             self.undefined[result] = np.where(touched, scalar_mask(bits), np.uint64(0))
 
     def refuse_undefined(self, slot: int, what: str) -> None:
-        """Raise if any bit of the slot is undefined in any thread."""
-        if slot in self.undefined and self.undefined[slot].any():
-            raise SimulationError(f"{what} is undefined")
+        """Raise if any bit of the slot is undefined in any thread that executes."""
+        if slot in self.undefined and self.executing(self.undefined[slot]).any():
+            raise IllegalAccess(f"{what} is undefined")
+
+    def executing(self, value: Bits) -> Bits:
+        """What the threads have that execute."""
+        active = self.memory.active
+        return value if active is None or value.shape[1] == 1 else value[:, active]
 
 
 _UNSET: Final = np.zeros((1, 1), np.uint64)
@@ -158,6 +165,7 @@ class Builder:
     cta_barriers: int = 0
     released: bool = False
     arriving: bool = False
+    waited: bool = False
     has_flags: bool = False
     steps: list[Step] = field(default_factory=list)
     origins: list[int] = field(default_factory=list)
@@ -226,6 +234,10 @@ class Builder:
     def solid(self, slot: int) -> int:
         """The slot itself, or an undefined one in place of poison."""
         return self.undefined_slot if slot == POISON else slot
+
+    def solid_tree(self, tree: Tree) -> Tree:
+        """The tree with undefined slots in place of poison."""
+        return self.solid(tree) if isinstance(tree, int) else tuple(map(self.solid_tree, tree))
 
 
 _WIDTHS: Final = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}

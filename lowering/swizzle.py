@@ -66,10 +66,11 @@ def optimal_swizzle(
     Ensures: no conflicts where the vectors are equal.
     """
     low = max(store.vector, load.vector, key=len)
-    shared_lanes = f2.intersection(store.phase, load.phase)
-    filler = _within(rest, low, (*shared_lanes, *store.phase, *load.phase, *rest))[
-        : max(0, word_bits - len(low))
-    ]
+    filler: Columns = ()
+    if word_bits > len(low):
+        shared_lanes = f2.intersection(store.phase, load.phase)
+        lanes_first = (*shared_lanes, *store.phase, *load.phase, *rest)
+        filler = _within(rest, low, lanes_first)[: word_bits - len(low)]
     inside, words = (*low[:word_bits], *filler), low[word_bits:]
     free = f2.extend(filler, rest)
     store_span = f2.intersection((*store.phase, *store.vector, *inside), free)

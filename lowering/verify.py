@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.simulate import Outcome, Race, simulate
+from triton_linear.lowering.simulate import Race, simulate
 from triton_linear.lowering.simulate_counts import Counts
+from triton_linear.lowering.simulate_function import simulate_function
 from triton_linear.lowering.simulate_memory import Bits
 from triton_linear.lowering.targets import Target
 
@@ -80,21 +81,53 @@ def verify_conversion(
     patterns = element_patterns(_size(src), element.bits)
     registers = patterns[:, fed].swapaxes(0, 1)
     outcome = simulate(function_text, list(registers), target, num_warps, shared_bytes)
-    return _judge(outcome, expected, patterns, element.bits)
+    return _judge(
+        outcome.values, outcome.undefined, outcome.races, outcome.counts, expected, patterns, element.bits
+    )
 
 
-def _judge(outcome: Outcome, expected: npt.NDArray[np.int64], patterns: Bits, bits: int) -> Verdict:
-    if len(outcome.values) != len(expected):
-        raise ValueError(f"the function returns {len(outcome.values)} registers, not {len(expected)}")
+def verify_kernel(
+    module_text: str,
+    name: str,
+    sink: str,
+    src: LinearLayout,
+    dst: LinearLayout,
+    element: ElementType,
+    target: Target,
+    num_warps: int,
+) -> Verdict:
+    """Like `verify_conversion`, of a kernel after Triton's lowering: it takes the tensor as its only argument,
+    laid out by `src`, and hands it to the sink, laid out by `dst`."""
+    if src.out_dims != dst.out_dims:
+        raise ValueError(f"source covers {src.out_dims}, destination covers {dst.out_dims}")
+    fed = held_elements(src, target.lanes, num_warps, 0)
+    expected = held_elements(dst, target.lanes, num_warps, 0)
+    patterns = element_patterns(_size(src), element.bits)
+    outcome = simulate_function(module_text, name, [list(patterns[:, fed].swapaxes(0, 1))], target, num_warps)
+    values, undefined = outcome.sinks[sink]
+    return _judge(values, undefined, outcome.races, outcome.counts, expected, patterns, element.bits)
+
+
+def _judge(
+    values: Bits,
+    undefined: Bits,
+    races: tuple[Race, ...],
+    counts: Counts,
+    expected: npt.NDArray[np.int64],
+    patterns: Bits,
+    bits: int,
+) -> Verdict:
+    if len(values) != len(expected):
+        raise ValueError(f"the function returns {len(values)} registers, not {len(expected)}")
     limit = _FULL >> np.uint64(64 - bits)
-    undefined = (outcome.undefined & limit).any(axis=1)
-    different = (outcome.values != patterns[:, expected].swapaxes(0, 1)).any(axis=1)
+    undefined = (undefined & limit).any(axis=1)
+    different = (values != patterns[:, expected].swapaxes(0, 1)).any(axis=1)
     wrong = undefined | different
     examples = tuple(
         Wrong(int(r), int(t), int(expected[r, t]), bool(undefined[r, t]))
         for r, t in np.argwhere(wrong)[:_REPORTED]
     )
-    return Verdict(wrong.size, int(wrong.sum()), examples, outcome.races, outcome.counts)
+    return Verdict(wrong.size, int(wrong.sum()), examples, races, counts)
 
 
 def _size(layout: LinearLayout) -> int:

@@ -103,23 +103,25 @@ class WordBuilder:
         return self._gather(masks, table)
 
     def _step(self, key: object, step: Step) -> int:
-        if key not in self._made:
-            self._made[key] = self.given + len(self.steps)
+        made = self._made.get(key)
+        if made is None:
+            made = self._made[key] = self.given + len(self.steps)
             self.steps.append(step)
             if self.limit is not None and len(self.steps) >= self.limit:
                 raise TooLong
-        return self._made[key]
+        return made
 
     def _gather(self, masks: tuple[int, ...], table: Table) -> int:
         sources = _sources(table)
         if len(sources) <= 2:
-            picks = tuple(
-                tuple(-1 if place is None else sources.index(place[0]) * self.slots + place[1] for place in row)
-                for row in table
-            )
             if not sources:
                 return 0
-            if all(pick in (-1, slot) for row in picks for slot, pick in enumerate(row)):
+            start = {source: index * self.slots for index, source in enumerate(sources)}
+            picks = tuple(
+                [tuple([-1 if place is None else start[place[0]] + place[1] for place in row]) for row in table]
+            )
+            slots = range(self.slots)
+            if all(pick == slot or pick < 0 for row in picks for slot, pick in zip(slots, row, strict=True)):
                 return sources[0]
             return self._step((masks, table), Gather(tuple(sources), masks, picks))
         key = (masks, table)
@@ -166,8 +168,12 @@ class WordBuilder:
             return [_by_condition(masks, table, len(masks) - 1)]
         splits = [_by_condition(masks, table, bit) for bit in reversed(range(len(masks)))]
         if self.slots > 1:
-            halves = (_by_slots(masks, table, chosen) for chosen in _HALVES[self.slots])
-            splits += [split for split in halves if all(_sources(part) for _, part in split.parts)]
+            for chosen in _HALVES[self.slots]:
+                split = _by_slots(masks, table, chosen)
+                if all(_sources(part) for _, part in split.parts):
+                    splits.append(split)
+                    if not masks:  # a half has two sources at most then, so that all halves cost the same
+                        break
         return splits
 
 
@@ -191,8 +197,8 @@ def _by_condition(masks: tuple[int, ...], table: Table, bit: int) -> _Split:
 
 
 def _by_slots(masks: tuple[int, ...], table: Table, chosen: tuple[int, ...]) -> _Split:
-    first = tuple(tuple(None if s in chosen else place for s, place in enumerate(row)) for row in table)
-    second = tuple(tuple(place if s in chosen else None for s, place in enumerate(row)) for row in table)
+    first = tuple([tuple([None if s in chosen else place for s, place in enumerate(row)]) for row in table])
+    second = tuple([tuple([place if s in chosen else None for s, place in enumerate(row)]) for row in table])
     return _Split((_essential(masks, first), _essential(masks, second)), 0, chosen)
 
 
@@ -205,7 +211,7 @@ def _essential(masks: tuple[int, ...], table: Table) -> tuple[tuple[int, ...], T
     for bit in reversed(range(len(masks))):
         low = 1 << bit
         if all(table[number] == table[number ^ low] for number in range(len(table)) if not number & low):
-            table = tuple(row for number, row in enumerate(table) if not number & low)
+            table = tuple([row for number, row in enumerate(table) if not number & low])
             masks = (*masks[:bit], *masks[bit + 1 :])
     return masks, table
 

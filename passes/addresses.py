@@ -37,6 +37,8 @@ _FOLLOWED = frozenset(
     }
 )
 _KNOWN = frozenset({"tt.make_range", "arith.constant"})
+HINTS = ("tt.contiguity", "tt.divisibility", "tt.constancy")
+"""What an operation may promise of elements of its result that are next to each other."""
 
 
 def address_conversions(ops: Sequence[Operation]) -> frozenset[Operation]:
@@ -44,7 +46,7 @@ def address_conversions(ops: Sequence[Operation]) -> frozenset[Operation]:
     analysis knows something of.
 
     Loop-carried values and results of branches are followed. Conversions of what was loaded, reduced or
-    computed from floats are not among them: nothing is known of those.
+    computed from floats are not among them, unless the program promises something: else nothing is known of it.
     """
     producers = producers_of(ops)
     pending = [value for op in ops for value in _sinks(op)]
@@ -86,7 +88,9 @@ def _carries(producer: Operation | None) -> bool:
     if producer is None:
         return True
     name = producer.name
-    return name in _FOLLOWED or name in _KNOWN or name.startswith(("arith.", "scf."))
+    if name in _FOLLOWED or name in _KNOWN or name.startswith(("arith.", "scf.")):
+        return True
+    return any(hint in producer.attributes for hint in HINTS)
 
 
 def passed_to(argument: Value) -> list[Value]:

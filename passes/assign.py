@@ -11,17 +11,16 @@ from triton_linear.passes import diagnostics
 from triton_linear.passes.assignment.build import LOCAL, build
 from triton_linear.passes.assignment.candidates import NoLayout
 from triton_linear.passes.assignment.costs import Costs
-from triton_linear.passes.assignment.equivalence import Numbering
+from triton_linear.passes.assignment.equivalence import NotEquivalent, Numbering
 from triton_linear.passes.assignment.explain import explain
 from triton_linear.passes.assignment.plan import Assignment, assign
 from triton_linear.passes.assignment.rewrite import Rewriter
-from triton_linear.passes.planning import Planning
-from triton_linear.passes.select import WARP_SPECIALIZE
+from triton_linear.passes.planning import Planning, unfit
 from triton_linear.passes.verifiers import CONVERT, Verifier
 
 MARGIN_CLOCKS = 4.0
 MARGIN = 0.005
-MARGIN_WITH_MEMORY = 0.04
+MARGIN_WITH_MEMORY = 0.03
 """What must be saved for a module to be changed: so many clocks where conversions go; else this part of all,
 and more where memory has more to do."""
 MARGIN_UNMEASURED = 0.1
@@ -35,10 +34,6 @@ to do for as much as before and for hardly more."""
 
 _WORTH_A_LOOK = frozenset({CONVERT, *LOCAL})
 """Operations without one of which there is nothing to gain."""
-
-
-class NotEquivalent(Exception):
-    """The rewritten module would not compute what it did."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +64,7 @@ class AssignLayouts(Planning):
         ops = operations(op)
         if not any(inner.name in _WORTH_A_LOOK for inner in ops):
             return
-        if reason := _unfit(op, ops):
+        if reason := unfit(op, ops):
             diagnostics.remark(op, f"layouts are not assigned: {reason}")
             return
         costs = Costs(gpu, op.attributes["ttg.num-warps"].value, self.scratch_limit)
@@ -111,14 +106,3 @@ def _pays(assignment: Assignment) -> bool:
 def _pays_well(assignment: Assignment) -> bool:
     """Whether it pays by so much that constants measured on another GPU hardly matter."""
     return assignment.after.clocks < (1 - MARGIN_UNMEASURED) * assignment.before.clocks
-
-
-def _unfit(module: Operation, ops: list[Operation]) -> str | None:
-    """Why layouts of a module are not assigned, before looking at its tensors."""
-    if "ttg.num-warps" not in module.attributes:
-        return "the module has no 'ttg.num-warps'"
-    if "ttg.num-ctas" in module.attributes and module.attributes["ttg.num-ctas"].value > 1:
-        return "it has several CTAs a cluster"
-    if any(op.name == WARP_SPECIALIZE for op in ops):
-        return "it has warp-specialised regions"
-    return None

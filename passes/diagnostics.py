@@ -33,11 +33,13 @@ class Diagnostic:
 
 
 _sink: ContextVar[list[Diagnostic] | None] = ContextVar("diagnostics", default=None)
+_remarks: ContextVar[bool] = ContextVar("remarks", default=False)
 
 
 @contextmanager
-def capture(context: Context) -> Iterator[list[Diagnostic]]:
-    """Collect, within the block, what passes of this thread report and what `context` emits."""
+def capture(context: Context, remarks: bool = True) -> Iterator[list[Diagnostic]]:
+    """Collect, within the block, what passes of this thread report, `remarks` only if asked to, and what
+    `context` emits."""
     found: list[Diagnostic] = []
 
     def handle(diagnostic: Any) -> bool:
@@ -45,11 +47,12 @@ def capture(context: Context) -> Iterator[list[Diagnostic]]:
         return True
 
     handler = context.attach_diagnostic_handler(handle)
-    token = _sink.set(found)
+    token, wanting = _sink.set(found), _remarks.set(remarks)
     try:
         yield found
     finally:
         _sink.reset(token)
+        _remarks.reset(wanting)
         handler.detach()
 
 
@@ -65,8 +68,8 @@ def _from_mlir(diagnostic: Any) -> Diagnostic:
 
 
 def wanted() -> bool:
-    """Whether anybody collects what is reported in this thread; if not, remarks need not be composed."""
-    return _sink.get() is not None
+    """Whether anybody collects the remarks of this thread; if not, they need not be composed."""
+    return _remarks.get()
 
 
 Notes = Iterable[tuple[Operation, str]]
@@ -84,7 +87,8 @@ def warning(op: Operation, message: str, notes: Notes = ()) -> None:
 
 def remark(op: Operation, message: str, notes: Notes = ()) -> None:
     """Say what was done, or left, at `op`."""
-    _report("remark", op, message, notes)
+    if wanted():
+        _report("remark", op, message, notes)
 
 
 def _report(severity: str, op: Operation, message: str, notes: Notes) -> None:
@@ -93,5 +97,6 @@ def _report(severity: str, op: Operation, message: str, notes: Notes) -> None:
         if severity == "error":
             op.location.emit_error(message)
         return
-    attached = tuple(Diagnostic("note", text, str(at.location)) for at, text in notes)
-    sink.append(Diagnostic(severity, message, str(op.location), attached))
+    place = str(op.location)
+    attached = tuple([Diagnostic("note", text, place if at is op else str(at.location)) for at, text in notes])
+    sink.append(Diagnostic(severity, message, place, attached))

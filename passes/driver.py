@@ -22,6 +22,7 @@ from triton_linear.lowering.targets import Target
 from triton_linear.passes import diagnostics
 from triton_linear.passes.assign import AssignLayouts
 from triton_linear.passes.attach import AttachLayouts
+from triton_linear.passes.contract import PermuteContraction
 from triton_linear.passes.diagnostics import Diagnostic
 from triton_linear.passes.fold import FoldConversions
 from triton_linear.passes.free import FreeConversions, plan_between
@@ -55,12 +56,14 @@ def run(
     passes: Iterable[Pass | str],
     *,
     verify: bool = False,
+    remarks: bool = True,
     print_after_all: TextIO | None = None,
 ) -> Outcome:
     """Run `passes` over `module`; a string is a pass, or a pipeline of passes, of upstream MLIR.
 
     The run ends at the first pass that fails. `verify` checks what each pass requires and ensures, and MLIR's
-    own rules, between passes. `print_after_all` gets the module as each pass leaves it.
+    own rules, between passes. Without `remarks` none is composed, which takes time. `print_after_all` gets the
+    module as each pass leaves it.
     """
     context = module.context
     manager = PassManager("builtin.module", context)
@@ -76,7 +79,7 @@ def run(
             manager.add(_guarded(pass_, clock, verify), name=pass_.name)
             name = pass_.name
         manager.add(_observer(name, clock, seconds, print_after_all), name="observe")
-    with diagnostics.capture(context) as found:
+    with diagnostics.capture(context, remarks) as found:
         try:
             manager.run(module.operation)
             succeeded = True
@@ -206,8 +209,10 @@ def make_pass(name: str, options: Mapping[str, str]) -> Pass:
             has = f"it has {', '.join(known)}" if known else "it has none"
             raise PipelineError(f"{name}: no option '{option}'; {has}")
         if "int" in str(types[known[option]]):
-            if not text.isdigit():
+            if not re.fullmatch(r"[0-9]+", text):
                 raise PipelineError(f"{name}: option '{option}' takes a number, got '{text}'")
+            if len(text) > 9:
+                raise PipelineError(f"{name}: option '{option}' takes a number of up to 9 digits, got '{text}'")
             values[known[option]] = int(text)
         else:
             values[known[option]] = text
@@ -252,6 +257,7 @@ def run_linear_pipeline(
     assign: bool = False,
     lower: bool = True,
     verify: bool = False,
+    remarks: bool = True,
 ) -> Prepared:
     """Take the conversions of `module` into our hands, in place, for `target`.
 
@@ -261,15 +267,17 @@ def run_linear_pipeline(
     """
     collect = _Collect(target, scratch_limit)
     attach, *decide, outline = linear_pipeline(target.name, scratch_limit)
-    passes: list[Pass] = [AssignLayouts(target.name, scratch_limit)] if assign else []
+    passes: list[Pass] = []
+    if assign:
+        passes += PermuteContraction(target.name, scratch_limit), AssignLayouts(target.name, scratch_limit)
     if verify:
         passes.append(attach)
     if lower:
         passes += [*decide, collect, outline]
-    outcome = run(module, passes, verify=verify)
+    outcome = run(module, passes, verify=verify, remarks=remarks)
     if not outcome.succeeded:
         raise PassFailure("\n".join(str(d) for d in outcome.diagnostics if d.severity == "error"))
-    assigned = ll.ASSIGNED in module.operation.attributes
+    assigned = any(mark in module.operation.attributes for mark in (ll.ASSIGNED, ll.PERMUTED))
     return Prepared(stub_plans(module, target), tuple(collect.found), outcome, assigned)
 
 

@@ -18,6 +18,7 @@ from triton_linear.dialect.mlir_adapter import (
 from triton_linear.lowering.element import element_type
 from triton_linear.lowering.free import plan_free
 from triton_linear.lowering.plan import FREE, Plan
+from triton_linear.lowering.prove import refuted
 from triton_linear.lowering.select import select
 from triton_linear.lowering.targets import Target
 from triton_linear.passes import diagnostics
@@ -111,7 +112,12 @@ def _declare(name: str, conversion: Operation, plan: str, table: LayoutTable) ->
 
 
 def stub_plans(module: Module, target: Target) -> dict[str, Plan]:
-    """The plan of each stub in `module`, by the stub's name, as the passes chose it for `target`."""
+    """The plan of each stub in `module`, by the stub's name, as the passes chose it for `target`.
+
+    Every plan that is to give what is right is proved to: here all of them come by on their way to emission.
+
+    Raises ValueError for a plan that is not what was chosen, or not proved.
+    """
     plans: dict[str, Plan] = {}
     for op in operations(module.operation):
         if op.name != "tt.func" or ll.PLAN not in op.attributes:
@@ -125,9 +131,12 @@ def stub_plans(module: Module, target: Target) -> dict[str, Plan]:
         if recorded == FREE:
             plans[name] = plan_free(source, destination)
             continue
-        plan = select(source, destination, element_type(attributes[ll.ELEMENT].value), target, limit).plan
+        element = element_type(attributes[ll.ELEMENT].value)
+        plan = select(source, destination, element, target, limit).plan
         if plan is None or plan.kind != recorded:
             found = "none" if plan is None else f"'{plan.kind}'"
             raise ValueError(f"stub_plans: @{name} was planned as '{recorded}', {target.name} gives {found}")
+        if reason := refuted(plan, source, destination, element, target):
+            raise ValueError(f"stub_plans: the plan '{plan.kind}' of @{name} is not proved: {reason}")
         plans[name] = plan
     return plans

@@ -9,6 +9,8 @@ from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.lowering.targets import Target, target
 from triton_linear.passes import diagnostics
 
+WARP_SPECIALIZE = "ttg.warp_specialize"
+
 
 @dataclass(frozen=True)
 class Planning:
@@ -39,3 +41,14 @@ def _target_of(module: Operation, name: str | None) -> Target:
             raise ValueError("module has no 'ttg.target' and the pass no 'target' option")
         name = module.attributes["ttg.target"].value
     return target(name)
+
+
+def unfit(module: Operation, ops: list[Operation]) -> str | None:
+    """Why a module as a whole is left as it is, before looking at its tensors."""
+    if "ttg.num-warps" not in module.attributes:
+        return "the module has no 'ttg.num-warps'"
+    if "ttg.num-ctas" in module.attributes and module.attributes["ttg.num-ctas"].value > 1:
+        return "it has several CTAs a cluster"
+    if any(op.name == WARP_SPECIALIZE for op in ops):
+        return "it has warp-specialised regions"
+    return None

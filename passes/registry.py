@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.passes.assign import AssignLayouts
 from triton_linear.passes.attach import AttachLayouts
+from triton_linear.passes.contract import PermuteContraction
 from triton_linear.passes.fold import FoldConversions
 from triton_linear.passes.free import FreeConversions
 from triton_linear.passes.outline import OutlineConversions
@@ -31,6 +32,7 @@ PASSES: Mapping[str, type[Pass]] = {
     "linear-attach-layouts": AttachLayouts,
     "linear-fold-conversions": FoldConversions,
     "linear-free-conversions": FreeConversions,
+    "linear-permute-contraction": PermuteContraction,
     "linear-select-lowering": SelectLowering,
     "linear-outline-conversions": OutlineConversions,
 }

@@ -14,13 +14,12 @@ from triton_linear.lowering.targets import Target
 from triton_linear.passes import diagnostics
 from triton_linear.passes.addresses import address_conversions
 from triton_linear.passes.layouts import LayoutTable, Unknown, element_of
-from triton_linear.passes.planning import Planning
+from triton_linear.passes.planning import WARP_SPECIALIZE, Planning
 from triton_linear.passes.verifiers import CONVERT, Verifier, every_conversion_is_decided
 
 _SEEN_THROUGH = (
     "it leads to an address or a mask of a memory access, whose width Triton takes from what it knows of them"
 )
-WARP_SPECIALIZE = "ttg.warp_specialize"
 
 
 @dataclass(frozen=True)

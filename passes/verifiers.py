@@ -13,6 +13,8 @@ from triton_linear.passes import diagnostics
 from triton_linear.passes.layouts import LayoutTable
 
 CONVERT = "ttg.convert_layout"
+DOTS = frozenset({"tt.dot", "tt.dot_scaled", "ttng.warp_group_dot"})
+"""Operations whose first two operands are multiplied and summed over an axis of theirs."""
 
 Verifier = Callable[[Operation], bool]
 

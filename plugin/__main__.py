@@ -24,7 +24,6 @@ import sys
 import types
 
 from triton_linear import __version__, environment
-from triton_linear.hook import install
 from triton_linear.report import Report, last_report
 from triton_linear.setting import Options
 
@@ -58,9 +57,7 @@ def main(arguments: list[str]) -> None:
         parser.error(f"{environment.VARIABLE}: {error}")
     options = dataclasses.replace(options, strict=chosen.strict or options.strict)
     listener = _print if chosen.report else None
-    environment.after_import(
-        "triton", functools.partial(install, **environment.arguments(options), on_report=listener)
-    )
+    environment.after_import("triton", functools.partial(environment.turn_on, options, listener))
     environment.watch_inductor()
     _prepare_children(options)
     sys.argv = [chosen.script, *chosen.rest]

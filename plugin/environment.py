@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    from triton_linear.report import Report
     from triton_linear.setting import Options
 
 VARIABLE = "TRITON_LINEAR"
@@ -149,14 +150,31 @@ def _turn_on() -> None:
     try:
         options = parse(text)
         if options is not None:
-            from triton_linear import hook
-
-            hook.install(**arguments(options))
+            turn_on(options)
     except Exception as error:
-        import warnings
+        if isinstance(error, ImportError) and error.name == "triton":
+            raise  # strict, on a Triton that this package does not work with
+        _warn(f"{VARIABLE}={text}: {error}")
 
-        message = f"triton_linear is off: {VARIABLE}={text}: {error}"
-        warnings.warn(message, EnvironmentWarning, stacklevel=2)
+
+def turn_on(options: Options, on_report: Callable[[Report], object] | None = None) -> None:
+    """`install`; a Triton that this package does not work with is one warning, if `options` are not strict."""
+    from triton_linear.dialect.triton_versions import UnsupportedTriton
+
+    try:
+        from triton_linear import hook
+
+        hook.install(**arguments(options), on_report=on_report)
+    except UnsupportedTriton as error:
+        if options.strict:
+            raise
+        _warn(str(error))
+
+
+def _warn(reason: str) -> None:
+    import warnings
+
+    warnings.warn(f"triton_linear is off: {reason}", EnvironmentWarning, stacklevel=2)
 
 
 def come_first() -> None:

@@ -2,8 +2,8 @@
 
 While it is on, four things of Triton's are ours:
 
-- `knobs.runtime.add_stages_inspection_hook`: wraps the stage `llir` of each compile; a hook that was there
-  before is called first, and what it returns counts;
+- `knobs.runtime.add_stages_inspection_hook`: wraps stages of each compile (`llir`; `ptx` and `cubin`); a hook
+  that was there before is called first, and what it returns counts;
 - `hash` of the NVIDIA and AMD backends: adds the setting's fingerprint, which keeps kernels on disk apart;
 - `triton.runtime.jit.compute_cache_key` and `JITFunction._do_compile`: the same for a process's own kernel
   cache.
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -25,8 +26,9 @@ from contextlib import AbstractContextManager, contextmanager
 from types import CodeType, FrameType
 from typing import Any, cast
 
-from triton_linear import environment, inductor
-from triton_linear.interfaces import Backend, Stages
+from triton_linear import environment, fallback, inductor
+from triton_linear.dialect import triton_versions
+from triton_linear.interfaces import Backend, Metadata, Stages
 from triton_linear.patch import Patch
 from triton_linear.report import Report
 from triton_linear.setting import FINGERPRINT, Options, Setting
@@ -47,15 +49,15 @@ class _State:
     def settle(self) -> None:
         """Patch Triton while a setting is in force or a thread is pinned to one. Requires: the lock is held."""
         before, self.active = self.active, self.blocks[-1] if self.blocks else self.installed
-        if (self.active is not None or self.pins) and not self.patches:
-            patches = _patches()
-            for patch in patches:
+        if self.active is not None or self.pins:
+            # A child that is forked in between finishes this: every patch that is there is in `patches`.
+            self.patches = self.patches or _patches()
+            for patch in self.patches:
                 patch.apply()
-            self.patches = patches
-        elif self.active is None and not self.pins and self.patches:
-            patches, self.patches = self.patches, ()
-            for patch in reversed(patches):
+        else:
+            for patch in reversed(self.patches):
                 patch.undo()
+            self.patches = ()
         if self.active is not before:
             environment.watch_inductor()
             inductor.follow(self.active)
@@ -74,20 +76,32 @@ class _State:
         """Within the block this thread compiles under `setting`, whatever others do."""
         environment.come_first()
         before = getattr(self.local, "pin", None)
-        with self.lock:
-            self.pins += 1
-            self.settle()
+        self.count_pin(1)
         self.local.pin = (setting,)
         try:
             yield
         finally:
             self.local.pin = before
-            with self.lock:
-                self.pins -= 1
-                self.settle()
+            self.count_pin(-1)
+
+    def count_pin(self, change: int) -> None:
+        """One more `pinned` block of this thread, or one less."""
+        with self.lock:
+            self.pins += change
+            self.local.pins = getattr(self.local, "pins", 0) + change
+            self.settle()
+
+    def forked(self) -> None:
+        """In a child process, where only the thread is left that forked: no other holds the lock, or is in a
+        `pinned` block, or goes on patching where it was. What another was about to do is done next time.
+        """
+        self.lock = threading.RLock()
+        self.pins = getattr(self.local, "pins", 0)
 
 
 _state = _State()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_state.forked)
 
 
 def install(
@@ -96,6 +110,7 @@ def install(
     scratch_limit: int | None = None,
     assign: bool = True,
     lower: bool = True,
+    occupancy: bool = True,
     on_report: Callable[[Report], object] | None = None,
 ) -> None:
     """Compile every kernel of this process with the plugin from here on.
@@ -105,14 +120,18 @@ def install(
     target.
     assign: choose the layouts of a kernel's tensors anew, where that saves conversions.
     lower: emit code for the conversions that are left, rather than leave them to Triton.
+    occupancy: assemble a kernel within fewer registers where a multiprocessor then takes another CTA.
     on_report: called with the `Report` of each compile, in the thread that compiled.
+
+    Raises `UnsupportedTriton` where the installed Triton is none that this package works with.
 
     Again after `install`, the new options replace the old ones; one `uninstall` undoes both. Processes that are
     started later get the options, but `on_report`, in the environment variable `TRITON_LINEAR`.
     """
-    options = Options(strict=strict, scratch_limit=scratch_limit, assign=assign, lower=lower)
+    options = Options(strict, scratch_limit, assign, lower, occupancy)
     setting = Setting(options, _listeners(on_report))
     environment.come_first()
+    triton_versions.require()
     with _state.lock:
         _state.installed = setting
         _state.settle()
@@ -136,6 +155,7 @@ def enabled(
     scratch_limit: int | None = None,
     assign: bool = True,
     lower: bool = True,
+    occupancy: bool = True,
     on_report: Callable[[Report], object] | None = None,
 ) -> AbstractContextManager[list[Report]]:
     """Compile with the plugin within the block, which gets the list of reports of what is compiled in it.
@@ -143,9 +163,7 @@ def enabled(
     The options are those of `install`. Blocks nest; the innermost one counts, for every thread of the
     process.
     """
-    return _block(
-        Options(strict=strict, scratch_limit=scratch_limit, assign=assign, lower=lower), _listeners(on_report)
-    )
+    return _block(Options(strict, scratch_limit, assign, lower, occupancy), _listeners(on_report))
 
 
 @contextmanager
@@ -153,6 +171,7 @@ def pinned(options: Options | None) -> Iterator[list[Report]]:
     """Compile under `options` within the block, None for stock Triton: in this thread alone, whatever is in
     force; for tools of this package.
     """
+    triton_versions.require()
     reports: list[Report] = []
     with _state.pinned(None if options is None else Setting(options, (reports.append,))):
         yield reports
@@ -163,6 +182,7 @@ def _block(options: Options, listeners: tuple[Callable[[Report], object], ...]) 
     reports: list[Report] = []
     setting = Setting(options, (reports.append, *listeners))
     environment.come_first()
+    triton_versions.require()
     with _state.lock:
         _state.blocks.append(setting)
         _state.settle()
@@ -375,10 +395,40 @@ def _is_called_by(function: Callable[..., object]) -> bool:
 
 
 def _wrap(backend: Backend, stages: Stages, options: object, setting: Setting) -> None:
-    if "llir" in stages:
-        from triton_linear.stage import LLIRStage
+    """Put the plugin into the stages of a compile; where it fails to, they stay (strict: it is raised)."""
+    if "llir" not in stages:
+        return
+    name = str(backend.target)
+    try:
+        name = target_name(backend, options)
+        stages.update(_wrapped(stages, options, name, setting))
+    except Exception as error:
+        if setting.options.strict:
+            raise
+        fallback.warn(setting, "any", name, error, {})
 
-        stages["llir"] = LLIRStage(stages["llir"], target_name(backend, options), setting)
+
+def _wrapped(stages: Stages, options: object, target: str, setting: Setting) -> Stages:
+    """The stages that take the places of those of the same names."""
+    from triton_linear.stage import LLIRStage
+
+    stage = LLIRStage(stages["llir"], target, setting)
+    if not ({"ptx", "cubin"} <= stages.keys() and setting.options.occupancy):
+        return {"llir": stage}
+    from triton_linear.occupancy import Assembler, has_say
+
+    if has_say(options):
+        return {"llir": stage}
+    every = setting.options.everywhere
+
+    def fails(error: Exception, metadata: Metadata) -> None:
+        if setting.options.strict:
+            raise error
+        kernel = str(metadata.get("name", "unnamed"))
+        fallback.warn(setting, kernel, target, error, metadata, done="assembled")
+
+    assembler = Assembler(stages["ptx"], stages["cubin"], lambda: every or stage.converted, target, fails)
+    return {"llir": stage, "ptx": assembler.ptx, "cubin": assembler.cubin}
 
 
 def target_name(backend: Backend, options: object) -> str:

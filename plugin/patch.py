@@ -19,11 +19,15 @@ class Patch:
     name: str
     value: object
     _before: object = field(default=_ABSENT, init=False)
+    _applied: bool = field(default=False, init=False)
 
     def apply(self) -> None:
-        """Remember what is there and set the new value."""
-        self._before = vars(self.owner).get(self.name, _ABSENT)
-        setattr(self.owner, self.name, self.value)
+        """Remember what is there and set the new value; the second time, do nothing."""
+        found = vars(self.owner).get(self.name, _ABSENT)
+        if not self._applied and found is not self.value:
+            self._before = found
+            setattr(self.owner, self.name, self.value)
+        self._applied = True
 
     def undo(self) -> None:
         """Put back what `apply` found."""

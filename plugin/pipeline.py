@@ -59,7 +59,9 @@ def prepare(
     with clock.phase("to MLIR"):
         upstream = bridge.to_upstream(module, bridge.upstream_context())
     with clock.phase("passes"):
-        result = driver.run_linear_pipeline(upstream, target, scratch_limit, assign=assign, lower=lower)
+        result = driver.run_linear_pipeline(
+            upstream, target, scratch_limit, assign=assign, lower=lower, remarks=False
+        )
     conversions = tuple(map(_conversion, result.conversions))
     if not result.plans and not result.assigned and (not lower or len(conversions) == seen):
         return Prepared(None, conversions, ())

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import importlib.metadata
 import importlib.util
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -30,22 +31,26 @@ class Options:
     target.
     assign: choose the layouts of a kernel's tensors anew, where that saves conversions.
     lower: emit code for the conversions that are left, rather than leave them to Triton.
+    occupancy: assemble a kernel within fewer registers where a multiprocessor then takes another CTA.
 
     And what they do not, for measuring:
 
     free: conversions of floats cost nothing and give garbage.
     free_only: the number of the only one that does so; None for all.
+    everywhere: `occupancy` also for kernels that the plugin leaves as they are.
     """
 
     strict: bool = False
     scratch_limit: int | None = None
     assign: bool = True
     lower: bool = True
+    occupancy: bool = True
     free: bool = field(default=False, metadata=INTERNAL)
     free_only: int | None = field(default=None, metadata=INTERNAL)
+    everywhere: bool = field(default=False, metadata=INTERNAL)
 
     def __post_init__(self) -> None:
-        for name in ("strict", "assign", "lower"):
+        for name in ("strict", "assign", "lower", "occupancy"):
             value = getattr(self, name)
             if not isinstance(value, bool):
                 raise TypeError(f"{name} takes a bool, got {value!r}")
@@ -82,9 +87,19 @@ def source_digest() -> str:
             for path in sorted(folder.rglob("*")):
                 if path.is_file() and path.suffix != ".pyc":
                     name = f"{package}/{path.relative_to(folder).as_posix()}"
-                    content = path.read_bytes()
+                    content = _content(path)
                     digest.update(f"{name}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()
+
+
+def _content(path: Path) -> bytes:
+    """What is in a file. One that is gone counts as empty, one that cannot be read as like no other."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+    except OSError:
+        return os.urandom(16)
 
 
 def _folders(package: str) -> list[Path]:

@@ -11,19 +11,18 @@ import traceback
 import warnings
 from dataclasses import dataclass
 
-from triton_linear import pipeline
+from triton_linear import fallback, pipeline
+from triton_linear.fallback import UnknownTarget
 from triton_linear.interfaces import Compile, Metadata, Module, Operation
-from triton_linear.report import Clock, Conversion, FallbackWarning, Outcome, Report, ReportWarning, publish
+from triton_linear.report import Clock, Conversion, Outcome, Report, ReportWarning, publish
 from triton_linear.setting import Setting
 
 _log = logging.getLogger("triton_linear")
+UNNAMED = "unnamed"
+"""The name of a kernel that does not say its own."""
 MINIMAL_SCRATCH = 0
 """A scratch limit that no plan can meet by choice: each takes as little as it can."""
 _REFUSED = "Triton refused the module with our code: what MLIR printed to the standard error is about that one"
-
-
-class UnknownTarget(ValueError):
-    """There is no table for the GPU that is compiled for."""
 
 
 @dataclass
@@ -60,6 +59,7 @@ class LLIRStage:
         self._stock = stock
         self._target = target
         self._setting = setting
+        self.converted = False
 
     def __call__(self, src: Module, metadata: Metadata) -> str:
         """LLVM IR of `src`; `metadata` gets what the stock stage adds.
@@ -67,13 +67,17 @@ class LLIRStage:
         Ensures: where the plugin fails, the result and `metadata` are those of the stock stage on the
         untouched `src` (strict: the failure is raised).
         """
-        attempt = _Attempt(src.get_entry_func_name(), Clock())
+        attempt = _Attempt(UNNAMED, Clock())
         try:
             llir = self._compile(src, metadata, attempt)
         except BaseException:
-            self._tell(attempt.report(self._target))
+            with fallback.without_room():
+                self._tell(attempt.report(self._target))
             raise
-        failures = self._tell(attempt.report(self._target))
+        self.converted = attempt.outcome is Outcome.CONVERTED
+        failures: list[Exception] = []
+        with fallback.without_room():
+            failures = self._tell(attempt.report(self._target))
         if failures and self._setting.options.strict:
             raise failures[0]
         for error in failures:
@@ -82,6 +86,29 @@ class LLIRStage:
         return llir
 
     def _compile(self, src: Module, metadata: Metadata, attempt: _Attempt) -> str:
+        try:
+            llir = self._try(src, metadata, attempt)
+        except UnknownTarget as error:
+            if self._setting.options.strict:
+                attempt.outcome, attempt.error = Outcome.FAILED, error
+                raise
+            llir, attempt.remarks = None, (str(error),)
+            self._warn(attempt, error, metadata)
+        except Exception as error:
+            llir, attempt.outcome, attempt.error, attempt.conversions = None, Outcome.FAILED, error, ()
+            if self._setting.options.strict:
+                raise
+        if llir is not None:
+            return llir
+        with attempt.clock.phase("stock"):
+            llir = self._stock(src, metadata)
+        if attempt.error is not None:
+            self._warn(attempt, attempt.error, metadata)
+        return llir
+
+    def _try(self, src: Module, metadata: Metadata, attempt: _Attempt) -> str | None:
+        """The kernel as the plugin would have it, or None where the stock stage is to compile `src`."""
+        attempt.kernel = src.get_entry_func_name()
         with attempt.clock.phase("screen"):
             attempt.seen = count_conversions(src)
         if attempt.seen == 0:
@@ -89,30 +116,14 @@ class LLIRStage:
         elif mode := _instrumentation_mode(metadata):
             attempt.remarks = (f"instrumentation mode '{mode}' is on, and cannot see into code of ours",)
         else:
-            try:
-                llir = self._convert(src, metadata, attempt)
-            except UnknownTarget as error:
-                if self._setting.options.strict:
-                    attempt.outcome, attempt.error = Outcome.FAILED, error
-                    raise
-                attempt.remarks = (str(error),)
-                self._warn(attempt, error, metadata)
-            except Exception as error:
-                attempt.outcome, attempt.error, attempt.conversions = Outcome.FAILED, error, ()
-                if self._setting.options.strict:
-                    raise
-            else:
-                if llir is not None:
-                    return llir
-        with attempt.clock.phase("stock"):
-            llir = self._stock(src, metadata)
-        if attempt.error is not None:
-            self._warn(attempt, attempt.error, metadata)
-        return llir
+            return self._convert(src, metadata, attempt)
+        return None
 
     def _convert(self, src: Module, metadata: Metadata, attempt: _Attempt) -> str | None:
         """The kernel with its conversions replaced, or None where the stock stage is to compile `src`."""
+        from triton_linear.dialect.triton_versions import ACCESSES_PREDICTED, installed_release
         from triton_linear.lowering import targets
+        from triton_linear.lowering.marks import without_marks
 
         try:
             target = targets.target(self._target)
@@ -120,6 +131,11 @@ class LLIRStage:
             known = ", ".join(targets.TARGETS)
             raise UnknownTarget(f"no table for {self._target}; known: {known}") from error
         usual = self._setting.options.scratch_limit
+        assign, release = self._setting.options.assign, installed_release()
+        if assign and release not in ACCESSES_PREDICTED:
+            assign = False
+            version = ".".join(map(str, release))
+            attempt.remarks += (f"layouts stay: what accesses become is not predicted for Triton {version}",)
         tried: set[tuple[tuple[int, ...], bool]] = set()
         longer = True
         for limit, apart in ((usual, True), (usual, False), (MINIMAL_SCRATCH, False)):
@@ -136,7 +152,7 @@ class LLIRStage:
                     limit,
                     attempt.clock,
                     apart,
-                    assign=options.assign,
+                    assign=assign,
                     lower=options.lower,
                 )
             attempt.conversions = prepared.conversions
@@ -149,7 +165,7 @@ class LLIRStage:
             trial = dict(metadata)
             try:
                 with attempt.clock.phase("stock"):
-                    llir = self._stock(prepared.module, trial)
+                    llir = without_marks(self._stock(prepared.module, trial))
             except Exception:
                 attempt.remarks += (_REFUSED,)
                 raise
@@ -191,24 +207,8 @@ class LLIRStage:
         return failures
 
     def _warn(self, attempt: _Attempt, error: Exception, metadata: Metadata) -> None:
-        kernel = attempt.kernel
-        subject = "" if isinstance(error, UnknownTarget) else kernel
-        if (subject, self._target) in self._setting.warned:
-            return
-        self._setting.warned.add((subject, self._target))
-        text = f"kernel '{kernel}' for {self._target} is compiled by stock Triton: "
-        if isinstance(error, UnknownTarget):
-            text = f"kernels are compiled by stock Triton: {error}"
-        elif isinstance(error, ImportError) and not (error.name or "").startswith("triton_linear"):
-            text += f"{error}; the plugin needs MLIR's Python bindings (module 'mlir')"
-        else:
-            trace = "".join(traceback.format_exception(error))
-            remarks = "".join(f"; {remark}" for remark in attempt.remarks)
-            text += (
-                f"the plugin failed: {type(error).__name__}: {error}{remarks}\n"
-                f"this is a bug; please attach {_module_file(kernel, metadata)} and this:\n{trace}"
-            )
-        warnings.warn(f"triton_linear: {text}", FallbackWarning, stacklevel=2)
+        remarks = attempt.remarks
+        fallback.warn(self._setting, attempt.kernel, self._target, error, metadata, remarks=remarks)
 
 
 def count_conversions(module: Module) -> int:
@@ -229,14 +229,3 @@ def _instrumentation_mode(metadata: Metadata) -> str:
 
     mode: str = knobs.compilation.instrumentation_mode or metadata.get("instrumentation_mode") or ""
     return mode
-
-
-def _module_file(kernel: str, metadata: Metadata) -> str:
-    """Where Triton keeps the TritonGPU IR of this kernel, in words if it keeps none."""
-    from triton.runtime.cache import get_cache_manager  # type: ignore[import-untyped, unused-ignore]
-
-    if key := metadata.get("hash"):
-        path: str | None = get_cache_manager(key).get_file(f"{kernel[:150]}.ttgir")
-        if path is not None:
-            return path
-    return "the kernel's .ttgir (TRITON_KERNEL_DUMP=1 writes it)"

@@ -14,6 +14,8 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
 LIT = ("-c", "from lit.main import main; main()")
+MOST_SECONDS = 1500
+"""That each runner may take; single tests are stopped long before."""
 
 
 def tally(report: Path, status: int) -> tuple[int, int, int]:
@@ -40,11 +42,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         units, lits = Path(folder, "pytest.xml"), Path(folder, "lit.xml")
         runners = (
             (units, ["-m", "pytest", "-n", str(options.jobs), "--durations=10", f"--junit-xml={units}"]),
-            (lits, [*LIT, "-j", str(options.jobs), "-v", f"--xunit-xml-output={lits}", "test/lit"]),
+            (
+                lits,
+                [
+                    *LIT,
+                    "-j",
+                    str(options.jobs),
+                    "-v",
+                    f"--max-time={MOST_SECONDS}",
+                    f"--xunit-xml-output={lits}",
+                    "test/lit",
+                ],
+            ),
         )
         for report, command in runners:
-            finished = subprocess.run([sys.executable, *command], cwd=ROOT, env=environment, check=False)
-            totals = [a + b for a, b in zip(totals, tally(report, finished.returncode), strict=True)]
+            try:
+                status = subprocess.run(
+                    [sys.executable, *command], cwd=ROOT, env=environment, check=False, timeout=MOST_SECONDS
+                ).returncode
+            except subprocess.TimeoutExpired:
+                print(f"stopped after {MOST_SECONDS} seconds: {' '.join(command)}", flush=True)
+                status = 1
+            totals = [a + b for a, b in zip(totals, tally(report, status), strict=True)]
     passed, failed, skipped = totals
     print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""), flush=True)
     return int(failed > 0)

@@ -1,8 +1,9 @@
-"""`triton-linear`: verify, demo, fuzz, headroom, version."""
+"""`triton-linear`: verify, explain, view, demo, fuzz, headroom, version."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -16,19 +17,27 @@ Command = Callable[[argparse.Namespace], int]
 
 def read_input(name: str) -> str:
     """The text of a file, or of the standard input for `-`."""
-    if name == "-":
-        return sys.stdin.read()
+    shown = display_name(name)
     try:
-        return Path(name).read_text(encoding="utf-8")
+        if name != "-":
+            data = Path(name).read_bytes()
+        elif sys.stdin is None:  # it was closed when Python began
+            fail("cannot open input file: it is closed", shown)
+        else:
+            data = sys.stdin.buffer.read()
     except OSError as error:
-        fail(f"cannot open input file: {error.strerror}", name)
-    except UnicodeDecodeError:
-        fail("input file is not UTF-8 text", name)
+        fail(f"cannot open input file: {error.strerror}", shown)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        line, column = data.count(b"\n", 0, error.start) + 1, error.start - data.rfind(b"\n", 0, error.start)
+        fail("input file is not UTF-8 text", shown, line, column)
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def display_name(name: str) -> str:
-    """How diagnostics call an input file."""
-    return "<stdin>" if name == "-" else name
+    """How diagnostics call an input file; bytes that are no UTF-8 are shown by number."""
+    return "<stdin>" if name == "-" else name.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def _verify(arguments: argparse.Namespace) -> int:
@@ -37,20 +46,87 @@ def _verify(arguments: argparse.Namespace) -> int:
     text = read_input(arguments.file)
     name = display_name(arguments.file)
     arguments.sources[name] = text
+    if arguments.lowering == "stock":
+        from triton_linear.tools.stock import verify_stock
+
+        return verify_stock(text, name, arguments.target, arguments.json)
     return verify_text(text, name, arguments.target, arguments.json)
 
 
 def _demo(arguments: argparse.Namespace) -> int:
+    from triton_linear.dialect import triton_versions
+
+    triton_versions.require()
     from triton_linear.tools import demo
 
-    status: int | None = demo.main(arguments.rest)
-    return status or 0
+    return demo.main(arguments.rest)
 
 
 def _fuzz(arguments: argparse.Namespace) -> int:
-    from triton_linear.tools.fuzz import main as fuzz
+    from triton_linear.tools.fuzzing.main import run
 
-    return fuzz(arguments.target, arguments.count, arguments.seed, arguments.assembly, arguments.save)
+    return run(arguments)
+
+
+def _add_fuzz(fuzz: argparse.ArgumentParser) -> None:
+    option = fuzz.add_argument
+    fuzz.epilog = (
+        "Single conversions are run one by one. Programs are chains of them in loops and branches, between "
+        "other users of shared memory, and are run as a whole, with races looked for in all of a program. "
+        "What fails is shrunk to a small module that fails the same way; its first line says what it must give."
+    )
+    option("--count", type=int, default=2000, help="conversions, over all targets (default %(default)s)")
+    option("--seed", type=int, default=1, help="what to draw them from (default %(default)s)")
+    option(
+        "--target",
+        action="append",
+        help="GPU to compile for, or 'all'; may be given several times (default cuda:90)",
+    )
+    option("--only", choices=("singles", "programs"), help="single conversions alone, or programs alone")
+    option("--time", type=float, metavar="SECONDS", help="begin no module after so many seconds")
+    option(
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="processes; the modules are the same for any number (default: one for each processor)",
+    )
+    option(
+        "--assembly",
+        type=int,
+        default=16,
+        metavar="N",
+        help="take every N-th module of singles on to PTX or AMDGCN; 0: none (default %(default)s)",
+    )
+    option("--save", type=Path, metavar="FOLDER", help="write all modules there, as input of `verify`")
+    option(
+        "--failures",
+        type=Path,
+        metavar="FOLDER",
+        default=Path("fuzz-failures"),
+        help="where to write what failed, shrunk (default %(default)s)",
+    )
+    option(
+        "--shrink",
+        type=float,
+        metavar="SECONDS",
+        default=120,
+        help="for each kind of failure; 0: leave it as it is (default %(default)s)",
+    )
+    option("--results", type=Path, metavar="FILE", help="add the totals to FILE.json and FILE.md")
+    option("--replay", type=Path, metavar="FILE", help="run a module that an earlier run wrote")
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    from triton_linear.tools.explain.command import run
+
+    return run(arguments)
+
+
+def _view(arguments: argparse.Namespace) -> int:
+    from triton_linear.tools.view.command import run
+
+    return run(arguments)
 
 
 def _headroom(arguments: argparse.Namespace) -> int:
@@ -82,24 +158,26 @@ def parser() -> argparse.ArgumentParser:
     verify = command("verify", _verify, "compile a TTGIR module and run the code of each of its conversions")
     verify.add_argument("file", metavar="FILE", help="a .ttgir or .mlir file, or - for the standard input")
     verify.add_argument("--target", help="cuda:NUMBER or hip:gfxNAME; by default what the module says")
+    verify.add_argument(
+        "--lowering",
+        choices=("ours", "stock"),
+        default="ours",
+        help="whose code to run: that of this package, or what Triton itself emits (default %(default)s)",
+    )
     verify.add_argument("--json", action="store_true", help="print the results as JSON")
+
+    from triton_linear.tools.explain import options as explain
+    from triton_linear.tools.view import options as view
+
+    explain.add_arguments(
+        command("explain", _explain, "say why each conversion is there, how it is done and what it costs")
+    )
+
+    view.add_arguments(command("view", _view, "draw a layout or a conversion, as text, picture or page"))
 
     command("demo", _demo, "compile the example kernels and show each conversion", own_help=True)
 
-    fuzz = command("fuzz", _fuzz, "verify conversions between random layouts")
-    fuzz.add_argument("--count", type=int, default=2000, help="pairs of layouts (default %(default)s)")
-    fuzz.add_argument("--seed", type=int, default=1, help="what to draw them from (default %(default)s)")
-    fuzz.add_argument("--target", default="cuda:90", help="GPU to compile for (default %(default)s)")
-    fuzz.add_argument(
-        "--assembly",
-        type=int,
-        default=4,
-        metavar="N",
-        help="take every N-th module on to PTX or AMDGCN; 0: none (default %(default)s)",
-    )
-    fuzz.add_argument(
-        "--save", type=Path, metavar="FOLDER", help="write the modules there, as input of `verify`"
-    )
+    _add_fuzz(command("fuzz", _fuzz, "verify random conversions, alone and in random programs"))
 
     from triton_linear.tools import headroom
 

@@ -22,14 +22,24 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from triton_linear.dialect import bridge, ll
-from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.dialect.mlir_adapter import Attribute, Context, MLIRError, Module, operations
+from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
+from triton_linear.dialect.mlir_adapter import (
+    Attribute,
+    Context,
+    MLIRError,
+    Module,
+    block_arguments,
+    operations,
+)
 from triton_linear.lowering.element import ElementType, element_type
 from triton_linear.lowering.embed import embed
+from triton_linear.lowering.marks import without_marks
 from triton_linear.lowering.plan import Plan
+from triton_linear.lowering.select import MOST_REGISTERS
 from triton_linear.lowering.targets import Target
 from triton_linear.lowering.targets import target as target_called
-from triton_linear.passes import diagnostics, driver
+from triton_linear.passes import diagnostics, driver, wellformed
+from triton_linear.passes.layouts import LayoutTable
 from triton_linear.tools.errors import (
     Diagnostic,
     ToolError,
@@ -44,22 +54,25 @@ STAGES = {
     "nvidia": ("llvm", "llvmir", "ptx", "cubin"),
     "amd": ("llvm", "llvmir", "amdgcn", "hsaco"),
 }
-_TARGET = re.compile(r"(?P<backend>cuda|hip):(?P<arch>\d+|gfx[0-9a-f]+)")
+_TARGET = re.compile(r"(?P<backend>cuda|hip):(?P<arch>[0-9]+|gfx[0-9a-f]+)")
+Place = tuple[str, int, int]
+"""File, line and column; `("", 0, 0)` for a mistake on the command line."""
+NOWHERE: Place = ("", 0, 0)
 
 
-def vendor_of(target: str) -> str:
-    """`nvidia` or `amd`; fails on a name that is neither `cuda:NUMBER` nor `hip:gfxNAME`."""
+def vendor_of(target: str, place: Place = NOWHERE) -> str:
+    """`nvidia` or `amd`; fails on a name that is neither `cuda:NUMBER` nor `hip:gfxNAME`, said at `place`."""
     match = _TARGET.fullmatch(target)
     if match is None or (match["backend"] == "cuda") != match["arch"].isdigit():
-        fail(f"target: '{target}' is neither cuda:NUMBER nor hip:gfxNAME")
+        fail(f"target: '{target}' is neither cuda:NUMBER nor hip:gfxNAME", *place)
     return "nvidia" if match["backend"] == "cuda" else "amd"
 
 
-def check_stage(stage: str, target: str) -> None:
-    """Fail unless `stage` is one that `target`'s backend has."""
+def check_stage(stage: str, target: str, place: Place = NOWHERE) -> None:
+    """Fail unless `stage` is one that `target`'s backend has; `place` says who asked for the target."""
     stages = STAGES[vendor_of(target)]
     if stage not in stages:
-        fail(f"emit: target '{target}' has no stage '{stage}'; its stages are {', '.join(stages)}")
+        fail(f"emit: target '{target}' has no stage '{stage}'; its stages are {', '.join(stages)}", *place)
 
 
 @functools.lru_cache
@@ -128,7 +141,7 @@ def lower(module: Any, target: str, last: str) -> Lowered:
     check_stage(last, target)
     backend = backend_for(target)
     options = backend.parse_options(_options(module))
-    lowered = Lowered()
+    lowered = Lowered(metadata={"num_ctas": options.num_ctas})
 
     def watch(llvm_dialect: Any) -> None:
         lowered.stages["llvm"] = str(llvm_dialect)
@@ -142,7 +155,8 @@ def lower(module: Any, target: str, last: str) -> Lowered:
     make_llir = _with_globals(stock, llvm=_Watched(stock.__globals__["llvm"], watch))
     try:
         with _diagnosed("llvmir"):
-            lowered.stages["llvmir"] = make_llir(*receiver, module, lowered.metadata, *arguments)
+            llir = make_llir(*receiver, module, lowered.metadata, *arguments)
+            lowered.stages["llvmir"] = without_marks(llir)
     except _Reached:
         return lowered
     stages = STAGES[vendor_of(target)]
@@ -170,7 +184,7 @@ def check_one_kernel(module: Module, stage: str) -> None:
     names = kernels(module)
     if len(names) != 1:
         listed = f": {', '.join(names)}" if names else ""
-        place = position(str(module.operation.location))
+        place = place_of(module)
         fail(f"emit {stage}: the module must hold exactly one kernel, found {len(names)}{listed}", *place)
 
 
@@ -232,13 +246,61 @@ def read_module(text: str, context: Context, filename: str) -> Module:
             found += map(from_pass, diagnostics.of_exception(error))
         except (bridge.BridgeError, RuntimeError) as error:
             failure = error
-    if module is not None:
-        sys.stderr.write(captured.text)
-        return module
     found += map(from_pass, reported)
     found += parse_diagnostics(captured.text)[0]
+    # A string that does not end inside an encoding is an error that libtriton reports, and goes on.
+    if module is not None and not any(d.severity == "error" for d in found):
+        sys.stderr.write(captured.text)
+        _check(module, filename)
+        return module
     errors = [_in_file(d, filename) for d in found if d.severity == "error"]
     raise ToolError(*(errors or [Diagnostic("error", str(failure), filename)])) from failure
+
+
+def _check(module: Module, filename: str) -> None:
+    """Fail with what is wrong with a module that could be parsed."""
+    errors = [
+        Diagnostic("error", message, *(place if (place := position(str(op.location)))[1] else (filename, 0, 0)))
+        for op, message in wellformed.complaints(module)
+    ]
+    if errors:
+        raise ToolError(*errors)
+
+
+INTERNAL = "internal error: "
+"""In what passes say of an exception that nobody meant to raise."""
+
+
+@contextmanager
+def blaming_the_input(text: str, filename: str) -> Iterator[None]:
+    """Within the block, a failure that nobody meant becomes what libtriton finds wrong with `text`, if it is in
+    generic form: that is taken as it stands, whether or not it is valid."""
+    try:
+        yield
+    except ToolError as error:
+        if not any(INTERNAL in diagnostic.message for diagnostic in error.diagnostics):
+            raise
+        _blame(text, filename)
+        raise
+    except Exception:
+        _blame(text, filename)
+        raise
+
+
+def _blame(text: str, filename: str) -> None:
+    """Fail with what libtriton finds wrong with a module in generic form."""
+    if not bridge.is_generic(text):
+        return
+    module = read_module(text, bridge.upstream_context(), filename)
+    try:
+        to_triton(bridge.triton_text(module))
+    except ToolError as error:
+        raise ToolError(*(_in_file(diagnostic, filename) for diagnostic in error.diagnostics)) from error
+
+
+def place_of(module: Module) -> Place:
+    """Where a module begins."""
+    return position(str(module.operation.location))
 
 
 def set_target(module: Module, name: str | None) -> Target:
@@ -247,26 +309,27 @@ def set_target(module: Module, name: str | None) -> Target:
     Fails on a module that does not say how many warps it is for, as every TTGIR module does.
     """
     attributes = module.operation.attributes
+    place = place_of(module)
+    said_by = NOWHERE
     if name is None:
         if "ttg.target" not in attributes:
             message = (
                 "target: the module has no attribute 'ttg.target'; say --target=cuda:NUMBER or hip:gfxNAME"
             )
-            fail(message, *position(str(module.operation.location)))
-        name = str(attributes["ttg.target"].value)
-    vendor_of(name)
+            fail(message, *place)
+        name, said_by = attributes["ttg.target"].value, place
+    vendor_of(name, said_by)
     try:
         target = target_called(name)
     except ValueError as error:
-        fail(str(error))
+        fail(str(error), *said_by)
     if "ttg.threads-per-warp" in attributes:
         lanes = attributes["ttg.threads-per-warp"].value
         if lanes != target.lanes:
             message = f"target: '{name}' has {target.lanes} lanes, the module's ttg.threads-per-warp is {lanes}"
-            fail(message, *position(str(module.operation.location)))
+            fail(message, *place)
     if "ttg.num-warps" not in attributes:
-        message = "the module has no 'ttg.num-warps': is it TTIR rather than TTGIR?"
-        fail(message, *position(str(module.operation.location)))
+        fail("the module has no 'ttg.num-warps': is it TTIR rather than TTGIR?", *place)
     attributes["ttg.target"] = Attribute.parse(f'"{target.name}"', module.context)
     return target
 
@@ -315,6 +378,11 @@ def compile_text(text: str, filename: str, target_name: str | None, last: str) -
 
     Raises ToolError with what was reported where any of them fails.
     """
+    with blaming_the_input(text, filename):
+        return _compiled(text, filename, target_name, last)
+
+
+def _compiled(text: str, filename: str, target_name: str | None, last: str) -> Compilation:
     context = bridge.upstream_context()
     module = read_module(text, context, filename)
     target = set_target(module, target_name)
@@ -326,6 +394,9 @@ def compile_text(text: str, filename: str, target_name: str | None, last: str) -
     stubs = stubs_of(module, prepared.plans)
     sites = _sites(module, prepared.conversions, stubs)
     warps = module.operation.attributes["ttg.num-warps"].value
+    check_sizes(module)
+    if stubs and not kernels(module):
+        fail("the module has conversions and no kernel: none of its functions is public", *place_of(module))
     compiled = []
     for kernel in one_by_one(module):
         embedded = triton_text(kernel, prepared.plans, target)
@@ -367,6 +438,19 @@ def triton_text(module: Module, plans: Mapping[str, Plan], target: Target) -> st
     if not plans:
         return text
     return embed(text, plans, target, module.operation.attributes["ttg.num-warps"].value).text
+
+
+def check_sizes(module: Module) -> None:
+    """Fail on a tensor of which a thread has more than Triton's backend gets through in any useful time."""
+    table = LayoutTable()
+    for op in operations(module.operation):
+        for value in (*op.results, *block_arguments(op)):
+            layout = table.of(value.type)
+            if not isinstance(layout, LinearLayout) or not layout.has_in_dim(REGISTER):
+                continue
+            if (registers := layout.in_dim_size(REGISTER)) > MOST_REGISTERS:
+                held = f"a thread holds {registers} elements of '{value.type}'"
+                fail(f"{held}; at most {MOST_REGISTERS} are compiled", *position(str(op.location)))
 
 
 def to_triton(text: str) -> Any:

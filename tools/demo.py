@@ -27,8 +27,9 @@ from rich.text import Text
 from triton_linear.examples import EXAMPLES, specs
 from triton_linear.examples.compare import Comparison, compare, gpu_name
 from triton_linear.examples.spec import KernelSpec, gpu_target
-from triton_linear.tools.compile import Compilation, compile_text
-from triton_linear.tools.errors import position
+from triton_linear.lowering.targets import target as target_called
+from triton_linear.tools.compile import Compilation, compile_text, vendor_of
+from triton_linear.tools.errors import fail, position
 from triton_linear.tools.verify import Checked, check, short_encoding, short_type
 
 TARGETS = ("cuda:80", "cuda:90", "hip:gfx942")
@@ -121,10 +122,15 @@ def row(checked: Checked) -> Sequence[str | Text]:
     return place, layouts, lowering, wavefronts, str(counts.shuffles), str(barriers), str(moved), right
 
 
+def assembly_folder(folder: Path, target: str) -> Path:
+    """Where the assembly for a target is left."""
+    return folder / target.replace(":", "-")
+
+
 def write_assembly(ttgir: str, compilation: Compilation, kernel: str, target: str, folder: Path) -> Path:
     """Leave the PTX or AMDGCN of a kernel, and the TTGIR it is from, in a folder of its target."""
     stage = "ptx" if target.startswith("cuda") else "amdgcn"
-    path = folder / target.replace(":", "-") / f"{kernel}.{stage}"
+    path = assembly_folder(folder, target) / f"{kernel}.{stage}"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.with_suffix(".ttgir").write_text(ttgir)
     path.write_text("".join(k.lowered.text(stage) for k in compilation.kernels))
@@ -170,6 +176,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--targets", nargs="+", default=list(TARGETS), metavar="TARGET")
     parser.add_argument("--output", type=Path, default=Path("build/demo"), help="default: %(default)s")
     options = parser.parse_args(argv)
+    for target in options.targets:
+        vendor_of(target)
+        try:
+            target_called(target)
+        except ValueError as error:
+            fail(str(error))
+    try:
+        for target in options.targets:
+            assembly_folder(options.output, target).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        fail(f"cannot write assembly there: {error.strerror}", str(options.output))
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH_WITHOUT_TERMINAL)

@@ -6,6 +6,7 @@ writes to the standard error stream (it has no handler Python could attach), and
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -16,6 +17,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO, NoReturn, TextIO
+
+from triton_linear.dialect.triton_versions import UnsupportedMLIR, UnsupportedTriton
 
 SEVERITIES = ("error", "warning", "remark", "note")
 
@@ -112,6 +115,11 @@ def now_at(filename: str) -> None:
         log.flush()
 
 
+def keep_captured() -> None:
+    """Capture into the file that is the standard error stream, so that who has it can read it after a crash."""
+    _crash_log[:] = [open("/proc/self/fd/2", "r+b", buffering=0)]  # noqa: SIM115
+
+
 @contextmanager
 def captured_stderr() -> Iterator[Captured]:
     """Collect everything written to file descriptor 2, by C++ code too; not for several threads."""
@@ -132,12 +140,24 @@ def captured_stderr() -> Iterator[Captured]:
             captured.text = sink.read().decode(errors="replace")
 
 
+def open_streams() -> None:
+    """Let closed standard streams lead nowhere: else the next file that is opened takes their number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None and number:
+            descriptor = os.open(os.devnull, os.O_WRONLY)
+            if descriptor != number:
+                os.dup2(descriptor, number)
+                os.close(descriptor)
+            setattr(sys, name, os.fdopen(number, "w", closefd=False))
+
+
 def supervised(run: Callable[[], int]) -> int:
     """The exit status of `run`, which a child process runs: C++ code that aborts takes the child only.
 
     Requires: no other thread. Ensures: a child that a signal ends is reported with the input it was at and
     what it said last.
     """
+    open_streams()
     sys.stdout.flush()
     sys.stderr.flush()
     with tempfile.TemporaryFile() as log, tempfile.TemporaryFile() as at:
@@ -192,6 +212,10 @@ class Printer:
             self.print(note)
 
 
+_OUTPUT_FAILS = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT)
+"""What writing to a full or broken device gives; opening files is guarded where it is done."""
+
+
 def guarded(run: Callable[[], int], printer: Printer) -> int:
     """The exit status of `run`; whatever goes wrong in it is printed as a diagnostic, never as a traceback."""
     try:
@@ -205,10 +229,23 @@ def guarded(run: Callable[[], int], printer: Printer) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         return 130
+    except (UnsupportedTriton, UnsupportedMLIR) as error:
+        printer.print(Diagnostic("error", str(error)))
+    except OSError as error:
+        if error.errno not in _OUTPUT_FAILS:
+            return _internal(error, printer)
+        printer.print(Diagnostic("error", f"cannot write output: {error.strerror}", "<stdout>"))
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to write would fail again
     except Exception as error:
-        with tempfile.NamedTemporaryFile("w", prefix="triton-linear-", suffix=".txt", delete=False) as file:
-            file.write(traceback.format_exc())
-        message = f"internal error: {type(error).__name__}: {error}"
-        advice = f"this is a bug; please report it with the input and {file.name}"
-        printer.print(Diagnostic("error", message, notes=(Diagnostic("note", advice),)))
+        return _internal(error, printer)
+    return 1
+
+
+def _internal(error: Exception, printer: Printer) -> int:
+    """The exit status for an exception that nobody meant to raise; called where it is handled."""
+    with tempfile.NamedTemporaryFile("w", prefix="triton-linear-", suffix=".txt", delete=False) as file:
+        file.write(traceback.format_exc())
+    message = f"internal error: {type(error).__name__}: {error}"
+    advice = f"this is a bug; please report it with the input and {file.name}"
+    printer.print(Diagnostic("error", message, notes=(Diagnostic("note", advice),)))
     return 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any
 
 from triton_linear import hook
 from triton_linear.report import Report
@@ -19,9 +18,9 @@ FREE = "free"
 MODES: Mapping[str, Callable[[], Options | None]] = {
     STOCK: lambda: None,
     OURS: Options,
-    LOWER: lambda: _options(assign=False),
-    ASSIGN: lambda: _options(lower=False),
-    FREE: lambda: Options(strict=True, free=True),
+    LOWER: lambda: Options(assign=False, occupancy=False),
+    ASSIGN: lambda: Options(lower=False, occupancy=False),
+    FREE: lambda: Options(strict=True, free=True, occupancy=False),
 }
 """Stock Triton; all that the plugin does; only its lowerings; only its layouts; conversions for nothing."""
 
@@ -36,9 +35,5 @@ def mode(name: str) -> AbstractContextManager[list[Report]]:
     if kind not in MODES or (number and kind != FREE):
         raise ValueError(f"mode: no mode '{name}'; there are {', '.join(MODES)}, {FREE}:NUMBER")
     if number:
-        return hook.pinned(Options(strict=True, free=True, free_only=int(number)))
+        return hook.pinned(Options(strict=True, occupancy=False, free=True, free_only=int(number)))
     return hook.pinned(MODES[kind]())
-
-
-def _options(**options: Any) -> Options:
-    return Options(**options)

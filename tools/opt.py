@@ -17,7 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triton_linear import __version__
-from triton_linear.tools.errors import Diagnostic, Printer, ToolError, fail, guarded, supervised
+from triton_linear.tools.errors import (
+    Diagnostic,
+    Printer,
+    ToolError,
+    fail,
+    guarded,
+    supervised,
+)
 
 if TYPE_CHECKING:
     from triton_linear.dialect.mlir_adapter import Module
@@ -82,9 +89,12 @@ def pass_steps(flags: Sequence[tuple[str, str]], target: str | None) -> list[Pas
 
 def process(piece: Piece, arguments: argparse.Namespace) -> Result:
     """Read a piece, run the passes, and bring it to the stage that is asked for."""
+    from triton_linear.tools.compile import blaming_the_input
+
     result = Result()
     try:
-        _process(piece, arguments, result)
+        with blaming_the_input(piece.text, piece.file):
+            _process(piece, arguments, result)
     except ToolError as error:
         result.diagnostics += error.diagnostics
     return result
@@ -97,13 +107,20 @@ def _process(piece: Piece, arguments: argparse.Namespace, result: Result) -> Non
 
     module = compiler.read_module(piece.text, bridge.upstream_context(), piece.file)
     target = _target(module, arguments)
+    if target is not None and arguments.emit not in ("mlir", "ttgir"):
+        said_by = compiler.NOWHERE if arguments.target else compiler.place_of(module)
+        compiler.check_stage(arguments.emit, target.name, said_by)
     steps = pass_steps(arguments.passes, target.name if target else None)
     printed = sys.stderr if arguments.mlir_print_ir_after_all else None
     outcome = driver.run(module, steps, verify=arguments.verify_each, print_after_all=printed)
     result.seconds = outcome.seconds
     result.diagnostics += map(compiler.from_pass, outcome.diagnostics)
     if not outcome.succeeded:
-        if not any(d.severity == "error" for d in result.diagnostics):
+        errors = [d for d in result.diagnostics if d.severity == "error"]
+        if any(compiler.INTERNAL in d.message for d in errors):
+            result.diagnostics = [d for d in result.diagnostics if d not in errors]
+            raise ToolError(*errors)
+        if not errors:
             result.diagnostics.append(Diagnostic("error", "a pass failed without saying why", piece.file))
         return
     debug = arguments.mlir_print_debuginfo
@@ -139,10 +156,11 @@ def _emitted(module: Module, target: Target, stage: str, debug: bool) -> str | b
 
     if stage != "ttgir":
         compiler.check_one_kernel(module, stage)
+        compiler.check_sizes(module)
     try:
         text = compiler.triton_text(module, stub_plans(module, target), target)
     except ValueError as error:
-        fail(str(error))
+        fail(str(error), *compiler.place_of(module))
     if stage == "ttgir":
         return _ttgir(text, debug)
     return compiler.lower(compiler.to_triton(text), target.name, stage).stages[stage]

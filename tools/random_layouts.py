@@ -135,6 +135,29 @@ def _moved(rng: random.Random, source: Columns, scope: str, general: bool) -> Co
     return Columns(tuple(register), tuple(lane), tuple(warp))
 
 
+def random_columns(
+    rng: random.Random, shape: Sequence[int], lanes: int, warps: int, general: bool, kin: Columns | None = None
+) -> Columns:
+    """A layout of a tensor; `kin` is one of the same tensor that it may be made from by moving a part of it."""
+    if kin is not None and rng.random() < 0.6:
+        return _moved(rng, kin, rng.choice(("registers", "warp", "warp", "cta")), general)
+    dims = [size.bit_length() - 1 for size in shape]
+    lane_bits, warp_bits = lanes.bit_length() - 1, warps.bit_length() - 1
+    registers = min(max(0, sum(dims) - lane_bits - warp_bits) + rng.choice((0, 0, 1, 1, 2)), 6)
+    return _columns(rng, dims, (registers, lane_bits, warp_bits), general)
+
+
+def kernel_encoding(rng: random.Random, lanes: int, warps: int, rank: int) -> str:
+    """An encoding as kernels have them."""
+    makers = _ANY_RANK + (_MATRIX[lanes] if rank == 2 else ())
+    return rng.choice(makers)(rng, lanes, warps, rank)
+
+
+def blocked_encoding(rng: random.Random, lanes: int, warps: int, rank: int) -> str:
+    """A blocked encoding."""
+    return _blocked(rng, lanes, warps, rank)
+
+
 def _split(rng: random.Random, bits: int, rank: int) -> list[int]:
     """`bits` shared out among `rank` dimensions."""
     cuts = sorted(rng.randint(0, bits) for _ in range(rank - 1))
@@ -235,12 +258,11 @@ _MATRIX: dict[int, tuple[Maker, ...]] = {32: (_mma_v2, _mma_v3, _mma_operand), 6
 def encoding_pair(rng: random.Random, lanes: int, warps: int, element: str) -> Pair:
     """A pair of encodings as kernels have them, one of them blocked, a slice or the like."""
     rank = rng.choice((1, 2, 2, 2, 3))
-    makers = _ANY_RANK + (_MATRIX[lanes] if rank == 2 else ())
     bits = min(rng.randint(6, 12), _budget(element))
     shape = tuple(1 << b for b in _split(rng, bits, rank))
     if rank == 2 and rng.random() < 0.7:
         shape = (1 << (bits // 2), 1 << (bits - bits // 2))
-    source, destination = (rng.choice(makers)(rng, lanes, warps, rank) for _ in range(2))
+    source, destination = (kernel_encoding(rng, lanes, warps, rank) for _ in range(2))
     return Pair(shape, element, source, destination, "encodings")
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from triton_linear.lowering.embed import THREAD_NUMBER
+from triton_linear.lowering.prove import refuted
 from triton_linear.lowering.simulate_memory import SimulationError
 from triton_linear.lowering.verify import Verdict, verify_conversion
 from triton_linear.tools.compile import Compilation, Site, compile_text
@@ -17,16 +18,18 @@ from triton_linear.tools.errors import Diagnostic, ToolError, position
 
 @dataclass(frozen=True)
 class Checked:
-    """One conversion and what running its code showed; no verdict where no code of ours was emitted."""
+    """One conversion, what running its code showed and whether its plan is proved; no verdict where no code of
+    ours was emitted."""
 
     site: Site
     plan: str
     verdict: Verdict | None
+    proved: bool = False
 
     @property
     def ok(self) -> bool:
-        """Nothing wrong, or nothing to run."""
-        return self.verdict is None or self.verdict.ok
+        """Nothing wrong and the plan proved, or nothing to run."""
+        return self.verdict is None or (self.verdict.ok and self.proved)
 
     @property
     def place(self) -> str:
@@ -39,7 +42,8 @@ class Checked:
         head = f"{self.place}: {short_type(conversion.source)} -> {short_encoding(conversion.destination)}"
         if self.verdict is None:
             return f"{head}: {self.plan}"
-        return f"{head}: {self.plan}; {figures(self.verdict)}; {findings(self.verdict)}"
+        proof = "proved" if self.proved else "not proved"
+        return f"{head}: {self.plan}; {figures(self.verdict)}; {findings(self.verdict)}, plan {proof}"
 
     def as_json(self) -> dict[str, Any]:
         """The same as data."""
@@ -54,6 +58,7 @@ class Checked:
         if self.verdict is not None:
             counts = self.verdict.counts
             record |= {
+                "proved": self.proved,
                 "checked": self.verdict.checked,
                 "wrong": self.verdict.wrong,
                 "races": len(self.verdict.races),
@@ -186,8 +191,9 @@ def check(compilation: Compilation) -> list[Checked]:
     checked = []
     for site in compilation.sites:
         if site.stub is not None:
-            plan = compilation.stubs[site.stub].plan.summary()
-            checked.append(Checked(site, plan, verdicts[site.stub]))
+            stub = compilation.stubs[site.stub]
+            refutation = refuted(stub.plan, stub.source, stub.destination, stub.element, compilation.target)
+            checked.append(Checked(site, stub.plan.summary(), verdicts[site.stub], refutation is None))
         elif site.converted.kind == "noop":
             checked.append(Checked(site, "no-op", None))
         else:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from triton_linear.dialect.linear_layout import REGISTER
 from triton_linear.lowering.element import ElementType, element_type
 from triton_linear.lowering.verify import element_patterns, held_elements
-from triton_linear.tools.fuzz import drawn_layout
+from triton_linear.tools.fuzzing.pairs import drawn_layout
 from triton_linear.tools.random_layouts import Pair, random_pair
 
 LANES = 32

@@ -33,12 +33,12 @@ from rich.progress import Progress
 from triton_linear.examples.spec import gpu_target
 from triton_linear.tools import verify
 from triton_linear.tools.compile import compile_text
+from triton_linear.tools.isolated import Isolation, Lost
 
 from bench.conversions.build import parameters
 from bench.conversions.driver import Kernel, Memory, synchronize
 from bench.conversions.run import Timer, ask_device
 
-from .isolated import Isolation, Lost
 from .kernels import LOOP_STEPS, RandomCase, Words, kernel_text, random_cases
 
 METHODS = ("stock", "ours")

@@ -7,7 +7,9 @@ chooses, and take their places in the compiled function. So nothing differs but 
 
 from __future__ import annotations
 
+import copy
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -160,6 +162,23 @@ class Compiled:
             raise error
         tuner.compile_results, tuner.launchers = results, launchers
 
+    def choosing(self, number: int, name: str) -> Compiled:
+        """The same function with its kernel `number` in the configuration `name`, the others as they are here.
+
+        One that Inductor did not try is made of one that it did. Raises ValueError where their sizes have
+        other names.
+        """
+        other = copy.copy(self)
+        other.chosen = list(self.chosen)
+        other.chosen[number] = next(
+            (config for config in self._tried[number] if config_name(config) == name), None
+        ) or changed(self._tried[number][0], name)
+        return other
+
+    def names(self) -> list[list[str]]:
+        """Of each kernel the configurations that Inductor tried."""
+        return [list(dict.fromkeys(map(config_name, configs))) for configs in self._tried]
+
     def tried(self) -> list[Any]:
         """Every kernel that Inductor compiled to choose from. Requires: `compile` was not called yet."""
         return [result.kernel for tuner in self._tuners for result in getattr(tuner, "compile_results", ())]
@@ -169,3 +188,35 @@ def config_name(config: Any) -> str:
     """A configuration in words, `XBLOCK=64 R0_BLOCK=8 warps=4 stages=1`."""
     sizes = [f"{name}={value}" for name, value in getattr(config, "kwargs", {}).items()]
     return " ".join([*sizes, f"warps={config.num_warps}", f"stages={config.num_stages}"])
+
+
+def parse_config(name: str) -> tuple[dict[str, int], int, int]:
+    """Sizes, warps and stages of a configuration in words: the inverse of `config_name`. Raises ValueError.
+
+    >>> parse_config("XBLOCK=64 R0_BLOCK=8 warps=4 stages=1")
+    ({'XBLOCK': 64, 'R0_BLOCK': 8}, 4, 1)
+    """
+    found: dict[str, int] = {}
+    for part in name.split():
+        pair = re.fullmatch(r"([A-Za-z_]\w*)=(\d+)", part)
+        if pair is None or pair[1] in found:
+            raise ValueError(f"configuration '{name}': '{part}' is not a new NAME=NUMBER")
+        found[pair[1]] = int(pair[2])
+    if not {"warps", "stages"} <= found.keys():
+        raise ValueError(f"configuration '{name}' lacks warps= or stages=")
+    warps, stages = found.pop("warps"), found.pop("stages")
+    return found, warps, stages
+
+
+def changed(config: Any, name: str) -> Any:
+    """The configuration `name`, in all that the name does not say as `config`.
+
+    Raises ValueError unless their sizes have the same names.
+    """
+    sizes, warps, stages = parse_config(name)
+    if sizes.keys() != config.kwargs.keys():
+        raise ValueError(f"configuration '{name}': the kernel's sizes are {', '.join(config.kwargs) or 'none'}")
+    other = copy.deepcopy(config)
+    other.kwargs.update(sizes)
+    other.num_warps, other.num_stages = warps, stages
+    return other

@@ -1,12 +1,13 @@
 """Compiles one case in each mode and times the modes side by side. Runs in the process that has the GPU.
 
-What is timed are CUDA graphs of some calls, one graph a mode, replayed in turn in changing order; a ratio is
-that of one turn. Warm: one after another, inputs as the replay before has left them. Cold: graphs of one call,
-each after a buffer larger than the L2 cache was written, which is not timed.
+What is timed are CUDA graphs of some calls, replayed in turn in changing order; a ratio is that of one turn.
+Warm: one after another, inputs as the replay before has left them, results in one of some places, the same for
+all modes. Cold: graphs of one call, each after a buffer larger than the L2 cache was written, untimed.
 """
 
 from __future__ import annotations
 
+import copy
 import gc
 import math
 import os
@@ -29,18 +30,22 @@ from .statistics import interval
 
 GRAPH_MS = 0.4
 MOST_CALLS = 64
+PLACES = 3
+"""Memory pools that results lie in, in turn: where they lie makes some percent of difference to caches."""
 FLUSH_BYTES = 256 << 20
 TOLERANCES = {"float8_e4m3fn": 0.13, "bfloat16": 1.6e-2, "float16": 2e-3, "float32": 1e-5, "float64": 1e-12}
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to measure: turns warm and cold; whether configurations are those chosen with stock Triton."""
+    """How much to measure: turns warm and cold; whether configurations are those chosen with stock Triton; how
+    many megabytes are taken before inputs are made."""
 
     turns: int = 40
     cold: int = 16
     pinned: bool = True
     dump: str | None = None
+    room: int = 0
 
 
 class Inputs:
@@ -82,10 +87,10 @@ def loaded() -> Iterator[list[Any]]:
 
 @dataclass
 class Variant:
-    """A case in one mode: a graph of one call, one of several, and what is known of its kernels."""
+    """A case in one mode: a graph of one call, one of several for each place, what is known of its kernels."""
 
     single: Any
-    several: Any
+    several: list[Any]
     outputs: list[Any]
     facts: dict[str, Any]
     held: list[Any] = field(default_factory=list)
@@ -101,15 +106,18 @@ class Session:
         self.variants: dict[str, Variant] = {}
         self.calls = 0
         self.seconds: dict[str, float] = {}
+        self._pools = [torch.cuda.graph_pool_handle() for _ in range(PLACES)]
+        self._room = torch.empty(effort.room << 20, dtype=torch.uint8, device="cuda") if effort.room else None
         torch.manual_seed(0)
         function, arguments = case.make(torch, Inputs())
-        self._compiled: inductor.Compiled | None = None
+        self.compiled: inductor.Compiled | None = None
+        self._configured: dict[tuple[int, str], Session] = {}
         start = time.perf_counter()
         if case.kind == TORCH:
-            self._compiled = inductor.Compiled(function, arguments, configs)
-            self._call: Callable[[], Any] = self._compiled.call
+            self.compiled = inductor.Compiled(function, arguments, configs)
+            self._call: Callable[[], Any] = self.compiled.call
             if effort.dump:
-                for number, kernel in enumerate(self._compiled.tried()):
+                for number, kernel in enumerate(self.compiled.tried()):
                     _write(effort.dump, f"{case.name}-{kernel.name}-tried{number}", kernel, ("ttgir",))
         else:
             self._call = lambda: function(*arguments)
@@ -123,19 +131,35 @@ class Session:
             self.seconds[mode] = time.perf_counter() - start
         return self.variants[mode]
 
+    def configured(self, number: int, name: str) -> Session:
+        """The case with kernel `number` of Inductor's in the configuration `name`, the others as chosen.
+
+        Requires: the case was compiled by Inductor, and its variant with stock Triton is made.
+        """
+        if (number, name) not in self._configured:
+            if self.compiled is None or not self.calls:
+                raise ValueError(f"{self.case.name}: there is no kernel of Inductor's to configure")
+            other = self
+            if inductor.config_name(self.compiled.chosen[number]) != name:
+                other = copy.copy(self)
+                other.compiled = self.compiled.choosing(number, name)
+                other.variants, other.seconds, other._configured = {}, {}, {}
+            self._configured[number, name] = other
+        return self._configured[number, name]
+
     def _make(self, mode: str) -> Variant:
         import torch
 
         with modes.context(mode) as reports, loaded() as launched, torch.no_grad():
             kernels, configs = launched, None
-            if self._compiled is not None:
+            if self.compiled is not None:
                 pinned = mode in (modes.STOCK, modes.AGAIN) or (self.effort.pinned and mode != modes.UNPINNED)
-                kernels, configs = self._compiled.compile(pinned)
+                kernels, configs = self.compiled.compile(pinned)
             single, outputs = self._captured(1)
             if not self.calls:
-                milliseconds = min(replay({"": single}, 5)[""])
+                milliseconds = min(replay({"": [single]}, 5)[""])
                 self.calls = max(1, min(MOST_CALLS, math.ceil(GRAPH_MS / max(milliseconds, 1e-3))))
-            several, _ = self._captured(self.calls) if self.calls > 1 else (single, outputs)
+            several = [self._captured(self.calls, pool)[0] for pool in self._pools]
         if self.effort.dump and mode != modes.AGAIN:
             for number, kernel in enumerate(kernels):
                 repeated = "" if kernel.name not in [k.name for k in kernels[:number]] else f"{number}"
@@ -150,8 +174,11 @@ class Session:
             facts["configs"] = configs
         return Variant(single, several, outputs, facts, list(kernels))
 
-    def _captured(self, calls: int) -> tuple[Any, list[Any]]:
-        """A graph of `calls` calls, and the results of the last."""
+    def _captured(self, calls: int, pool: Any = None) -> tuple[Any, list[Any]]:
+        """A graph of `calls` calls, and the results of the last.
+
+        Graphs of one pool write where those before them do.
+        """
         import torch
 
         stream = torch.cuda.Stream()
@@ -162,7 +189,7 @@ class Session:
         torch.cuda.current_stream().wait_stream(stream)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, pool=pool):
             for _ in range(calls):
                 result = self._call()
         return graph, tensors(result)
@@ -190,9 +217,9 @@ def tensors(result: Any) -> list[Any]:
 
 
 def replay(
-    graphs: Mapping[str, Any], turns: int, before: Callable[[], object] | None = None
+    graphs: Mapping[str, Sequence[Any]], turns: int, before: Callable[[], object] | None = None
 ) -> dict[str, list[float]]:
-    """Milliseconds of each graph in each turn, after three turns to warm up."""
+    """Milliseconds of each mode in each turn, after three turns to warm up; a mode's graphs take turns too."""
     import torch
 
     names = list(graphs)
@@ -205,7 +232,7 @@ def replay(
             if before is not None:
                 before()
             begin.record()
-            graphs[name].replay()
+            graphs[name][turn % len(graphs[name])].replay()
             end.record()
             events[name] = begin, end
         torch.cuda.synchronize()
@@ -222,7 +249,8 @@ def timed(
     effort = session.effort
     variants = {name: session.variant(name) for name in names}
     warm = replay({name: v.several for name, v in variants.items()}, effort.turns)
-    cold = replay({name: v.single for name, v in variants.items()}, effort.cold, flush) if effort.cold else {}
+    singles = {name: [v.single] for name, v in variants.items()}
+    cold = replay(singles, effort.cold, flush) if effort.cold else {}
     return summary(warm, session.calls), summary(cold, 1)
 
 
@@ -366,28 +394,42 @@ def run(name: str, wanted: Sequence[str], effort: Effort, configs: Sequence[str]
         raise Failed.of(problem) from None
 
 
-def _run(name: str, wanted: Sequence[str], effort: Effort, configs: Sequence[str]) -> dict[str, Any]:
-    global _session, _flush  # noqa: PLW0603
+def opened(name: str, effort: Effort, configs: Sequence[str] = ()) -> Session:
+    """The session of the last call if it was of this case, or a new one in its place."""
+    global _session  # noqa: PLW0603
     import torch
 
     from .cases import by_name
 
-    begun = time.perf_counter()
     if _session is None or _session.case.name != name or _session.effort != effort:
         _session = None
         gc.collect()
         torch.cuda.empty_cache()
         _session = Session(by_name(name), effort, configs)
+    return _session
+
+
+def lost(problem: BaseException) -> bool:
+    """Whether an error is one after which this process can use the GPU no more."""
+    return "CUDA error" in str(problem) or "[CUDA]" in str(problem)
+
+
+def _run(name: str, wanted: Sequence[str], effort: Effort, configs: Sequence[str]) -> dict[str, Any]:
+    global _flush  # noqa: PLW0603
+    import torch
+
+    begun = time.perf_counter()
+    session = opened(name, effort, configs)
     if _flush is None:
         _flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
-    session, found = _session, {}
+    found: dict[str, dict[str, Any]] = {}
     for mode in (modes.STOCK, *(mode for mode in wanted if mode != modes.STOCK)):
         try:
             found[mode] = dict(session.variant(mode).facts)
         except modes.Unavailable as problem:
             found[mode] = {"unavailable": str(problem)}
         except Exception as problem:
-            if mode == modes.STOCK or "CUDA error" in str(problem) or "[CUDA]" in str(problem):
+            if mode == modes.STOCK or lost(problem):
                 raise
             found[mode] = dict(Failed.of(problem).facts())
     good = [mode for mode, facts in found.items() if "error" not in facts and "unavailable" not in facts]

@@ -14,20 +14,26 @@ from triton_linear.setting import Options
 
 STOCK = "stock"
 OURS = "ours"
+LAYOUTS = "layouts"
+"""The plugin, which leaves registers to ptxas."""
 LOWER = "lower"
 ASSIGN = "assign"
 FREE = "free"
 AGAIN = "again"
 """Stock once more, which shows the noise."""
+BOUND = "bound"
+"""Stock Triton with the plugin's bounds on registers, and nothing else of it."""
 UNPINNED = "unpinned"
 """The plugin, with configurations that Inductor chooses anew."""
 
 MODES: Mapping[str, Mapping[str, Any]] = {
     OURS: {},
     UNPINNED: {},
-    LOWER: {"assign": False},
-    ASSIGN: {"lower": False},
-    FREE: {"free": True},
+    LAYOUTS: {"occupancy": False},
+    LOWER: {"assign": False, "occupancy": False},
+    ASSIGN: {"lower": False, "occupancy": False},
+    BOUND: {"assign": False, "lower": False, "everywhere": True},
+    FREE: {"free": True, "occupancy": False},
 }
 """The options of the plugin in each mode that has it."""
 
@@ -53,7 +59,7 @@ def context(mode: str) -> AbstractContextManager[list[Report]]:
     if not available(mode):
         names = ", ".join(options)
         raise Unavailable(f"{mode}: triton-linear {triton_linear.__version__} has no option {names}")
-    if mode == FREE:
-        # No option for users: results are garbage. Strict, lest stock Triton be timed for it.
+    if mode in (FREE, BOUND):
+        # No options for users. Strict, lest stock Triton be timed for it.
         return hook.pinned(Options(strict=True, **options))
     return triton_linear.enabled(**options)

@@ -13,6 +13,7 @@ STYLES = {
     modes.FREE: ("|", "0.5"),
     modes.ASSIGN: ("^", "C2"),
     modes.LOWER: ("v", "C1"),
+    modes.LAYOUTS: ("s", "C4"),
     modes.OURS: ("o", "C0"),
 }
 TICKS = (0.25, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.5, 2, 3, 4, 6, 8)

@@ -87,7 +87,16 @@ def winners(records: Sequence[Record], mode: str = modes.OURS) -> list[tuple[str
 
 def measured_modes(report: Mapping[str, Any]) -> list[str]:
     """The modes beside stock that some case was measured in, in the order of the table."""
-    order = (modes.OURS, modes.LOWER, modes.ASSIGN, modes.UNPINNED, modes.FREE, modes.AGAIN)
+    order = (
+        modes.OURS,
+        modes.LAYOUTS,
+        modes.LOWER,
+        modes.ASSIGN,
+        modes.BOUND,
+        modes.UNPINNED,
+        modes.FREE,
+        modes.AGAIN,
+    )
     return [mode for mode in order if any(middle(record, mode) for record in report["cases"])]
 
 
@@ -97,7 +106,7 @@ def total_line(record: Record) -> str:
     took = facts(record, modes.STOCK).get("microseconds")
     if took is not None:
         parts.append(f"{took:.1f} us")
-    for mode in (modes.OURS, modes.LOWER, modes.ASSIGN, modes.FREE):
+    for mode in (modes.OURS, modes.LAYOUTS, modes.LOWER, modes.ASSIGN, modes.FREE):
         value = middle(record, mode)
         if value is not None:
             parts.append(f"{mode} {value:.3f}")
@@ -130,6 +139,10 @@ def totals(report: Mapping[str, Any]) -> list[str]:
         lines.append(f"| {' | '.join(cells)} |")
     lines += ["", "`again` is stock a second time: the noise.", ""]
     lines.append(f"- slower than 0.98 of stock with the plugin: {_named(losers(records))}")
+    for record in records:
+        if ratios := record.get("elsewhere"):
+            listed = ", ".join(f"{value:.3f}" for value in ratios)
+            lines.append(f"- {record['name']} again, its inputs elsewhere in memory each time: {listed}")
     lines.append(f"- faster than 1.02: {_named(winners(records))}")
     if any(middle(record, modes.FREE) for record in records):
         lines.append(f"- {_headroom(records)}")
@@ -196,25 +209,31 @@ def table(report: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def markdown(report: Mapping[str, Any]) -> str:
-    """The whole report."""
-    configurations = "those chosen with stock Triton" if report["pinned"] else "chosen anew in each mode"
-    versions = (
+def versions(report: Mapping[str, Any]) -> str:
+    """What was measured, and when."""
+    return (
         f"{report['device']}, Triton {report['triton']}, PyTorch {report['torch']}, triton-linear "
         f"{report['triton_linear']}, {report['date']}"
     )
+
+
+def markdown(report: Mapping[str, Any]) -> str:
+    """The whole report."""
+    configurations = "those chosen with stock Triton" if report["pinned"] else "chosen anew in each mode"
     lines = [
         "# Whole kernels",
         "",
-        f"{versions}. {len(report['cases'])} cases in {report['seconds']:.0f} s.",
+        f"{versions(report)}. {len(report['cases'])} cases in {report['seconds']:.0f} s.",
         "",
         "Times are of one call, out of CUDA graphs that take turns, with stock Triton; ratios are stock's time "
         "over that of a mode, medians over the turns with their 95 % interval. Inputs lie as the replay before "
-        "left them; `cold` is stock / ours after the L2 cache was overwritten. Inductor's configurations are "
-        f"{configurations}. `free`: every conversion of floating-point values costs nothing, and results are "
-        "garbage; `lower`: the plugin without assigning layouts; `assign`: it without lowering. The share "
-        "taken is (stock - ours) / (stock - free). Conversions: how many stock Triton's TTGIR has, then what "
-        "became of them.",
+        "left them, results in three places in turn, the same for all modes; `cold` is stock / ours after the "
+        f"L2 cache was overwritten. Inductor's configurations are {configurations}. `free`: every conversion "
+        "of floating-point values costs nothing, and results are garbage; `layouts`: the plugin without bounds "
+        "on registers; `lower`: that without assigning layouts; `assign`: that without lowering; `bound`: the "
+        "bounds on registers alone, for stock Triton's kernels; `free` has no "
+        "bounds on registers either. The share taken is (stock - ours) / (stock - free). Conversions: how many "
+        "stock Triton's TTGIR has, then what became of them.",
         "",
         *totals(report),
         "",

@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from . import measure, modes
 from .case import TORCH, Case
 from .cases import cases
 from .measure import Effort, Failed
-from .report import markdown, problems, total_line
+from .report import LOSS, markdown, middle, problems, total_line
 
 PATIENCE = 120.0  # Seconds after which a case counts as hung.
 FATAL = (
@@ -44,15 +45,20 @@ FATAL = (
     "OutOfMemory",
 )
 COLD_TURNS = 16
-ALL = (modes.STOCK, modes.OURS, modes.LOWER, modes.ASSIGN, modes.FREE)
+ALL = (modes.STOCK, modes.OURS, modes.LAYOUTS, modes.LOWER, modes.ASSIGN, modes.BOUND, modes.FREE)
 DEFAULT = (modes.STOCK, modes.OURS, modes.FREE)
 
 
 class Child:
-    """A process with the GPU, started when it is needed and replaced when a case has broken or hung it."""
+    """A process with the GPU, started when it is needed and replaced when a case has broken or hung it.
 
-    def __init__(self) -> None:
+    `start`, called there first with the arguments, gives `facts`.
+    """
+
+    def __init__(self, start: Callable[..., Any] = measure.start, *arguments: Any) -> None:
+        self._start, self._arguments = start, arguments
         self._pool: ProcessPoolExecutor | None = None
+        self.patience = PATIENCE
         self.facts: dict[str, Any] = {}
         self.starts = 0
 
@@ -61,9 +67,9 @@ class Child:
         try:
             if self._pool is None:
                 self._pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
-                self.facts = self._pool.submit(measure.start).result(timeout=PATIENCE)
+                self.facts = self._pool.submit(self._start, *self._arguments).result(timeout=self.patience)
                 self.starts += 1
-            return self._pool.submit(function, *arguments).result(timeout=PATIENCE)
+            return self._pool.submit(function, *arguments).result(timeout=self.patience)
         except Exception as error:
             if not self.starts or any(word in f"{type(error).__name__}: {error}" for word in FATAL):
                 self.close()
@@ -105,6 +111,20 @@ def measured(
     return record
 
 
+def repeated(record: Mapping[str, Any], effort: Effort, times: int, ask: Callable[..., Any]) -> list[float]:
+    """Stock over ours of a case whose inputs lie elsewhere in memory, each time."""
+    configs, found = record["modes"][modes.STOCK].get("configs", ()), []
+    for number in range(1, times + 1):
+        moved = replace(effort, cold=0, dump=None, room=5 * number)
+        try:
+            answer = ask(measure.run, record["name"], [modes.OURS], moved, configs)
+        except Exception as error:
+            print(f"{record['name']} again: {Failed.of(error)}", file=sys.stderr)
+            break
+        found.append(answer["modes"][modes.OURS]["ratio"][1])
+    return found
+
+
 def _one_by_one(
     case: Case, sound: Sequence[str], effort: Effort, ask: Callable[..., Any], reason: Failed
 ) -> dict[str, Any]:
@@ -134,10 +154,7 @@ def execute(options: argparse.Namespace, save: Callable[[dict[str, Any]], object
     child, apart = Child(), Child() if options.apart else None
     begun = time.perf_counter()
     try:
-        try:
-            child.ask(_nothing)
-        except (ImportError, RuntimeError) as error:
-            raise SystemExit(f"kernels: no NVIDIA GPU (with PyTorch) here: {error}") from error
+        begin(child, "kernels")
         report = heading(child.facts, options)
         for number, case in enumerate(chosen):
             spent = time.perf_counter() - begun
@@ -155,6 +172,10 @@ def execute(options: argparse.Namespace, save: Callable[[dict[str, Any]], object
                 file=sys.stderr,
                 flush=True,
             )
+        for record in report["cases"]:
+            if (middle(record, modes.OURS) or 1.0) < LOSS and options.repeat:
+                record["elsewhere"] = repeated(record, effort, options.repeat, child.ask)
+                save(report)
         report["processes"] = child.starts + (apart.starts if apart else 0)
     finally:
         child.close()
@@ -166,12 +187,20 @@ def execute(options: argparse.Namespace, save: Callable[[dict[str, Any]], object
     return report
 
 
+def begin(child: Child, program: str) -> None:
+    """Start the child's process, for its facts. Raises SystemExit where there is no GPU."""
+    try:
+        child.ask(_nothing)
+    except (ImportError, RuntimeError) as error:
+        raise SystemExit(f"{program}: no NVIDIA GPU (with PyTorch) here: {error}") from error
+
+
 def _nothing() -> None:
     """Asked of a process that is to start."""
 
 
-def heading(facts: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
-    """The report before there is a case in it."""
+def versions(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What a report is of: the device, the date, and what runs."""
     return {
         "device": facts["device"],
         "target": facts["target"],
@@ -181,6 +210,13 @@ def heading(facts: Mapping[str, Any], options: argparse.Namespace) -> dict[str, 
         "torch": facts["torch"],
         "cuda": facts.get("driver"),
         "settings_missing": facts.get("settings_missing", []),
+    }
+
+
+def heading(facts: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+    """The report before there is a case in it."""
+    return {
+        **versions(facts),
         "modes": list(options.modes),
         "turns": 15 if options.quick else options.turns,
         "pinned": options.pin,
@@ -253,6 +289,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--modes", type=_modes, default=DEFAULT, help=f"of {','.join(ALL)}; stock always")
     parser.add_argument("--quick", action="store_true", help="15 turns, and none cold")
     parser.add_argument("--turns", type=int, default=40)
+    parser.add_argument(
+        "--repeat", type=int, metavar="N", default=0, help="losers so often again, their inputs elsewhere"
+    )
     parser.add_argument("--budget", type=float, metavar="SECONDS", help="begin no case after so long")
     parser.add_argument(
         "--pin",

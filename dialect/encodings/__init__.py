@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Final
 
 from ..linear_layout import LinearLayout
+from ..triton_versions import REFERENCE, Release, installed_release
 from .amd import AmdMfma, AmdWmma
 from .blocked import Blocked
 from .derived import DotOperand, Slice
@@ -24,7 +25,6 @@ from .encoding import DotParent, Encoding
 from .linear import GenericLinear, Linear, linear_encoding_text
 from .nvidia import NvidiaMma
 from .nvmma_shared import NvmmaShared
-from .release import REFERENCE, Release, installed_release
 from .shared import AmdRotatingShared, PaddedShared, PartitionedShared, SharedLinear, SwizzledShared
 from .syntax import Attribute, MalformedEncoding, UnknownEncoding, parse_attribute
 from .tensor_memory import TensorMemory, TensorMemoryScales

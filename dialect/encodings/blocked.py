@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..linear_layout import LANE, REGISTER, WARP, LinearLayout
+from ..triton_versions import COPIES_DROPPED
 from .encoding import DISTRIBUTED_DIMS, Build, DotParent, Space, fields_of
-from .release import COPIES_DROPPED
 from .syntax import Attribute
 from .tile import Cga, Tile, check_shape
 
@@ -40,7 +40,7 @@ class Blocked(DotParent):
             fields.powers_of_two("warpsPerCTA", rank),
             fields.permutation("order", rank),
             Cga.from_fields(fields, rank),
-            build.release >= COPIES_DROPPED,
+            build.release in COPIES_DROPPED,
         )
         fields.finish()
         return result

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal, Protocol
 
 from ..linear_layout import LANE, REGISTER, WARP, LinearLayout
-from .release import Release
+from ..triton_versions import Release
 from .syntax import Attribute, Fields, MalformedEncoding
 
 __all__ = ["DISTRIBUTED_DIMS", "Build", "DotParent", "Encoding", "Space", "fields_of"]

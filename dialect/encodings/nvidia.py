@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..linear_layout import LANE, REGISTER, WARP, LinearLayout
+from ..triton_versions import SMALL_OPERANDS
 from .encoding import DISTRIBUTED_DIMS, Build, DotParent, Space, fields_of
-from .release import SMALL_OPERANDS
 from .syntax import Attribute, MalformedEncoding, UnknownEncoding
 from .tile import Cga, Tile, check_shape, matrix_order
 
@@ -50,7 +50,7 @@ class NvidiaMma(DotParent):
             warps,
             fields.integers("instrShape"),
             Cga.from_fields(fields, rank),
-            build.release >= SMALL_OPERANDS,
+            build.release in SMALL_OPERANDS,
         )
         fields.finish()
         if major not in (AMPERE, HOPPER):

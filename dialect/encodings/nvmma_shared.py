@@ -8,8 +8,8 @@ from math import prod
 from typing import ClassVar
 
 from ..linear_layout import OFFSET, LinearLayout
+from ..triton_versions import CONTIGUOUS_FIRST
 from .encoding import Build, Encoding, Space, fields_of
-from .release import CONTIGUOUS_FIRST
 from .syntax import Attribute, MalformedEncoding
 from .tile import Cga, Tile, check_shape
 
@@ -58,7 +58,7 @@ class NvmmaShared(Encoding):
             fields.boolean("fp4Padded", False),
             rank,
             Cga.from_fields(fields, rank),
-            build.release >= CONTIGUOUS_FIRST,
+            build.release in CONTIGUOUS_FIRST,
         )
         fields.finish()
         if result.swizzle_bytes not in (0, 32, 64, 128):

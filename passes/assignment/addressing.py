@@ -267,6 +267,33 @@ def _shape(value: Affine) -> tuple[int, ...]:
     return tuple(1 << len(bits) for bits in value.deltas)
 
 
+def promised(
+    value: Affine,
+    contiguity: Sequence[int] | None,
+    constancy: Sequence[int] | None,
+    divisibility: Sequence[int] | None,
+) -> Affine:
+    """A value of which more is known, by dimension: that aligned runs of so many elements count up by one, or
+    are the same, and what divides the first of each run.
+
+    >>> promised(Affine.unknown((8,)), [4], None, [16])
+    Affine(deltas=((1, 2, None),), divisor=16, constant=None, unit=16)
+    """
+    deltas = [list(bits) for bits in value.deltas]
+    for runs, step in ((contiguity, 1), (constancy, 0)):
+        for bits, length in zip(deltas, runs or (), strict=False):
+            for bit in range(min(len(bits), length.bit_length() - 1)):
+                if bits[bit] is None:
+                    bits[bit] = step << bit
+    divisor = divisor_of(min(divisibility)) if divisibility else 1
+    return replace(
+        value,
+        deltas=tuple(map(tuple, deltas)),
+        divisor=max(value.divisor, divisor),
+        unit=max(value.unit, divisor),
+    )
+
+
 def join(a: Affine, b: Affine) -> Affine:
     """What holds of a value that is one or the other."""
     deltas, unit = _combined(a, b, lambda x, y: x if x == y else None)

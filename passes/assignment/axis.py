@@ -14,6 +14,7 @@ from triton_linear.dialect.mlir_adapter import (
     Value,
 )
 from triton_linear.lowering.element import element_type
+from triton_linear.passes.addresses import HINTS
 from triton_linear.passes.assignment import addressing, weights
 from triton_linear.passes.assignment.addressing import Affine, Mask
 
@@ -53,8 +54,17 @@ class AxisAnalysis:
 
     def __init__(self, producers: Mapping[Value, Operation]) -> None:
         self._producers = producers
+        self._shapes: dict[Type, tuple[int, ...]] = {}
         self._known: dict[Value, Affine] = {}
         self._masks: dict[Value, Mask] = {}
+
+    def _shape(self, value: Value) -> tuple[int, ...]:
+        """`shape_of` its type, which the bindings take long to tell."""
+        type_ = value.type
+        shape = self._shapes.get(type_)
+        if shape is None:
+            shape = self._shapes[type_] = shape_of(type_)
+        return shape
 
     def of(self, value: Value) -> Affine:
         """The affine form of an integer or pointer, or of a tensor of them."""
@@ -62,7 +72,7 @@ class AxisAnalysis:
         if found is None:
             if value not in self._producers:
                 # A value that depends on itself, around a loop, is met again as unknown.
-                self._known[value] = Affine.unknown(shape_of(value.type))
+                self._known[value] = Affine.unknown(self._shape(value))
             found = self._known[value] = self._computed(value)
         return found
 
@@ -70,15 +80,19 @@ class AxisAnalysis:
         """Along which bits of its coordinates a mask never changes."""
         found = self._masks.get(value)
         if found is None:
-            self._masks[value] = tuple((False,) * (size.bit_length() - 1) for size in shape_of(value.type))
+            self._masks[value] = tuple((False,) * (size.bit_length() - 1) for size in self._shape(value))
             found = self._masks[value] = self._computed_mask(value)
         return found
 
     def _computed(self, value: Value) -> Affine:
         op = self._producers.get(value)
-        shape = shape_of(value.type)
+        shape = self._shape(value)
         if op is None:
             return self._argument(value)
+        return self._with_promises(op, self._found(op, value, shape))
+
+    def _found(self, op: Operation, value: Value, shape: tuple[int, ...]) -> Affine:
+        """What follows from what an operation does."""
         name = op.name
         if name == "arith.constant":
             return _constant(op, shape)
@@ -97,38 +111,48 @@ class AxisAnalysis:
             return addressing.trans(self.of(op.operands[0]), tuple(op.attributes["order"]))
         if name == "tt.addptr":
             size = pointee_bytes(value.type)
-            result = addressing.addptr(self.of(op.operands[0]), self.of(op.operands[1]), size)
-        elif (rule := _BINARY.get(name)) is not None:
-            result = rule(self.of(op.operands[0]), self.of(op.operands[1]))
-        elif name == "tt.load" and shape:
+            return addressing.addptr(self.of(op.operands[0]), self.of(op.operands[1]), size)
+        if (rule := _BINARY.get(name)) is not None:
+            return rule(self.of(op.operands[0]), self.of(op.operands[1]))
+        if name == "tt.load" and shape:
             return self._loaded(op)
-        elif weights.is_elementwise(name) and shape:
-            tensors = [self.of(operand) for operand in op.operands if shape_of(operand.type) == shape]
-            result = addressing.function_of(tensors, shape)
-        else:
-            return Affine.unknown(shape)
-        if _HINT in op.attributes and isinstance(op.attributes[_HINT], DenseElementsAttr):
-            hint = min(int(entry) for entry in op.attributes[_HINT])
-            divisor = max(result.divisor, addressing.divisor_of(hint))
-            result = replace(result, divisor=divisor)
-        return result
+        if weights.is_elementwise(name) and shape:
+            tensors = [self.of(operand) for operand in op.operands if self._shape(operand) == shape]
+            return addressing.function_of(tensors, shape)
+        return Affine.unknown(shape)
+
+    @staticmethod
+    def _with_promises(op: Operation, found: Affine) -> Affine:
+        """What is known besides, by what the program promises of the elements of an operation's results."""
+        attributes = op.attributes
+        if not len(attributes):
+            return found
+        contiguity, divisibility, constancy = (
+            [int(entry) for entry in attributes[name]]
+            if name in attributes and isinstance(attributes[name], DenseElementsAttr)
+            else None
+            for name in HINTS
+        )
+        if contiguity is None and constancy is None and divisibility is None:
+            return found
+        return addressing.promised(found, contiguity, constancy, divisibility)
 
     def _loaded(self, op: Operation) -> Affine:
         """What one place gives is the same wherever it is loaded, unless a mask or a default says otherwise."""
         pointers = self.of(op.operands[0])
         if len(op.operands) == 1:
             return Affine(addressing.only_common_zeros(pointers))
-        shape = shape_of(op.operands[0].type)
+        shape = self._shape(op.operands[0])
         constant = self.mask(op.operands[1])
         masked = Affine(tuple(tuple(0 if flag else None for flag in bits) for bits in constant))
-        others = [self.of(other) for other in list(op.operands)[2:] if shape_of(other.type) == shape]
+        others = [self.of(other) for other in list(op.operands)[2:] if self._shape(other) == shape]
         return Affine(addressing.only_common_zeros(pointers, masked, *others))
 
     def _argument(self, value: Value) -> Affine:
         """An argument of a block: of a function with what its caller promises, of a loop what it starts with
         if each turn leaves its shape alone.
         """
-        shape = shape_of(value.type)
+        shape = self._shape(value)
         owner = value.owner.owner.operation
         index = value.arg_number
         if owner.name == "tt.func":
@@ -156,7 +180,7 @@ class AxisAnalysis:
 
     def _computed_mask(self, value: Value) -> Mask:
         op = self._producers.get(value)
-        shape = shape_of(value.type)
+        shape = self._shape(value)
         nothing: Mask = tuple((False,) * (size.bit_length() - 1) for size in shape)
         if op is None:
             return nothing

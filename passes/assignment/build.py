@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.dialect.mlir_adapter import Operation, Type, Value, producers_of
+from triton_linear.dialect.encodings import layout_of
+from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
+from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.passes.assignment import weights
 from triton_linear.passes.assignment.addressing import constancy
 from triton_linear.passes.assignment.axis import AxisAnalysis, pointee_bytes
@@ -21,15 +22,14 @@ from triton_linear.passes.assignment.graph import (
     Edge,
     Graph,
     Group,
-    Kind,
     Path,
     Recipe,
     Reduction,
     Use,
-    kind_of,
 )
 from triton_linear.passes.assignment.local import LocalAccess
-from triton_linear.passes.assignment.memory import Access
+from triton_linear.passes.assignment.memory import VECTOR, Access
+from triton_linear.passes.assignment.nodes import Kind, OpNode, ValueNode, read
 from triton_linear.passes.assignment.shape_change import NAMES as SHAPE_CHANGES
 from triton_linear.passes.assignment.shape_change import ShapeChange
 from triton_linear.passes.layouts import LayoutTable
@@ -38,6 +38,7 @@ from triton_linear.passes.verifiers import CONVERT
 _SHAPED = frozenset({"tt.expand_dims", "tt.broadcast"})
 _UNTIED = frozenset({"tt.assert"})
 _COPY = "ttg.async_copy_global_to_local"
+_VECTORS = "contiguity"
 _PADDED = "#ttg.padded_shared"
 LOCAL: Mapping[str, str] = {
     "ttg.local_alloc": "local store",
@@ -50,7 +51,7 @@ LOCAL: Mapping[str, str] = {
 
 def build(ops: Sequence[Operation]) -> Graph:
     """The problem that the operations of a module pose, in the order they are written."""
-    return _Builder(ops).build()
+    return _Builder(read(ops)).build()
 
 
 @dataclass
@@ -61,21 +62,19 @@ class _Builder:
     behind which their group ends, so that each use may want another layout.
     """
 
-    ops: Sequence[Operation]
-    recipes: dict[Value, Recipe] = field(default_factory=dict)
-    aliases: dict[Value, Value] = field(default_factory=dict)
-    owners: dict[Value, tuple[Group, Path]] = field(default_factory=dict)
-    kinds: dict[Value, Kind | None] = field(default_factory=dict)
-    kinds_of_types: dict[Type, Kind | None] = field(default_factory=dict)
+    ops: Sequence[OpNode]
+    recipes: dict[ValueNode, Recipe] = field(default_factory=dict)
+    aliases: dict[ValueNode, ValueNode] = field(default_factory=dict)
+    owners: dict[ValueNode, tuple[Group, Path]] = field(default_factory=dict)
     groups: list[Group] = field(default_factory=list)
-    crossings: list[tuple[Value, Group, Path, Use]] = field(default_factory=list)
+    crossings: list[tuple[ValueNode, Group, Path, Use]] = field(default_factory=list)
     requests: list[tuple[Use, Group, Path]] = field(default_factory=list)
     converted: list[tuple[Recipe, str, float]] = field(default_factory=list)
-    cut: set[Value] = field(default_factory=set)
+    cut: set[ValueNode] = field(default_factory=set)
     layouts: LayoutTable = field(default_factory=LayoutTable)
 
     def build(self) -> Graph:
-        self.producers = producers_of(self.ops)
+        self.producers = {result: op for op in self.ops for result in op.results}
         self.axis = AxisAnalysis(self.producers)
         self.frequencies = Frequencies(self.axis)
         for op in self.ops:
@@ -87,29 +86,21 @@ class _Builder:
         requests = [(use, group.find(), path) for use, group, path in self.requests]
         return Graph(groups, self._edges(), owners, self.recipes, self.aliases, requests, self.converted)
 
-    def kind(self, value: Value) -> Kind | None:
-        try:
-            return self.kinds[value]
-        except KeyError:
-            type_ = value.type
-            if type_ not in self.kinds_of_types:
-                self.kinds_of_types[type_] = kind_of(type_)
-            kind = self.kinds[value] = self.kinds_of_types[type_]
-            return kind
-
-    def resolve(self, value: Value) -> Value:
+    def resolve(self, value: ValueNode) -> ValueNode:
         while value in self.aliases:
             value = self.aliases[value]
         return value
 
     # Visiting
 
-    def _visit(self, op: Operation) -> None:
+    def _visit(self, op: OpNode) -> None:
         name = op.name
         if name == "builtin.module":
             return
         frequency = 1.0 if name == "tt.func" else self.frequencies.of(op.block)
-        if name == CONVERT:
+        if weights.is_elementwise(name) and op.results:  # most are
+            self._elementwise(op, frequency)
+        elif name == CONVERT:
             self._convert(op, frequency)
         elif name == "scf.for":
             self._loop(op)
@@ -131,28 +122,26 @@ class _Builder:
             pass
         elif name in _UNTIED:
             self._free_sink(op)
-        elif weights.is_elementwise(name) and op.results:
-            self._elementwise(op, frequency)
         else:
             self._pin(op)
 
-    def _takes_tensors(self, op: Operation) -> bool:
-        return self.kind(op.operands[0]) is not None
+    def _takes_tensors(self, op: OpNode) -> bool:
+        return op.operands[0].kind is not None
 
     def _group(self, kind: Kind, pinned: bool = False) -> Group:
         group = Group(kind.shape, kind.encoding, pinned)
         self.groups.append(group)
         return group
 
-    def _own(self, value: Value, group: Group, path: Path = ()) -> None:
+    def _own(self, value: ValueNode, group: Group, path: Path = ()) -> None:
         self.owners[value] = group, path
         if not path:
             group.values.append(value)
 
-    def _take(self, op: Operation, index: int, group: Group, path: Path = (), tie: bool = False) -> None:
+    def _take(self, op: OpNode, index: int, group: Group, path: Path = (), tie: bool = False) -> None:
         """Let operand `index` have the slices `path` of the layout of `group`."""
         operand = op.operands[index]
-        if self.kind(operand) is None:
+        if operand.kind is None:
             return
         value = self.resolve(operand)
         use = Use(op, index)
@@ -166,43 +155,43 @@ class _Builder:
             return
         self.crossings.append((value, group, path, use))
 
-    def _convert(self, op: Operation, frequency: float) -> None:
+    def _convert(self, op: OpNode, frequency: float) -> None:
         source, result = op.operands[0], op.results[0]
         self.aliases[result] = source
         value = self.resolve(source)
-        kind = self.kind(result)
+        kind = result.kind
         recipe = self.recipes.get(value)
         if recipe is not None and kind is not None:
             self.converted.append((recipe, kind.encoding, frequency))
 
-    def _elementwise(self, op: Operation, frequency: float) -> None:
-        if op.name == "arith.constant" and self.kind(op.results[0]) and not op.attributes["value"].is_splat:
+    def _elementwise(self, op: OpNode, frequency: float) -> None:
+        results = [kind for result in op.results if (kind := result.kind) is not None]
+        if not results:
+            return
+        if op.name == "arith.constant" and not op.attributes["value"].is_splat:
             self._pin(op)
             return
-        tensors = [(i, kind) for i, operand in enumerate(op.operands) if (kind := self.kind(operand))]
-        results = [self.kind(result) for result in op.results]
-        if not any(results):
+        tensors = [(i, kind) for i, operand in enumerate(op.operands) if (kind := operand.kind) is not None]
+        if weights.is_cheap(op.name) and all(self.resolve(op.operands[i]) in self.recipes for i, _ in tensors):
+            for result in op.results:
+                if result.kind is not None:
+                    self.recipes[result] = Recipe(result, op, result.kind, frequency)
             return
-        if all(self.resolve(op.operands[i]) in self.recipes for i, _ in tensors) and weights.is_cheap(op.name):
-            for result, kind in zip(op.results, results, strict=True):
-                if kind is not None:
-                    self.recipes[result] = Recipe(result, op, kind, frequency)
-            return
-        kind = next(kind for kind in results if kind is not None)
-        widest = max(k.type.bits for k in (*(k for _, k in tensors), *results) if k is not None)
+        kind = results[0]
+        widest = max([k.bits for _, k in tensors] + [k.bits for k in results])
         group = self._group(kind)
         cast = weights.is_cast(op.name)
         for index, operand in tensors:
-            narrow = cast and operand.type.bits < widest
+            narrow = cast and operand.bits < widest
             self._take(op, index, group.find(), tie=not narrow)
         group = group.find()
         clocks = weights.of(op, widest) * frequency
         if clocks:
             group.add_work(((), kind.shape, self._constancy(op.results[0])), clocks)
-        for result, kind in zip(op.results, results, strict=True):
-            if kind is None:
+        for result in op.results:
+            if result.kind is None:
                 continue
-            if cast and kind.type.bits < widest:
+            if cast and result.kind.bits < widest:
                 # The narrow result may be converted where it is used: its users have groups of their own.
                 self.owners[result] = group, ()
                 group.values.append(result)
@@ -210,18 +199,18 @@ class _Builder:
             else:
                 self._own(result, group)
 
-    def _pin(self, op: Operation) -> None:
+    def _pin(self, op: OpNode) -> None:
         for index, operand in enumerate(op.operands):
-            kind = self.kind(operand)
+            kind = operand.kind
             if kind is not None:
                 group = self._group(kind, pinned=True)
                 group.anchors.append(op.name)
                 self._take(op, index, group)
         self._results_in_own_groups(op, pinned=True)
 
-    def _results_in_own_groups(self, op: Operation, pinned: bool) -> None:
+    def _results_in_own_groups(self, op: OpNode, pinned: bool) -> None:
         for result in op.results:
-            kind = self.kind(result)
+            kind = result.kind
             if kind is not None:
                 group = self._group(kind, pinned)
                 if pinned:
@@ -230,14 +219,14 @@ class _Builder:
         for region in op.regions:
             for block in region.blocks:
                 for argument in block.arguments:
-                    kind = self.kind(argument)
+                    kind = argument.kind
                     if kind is not None and op.name != "scf.for":
                         self._own(argument, self._group(kind, pinned=True))
 
-    def _loop(self, op: Operation) -> None:
+    def _loop(self, op: OpNode) -> None:
         arguments = list(op.regions[0].blocks[0].arguments)
         for index, (argument, result) in enumerate(zip(arguments[1:], op.results, strict=True)):
-            kind = self.kind(argument)
+            kind = argument.kind
             if kind is None:
                 continue
             group = self._group(kind)
@@ -245,18 +234,18 @@ class _Builder:
             self._own(result, group)
             self._take(op, 3 + index, group)
 
-    def _yield(self, op: Operation) -> None:
-        parent = op.parent.operation
-        if parent.name not in ("scf.for", "scf.if"):
+    def _yield(self, op: OpNode) -> None:
+        parent = op.parent
+        if parent is None or parent.name not in ("scf.for", "scf.if"):
             self._pin(op)
             return
         for index, result in enumerate(parent.results):
-            if self.kind(result) is not None:
+            if result.kind is not None:
                 self._take(op, index, self.owners[result][0].find(), tie=True)
 
-    def _load(self, op: Operation, frequency: float) -> None:
+    def _load(self, op: OpNode, frequency: float) -> None:
         result = op.results[0]
-        kind = self.kind(result)
+        kind = result.kind
         assert kind is not None
         group = self._group(kind)
         self._own(result, group)
@@ -267,8 +256,8 @@ class _Builder:
         mask = operands[1] if len(operands) > 1 else None
         self._access(op, group, mask, kind, frequency, is_store=False)
 
-    def _store(self, op: Operation, frequency: float) -> None:
-        kind = self.kind(op.operands[1])
+    def _store(self, op: OpNode, frequency: float) -> None:
+        kind = op.operands[1].kind
         if kind is None:
             self._pin(op)
             return
@@ -279,14 +268,14 @@ class _Builder:
         mask = operands[2] if len(operands) > 2 else None
         self._access(op, group, mask, kind, frequency, is_store=True)
 
-    def _local(self, op: Operation, frequency: float) -> bool:
+    def _local(self, op: OpNode, frequency: float) -> bool:
         """An access to shared memory; False where none is seen here."""
         operands, is_load = list(op.operands), op.name == "ttg.local_load"
         if len(operands) < (1 if is_load or op.name == "ttg.local_alloc" else 2):
             return False
         tensor = op.results[0] if is_load else operands[0]
         memory = operands[0] if is_load else operands[1] if len(operands) > 1 else op.results[0]
-        kind, layout = self.kind(tensor), self.layouts.of(memory.type)
+        kind, layout = tensor.kind, self.layouts.of(memory.type)
         if kind is None or not isinstance(layout, LinearLayout) or _PADDED in str(memory.type):
             return False
         copied = None
@@ -294,6 +283,8 @@ class _Builder:
         if op.name == _COPY:
             copied = self._global_side(op, operands[2] if len(operands) > 2 else None, is_store=False)
             size = copied.element_bytes
+            if not _sees_vectors(op, kind, copied):
+                return False
         local = LocalAccess.of(layout, kind.shape, size, not is_load, copied)
         if local is None:
             return False
@@ -311,23 +302,23 @@ class _Builder:
         return True
 
     def _access(
-        self, op: Operation, group: Group, mask: Value | None, kind: Kind, frequency: float, is_store: bool
+        self, op: OpNode, group: Group, mask: ValueNode | None, kind: Kind, frequency: float, is_store: bool
     ) -> None:
         access = self._global_side(op, mask, is_store)
         group = group.find()
         group.accesses.append((access, frequency))
         group.anchors.append("store" if is_store else "load")
 
-    def _global_side(self, op: Operation, mask: Value | None, is_store: bool) -> Access:
+    def _global_side(self, op: OpNode, mask: ValueNode | None, is_store: bool) -> Access:
         """What an operation does in global memory, whose first operand are the pointers."""
         flags = None
-        if mask is not None and self.kind(mask) is not None:
+        if mask is not None and mask.kind is not None:
             flags = self.axis.mask(self.resolve(mask))
         pointer = op.operands[0]
         return Access(self.axis.of(pointer), flags, pointee_bytes(pointer.type), is_store)
 
-    def _reduce(self, op: Operation, frequency: float) -> None:
-        kind = next((k for operand in op.operands if (k := self.kind(operand)) is not None), None)
+    def _reduce(self, op: OpNode, frequency: float) -> None:
+        kind = next((k for operand in op.operands if (k := operand.kind) is not None), None)
         if kind is None:
             self._pin(op)
             return
@@ -336,16 +327,16 @@ class _Builder:
         for index in range(len(op.operands)):
             self._take(op, index, group.find(), tie=True)
         group = group.find()
-        widths = tuple(k.type.bits for operand in op.operands if (k := self.kind(operand)) is not None)
+        widths = tuple(k.bits for operand in op.operands if (k := operand.kind) is not None)
         group.reductions.append(Reduction(op, axis, widths, weights.of_region(op), frequency))
         group.anchors.append("reduce")
         for result in op.results:
-            if self.kind(result) is not None:
+            if result.kind is not None:
                 self._own(result, group, (axis,))
 
-    def _shape_change(self, op: Operation, frequency: float) -> None:
-        kind = self.kind(op.results[0])
-        if kind is None or self.kind(op.operands[0]) is None:
+    def _shape_change(self, op: OpNode, frequency: float) -> None:
+        kind = op.results[0].kind
+        if kind is None or op.operands[0].kind is None:
             self._pin(op)
             return
         value = self.resolve(op.operands[0])
@@ -357,10 +348,10 @@ class _Builder:
         path = (op.attributes["axis"].value,) if op.name == "tt.expand_dims" else ()
         self._take(op, 0, group, path)
 
-    def _changes_shape(self, op: Operation) -> bool:
+    def _changes_shape(self, op: OpNode) -> bool:
         """A transpose, reshape, join or split; False for one whose layouts do not follow from each other."""
-        change, kind = ShapeChange.of(op), self.kind(op.results[0])
-        if change is None or kind is None or self.kind(op.operands[0]) is None:
+        change, kind = ShapeChange.of(op), op.results[0].kind
+        if change is None or kind is None or op.operands[0].kind is None:
             return False
         operand, result = (self.layouts.of(value.type) for value in (op.operands[0], op.results[0]))
         if not isinstance(operand, LinearLayout) or not isinstance(result, LinearLayout):
@@ -374,25 +365,25 @@ class _Builder:
             self._take(op, index, group, (change,))
         return True
 
-    def _free_sink(self, op: Operation) -> None:
+    def _free_sink(self, op: OpNode) -> None:
         """An operation without results that takes its operand in any layout."""
         for index, operand in enumerate(op.operands):
-            kind = self.kind(operand)
+            kind = operand.kind
             if kind is not None:
                 self._take(op, index, self._group(kind), tie=True)
 
-    def _constancy(self, value: Value) -> Constancy:
+    def _constancy(self, value: ValueNode) -> Constancy:
         return constancy(self.axis.of(value).deltas)
 
     # Edges
 
     def _edges(self) -> list[Edge]:
-        edges: dict[tuple[Value, int, Path], Edge] = {}
+        edges: dict[tuple[ValueNode, int, Path], Edge] = {}
         for value, group, path, use in self.crossings:
             target = group.find()
             source, given = self.owners[value]
             source = source.find()
-            kind = self.kind(value)
+            kind = value.kind
             assert kind is not None
             often = self.frequencies.of(use.op.block)
             made = self._produced(value)
@@ -406,7 +397,7 @@ class _Builder:
             edge.frequency = max(edge.frequency, min(often, made))
         return list(edges.values())
 
-    def _produced(self, value: Value) -> float:
+    def _produced(self, value: ValueNode) -> float:
         producer = self.producers.get(value)
         return self.frequencies.of(value.owner if producer is None else producer.block)
 
@@ -414,7 +405,7 @@ class _Builder:
 
     def _price_requests(self, group: Group) -> None:
         """Add the operations behind what a group asks for to its work, each once for each slice."""
-        seen: set[tuple[Value, Path]] = set()
+        seen: set[tuple[ValueNode, Path]] = set()
         pending = list(group.requests)
         while pending:
             value, path = pending.pop()
@@ -422,11 +413,22 @@ class _Builder:
                 continue
             seen.add((value, path))
             recipe = self.recipes[value]
-            clocks = weights.of(recipe.op, recipe.kind.type.bits) * recipe.frequency
+            clocks = weights.of(recipe.op, recipe.kind.bits) * recipe.frequency
             if clocks:
                 group.add_work((path, recipe.kind.shape, self._constancy(value)), clocks)
             if recipe.op.name == "tt.expand_dims":
                 path = (*path, recipe.op.attributes["axis"].value)
             for operand in recipe.op.operands:
-                if self.kind(operand) is not None:
+                if operand.kind is not None:
                     pending.append((self.resolve(operand), path))
+
+
+def _sees_vectors(op: OpNode, kind: Kind, copied: Access) -> bool:
+    """Whether the vectors that a copy says it has, which Triton takes its word for, are seen here as well."""
+    attributes = op.attributes
+    if _VECTORS not in attributes:
+        return True
+    layout = layout_of(kind.encoding, kind.shape)
+    registers = [basis for basis in dict(layout.bases)[REGISTER] if any(basis)]
+    said = min(attributes[_VECTORS].value, VECTOR // copied.element_bytes)
+    return bool(1 << copied.vector_bits(registers) >= said)

@@ -17,7 +17,7 @@ from functools import lru_cache
 from triton_linear.dialect import encodings
 from triton_linear.dialect.encodings import transfer
 from triton_linear.dialect.encodings.derived import slice_layout
-from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
+from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
 from triton_linear.lowering.targets import Target
 from triton_linear.passes.assignment import memory
 from triton_linear.passes.assignment.graph import Edge, Graph, Group, Path
@@ -88,6 +88,36 @@ def layout_of(encoding: str, shape: tuple[int, ...], path: Path = ()) -> LinearL
     except ValueError as error:
         raise NoLayout(str(error)) from error
     return layout.remove_zero_bases(REGISTER)
+
+
+_SEPARABLE = ("#ttg.blocked", "#ttg.linear")
+"""Encodings whose bases along one dimension do not depend on the size of another."""
+
+
+def layout_in(candidate: Candidate, shape: tuple[int, ...], path: Path) -> LinearLayout:
+    """`layout_of` the encoding of a candidate: without reading it, where the candidate's own layout tells."""
+    sizes = [size for _, size in candidate.layout.out_dims]
+    kept = list(range(len(sizes)))
+    for step in path:
+        if isinstance(step, ShapeChange):
+            return layout_of(candidate.encoding, shape, path)
+        del kept[step]
+    fits = all(size in (1, sizes[axis]) for axis, size in zip(kept, shape, strict=True))
+    if not fits or not candidate.encoding.startswith(_SEPARABLE):
+        return layout_of(candidate.encoding, shape, path)
+    return _restricted(candidate.layout, tuple(kept), shape)
+
+
+@lru_cache(maxsize=4096)
+def _restricted(layout: LinearLayout, kept: tuple[int, ...], shape: tuple[int, ...]) -> LinearLayout:
+    """The layout along the dimensions `kept`, each of which is as large as in `layout` or one element, without
+    registers that hold copies."""
+    moving = [axis if size > 1 else -1 for axis, size in zip(kept, shape, strict=True)]
+    bases = []
+    for name, vectors in layout.bases:
+        left = tuple([tuple([basis[axis] if axis >= 0 else 0 for axis in moving]) for basis in vectors])
+        bases.append((name, tuple(filter(any, left)) if name == REGISTER else left))
+    return LinearLayout.fitted(tuple(bases), tuple(zip(dim_names(len(shape)), shape, strict=True)))
 
 
 @dataclass
@@ -178,13 +208,19 @@ class Candidates:
         fewest = local.fewest(group.shape, self.warps, self.target)
         return local.wavefronts(self.of[group][0].layout, self.target) > GOOD_ENOUGH * fewest
 
+    def _has_room(self, group: Group) -> bool:
+        """Whether it may choose, and from more than it has."""
+        return not group.pinned and len(self.of[group]) < MOST
+
     def _add(
         self, group: Group, layout: LinearLayout, encoding: str | None = None
     ) -> list[tuple[Group, Candidate]]:
         """Let `group` choose from `layout` too, unless it does already or cannot."""
+        if not self._has_room(group):
+            return []
         known = self.of[group]
         layout = layout.remove_zero_bases(REGISTER)
-        if group.pinned or len(known) >= MOST or any(c.layout == layout for c in known):
+        if any(c.layout == layout for c in known):
             return []
         try:
             candidate = Candidate(encoding or memory.encoding_text(layout), layout)
@@ -206,13 +242,15 @@ class Candidates:
         """Across an edge, so that nothing has to move there, or only within threads."""
         shape = edge.kind.shape
         other = edge.target if group is edge.source else edge.source
+        if not self._has_room(other):
+            return
         if not edge.given and not edge.wanted and other.shape == group.shape:
             for access, _ in other.accesses:
                 if (close := memory.near(access, candidate.layout, shape)) is not None:
                     yield from self._add(other, close)
         if group is edge.source:
             encoding = sliced(candidate.encoding, edge.given)
-            layout = layout_of(candidate.encoding, shape, edge.given)
+            layout = layout_in(candidate, shape, edge.given)
             if edge.changes_shape:
                 # Registers that hold copies count here.
                 layout = encodings.layout_of(encoding, shape)
@@ -222,7 +260,7 @@ class Candidates:
                     yield from self._arrive(edge, None, kept)
         elif not edge.given:
             try:
-                layout = layout_of(candidate.encoding, edge.source.shape, edge.wanted)
+                layout = layout_in(candidate, edge.source.shape, edge.wanted)
                 encoding = sliced(candidate.encoding, edge.wanted)
             except NoLayout:
                 return
@@ -240,11 +278,8 @@ class Candidates:
                     return
                 layout, encoding = changed, None
                 continue
-            parsed = encodings.parse(encoding) if encoding else None
-            if encoding and isinstance(parsed, encodings.Slice) and parsed.dim == axis:
-                encoding = _parent_text(encoding)
-            else:
-                encoding = None
+            slice_ = f"#ttg.slice<{{dim = {axis}, parent = "
+            encoding = encoding[len(slice_) : -2] if encoding and encoding.startswith(slice_) else None
             layout = transfer.expand_dims(layout, axis)
         if encoding is None and layout.is_surjective():
             try:
@@ -256,11 +291,6 @@ class Candidates:
                 yield from self._add(target, layout_of(encoding, target.shape), encoding)
             except NoLayout:
                 return
-
-
-def _parent_text(encoding: str) -> str:
-    """The parent of a slice, as it is written."""
-    return encoding[encoding.index("parent = ") + len("parent = ") : -2]
 
 
 def spread(layout: LinearLayout) -> Iterator[LinearLayout]:

@@ -15,7 +15,7 @@ from triton_linear.lowering.conversion import Reach
 from triton_linear.lowering.element import ElementType
 from triton_linear.lowering.select import select
 from triton_linear.lowering.targets import Target
-from triton_linear.passes.assignment.candidates import Candidate, NoLayout, layout_of, sliced
+from triton_linear.passes.assignment.candidates import Candidate, NoLayout, layout_in, layout_of, sliced
 from triton_linear.passes.assignment.graph import Constancy, Edge, Group, Path, Recipe, Reduction
 
 INFINITE = 1e12
@@ -132,7 +132,7 @@ class Costs:
         if not path and shape == tuple([size for _, size in candidate.layout.out_dims]):
             return candidate.layout
         try:
-            return layout_of(candidate.encoding, shape, path)
+            return layout_in(candidate, shape, path)
         except NoLayout:
             return sliced(candidate.encoding, path)
 

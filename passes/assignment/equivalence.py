@@ -10,7 +10,7 @@ of operations that do more than compute a value, with the numbers of what they t
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from triton_linear.dialect.mlir_adapter import (
@@ -21,6 +21,7 @@ from triton_linear.dialect.mlir_adapter import (
     Type,
     Value,
     operations,
+    text_of,
 )
 from triton_linear.passes.assignment import weights
 from triton_linear.passes.verifiers import CONVERT
@@ -28,15 +29,21 @@ from triton_linear.passes.verifiers import CONVERT
 _PURE = frozenset({"tt.expand_dims", "tt.broadcast"})
 
 
-def _is_pure(op: Operation) -> bool:
-    return op.name in _PURE or (weights.is_elementwise(op.name) and len(op.regions) == 0)
+class NotEquivalent(Exception):
+    """The rewritten module would not compute what it did."""
+
+
+def _is_pure(name: str, op: Operation) -> bool:
+    return name in _PURE or (weights.is_elementwise(name) and len(op.regions) == 0)
 
 
 @dataclass
 class Numbering:
-    """Numbers values; modules that are to be compared share one."""
+    """Numbers values; modules that are to be compared share one. `erased`: values that get the number of
+    others, as the results of conversions do."""
 
     known: dict[Hashable, int] = field(default_factory=dict)
+    erased: Mapping[Value, Value] = field(default_factory=dict)
     types: dict[Type, Hashable] = field(default_factory=dict)
     printed: Iterator[str] = field(default_factory=lambda: iter(()))
 
@@ -49,12 +56,13 @@ class Numbering:
         return self.known.setdefault(key, len(self.known))
 
     def _without_encoding(self, type_: Type) -> Hashable:
-        if type_ not in self.types:
+        known = self.types.get(type_)
+        if known is None:
             bare: Hashable = type_
             if isinstance(type_, RankedTensorType):
                 bare = tuple(type_.shape), type_.element_type
-            self.types[type_] = self._number(bare)
-        return self.types[type_]
+            known = self.types[type_] = self._number(bare)
+        return known
 
     def _effects(self, op: Operation, numbers: dict[Value, int], path: tuple[int, ...]) -> Hashable:
         return tuple(
@@ -69,28 +77,29 @@ class Numbering:
         effects: list[Hashable] = []
         for view in block.operations:
             op = view.operation
-            attributes = next(self.printed)
-            if op.name == CONVERT:
-                numbers[op.results[0]] = numbers[op.operands[0]]
+            # Each question to the bindings takes a microsecond: none is asked twice.
+            attributes, name, results = next(self.printed), op.name, list(op.results)
+            if name == CONVERT:
+                numbers[results[0]] = numbers[op.operands[0]]
                 continue
-            key = self._key(op, attributes, numbers)
-            pure = _is_pure(op)
+            if self.erased and len(results) == 1 and results[0] in self.erased:
+                numbers[results[0]] = numbers[self.erased[results[0]]]
+                continue
+            operands = tuple([numbers[operand] for operand in op.operands])
+            types = tuple([self._without_encoding(result.type) for result in results])
+            key = name, self._attributes(name, op, attributes), operands, types
+            pure = _is_pure(name, op)
             # What is not pure is an event of its own, told apart from its like by its place.
             number = self._number(key if pure else (path, len(effects), key))
-            for index, result in enumerate(op.results):
+            for index, result in enumerate(results):
                 numbers[result] = number if pure and index == 0 else self._number((number, index))
             if not pure:
                 effects.append((number, self._effects(op, numbers, (*path, len(effects)))))
         return tuple(effects)
 
-    def _key(self, op: Operation, attributes: str, numbers: dict[Value, int]) -> Hashable:
-        operands = tuple([numbers[operand] for operand in op.operands])
-        results = tuple([self._without_encoding(result.type) for result in op.results])
-        return op.name, self._attributes(op, attributes), operands, results
-
-    def _attributes(self, op: Operation, printed: str) -> Hashable:
+    def _attributes(self, name: str, op: Operation, printed: str) -> Hashable:
         """All attributes of an operation. A constant says its type once more, there they are taken apart."""
-        if op.name == "arith.constant":
+        if name == "arith.constant":
             value = op.attributes["value"]
             if isinstance(value, DenseElementsAttr) and value.is_splat:
                 return value.get_splat_value(), self._without_encoding(value.type)
@@ -105,10 +114,10 @@ def printed_attributes(root: Operation) -> list[str]:
     """The attributes of every operation inside `root`, in the order they are written.
 
     The bindings list those only that an operation may go without. So they are read as they are printed: after
-    the operands, and after the regions if there are any, up to the types. All at once takes half the time.
+    the operands, and after the regions if there are any, up to the types. All at once takes less time.
     """
     inside = operations(root)[1:]
-    text: str = root.get_asm(print_generic_op_form=True, use_local_scope=True, assume_verified=True)
+    text = text_of(root, print_generic_op_form=True, use_local_scope=True, assume_verified=True)
     found: list[str] = []
     open_: list[int] = []
     for line in text.splitlines()[1:]:

@@ -18,10 +18,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Type, Value
-from triton_linear.lowering.element import ElementType, element_type
 from triton_linear.passes.assignment.local import LocalAccess
 from triton_linear.passes.assignment.memory import Access
+from triton_linear.passes.assignment.nodes import Kind, OpNode, ValueNode
 from triton_linear.passes.assignment.shape_change import ShapeChange
 
 Path = tuple[int | ShapeChange, ...]
@@ -34,30 +33,10 @@ Work = tuple[Path, tuple[int, ...], Constancy]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """What the type of a tensor says."""
-
-    shape: tuple[int, ...]
-    element: str
-    encoding: str
-
-    @property
-    def type(self) -> ElementType:
-        return element_type(self.element)
-
-
-def kind_of(type_: Type) -> Kind | None:
-    """The kind of a tensor with an encoding, None for every other type."""
-    if not isinstance(type_, RankedTensorType) or type_.encoding is None:
-        return None
-    return Kind(tuple(type_.shape), str(type_.element_type), str(type_.encoding))
-
-
-@dataclass(frozen=True, slots=True)
 class Reduction:
     """A reduction of tensors of a group: along which dimension, of what, and what combining two costs."""
 
-    op: Operation
+    op: OpNode
     axis: int
     widths: tuple[int, ...]
     weight: float
@@ -75,12 +54,12 @@ class Group:
     shape: tuple[int, ...]
     encoding: str
     pinned: bool = False
-    values: list[Value] = field(default_factory=list)
+    values: list[ValueNode] = field(default_factory=list)
     accesses: list[tuple[Access, float]] = field(default_factory=list)
     locals: list[tuple[LocalAccess, float]] = field(default_factory=list)
     reductions: list[Reduction] = field(default_factory=list)
     work: dict[Work, float] = field(default_factory=dict)
-    requests: dict[tuple[Value, Path], None] = field(default_factory=dict)
+    requests: dict[tuple[ValueNode, Path], None] = field(default_factory=dict)
     anchors: list[str] = field(default_factory=list)
     parent: Group | None = None
 
@@ -121,7 +100,7 @@ class Group:
 class Use:
     """An operand that takes a value across an edge."""
 
-    op: Operation
+    op: OpNode
     index: int
 
 
@@ -129,7 +108,7 @@ class Use:
 class Edge:
     """A value of `source`, in the slices `given` of its encoding, wanted in slices `wanted` of `target`'s."""
 
-    value: Value
+    value: ValueNode
     kind: Kind
     source: Group
     given: Path
@@ -149,8 +128,8 @@ class Edge:
 class Recipe:
     """A value that is recomputed on demand."""
 
-    value: Value
-    op: Operation
+    value: ValueNode
+    op: OpNode
     kind: Kind
     frequency: float
 
@@ -161,14 +140,14 @@ class Graph:
 
     groups: list[Group]
     edges: list[Edge]
-    owners: Mapping[Value, tuple[Group, Path]]
-    recipes: Mapping[Value, Recipe]
-    aliases: Mapping[Value, Value]
+    owners: Mapping[ValueNode, tuple[Group, Path]]
+    recipes: Mapping[ValueNode, Recipe]
+    aliases: Mapping[ValueNode, ValueNode]
     requests: Sequence[tuple[Use, Group, Path]]
     converted_recipes: Sequence[tuple[Recipe, str, float]]
     """Conversions of values that can be recomputed: what is converted, to which encoding, how often."""
 
-    def resolve(self, value: Value) -> Value:
+    def resolve(self, value: ValueNode) -> ValueNode:
         """What a value was converted from, through every conversion of the module."""
         while value in self.aliases:
             value = self.aliases[value]

@@ -197,7 +197,7 @@ def layouts(
     """
     found: dict[LinearLayout, tuple[float, float]] = {}
     for layout in _tried(local, access, shape, lanes, warps):
-        if layout in found or not local.copies_rightly(layout):
+        if not local.copies_rightly(layout):
             continue
         there = 0.0
         if access is not None:
@@ -226,7 +226,7 @@ def layouts(
 def _tried(
     local: LocalAccess, access: Access | None, shape: Sequence[int], lanes: int, warps: int
 ) -> Iterator[LinearLayout]:
-    """Every width of vectors on either side, and every number of lanes along global memory."""
+    """Every width of vectors on either side and every number of lanes along global memory; no layout twice."""
     bits: list[Bit] = [(axis, bit) for axis, size in enumerate(shape) for bit in range(size.bit_length() - 1)]
     room = len(bits) - lanes - warps
     if room < 0:
@@ -242,6 +242,7 @@ def _tried(
         and local.column(inside[run]) == local.element_bytes << run
     ):
         run += 1
+    seen: set[tuple[Bit, ...]] = set()
     for stored, loaded in itertools.product(range(run + 1), range(widest + 1)):
         leading = [*outside[:loaded], *(bit for bit in inside[:stored] if bit not in outside[:loaded])]
         if len(leading) > room:
@@ -251,6 +252,10 @@ def _tried(
             taken = _spread(local, rest[:along], rest[along:], lanes)
             left = [bit for bit in rest if bit not in taken]
             registers = [*leading, *left[warps:]]
+            places = (*registers, *taken, *left[:warps])  # the lanes and warps are as many each time
+            if places in seen:
+                continue
+            seen.add(places)
             yield layout_of_bits(shape, registers, taken, left[:warps], (lanes, warps))
 
 

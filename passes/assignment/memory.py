@@ -95,11 +95,6 @@ class Access:
                 bit += 1
         return total
 
-    def _is_far(self, basis: Sequence[int]) -> bool:
-        """Whether the basis leads to another sector."""
-        delta = self.basis_delta(basis)
-        return delta is None or abs(delta) >= SECTOR
-
     def _differs(self, basis: Sequence[int]) -> bool:
         """Whether the basis leads to another place, or under a mask that may differ."""
         if self.basis_delta(basis) != 0:
@@ -111,19 +106,12 @@ class Access:
             if value >> bit & 1
         )
 
-    def run(self, bases: Sequence[Sequence[int]]) -> int:
-        """Bytes in a row that an instruction with these bases covers."""
-        deltas = {self.basis_delta(basis) for basis in bases}
+    def _run(self, deltas: Sequence[int | None]) -> int:
+        """Bytes in a row that an instruction covers whose bases move by these."""
         length = self.element_bytes
         while length in deltas:
             length *= 2
         return length
-
-    def _skips(self, later: Sequence[Sequence[int]], lanes: Sequence[Sequence[int]]) -> bool:
-        """Whether registers of later instructions lie between what the lanes of one touch."""
-        far = [abs(d) for basis in lanes if (d := self.basis_delta(basis)) is not None and abs(d) >= SECTOR]
-        between = [abs(d) for basis in later if (d := self.basis_delta(basis)) is not None and abs(d) >= SECTOR]
-        return bool(far and between) and min(between) < max(far)
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019
     def clocks(self, layout: LinearLayout, most: int = VECTOR) -> tuple[float, float]:
@@ -137,18 +125,20 @@ class Access:
             registers = [basis for basis in registers if self._differs(basis)]
         vector = min(self.vector_bits(registers), (most // self.element_bytes).bit_length() - 1)
         instructions = 1 << (len(registers) - vector)
-        together = [*registers[:vector], *lanes]
-        run = min(128, self.run(together))
-        total = instructions * float(1 << sum(map(self._is_far, together)))
-        if self._skips(registers[vector:], lanes):
+        along, across = list(map(self.basis_delta, registers)), list(map(self.basis_delta, lanes))
+        together = [*along[:vector], *across]
+        run = min(128, self._run(together))
+        total = instructions * float(1 << sum(map(_is_far, together)))
+        skips = _skips(along[vector:], across)
+        if skips:
             total *= SKIPPED
         if self.is_store:
             share = 1 / (1 << sum(not any(basis) for basis in warps))
             part = STORED_IN_PARTS.get(run, STORED_LESS)
             return total * SECTOR_CLOCKS * part * share, instructions * INSTRUCTION_CLOCKS * share
         part = LOADED_IN_PARTS.get(run, LOADED_LESS)
-        unique = float(1 << sum(map(self._is_far, (*registers, *lanes))))
-        unique *= SKIPPED if self._skips(registers[vector:], lanes) else 1.0
+        unique = float(1 << sum(map(_is_far, (*along, *across))))
+        unique *= SKIPPED if skips else 1.0
         unique = min(total, unique)
         # What other warps load too comes from the cache for all but one of them.
         share = 1 / (1 << sum(self.basis_delta(basis) == 0 for basis in warps))
@@ -172,6 +162,17 @@ class Access:
         rank = len(self.pointer.deltas)
         bases = [basis_of(bit, rank) for bit in order[: max(0, most)]]
         return self.vector_bits(bases)
+
+
+def _is_far(delta: int | None) -> bool:
+    """Whether a basis that moves by so many bytes leads to another sector."""
+    return delta is None or abs(delta) >= SECTOR
+
+
+def _skips(later: Sequence[int | None], lanes: Sequence[int | None]) -> bool:
+    """Whether registers of later instructions lie between what the lanes of one touch, all by their deltas."""
+    far, between = ([abs(d) for d in side if d is not None and _is_far(d)] for side in (lanes, later))
+    return bool(far and between) and min(between) < max(far)
 
 
 @functools.cache

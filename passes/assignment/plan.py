@@ -15,6 +15,7 @@ from triton_linear.passes.assignment.candidates import Candidate, Candidates
 from triton_linear.passes.assignment.costs import INFINITE, Costs
 from triton_linear.passes.assignment.graph import Edge, Graph, Group
 from triton_linear.passes.assignment.solve import Problem, Solution, Table, solve
+from triton_linear.passes.verifiers import DOTS
 
 MOST_PLANS = 64
 """Pairs of layouts that are planned at most; those that are not are not chosen either."""
@@ -23,6 +24,10 @@ NEW_CONVERSION = 1.5
 NEW_AFTER_LOCAL = 3.0
 """The same for what was just loaded from shared memory, where any thread could have loaded it: a second trip
 waits for the first, which nothing hides in the loop of a dot (seen with int8 operands that become bf16)."""
+NEW_BESIDE_DOTS = 4.0
+"""The same for what is converted once, beside dots: their registers leave a multiprocessor a CTA or two, so
+nothing hides what every warp waits for. Seen with the bias of a matmul, which all warps can load: converted
+from one load it took 8 % of the time of a tile of 64x64, and registers that keep a second of 128x128 out."""
 WORTH_NEW = 0.03
 """The part of the clocks that an assignment must save to have such conversions."""
 WAITED_FOR = 1.0
@@ -79,10 +84,11 @@ class _Pair:
     exact: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] = field(repr=False)
 
 
-def _charge(edge: Edge) -> float:
+def _charge(edge: Edge, beside_dots: bool) -> float:
     """How much more a conversion there is charged if the module has none."""
-    loads = any(not local.is_store for local, _ in edge.source.locals)
-    return NEW_AFTER_LOCAL if loads else NEW_CONVERSION
+    if any(not local.is_store for local, _ in edge.source.locals):
+        return NEW_AFTER_LOCAL
+    return NEW_BESIDE_DOTS if beside_dots and edge.frequency <= 1 else NEW_CONVERSION
 
 
 @dataclass
@@ -100,6 +106,7 @@ class _Search:
         self.alone = {group: self._alone(group, choices) for group, choices in self.found.items()}
         self.planned = 0
         self.admits_new = True
+        self.beside_dots = any(not DOTS.isdisjoint(group.anchors) for group in self.graph.groups)
         self.pairs = [self._bounded(edge) for edge in self.graph.edges]
 
     def _bounded(self, edge: Edge) -> _Pair:
@@ -114,7 +121,7 @@ class _Search:
             exact[0, 0] = True
         else:
             self._refine(pair, 0, 0)
-        charge = 1.0 if table[0, 0] else _charge(edge)
+        charge = 1.0 if table[0, 0] else _charge(edge, self.beside_dots)
         for row, bounds in enumerate(self.costs.least_of_edge(edge, givens, wanteds, targets)):
             for column, least in enumerate(bounds):
                 if row or column:
@@ -128,7 +135,7 @@ class _Search:
         source, target = self.found[pair.edge.source][row], self.found[pair.edge.target][column]
         clocks = self.costs.of_edge(pair.edge, source, target)
         if (row or column) and not pair.table[0, 0] and clocks:
-            clocks = clocks * _charge(pair.edge) if self.admits_new else INFINITE
+            clocks = clocks * _charge(pair.edge, self.beside_dots) if self.admits_new else INFINITE
         pair.table[row, column] = clocks
         pair.exact[row, column] = True
         self.planned += 1

@@ -146,7 +146,12 @@ def _programmed(problem: Problem, seconds: float) -> Solution:
         for column, variable in zip(zip(*both, strict=True), choose[b], strict=True):
             model.addConstr(sum(column) == variable)
     model.setOptionValue("time_limit", max(0.0, seconds - (time.perf_counter() - began)))
-    model.run()
+    # A process that is forked after HiGHS started threads would wait for them forever: it gets none, unless
+    # somebody in this process settled another number, which it refuses to change.
+    for threads in (1, 0):
+        model.setOptionValue("threads", threads)
+        if model.run() != highspy.HighsStatus.kError:
+            break
     optimal = model.getModelStatus() == highspy.HighsModelStatus.kOptimal
     values = list(model.getSolution().col_value)
     choices = []

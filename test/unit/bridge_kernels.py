@@ -138,8 +138,13 @@ def ttgir(name: str, target: str) -> Any:
     signature = {**case.signature, **dict.fromkeys(case.constants, "constexpr")}
     aligned = {(i,): [["tt.divisibility", 16]] for i in range(len(case.signature))}
     source = ASTSource(case.kernel, signature, constexprs=dict(case.constants), attrs=aligned)
+    return compiled(source, gpu, case.options)
+
+
+def compiled(source: ASTSource, gpu: GPUTarget, given: Mapping[str, int]) -> Any:
+    """The libtriton module of a kernel at the end of the TTGIR stage."""
     backend = make_backend(gpu)
-    options = backend.parse_options({**case.options, **source.parse_options()})
+    options = backend.parse_options({**given, **source.parse_options()})
     context = ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)
@@ -148,7 +153,7 @@ def ttgir(name: str, target: str) -> Any:
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, source.language)
     metadata: dict[str, Any] = {"target": gpu, **options.__dict__}
-    for stage in ("ttir", "ttgir"):
+    for stage in [name for name in ("ttir", "ttgir") if name in stages]:  # Gluon has no ttir
         module = stages[stage](module, metadata)
         module.context = context
     return module

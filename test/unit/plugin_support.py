@@ -45,6 +45,18 @@ def double(x, out, BM: tl.constexpr, BN: tl.constexpr):
     tl.store(out + at, tl.load(x + at) * 2)
 
 
+@triton.jit
+def turned(x, out, N: tl.constexpr):
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    tl.store(out + i * N + j, tl.load(x + i * N + j).trans())
+
+
+def transpose_bytes() -> ASTSource:
+    """A source of a kernel with one conversion, through shared memory."""
+    signature = {"x": "*i8", "out": "*i8", "N": "constexpr"}
+    return ASTSource(turned, signature, constexprs={"N": 64})
+
+
 def source(kernel: Any = row_sums, width: int = 64) -> ASTSource:
     """A source of `kernel` with aligned pointers."""
     signature = {"x": "*fp32", "out": "*fp32", "BM": "constexpr", "BN": "constexpr"}

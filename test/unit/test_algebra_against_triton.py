@@ -18,6 +18,7 @@ from strategies import (
     surjective_layouts,
 )
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
+from triton_linear.dialect.triton_versions import Span, installed_release
 
 oracle = pytest.importorskip("triton._C.libtriton").linear_layout.LinearLayout
 
@@ -25,6 +26,13 @@ many = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCh
 
 # Few names for both sides, so that products share dimensions and orders conflict.
 SHARED = ("x", "y", "z")
+
+CHOOSES_AS_WE_DO = Span((3, 6), (3, 8))
+"""Of several solutions Triton takes the one that we take; later it takes others, or aborts the process."""
+
+same_choices = pytest.mark.skipif(
+    installed_release() not in CHOOSES_AS_WE_DO, reason="Triton chooses among solutions in another way"
+)
 
 
 def theirs(layout: LinearLayout) -> Any:
@@ -125,6 +133,7 @@ def test_pseudoinvert(layout: LinearLayout) -> None:
     same(layout.pseudoinvert(), theirs(layout).pseudoinvert())
 
 
+@same_choices
 @many
 @given(surjective_layouts(in_names=("x", "y", "dim0"), out_names=("dim0", "dim1"), max_copies=2))
 def test_pseudoinvert_with_shared_names(layout: LinearLayout) -> None:
@@ -165,6 +174,7 @@ def _same_dim(a: LinearLayout, b: LinearLayout, name: str, outs: list[str]) -> b
     return first == second
 
 
+@same_choices
 @many
 @given(st.data())
 def test_invert_and_compose(data: st.DataObject) -> None:
@@ -175,6 +185,7 @@ def test_invert_and_compose(data: st.DataObject) -> None:
     same(layout.invert_and_compose(outer), theirs(layout).invert_and_compose(theirs(outer)))
 
 
+@same_choices
 @many
 @given(st.data())
 def test_conversion_between_distributed_layouts(data: st.DataObject) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import machine_operations
 import numpy as np
 import numpy.typing as npt
 import pytest
-from assign_support import SIGNED
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 from triton_linear.passes.assignment import addressing
@@ -187,7 +187,10 @@ def test_pointers_count_bytes(data: st.DataObject, shape: tuple[int, ...], size:
     check(Expression(pointer, spread(base, shape) + offset.numbers * size, f"{text} + {offset.text}"))
 
 
-COMPARED: dict[str, Callable[[Any, Any], npt.NDArray[np.bool_]]] = dict(SIGNED)
+COMPARED: dict[str, Callable[[Any, Any], npt.NDArray[np.bool_]]] = {
+    name if name in ("eq", "ne") else f"s{name}": compare
+    for name, compare in machine_operations.COMPARED.items()
+}
 COMPARED |= {
     f"u{name[1:]}": lambda a, b, compare=compare: compare(a.astype(np.uint64), b.astype(np.uint64))
     for name, compare in COMPARED.items()

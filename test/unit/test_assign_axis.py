@@ -5,20 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from assign_support import MODULES, Interpreter, axis_of, producers_of, upstream
+from assign_support import MODULES, axis_of, producers_of, seen, upstream
 from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import Module, Operation, operations
 from triton_linear.passes.assignment import addressing
 from triton_linear.passes.assignment.axis import AxisAnalysis, shape_of
 
-SEEDS = range(2)
+SEEDS = range(1, 3)
 
 
 def wrong(root: Module, axis: AxisAnalysis, seeds: range = SEEDS) -> list[str]:
     """What is said of values and is not so."""
     found = []
     for seed in seeds:
-        for value, all_numbers in Interpreter(root, seed).seen.items():
+        for value, all_numbers in seen(root, seed).items():
             known, mask = axis.of(value), axis.mask(value)
             for numbers in all_numbers:
                 for (dim, bit), delta in addressing.distances(known).items():
@@ -249,6 +249,20 @@ def test_a_hint_says_what_divides() -> None:
     assert (axis.of(hinted).divisor, axis.of(moved).divisor) == (16, 8)
 
 
+def test_a_promise_says_what_is_next_to_what() -> None:
+    root = module("""
+  %near = tt.load %at {tt.contiguity = dense<4> : tensor<1xi32>, tt.divisibility = dense<8> : tensor<1xi32>}
+    : tensor<128x!tt.ptr<i32>, #b>
+  %same = arith.muli %ms, %near {tt.constancy = dense<2> : tensor<1xi32>} : tensor<128xi32, #b>
+  %there = tt.addptr %at, %near : tensor<128x!tt.ptr<i32>, #b>, tensor<128xi32, #b>
+""")
+    axis = axis_of(root)
+    *_, near, same, there = producers_of(root)
+    assert axis.of(near) == addressing.Affine(((1, 2, *[None] * 5),), 8, None, 8)
+    assert axis.of(same).deltas == ((0, *[None] * 6),)
+    assert axis.of(there).deltas[0][:3] == (8, 16, None)
+
+
 def test_a_load_of_one_place_is_one_value() -> None:
     root = module("""
   %flags = arith.cmpi slt, %r, %ns : tensor<128xi32, #b>
@@ -268,7 +282,7 @@ def test_a_load_of_one_place_is_one_value() -> None:
     assert wrong(root, axis) == []
 
 
-def test_the_interpreter_sees_what_changes() -> None:
+def test_the_machine_sees_what_changes() -> None:
     """Or nothing above could fail."""
 
     class Sure(AxisAnalysis):

@@ -76,6 +76,15 @@ def test_real_modules(path: Path) -> None:
     bridge.to_triton(root, bridge.triton_context())
 
 
+@pytest.mark.parametrize("path", MODULES[::5], ids=IDS[::5])
+def test_remarks_are_composed_only_if_asked_for(path: Path) -> None:
+    """What is done does not depend on it."""
+    loud, quiet = upstream(path), upstream(path)
+    assert driver.run(loud, [AssignLayouts("cuda:90")]).diagnostics
+    assert driver.run(quiet, [AssignLayouts("cuda:90")], remarks=False).diagnostics == ()
+    assert str(quiet) == str(loud)
+
+
 def test_some_modules_change_and_some_do_not() -> None:
     found = {path.stem: clocks_of(assigned(path)[0]) for path in MODULES}
     changed = {name for name, clocks in found.items() if clocks is not None}

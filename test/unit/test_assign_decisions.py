@@ -44,6 +44,13 @@ def test_epilogues_are_assigned_whatever_the_copies_of_the_loop_take(name: str) 
     assert types_of(ops, copy) == types_of(operations(stock.operation), copy) != []
 
 
+def test_an_epilogue_converts_nothing_that_it_did_not() -> None:
+    """With the bias loaded once and converted, a product in tiles of 64x64 took 8 % longer than stock's."""
+    stock, root = (upstream(path_of("matmul_gelu")) for _ in range(2))
+    before = {str(op.results[0].type.shape) for op in operations(stock.operation) if op.name == CONVERT}
+    assert {str(op.results[0].type.shape) for op in assigned(root) if op.name == CONVERT} <= before
+
+
 def test_what_shared_memory_gave_makes_no_second_trip() -> None:
     """The int8 product took 7 % longer than stock's with its operand converted once more in the loop."""
     kernels = {name: kernel for name, _, kernel in operands.cases()}

@@ -276,7 +276,8 @@ def rewritten(root: Module, choose: Callable[[int], int]) -> tuple[Module, int]:
     ops = operations(root.operation)
     graph = build(ops)
     warps = root.operation.attributes["ttg.num-warps"].value
-    found = Candidates(graph, 5, warps.bit_length() - 1, target("cuda:90")).find()
+    gpu = target(root.operation.attributes["ttg.target"].value)
+    found = Candidates(graph, gpu.lanes.bit_length() - 1, warps.bit_length() - 1, gpu).find()
     chosen = {group: choices[choose(len(choices))].encoding for group, choices in found.items()}
     Rewriter(graph, ops, chosen).run()
     return root, sum(encoding != group.encoding for group, encoding in chosen.items())
@@ -315,7 +316,8 @@ def test_choosing_what_is_there_changes_no_layout(path: Path) -> None:
 OFFSETS = """
 #b = #ttg.blocked<{sizePerThread = [4], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
 #c = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
-module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32} {
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32,
+                   "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:90"} {
 tt.func public @f(%p: !tt.ptr<f32> {tt.divisibility = 16 : i32}) {
   %r = tt.make_range {end = 512 : i32, start = 0 : i32} : tensor<512xi32, #b>
   %moved = ttg.convert_layout %r : tensor<512xi32, #b> -> tensor<512xi32, #c>

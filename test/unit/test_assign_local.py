@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 import pytest
+from assign_support import path_of
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 from triton_linear.dialect import bridge, encodings
@@ -302,3 +303,17 @@ def test_a_tile_that_lies_the_other_way_is_stored_in_few_wavefronts(element: str
     assert local.wavefronts(layout, GPU) >= 4 * fewest
     best = min(local.wavefronts(other, GPU) for other in layouts(local, None, shape, 5, WARPS, GPU))
     assert best == fewest
+
+
+def test_copies_whose_vectors_are_promised_alone_keep_their_layout() -> None:
+    """Triton takes the promise at its word; pointers of which nothing is known tell nothing of it."""
+    text = path_of("ampere").read_text()
+    assert "{contiguity = 16 : i32}" in text
+
+    def kept(changed: str) -> set[bool]:
+        root = bridge.text_to_upstream(changed, bridge.upstream_context(), "ampere")
+        groups = build(operations(root.operation)).groups
+        return {g.pinned for g in groups if {"copy", "ttg.async_copy_global_to_local"} & set(g.anchors)}
+
+    assert kept(text) == {False}
+    assert True in kept(text.replace("tt.divisibility = 16", "tt.divisibility = 1"))

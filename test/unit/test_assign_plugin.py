@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 import triton
+import triton.language as tl
 import triton_linear
 from assign_support import path_of
 from plugin_support import CUDA, HIP, compile_kernel, fail
+from triton.compiler import ASTSource
 from triton_linear import environment
 from triton_linear.passes import assign as assignment
 from triton_linear.passes.assignment.equivalence import Numbering
@@ -133,3 +135,26 @@ def test_without_assignment_a_failure_of_it_is_none(monkeypatch: pytest.MonkeyPa
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert compiled(assign=False)[1].outcome is Outcome.CONVERTED
+
+
+@triton.jit
+def by_table(table, x, out, ROWS: tl.constexpr, N: tl.constexpr):
+    at = tl.load(table + tl.arange(0, N) * 3)
+    at = tl.max_contiguous(tl.multiple_of(at, N), N)
+    rows = tl.arange(0, ROWS)
+    tile = tl.load(x + at[None, :] + rows[:, None] * 65536)
+    tl.store(out + tl.arange(0, N)[None, :] * ROWS + rows[:, None], tile)
+
+
+def test_vectors_that_the_program_promises_stay() -> None:
+    """Nothing else tells that the places that are loaded lie side by side."""
+    signature = {"table": "*i32", "x": "*fp32", "out": "*fp32", "ROWS": "constexpr", "N": "constexpr"}
+    aligned = {(i,): [["tt.divisibility", 16]] for i in range(3)}
+    source = ASTSource(by_table, signature, constexprs={"ROWS": 32, "N": 64}, attrs=aligned)
+
+    def widths(kernel: Any) -> int:
+        return len(re.findall(r"ld\.global\S*\.v4", kernel.asm["ptx"]))
+
+    plain = widths(triton.compile(source, target=CUDA))
+    with triton_linear.enabled(strict=True):
+        assert widths(triton.compile(source, target=CUDA)) >= plain > 0

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -127,3 +130,39 @@ def test_equal_choices_are_decided_for_the_first() -> None:
     for a, b in itertools.pairwise(range(5)):
         problem.add_pair(a, b, np.ones((4, 4)))
     assert solve(problem).choices == (0,) * 5
+
+
+OTHERS = """
+import highspy, os
+from test_assign_solve import programmed_cycle
+model = highspy.Highs()
+model.silent()
+model.setOptionValue("threads", THEIRS)
+model.addBinary(obj=1.0)
+model.run()
+before = len(os.listdir("/proc/self/task"))
+print(programmed_cycle(), len(os.listdir("/proc/self/task")) - before)
+"""
+
+
+def programmed_cycle() -> tuple[str, bool]:
+    """A problem that HiGHS is asked: who solved it, and whether that is the best."""
+    problem = Problem([np.array([0.0, 1.0]), np.array([1.0, 0.0])])
+    problem.add_pair(0, 1, np.array([[0.0, 3.0], [3.0, 0.0]]))
+    found = solver._programmed(problem, seconds=10.0)
+    assert problem.cost(found.choices) == least(problem)
+    return found.solver, found.optimal
+
+
+@pytest.mark.parametrize("theirs", [1, 4])
+def test_the_threads_that_somebody_gave_highs_stay(theirs: int) -> None:
+    """One scheduler serves a process, and refuses other numbers than its first."""
+    done = subprocess.run(
+        [sys.executable, "-c", OTHERS.replace("THEIRS", str(theirs))],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        cwd=Path(__file__).parent,
+    )
+    assert done.stdout == "('HiGHS', True) 0\n", done.stderr

@@ -16,15 +16,16 @@ import numpy as np
 import pytest
 import triton
 from triton_linear.examples.spec import gpu_target
-from triton_linear.tools.fuzz import drawn_layout
+from triton_linear.tools.fuzzing.pairs import drawn_layout
 from triton_linear.tools.random_layouts import Pair
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
+from triton_linear.tools.isolated import Isolation, Lost  # noqa: E402
+
 from bench.conversions import driver  # noqa: E402
 from bench.gpu_random import run  # noqa: E402
-from bench.gpu_random.isolated import Isolation, Lost  # noqa: E402
 from bench.gpu_random.kernels import LOOP_STEPS, RANDOM, RandomCase, kernel_text, random_cases  # noqa: E402
 
 TARGET = "cuda:90"

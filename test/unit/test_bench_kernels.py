@@ -305,6 +305,23 @@ def test_a_run_ends_in_its_budget_and_names_what_is_left(
     assert "2 cases, 0 with failures, 3 not run" in printed.err
 
 
+def test_a_loser_is_measured_again_with_its_inputs_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    rooms = []
+
+    def ask(function: Any, name: str, wanted: Any, effort: measure.Effort, configs: Any) -> dict[str, Any]:
+        rooms.append(effort.room)
+        if len(rooms) == 3:
+            raise ValueError("no room")
+        return {"modes": {"ours": {"ratio": [0.9, 0.9 + len(rooms) / 10, 1.2]}}}
+
+    loser = record("a", ours=0.97)
+    loser["elsewhere"] = run.repeated(loser, EFFORT, 4, ask)
+    assert loser["elsewhere"] == [1.0, 1.1]
+    assert len(set(rooms)) == 3 and 0 not in rooms
+    assert "no room" in capsys.readouterr().err
+    assert "a again, its inputs elsewhere in memory each time: 1.000, 1.100" in markdown(report_of(loser))
+
+
 def test_reports_join_and_the_later_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = report_of(record("a", ours=1.1), record("b", ours=1.2), not_run=["c", "d"])
     second = report_of(record("b", ours=1.3), record("c", ours=1.4), seconds=3.0)
@@ -476,6 +493,24 @@ def test_configurations_of_another_process_are_taken(torch: ModuleType) -> None:
     compiled = inductor.Compiled(lambda: [(32, 64, 128)], (), ["XBLOCK=128 warps=4 stages=1"])
     kernels, _ = compiled.compile(pinned=True)
     assert kernels[0].block == 128
+
+
+def test_one_kernel_is_configured_otherwise_and_the_rest_as_chosen(torch: ModuleType) -> None:
+    compiled = inductor.Compiled(lambda: [(32, 64, 128), (16,)], ())
+    assert compiled.names() == [
+        [f"XBLOCK={block} warps=4 stages=1" for block in blocks] for blocks in ((32, 64, 128), (16,))
+    ]
+    tried = compiled.choosing(0, "XBLOCK=128 warps=4 stages=1")
+    assert tried.chosen[0] is compiled._tried[0][2] and tried.chosen[1] is compiled.chosen[1]
+    new = compiled.choosing(1, "XBLOCK=8 warps=2 stages=3")
+    for one, blocks in ((tried, [128, 16]), (compiled, [64, 16]), (new, [64, 8]), (compiled, [64, 16])):
+        kernels, _ = one.compile(pinned=True)
+        assert [kernel.block for kernel in kernels] == blocks
+        assert [kernel.block for kernel in one.call()] == blocks
+    assert (new.chosen[1].num_warps, new.chosen[1].num_stages) == (2, 3)
+    assert inductor.config_name(compiled._tried[1][0]) == "XBLOCK=16 warps=4 stages=1"
+    with pytest.raises(ValueError, match="the kernel's sizes are XBLOCK"):
+        compiled.choosing(0, "YBLOCK=8 warps=2 stages=1")
 
 
 def test_a_configuration_that_takes_too_much_is_left_out_unless_it_is_the_one(torch: ModuleType) -> None:

@@ -21,9 +21,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
+from bench.kernels import alternatives, inductor, measure, modes, run  # noqa: E402
 from bench.kernels import cases as all_cases  # noqa: E402
-from bench.kernels import measure, modes, run  # noqa: E402
-from bench.kernels.case import TRITON, Case  # noqa: E402
+from bench.kernels.case import TORCH, TRITON, Case  # noqa: E402
 
 
 class DType:
@@ -120,7 +120,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> GPU:
     played = GPU()
 
     @contextmanager
-    def capture(graph: Graph) -> Iterator[None]:
+    def capture(graph: Graph, pool: object) -> Iterator[None]:
         played.capturing = graph
         yield
         played.capturing = None
@@ -141,6 +141,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> GPU:
     torch.cuda = SimpleNamespace(  # type: ignore[attr-defined]
         CUDAGraph=Graph,
         graph=capture,
+        graph_pool_handle=object,
         Event=Event,
         Stream=lambda: stream,
         stream=lambda _: nullcontext(),
@@ -302,6 +303,96 @@ def test_a_mode_that_fails_leaves_the_others_unless_the_gpu_is_lost(
         measure.run("played", ["ours"], measure.Effort())
     copied = pickle.loads(pickle.dumps(raised.value))
     assert copied.facts() == raised.value.facts() and "in launch" in copied.traceback
+
+
+class PlayedCompiled:
+    """A function of two kernels, whose time is that of their configurations."""
+
+    tried = (("a", "b", "slow", "bad"), ("c",))
+
+    def __init__(self, function: Any, arguments: Any, configs: Any = ()) -> None:
+        self.call = function
+        self.chosen = list(configs) or ["a", "c"]
+
+    def choosing(self, number: int, name: str) -> PlayedCompiled:
+        if name not in self.tried[number]:
+            raise ValueError(f"no '{name}'")
+        return PlayedCompiled(self.call, (), [*self.chosen[:number], name, *self.chosen[number + 1 :]])
+
+    def names(self) -> list[list[str]]:
+        return [list(names) for names in self.tried]
+
+    def compile(self, pinned: bool) -> tuple[list[Any], list[str]]:
+        assert pinned
+        PlayedCompiled.now = list(self.chosen)
+        metadata = SimpleNamespace(num_warps=4, shared=0)
+        return [SimpleNamespace(name=name, metadata=metadata, asm={"ttgir": ""}) for name in "kl"], self.chosen
+
+
+def test_every_configuration_is_timed_and_compared_in_each_mode(
+    gpu: GPU, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inductor, "Compiled", PlayedCompiled)
+    monkeypatch.setattr(inductor, "config_name", str)
+    played = Played(gpu, monkeypatch)
+    case = Case("played", "g", TORCH, played.make)
+    monkeypatch.setattr(all_cases, "by_name", lambda name: case)
+    launch = played.launch
+    played.milliseconds = {"stock a": 0.125, "stock b": 0.125, "stock slow": 0.25, "stock bad": 0.125}
+    played.milliseconds |= {"ours a": 0.125, "ours b": 0.0625, "ours slow": 0.25}
+    played.values = {"ours slow": np.ones(4, np.float32)}
+    played.fails = {"ours bad": ValueError("no plan")}
+
+    def launched() -> list[Tensor]:
+        mode = played.mode
+        played.mode = f"{mode} {PlayedCompiled.now[0]}"
+        try:
+            return launch()
+        finally:
+            played.mode = mode
+
+    played.launch = launched  # type: ignore[method-assign]
+    assert alternatives.kernels("played", EFFORT) == [
+        {"name": "k", "chosen": "a", "configs": ["a", "b", "slow", "bad"]},
+        {"name": "l", "chosen": "c", "configs": ["c"]},
+    ]
+    places = [(0, "a"), (0, "b"), (0, "slow"), (0, "bad"), (1, "c"), (1, "none")]
+    found = alternatives.run("played", "ours", places, ["a", "c"], EFFORT)
+    assert played.made == 1
+    milliseconds = [{mode: set(times) for mode, times in known["times"].items()} for known in found]
+    assert milliseconds == [
+        {"stock": {0.125}, "ours": {0.125}},
+        {"stock": {0.125}, "ours": {0.0625}},
+        {"stock": {0.25}, "ours": {0.25}},
+        {"stock": {0.125}},
+        {"stock": {0.125}, "ours": {0.125}},
+        {},
+    ]
+    assert all(len(times) == 9 for known in found for times in known["times"].values())
+    assert [known.get("result") for known in found] == [
+        "identical",
+        "identical",
+        "WRONG",
+        None,
+        "identical",
+        None,
+    ]
+    assert found[3]["errors"] == {"ours": "ValueError: no plan"}
+    assert found[5]["errors"] == {"stock": "ValueError: no 'none'"}
+    assert found[4]["facts"]["ours"]["name"] == "l"
+    (garbage,) = alternatives.run("played", "free", [(0, "b")], ["a", "c"], EFFORT)
+    assert "result" not in garbage and set(garbage["times"]) == {"stock", "free"} and played.made == 1
+
+
+def test_a_configuration_that_loses_the_gpu_is_no_answer(gpu: GPU, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inductor, "Compiled", PlayedCompiled)
+    monkeypatch.setattr(inductor, "config_name", str)
+    played = Played(gpu, monkeypatch)
+    case = Case("played", "g", TORCH, played.make)
+    monkeypatch.setattr(all_cases, "by_name", lambda name: case)
+    played.fails = {"free": RuntimeError("CUDA error: an illegal memory access was encountered")}
+    with pytest.raises(measure.Failed, match="illegal"):
+        alternatives.run("played", "free", [(0, "a")], ["a", "c"], EFFORT)
 
 
 def test_kernels_are_known_by_their_compilation_and_packed(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from triton_linear.lowering.exchange import cheapest, cost_of_shared, exchange_p
 from triton_linear.lowering.placement import Exchange
 from triton_linear.lowering.select import candidates, select
 from triton_linear.lowering.targets import target
-from triton_linear.tools.fuzz import drawn_layout
+from triton_linear.tools.fuzzing.pairs import drawn_layout
 from triton_linear.tools.random_layouts import random_pairs
 
 TARGETS = ["cuda:80", "cuda:90", "hip:gfx942"]

@@ -10,10 +10,11 @@ import threading
 import time
 from pathlib import Path
 
+import corpus
 import pytest
 from bridge_kernels import CASES, TARGETS, ttgir
 from triton_linear.dialect import bridge, ll
-from triton_linear.dialect.mlir_adapter import Attribute, MLIRError, operations
+from triton_linear.dialect.mlir_adapter import Attribute, MLIRError, operations, text_of
 
 MODULES = sorted((Path(__file__).parents[1] / "data" / "ttgir").glob("*.ttgir"))
 BLOCKED = "#ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>"
@@ -34,7 +35,7 @@ SIMPLE = module_of(
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
 def test_modules_from_files_come_back_unchanged(path: Path) -> None:
-    module = bridge.parse_triton(path, bridge.triton_context())
+    module = bridge.parse_triton(corpus.source(path), bridge.triton_context())
     before = str(module)
     upstream = bridge.to_upstream(module, bridge.upstream_context())
     assert str(module) == before, "the source module was changed"
@@ -270,7 +271,7 @@ def test_threads_do_not_meet() -> None:
     def work(path: Path) -> None:
         try:
             for _ in range(3):
-                module = bridge.parse_triton(path, bridge.triton_context())
+                module = bridge.parse_triton(corpus.source(path), bridge.triton_context())
                 before = str(module)
                 upstream = bridge.to_upstream(module, bridge.upstream_context())
                 assert str(bridge.to_triton(upstream, module.context)) == before
@@ -285,7 +286,9 @@ def test_threads_do_not_meet() -> None:
     assert not failures
 
 
-def test_leaving_the_interpreter_is_silent() -> None:
+def test_leaving_the_interpreter_is_silent(tmp_path: Path) -> None:
+    file = tmp_path / "kernel.ttgir"
+    file.write_text(corpus.source(MODULES[0]))
     script = (
         "import sys\nfrom pathlib import Path\n"
         "from triton_linear.dialect import bridge\n"
@@ -295,7 +298,7 @@ def test_leaving_the_interpreter_is_silent() -> None:
         "    return len(str(bridge.to_triton(upstream, module.context)))\n"
         "print(work(sys.argv[1]) > 1000)\n"
     )
-    command = [sys.executable, "-c", script, str(MODULES[0])]
+    command = [sys.executable, "-c", script, str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("True\n", "")
 
@@ -327,3 +330,13 @@ def test_no_module_is_searched_for_whenever_an_operation_is_shown(monkeypatch: p
     assert shown == ["ttg.convert_layout", "tt.return"]
     assert block.owner.operation.name == "tt.func"
     assert searches.names == []
+
+
+@pytest.mark.parametrize("options", [{}, {"enable_debug_info": True}, {"use_local_scope": True}])
+def test_text_is_what_the_bindings_print(options: dict[str, bool]) -> None:
+    """Whole modules, and each operation by itself."""
+    upstream = bridge.to_upstream(ttgir("control_flow", "cuda:90"), bridge.upstream_context())
+    for op in operations(upstream.operation):
+        assert text_of(op, print_generic_op_form=True, **options) == op.get_asm(
+            print_generic_op_form=True, **options
+        )

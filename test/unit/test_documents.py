@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import importlib
+import io
 import re
 from pathlib import Path
 
@@ -17,6 +19,7 @@ PACKAGES = {
     "plugin": "triton_linear",
     "tools": "triton_linear.tools",
     "examples": "triton_linear.examples",
+    "gluon": "triton_linear.gluon",
 }
 
 
@@ -44,6 +47,22 @@ def test_documents(document: str) -> None:
     assert result.failed == 0
 
 
+@pytest.mark.parametrize("document", ["gluon.md"])
+def test_code_of_documents(document: str) -> None:
+    """Its blocks, one after the other: what they assert holds, and they print what their comments say."""
+    blocks = re.findall(
+        r"^```python\n(.*?)^```$", (ROOT / "docs" / document).read_text(), re.DOTALL | re.MULTILINE
+    )
+    assert len(blocks) > 3
+    names: dict[str, object] = {}
+    for block in blocks:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(block, document, "exec"), names)
+        said = [line.removeprefix("# ").rstrip() for line in block.splitlines() if line.startswith("# ")]
+        assert all(line in printed.getvalue() for line in said), printed.getvalue()
+
+
 @pytest.mark.parametrize(
     "path", sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").glob("*.md")), ids=lambda p: p.name
 )
@@ -52,3 +71,12 @@ def test_links_lead_somewhere(path: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)\)", prose)
     missing = [link for link in links if "://" not in link and not (path.parent / link).exists()]
     assert missing == []
+
+
+def test_the_tests_that_show_faults_are_there() -> None:
+    named = re.findall(r"`(test_\w+\.py)`((?:[, ]+`test_\w+`)+)", (ROOT / "docs" / "faults.md").read_text())
+    assert len(named) > 30
+    for file, tests in named:
+        text = (ROOT / "test" / "unit" / file).read_text()
+        for test in re.findall(r"`(\w+)`", tests):
+            assert f"def {test}(" in text, (file, test)

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from triton_linear.lowering import embed
-from triton_linear.lowering.plan import Plan, RegisterPlan, SharedPlan, ShufflePlan
-from triton_linear.tools import fuzz as fuzzer
+from triton_linear.lowering import plan as plans
+from triton_linear.lowering.plan import RegisterPlan, SharedPlan, ShufflePlan
 from triton_linear.tools.errors import ToolError
+from triton_linear.tools.fuzzing import pairs as judged
+from triton_linear.tools.fuzzing import run
+from triton_linear.tools.fuzzing.report import record
+from triton_linear.tools.fuzzing.run import PROGRAMS, SINGLES, Plan, fuzz, units
+from triton_linear.tools.fuzzing.totals import Totals
+from triton_linear.tools.isolated import Lost
 from triton_linear.tools.random_layouts import ELEMENTS, Pair, module_text, random_pairs
 
 SEED = 20
 
 
+def fuzz_singles(target: str, count: int, assembly: int = 0) -> Totals:
+    """In this process, so that what a test breaks is broken."""
+    return fuzz([Plan(target, SEED, count, assembly, (SINGLES,))], jobs=0)[target]
+
+
 @pytest.mark.parametrize("target", ["cuda:90", "hip:gfx942"])
 def test_random_pairs_are_lowered_right(target: str) -> None:
-    totals = fuzzer.fuzz(target, count=120, seed=SEED, assembly=8)
+    totals = fuzz_singles(target, count=120, assembly=5)
     assert totals.failures == []
     assert (totals.conversions, totals.wrong, totals.races, totals.left, totals.excess) == (120, 0, 0, 0, 0)
     assert totals.ok and totals.assembled and totals.wide
@@ -53,7 +66,7 @@ def test_all_kinds_of_pairs_are_drawn() -> None:
     assert {"linear", "blocked", "slice", "nvidia_mma", "dot_op"} <= kinds
 
 
-def _swap_outputs(plan: Plan) -> Plan:
+def _swap_outputs(plan: plans.Plan) -> plans.Plan:
     """A plan that puts two different registers into each other's places."""
     outputs: list[Any]
     if isinstance(plan, RegisterPlan):
@@ -69,7 +82,7 @@ def _swap_outputs(plan: Plan) -> Plan:
     return replace(plan, outputs=tuple(outputs))
 
 
-def _run_broken(monkeypatch: pytest.MonkeyPatch, change: Any, text_change: Any = None) -> fuzzer.Totals:
+def _run_broken(monkeypatch: pytest.MonkeyPatch, change: Any, text_change: Any = None) -> Totals:
     stock = embed._code
 
     def broken(plan: Any, signature: Any, target: Any) -> tuple[str, str]:
@@ -77,13 +90,13 @@ def _run_broken(monkeypatch: pytest.MonkeyPatch, change: Any, text_change: Any =
         return (text_change(code) if text_change else code), result
 
     monkeypatch.setattr(embed, "_code", broken)
-    return fuzzer.fuzz("cuda:90", count=32, seed=SEED, assembly=0)
+    return fuzz_singles("cuda:90", count=48)
 
 
 def test_registers_that_change_places_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     totals = _run_broken(monkeypatch, _swap_outputs)
     assert totals.wrong > 10 and not totals.ok
-    assert any("should hold element" in failure for failure in totals.failures)
+    assert any("should hold element" in failure.message for failure in totals.failures)
 
 
 def test_a_wrong_address_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,8 +113,8 @@ def test_a_missing_barrier_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_access_above_the_minimum_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fuzzer, "least_wavefronts", lambda width, compilation: 0)
-    totals = fuzzer.fuzz("cuda:90", count=64, seed=SEED, assembly=0)
+    monkeypatch.setattr(judged, "least_wavefronts", lambda width, compilation: 0)
+    totals = fuzz_singles("cuda:90", count=96)
     assert totals.wide and totals.excess >= totals.wide and not totals.ok
 
 
@@ -113,9 +126,9 @@ def test_a_conversion_taken_for_a_no_op_is_found() -> None:
         "#ttg.linear<{register = [], lane = [[2], [1], [4], [8], [16]], warp = [], block = []}>",
         "by hand",
     )
-    layouts = [fuzzer.drawn_layout(pair, text) for text in (pair.source, pair.destination)]
-    assert fuzzer.moves_nothing(layouts[0], layouts[0], 32, 1)
-    assert not fuzzer.moves_nothing(layouts[0], layouts[1], 32, 1)
+    layouts = [judged.drawn_layout(pair, text) for text in (pair.source, pair.destination)]
+    assert judged.moves_nothing(layouts[0], layouts[0], 32, 1)
+    assert not judged.moves_nothing(layouts[0], layouts[1], 32, 1)
 
 
 def test_results_are_stored_in_modules_for_assembly() -> None:
@@ -126,4 +139,108 @@ def test_results_are_stored_in_modules_for_assembly() -> None:
 
 def test_an_unknown_target_is_named() -> None:
     with pytest.raises(ToolError, match="unknown target 'cuda:1'"):
-        fuzzer.fuzz("cuda:1", 1, 1, 0)
+        fuzz([Plan("cuda:1", 1, 1)], jobs=0)
+
+
+# Units.
+
+
+def test_units_follow_from_the_seed() -> None:
+    plan = Plan("hip:gfx950", SEED, 120)
+    found = list(units(plan))
+    assert found == list(units(plan))
+    assert len({unit.name for unit in found}) == len(found)
+    assert {unit.kind for unit in found} == {SINGLES, PROGRAMS}
+    # A longer run begins with the same modules, and so does one of programs alone.
+    longer = list(units(replace(plan, count=240)))
+    assert longer[: len(found) - 1] == found[:-1]
+    programs = list(units(replace(plan, kinds=(PROGRAMS,))))
+    common = [unit for unit in found if unit.kind == PROGRAMS]
+    assert programs[: len(common)] == common
+    other = list(units(replace(plan, seed=SEED + 1)))
+    assert not {unit.programs for unit in other} & {unit.programs for unit in found}
+
+
+def test_processes_find_the_same_as_one(tmp_path: Path) -> None:
+    plans = [Plan(target, SEED, 24) for target in ("cuda:80", "hip:gfx942")]
+    alone, together = tmp_path / "1", tmp_path / "2"
+    alone.mkdir()
+    together.mkdir()
+    found = fuzz(plans, jobs=0, save=alone)
+    assert found == fuzz(plans, jobs=2, save=together)
+    assert all(totals.ok and totals.programs for totals in found.values())
+    files = sorted(path.name for path in alone.iterdir())
+    assert files == sorted(path.name for path in together.iterdir())
+    assert all((alone / name).read_text() == (together / name).read_text() for name in files)
+
+
+def test_nothing_is_begun_when_time_is_out() -> None:
+    (totals,) = fuzz([Plan("cuda:90", SEED, 500)], jobs=0, seconds=0).values()
+    assert totals == Totals()
+
+
+# Modules that take their process along.
+
+
+class Played:
+    """Processes in which some conversions are the end of it."""
+
+    def __init__(self, ours: str, stock: str = "") -> None:
+        self.lost = {run.examine: ours, run.stock: stock}
+
+    def __call__(self, function: Any, unit: run.Unit) -> Any:
+        deadly = any(program.element == "f64" for program in unit.programs)
+        if deadly and self.lost[function]:
+            return Lost(self.lost[function])
+        return Totals(modules=1, conversions=run.conversions(unit))
+
+
+def unit_with_one_f64(kind: str) -> run.Unit:
+    (unit,) = units(Plan("cuda:90", SEED, 16, kinds=(SINGLES,)))
+    elements = ["f64", "i32", "i32", "f32"] if kind == SINGLES else ["f64"]
+    programs = [replace(p, element=e) for p, e in zip(unit.programs, elements, strict=False)]
+    return replace(unit, kind=kind, programs=tuple(programs))
+
+
+def test_a_crash_is_laid_at_one_door() -> None:
+    found = run.outcome(unit_with_one_f64(SINGLES), Played("ended by SIGABRT: Assertion `x'"))
+    assert (found.conversions, found.broken) == (4, 1)
+    (failure,) = found.failures
+    assert failure.kind == "crash" and failure.program.element == "f64"
+    assert "Assertion `x'; stock Triton alone does not" in failure.message
+    found = run.outcome(unit_with_one_f64(SINGLES), Played("took more than 60 s", "ended by SIGABRT"))
+    (failure,) = found.failures
+    assert failure.kind == "slow" and "stock Triton alone fails too: ended by SIGABRT" in failure.message
+
+
+def test_what_llvm_cannot_assemble_is_judged_without() -> None:
+    unit = replace(unit_with_one_f64(PROGRAMS), kind=SINGLES, assembled=True)
+
+    def call(function: Any, one: run.Unit) -> Any:
+        return Lost("ended by SIGABRT") if one.assembled else Totals(modules=1, conversions=1)
+
+    found = run.outcome(unit, call)
+    assert found.ok and found.conversions == 1
+    assert dict(found.stock) == {"not assembled: ended by SIGABRT": 1}
+
+
+def test_a_program_that_stock_triton_fails_on_is_counted_apart() -> None:
+    found = run.outcome(unit_with_one_f64(PROGRAMS), Played("ended by SIGABRT", "ended by SIGSEGV"))
+    assert found.ok and found.conversions == 0
+    assert dict(found.stock) == {"ended by SIGSEGV": 1}
+    found = run.outcome(unit_with_one_f64(PROGRAMS), Played("ended by SIGABRT"))
+    assert not found.ok and [failure.kind for failure in found.failures] == ["crash"]
+
+
+def test_runs_are_recorded_and_add_up(tmp_path: Path) -> None:
+    (unit,) = units(Plan("cuda:90", SEED, 2, kinds=(SINGLES,)))
+    totals = Totals(conversions=7, modules=1, wrong=1, kinds=Counter(shuffle=7))
+    totals.fail("wrong", "1 warps: something", unit.programs[0])
+    for seed in (3, 4):
+        record(tmp_path / "fuzz", seed, None, {"cuda:90": totals, "hip:gfx942": Totals(conversions=2)}, 1.5)
+    runs = json.loads((tmp_path / "fuzz.json").read_text())
+    assert [run["seed"] for run in runs] == [3, 4]
+    text = (tmp_path / "fuzz.md").read_text()
+    assert text.startswith("18 random conversions") and "2 failures" in text and "3 s in 2 runs" in text
+    assert "| cuda:90 | 14 | 0 | 2 | 0 | 0 | 0 | 0 |" in text and "| shuffle | 14 |" in text
+    assert "- cuda:90, seed 4: wrong: 1 warps: something" in text

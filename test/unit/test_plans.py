@@ -21,7 +21,8 @@ from triton_linear.lowering.targets import target
 ELEMENTS = [element_type(name) for name in ("i1", "i8", "f16", "f32", "i64")]
 
 
-def check(plan, src, dst, lanes, warps):
+def agrees(plan, src, dst, lanes, warps):
+    """Whether the plan, run for every thread, puts what is wanted into every register."""
     registers = src.in_dim_size(REGISTER)
     places = [(lane, warp) for warp in range(warps) for lane in range(lanes)]
     source = [[plan_machine.held(src, r, lane, warp) for r in range(registers)] for lane, warp in places]
@@ -29,7 +30,11 @@ def check(plan, src, dst, lanes, warps):
         [plan_machine.held(dst, r, lane, warp) for r in range(dst.in_dim_size(REGISTER))]
         for lane, warp in places
     ]
-    assert plan_machine.run(plan, source, lanes) == wanted
+    return plan_machine.run(plan, source, lanes) == wanted
+
+
+def check(plan, src, dst, lanes, warps):
+    assert agrees(plan, src, dst, lanes, warps)
 
 
 def random_pair(rng, machine):

@@ -6,7 +6,9 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +162,16 @@ def test_gluon_kernels_are_kept_apart_too() -> None:
     assert GluonJITFunction.run is jit.JITFunction.run
 
 
+@contextmanager
+def gate() -> Iterator[threading.Event]:
+    """What a pool's thread waits for; open in the end, also where the test failed."""
+    event = threading.Event()
+    try:
+        yield event
+    finally:
+        event.set()
+
+
 def finish(pool: ThreadPoolExecutor) -> None:
     """Wait for what was submitted to a pool of one thread."""
     pool.submit(lambda: None).result(timeout=60)
@@ -172,8 +184,7 @@ def test_an_asynchronous_compile_keeps_the_setting_of_its_launch(state: bool, ke
     before = triton_state()
     turn, turn_back = (triton_linear.install, triton_linear.uninstall)[:: 1 if state else -1]
     turn_back()
-    go = threading.Event()
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool, gate() as go:
         pool.submit(go.wait)
         with AsyncCompileMode(pool) as mode:
             future = warm_up(kernel)
@@ -192,8 +203,7 @@ def test_an_asynchronous_compile_keeps_the_setting_of_its_launch(state: bool, ke
 @pytest.mark.usefixtures("fake_driver")
 def test_an_asynchronous_compile_while_off_under_an_older_pin_is_stock(kernel: Any) -> None:
     """Launched while Triton is patched only because another compile is not done; run after turning on."""
-    go = threading.Event()
-    with ThreadPoolExecutor(1) as pool, hook._state.pinned(None):
+    with ThreadPoolExecutor(1) as pool, gate() as go, hook._state.pinned(None):
         pool.submit(go.wait)
         with ThreadPoolExecutor(1) as launcher:
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.runtime import driver as driver_config
 from triton.runtime.jit import MockTensor
-from triton_linear.passes import driver
+from triton_linear.lowering.plan import SharedPlan
+from triton_linear.passes import driver, outline
 from triton_linear.report import FallbackWarning, Outcome
 
 HERE = Path(__file__).parent
@@ -109,6 +111,25 @@ def test_a_failure_in_the_passes_leaves_the_stock_kernel(
     for stage, artefact in stock.asm.items():
         if stage != "source":
             assert ours.asm[stage] == artefact, stage
+
+
+def test_a_plan_that_is_not_proved_leaves_the_stock_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    stock, chosen = compile_kernel(transpose), outline.select
+
+    def careless(*arguments: Any) -> Any:
+        found = chosen(*arguments)
+        assert isinstance(found.plan, SharedPlan)
+        return replace(found, plan=replace(found.plan, outputs=found.plan.outputs[::-1]))
+
+    monkeypatch.setattr(outline, "select", careless)
+    refuted = (
+        r"the plan 'cta-shared' of @__ll_cvt_0 is not proved: destination register 0 of lane 0 of warp 0 gets"
+    )
+    with pytest.warns(FallbackWarning, match=refuted), triton_linear.enabled():
+        ours = compile_kernel(transpose)
+    assert assembly(ours) == assembly(stock)
+    with pytest.raises(ValueError, match=refuted), triton_linear.enabled(strict=True):
+        compile_kernel(transpose, width=128)
 
 
 def test_clusters_are_left_to_triton_with_a_reason() -> None:

@@ -113,7 +113,7 @@ def run(code: str, variable: str | None, *arguments: str, path: tuple[Path, ...]
     inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     variables["PYTHONPATH"] = os.pathsep.join(filter(None, (*map(str, path), str(HERE), *inherited)))
     command = [sys.executable, *arguments, *(("-c", code) if code else ())]
-    return subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    return subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=240)
 
 
 OURS = """
@@ -263,6 +263,42 @@ with ProcessPoolExecutor(1, mp_context=get_context(METHOD)) as pool:
 ours = plugin_support.is_ours(plugin_support.compile_kernel(num_warps=8))
 print(theirs, ours, triton_linear.last_report())
 """
+
+
+HELD = """
+import os, signal, threading
+import plugin_support, triton_linear
+from triton_linear import hook, occupancy
+plugin_support.use_fakes()
+triton_linear.install()
+held, done = threading.Event(), threading.Event()
+def hold():
+    with hook._state.pinned(None), hook._state.lock, occupancy._one_apart:
+        held.set()
+        done.wait()
+threading.Thread(target=hold).start()
+held.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    with occupancy.held_back():
+        pass
+    triton_linear.install(strict=True)
+    ours = plugin_support.compile_in_worker()
+    triton_linear.uninstall()
+    os._exit((0 if ours else 1) + (2 if hook._state.patches else 0))
+done.set()
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_child_does_not_wait_for_a_thread_of_its_parent() -> None:
+    """Forked while another thread held our locks, as a compile may when a program starts its workers.
+
+    Nor does it keep Triton patched for that thread.
+    """
+    done = run(HELD, None)
+    assert done.stdout == "0\n", done.stderr
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])

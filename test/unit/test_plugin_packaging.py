@@ -13,9 +13,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("plugin", "dialect", "passes", "lowering", "tools", "examples")
+ROOMS = ("plugin", "dialect", "passes", "lowering", "tools", "examples", "gluon")
 FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
 PROBE = "import sys; print('triton_linear.environment' in sys.modules)"
+
+
+def test_every_folder_of_modules_is_a_package() -> None:
+    """Or `pip install` would leave it out."""
+    text = (ROOT / "pyproject.toml").read_text()
+    folders = {path.parent.relative_to(ROOT) for room in ROOMS for path in (ROOT / room).rglob("*.py")}
+    for folder in folders - {Path("plugin"), Path("plugin/startup")}:
+        name = "triton_linear." + ".".join(folder.parts)
+        assert f'    "{name}",\n' in text
+        assert f'"{name}" = "{folder.as_posix()}"\n' in text
 
 
 @pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="there is no pip to install with")
@@ -53,6 +63,14 @@ def test_the_start_up_file_comes_and_goes_with_the_package(editable: bool, tmp_p
     (site,) = (fresh / "lib").glob("python*/site-packages")
     assert (site / "triton_linear.pth").is_file()
     assert (site / "triton_linear").is_dir() is not editable
+    if not editable:
+        assert {
+            path.relative_to(site / "triton_linear") for path in (site / "triton_linear").rglob("*.py")
+        } == {
+            path.relative_to(source / ("plugin" if room == "plugin" else "."))
+            for room in ROOMS
+            for path in (source / room).rglob("*.py")
+        }
     assert is_armed() == "False"
     assert is_armed(TRITON_LINEAR="0") == "False"
     assert is_armed(TRITON_LINEAR="1") == "True"

@@ -32,8 +32,14 @@ tt.func public @kernel(%p: !tt.ptr<i32>, %q: !tt.ptr<i32>, %n: i32) {
   %data = ttg.convert_layout %sum#1 : tensor<128xi32, #b> -> tensor<128xi32, #a>
   %loaded = tt.load %pointers : tensor<128x!tt.ptr<i32>, #b>
   %gathered = ttg.convert_layout %loaded : tensor<128xi32, #b> -> tensor<128xi32, #a>
+  // Unless the program says something of it.
+  %promised = tt.load %pointers {tt.contiguity = dense<4> : tensor<1xi32>} : tensor<128x!tt.ptr<i32>, #b>
+  // expected-remark@below {{conversion left to Triton: it leads to an address or a mask of a memory access}}
+  %near = ttg.convert_layout %promised : tensor<128xi32, #b> -> tensor<128xi32, #a>
   %base = tt.splat %q : !tt.ptr<i32> -> tensor<128x!tt.ptr<i32>, #a>
   %scattered = tt.addptr %base, %gathered : tensor<128x!tt.ptr<i32>, #a>, tensor<128xi32, #a>
+  %placed = tt.addptr %base, %near : tensor<128x!tt.ptr<i32>, #a>, tensor<128xi32, #a>
+  tt.store %placed, %data : tensor<128x!tt.ptr<i32>, #a>
   tt.store %scattered, %data : tensor<128x!tt.ptr<i32>, #a>
   tt.return
 }

@@ -1,0 +1,1 @@
+"""Kernels that others wrote, from packages of theirs, with the plugin and without."""

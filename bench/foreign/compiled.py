@@ -1,0 +1,189 @@
+"""Compiles the kernels of a case with stock Triton and with the plugin, and launches none.
+
+Runs in a process of its own, with a GPU that is not there (`pretend`). What it compiles stays in Triton's
+cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+import traceback
+import warnings
+from collections import Counter
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import triton
+import triton.language as tl
+import triton_linear
+from triton.compiler import ASTSource
+from triton_linear.examples.spec import gpu_target
+from triton_linear.report import Outcome, Report
+
+from . import launches, packages
+
+_warm: set[str] = set()
+
+
+@triton.jit
+def transposed(source, destination, N: tl.constexpr, PROCESS: tl.constexpr):
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    tl.store(destination + i * N + j, tl.load(source + i * N + j).trans())
+
+
+def warm(target: str) -> None:
+    """What the first compile of a process takes, stock Triton's and the plugin's: paid before any is timed."""
+    if target in _warm:
+        return
+    _warm.add(target)
+    signature = {"source": "*fp16", "destination": "*fp16", "N": "constexpr", "PROCESS": "constexpr"}
+    for size in (32, 64):
+        # Another process's kernel in the cache would warm nothing here.
+        source = ASTSource(transposed, signature, constexprs={"N": size, "PROCESS": os.getpid()})
+        if size == 32:
+            triton.compile(source, target=gpu_target(target))
+        with triton_linear.enabled():
+            triton.compile(source, target=gpu_target(target))
+
+
+def start(site: str, cache: str) -> None:
+    """Ready a process that compiles; it must not take a GPU that is there for the one that it plays."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    ready(site, cache)
+
+
+def ready(site: str, cache: str) -> None:
+    """Let this process import the packages, and compile into a cache."""
+    warnings.simplefilter("ignore")
+    os.environ["TRITON_CACHE_DIR"] = cache
+    Path(cache).mkdir(parents=True, exist_ok=True)
+    os.environ["FLAGGEMS_CACHE_DIR"] = f"{cache}/flag_gems{os.getpid()}"
+    packages.enter(Path(site))
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def error_of(problem: BaseException) -> str:
+    """In one line, without what nobody reads."""
+    text = re.sub(r"\s+", " ", str(problem)).strip()
+    return f"{type(problem).__name__}: {text}"[:600]
+
+
+def fate(report: Report | None) -> dict[str, Any]:
+    """What became of a kernel's conversions, by the plugin's report; None: another case compiled it before."""
+    if report is None:
+        return {"cached": True}
+    reasons = Counter(conversion.detail for conversion in report.left)
+    kinds = Counter(conversion.lowering for conversion in report.conversions if conversion.ours)
+    found: dict[str, Any] = {
+        "seen": report.seen,
+        "ours": report.ours,
+        "noop": report.noop,
+        "folded": report.folded,
+        "left": dict(reasons),
+        "kinds": dict(kinds),
+        "outcome": report.outcome.value,
+    }
+    if report.outcome is Outcome.LEFT and not report.conversions and report.seen:
+        found["left"] = {"; ".join(report.remarks) or "the report gives no reason": report.seen}
+    return found
+
+
+def facts(kernel: Any) -> dict[str, Any]:
+    """What is known of a compiled kernel."""
+    return {
+        "shared": kernel.metadata.shared,
+        "warps": kernel.metadata.num_warps,
+        "conversions": len(re.findall(r"\bttg\.convert_layout\b", kernel.asm["ttgir"])),
+    }
+
+
+def key_of(name: str, ttgir: str) -> str:
+    """Names one specialisation of a kernel, whatever the process: its TTGIR without locations."""
+    bare = re.sub(r"loc\([^)]*\)|#loc\d*( = .*)?", "", ttgir)
+    return f"{name}#{hashlib.sha256(bare.encode()).hexdigest()[:10]}"
+
+
+def plugin() -> AbstractContextManager[list[Report]]:
+    """The plugin, on. Strict, lest stock Triton be taken for it; one setting for all, for caches go by it."""
+    return triton_linear.enabled(strict=True)
+
+
+class Both:
+    """Takes launches, and compiles each specialisation of a kernel once with each."""
+
+    def __init__(self, dump: str | None, stock_alone: bool = False) -> None:
+        self.rows: dict[str, dict[str, Any]] = {}
+        self._dump, self._stock_alone = dump, stock_alone
+        self._seen: set[str] = set()
+
+    def __call__(self, launch: launches.Launch) -> Any:
+        _ = launch.kernel.cache_key  # Made once, for whoever compiles first.
+        begun = time.perf_counter()
+        try:
+            stock = launch.compiled()
+        except Exception as problem:
+            self.rows.setdefault(f"{launch.name}#", {"kernel": launch.name, "stock_error": error_of(problem)})
+            return None
+        seconds = time.perf_counter() - begun
+        if stock is None or stock.hash in self._seen:
+            return stock
+        self._seen.add(stock.hash)
+        key = key_of(launch.name, stock.asm["ttgir"])
+        row = {"kernel": launch.name, "key": key, "stock": facts(stock) | {"seconds": round(seconds, 4)}}
+        self.rows[key] = row
+        if self._dump is not None:
+            stem = re.sub(r"\W+", "_", key)
+            Path(self._dump, f"{stem}.ttgir").write_text(stock.asm["ttgir"])
+        row |= {"ours": {"cached": True}} if self._stock_alone else self._ours(launch)
+        return stock
+
+    def _ours(self, launch: launches.Launch) -> dict[str, Any]:
+        begun = time.perf_counter()
+        reports: list[Report] = []
+        try:
+            with plugin() as reports:
+                ours = launch.compiled()
+        except Exception as problem:
+            inner = next((report.traceback for report in reports if report.traceback), None)
+            return {
+                "ours": {"error": error_of(problem), "traceback": (inner or traceback.format_exc())[-3000:]}
+            }
+        seconds = time.perf_counter() - begun
+        report = next((each for each in reports if each.kernel == ours.name), None)
+        spent = {} if report is None else {key: round(value, 4) for key, value in report.seconds.items()}
+        return {
+            "ours": facts(ours) | fate(report) | {"seconds": round(seconds, 4), "phases": spent},
+        }
+
+
+def run(
+    name: str, target: str, rank: str, dump: str | None = None, stock_alone: bool = False
+) -> dict[str, Any]:
+    """The record of a case: its kernels, each compiled with both, and why it ended if it did not end well."""
+    from . import pretend
+    from .case import Inputs
+    from .cases import by_name
+
+    warm(target)
+    begun = time.perf_counter()
+    both = Both(dump, stock_alone)
+    record: dict[str, Any] = {"case": name, "target": target}
+    with pretend.gpu(gpu_target(target)), launches.configured(rank):
+        try:
+            call = by_name(name).make(Inputs())
+            launches.without_kernel_caches()
+            with launches.caught(both):
+                call()
+        except (Exception, SystemExit) as problem:
+            record["error"] = error_of(problem)
+            record["traceback"] = traceback.format_exc()[-3000:]
+            record["at_import"] = isinstance(problem, ImportError)
+    record["kernels"] = list(both.rows.values())
+    record["seconds"] = round(time.perf_counter() - begun, 2)
+    return record

@@ -1,0 +1,238 @@
+"""Launches the kernels of a case with stock Triton and with the plugin. Runs in the process that has the GPU.
+
+An operator runs once with stock Triton. Of each specialisation of a kernel its first launch is kept, with
+copies of all memory that it was given. Then the launch is repeated alone, from the same memory: twice with
+stock Triton, which shows what the order of atomics decides, and with the plugin. Times are those of CUDA graphs
+in turns.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from ..kernels import measure as kernels
+from ..kernels import modes
+from ..kernels.case import TRITON
+from ..kernels.case import Case as Compared
+from . import compiled, launches
+from .case import Inputs, tensors
+
+MOST_BYTES = 8 << 30
+"""Copies that are kept of one case; kernels launched after that are not measured."""
+
+
+def start(site: str, cache: str) -> dict[str, Any]:
+    """Ready the process; gives what there is to know of the GPU. Raises where there is none."""
+    import torch
+
+    if not torch.cuda.is_available():
+        raise RuntimeError("no GPU")
+    compiled.ready(site, cache)
+    properties = torch.cuda.get_device_properties(0)
+    return {
+        "device": torch.cuda.get_device_name(),
+        "target": f"cuda:{properties.major}{properties.minor}",
+        "torch": torch.__version__,
+        "driver": torch.version.cuda,
+    }
+
+
+def given_tensors(launch: launches.Launch) -> list[Any]:
+    """The tensors that a kernel gets, those of descriptors and tuples among them."""
+    found = []
+    for value in (*launch.args, *launch.kwargs.values()):
+        for each in tensors([getattr(value, "base", value)]):
+            if all(each is not other for other in found):
+                found.append(each)
+    return found
+
+
+class Memory:
+    """The memory that a launch may read or write, as it was before."""
+
+    def __init__(self, launch: launches.Launch) -> None:
+        self.tensors = given_tensors(launch)
+        storages = {each.untyped_storage().data_ptr(): each.untyped_storage() for each in self.tensors}
+        self._storages = list(storages.values())
+        self._before = [storage.clone() for storage in self._storages]
+
+    @property
+    def bytes(self) -> int:
+        return sum(storage.nbytes() for storage in self._storages)
+
+    def restore(self) -> None:
+        for storage, before in zip(self._storages, self._before, strict=True):
+            storage.copy_(before)
+
+    def read(self) -> list[Any]:
+        return [each.detach().clone() for each in self.tensors]
+
+
+@dataclass
+class Kept:
+    """The first launch of a specialisation, and its memory."""
+
+    key: str
+    launch: launches.Launch
+    memory: Memory
+
+
+class Keeper:
+    """Takes launches, lets them run, and keeps the first of each specialisation."""
+
+    def __init__(self) -> None:
+        self.kept: list[Kept] = []
+        self.left_out = 0
+        self._seen: set[str] = set()
+
+    def __call__(self, launch: launches.Launch) -> Any:
+        kernel = launch.compiled()
+        if kernel.hash not in self._seen:
+            self._seen.add(kernel.hash)
+            if sum(each.memory.bytes for each in self.kept) < MOST_BYTES:
+                key = compiled.key_of(launch.name, kernel.asm["ttgir"])
+                self.kept.append(Kept(key, launch, Memory(launch)))
+            else:
+                self.left_out += 1
+        return launch.run()
+
+
+def verdict(
+    stock: Sequence[Any], again: Sequence[Any], ours: Sequence[Any], tolerance: float | None = None
+) -> dict[str, Any]:
+    """Whether results are the same, and if not whether rounding or the order of atomics explains it.
+
+    `identical`: the same bits. `varies`: stock Triton's own results differ from run to run, and ours are no
+    farther from them than the tolerance or four times that. `within tolerance`, `WRONG`: as it says.
+    """
+    compared = Compared("", "", TRITON, lambda torch, inputs: (lambda: None, ()), tolerance)
+    found = kernels.compare(compared, stock, ours)
+    noise = kernels.compare(compared, stock, again)
+    if noise["result"] != "identical":
+        found["noise"] = noise.get("apart")
+        near = found.get("apart", math.inf) <= 4 * noise.get("apart", math.inf)
+        if found["result"] != "WRONG" or near:
+            found["result"] = "varies"
+    return found
+
+
+def context(mode: str) -> AbstractContextManager[Any]:
+    """In the block kernels compile as `mode` says, from the cache that compiling filled."""
+    return compiled.plugin() if mode == modes.OURS else nullcontext()
+
+
+def _captured(launch: launches.Launch, calls: int) -> Any:
+    import torch
+
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        launch.run()
+    torch.cuda.current_stream().wait_stream(stream)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(calls):
+            launch.run()
+    return graph
+
+
+def compare(kept: Kept, turns: int, tolerance: float | None) -> dict[str, Any]:
+    """The row of one kernel: whether results agree, and times."""
+    import torch
+
+    results, facts = {}, {}
+    for mode in (modes.STOCK, modes.AGAIN, modes.OURS):
+        kept.memory.restore()
+        try:
+            with context(mode):
+                kernel = kept.launch.run()
+                torch.cuda.synchronize()
+        except Exception as problem:
+            if kernels.lost(problem):
+                raise
+            key = "error" if mode == modes.OURS else "stock_error"
+            return {"key": kept.key, "kernel": kept.launch.name, key: compiled.error_of(problem)}
+        results[mode] = kept.memory.read()
+        facts[mode] = {"registers": kernel.n_regs, "spilled": kernel.n_spills, "shared": kernel.metadata.shared}
+    row: dict[str, Any] = {"key": kept.key, "kernel": kept.launch.name}
+    row |= verdict(results[modes.STOCK], results[modes.AGAIN], results[modes.OURS], tolerance)
+    row["facts"] = {mode: facts[mode] for mode in (modes.STOCK, modes.OURS)}
+    results.clear()
+    kept.memory.restore()
+    graphs, calls = {}, 1
+    for mode in (modes.STOCK, modes.OURS):
+        with context(mode):
+            if mode == modes.STOCK:
+                single = _captured(kept.launch, 1)
+                milliseconds = min(kernels.replay({"": [single]}, 3)[""])
+                calls = max(1, min(kernels.MOST_CALLS, math.ceil(kernels.GRAPH_MS / max(milliseconds, 1e-3))))
+            graphs[mode] = [_captured(kept.launch, calls)]
+    times = kernels.summary(kernels.replay(graphs, turns), calls)
+    row["microseconds"] = times[modes.STOCK]["microseconds"]
+    row["ratio"] = times[modes.OURS]["ratio"]
+    return row
+
+
+def alone(name: str, rank: str) -> None:
+    """Run a case with stock Triton and nothing else. Raises kernels.Failed."""
+    import torch
+
+    from .cases import by_name
+
+    try:
+        with launches.configured(rank):
+            by_name(name).make(Inputs())()
+        torch.cuda.synchronize()
+    except Exception as problem:
+        raise kernels.Failed.of(problem) from None
+
+
+def run(name: str, rank: str, turns: int) -> dict[str, Any]:
+    """The record of a case. Raises kernels.Failed."""
+    try:
+        return _run(name, rank, turns)
+    except Exception as problem:
+        raise kernels.Failed.of(problem) from None
+
+
+def _run(name: str, rank: str, turns: int) -> dict[str, Any]:
+    import torch
+
+    from .cases import by_name
+
+    begun = time.perf_counter()
+    case = by_name(name)
+    call: Callable[[], Any] = case.make(Inputs())
+    launches.without_kernel_caches()
+    keeper = Keeper()
+    record: dict[str, Any] = {"kernels": []}
+    with launches.configured(rank):
+        try:
+            with launches.caught(keeper):
+                call()
+            torch.cuda.synchronize()
+        except Exception as problem:
+            if kernels.lost(problem):
+                raise
+            record["stopped"] = compiled.error_of(problem)  # What it launched until then is compared.
+        for kept in keeper.kept:
+            try:
+                record["kernels"].append(compare(kept, turns, case.tolerance))
+            except Exception as problem:
+                if kernels.lost(problem):
+                    raise
+                failed = {"key": kept.key, "kernel": kept.launch.name, "error": compiled.error_of(problem)}
+                record["kernels"].append(failed)
+    record["left_out"] = keeper.left_out
+    record["seconds"] = round(time.perf_counter() - begun, 2)
+    del keeper, call
+    gc.collect()
+    torch.cuda.empty_cache()
+    return record

@@ -1,0 +1,309 @@
+"""Runs kernels of other packages with the plugin off and on, and compares results and times.
+
+    python -m bench.foreign [--output DIR] [--only REGEX] [--budget SECONDS] [--jobs N] [--config middle]
+    python -m bench.foreign --compile-only [--target cuda:90 ...] [--dump DIR]
+
+First every kernel is compiled with both, in parallel processes, for a GPU that need not be there; then, unless
+`--compile-only`, each is launched with both in one process that has the GPU. What crashes costs its case alone.
+foreign.json and foreign.md (`--compile-only`: foreign-compile.*) are written as it goes. The exit status is 1
+if the plugin fails or a result is wrong. `python -m bench.foreign.fetch` gets the packages. `--join` makes one
+report of several.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import functools
+import json
+import os
+import re
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import triton
+import triton_linear
+
+from ..kernels.run import Child
+from . import compiled, launches, measure, packages
+from .case import Case
+from .report import crashes, failures, markdown, rows_of
+
+PATIENCE = 600.0
+"""Seconds after which a compile counts as hung: there may be more processes than cores."""
+GPU_PATIENCE = 60.0
+COMPILE_SHARE = 0.6
+"""Of the budget, for compiling; cases whose compile has not begun then are not run."""
+
+
+class Run:
+    """A run: its options, where things lie, and the report so far."""
+
+    def __init__(self, options: argparse.Namespace, site: Path, cache: Path) -> None:
+        self.options, self.site, self.cache = options, site, cache
+        self.begun = time.perf_counter()
+        self.lock = threading.Lock()
+        self.report: dict[str, Any] = {
+            "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+            "triton": triton.__version__,
+            "triton_linear": triton_linear.__version__,
+            "torch": _torch_version(),
+            "config": options.config,
+            "targets": list(options.target),
+            "packages": [
+                {"name": each.name, "version": each.version} for each in packages.PACKAGES if each.kernels
+            ],
+            "seconds": 0.0,
+            "not_run": [],
+            "cases": [],
+        }
+
+    @property
+    def spent(self) -> float:
+        return time.perf_counter() - self.begun
+
+    def late(self, share: float = 1.0) -> bool:
+        """Whether that share of the budget is spent."""
+        return self.options.budget is not None and self.spent > share * self.options.budget
+
+    def save(self) -> None:
+        """Write what there is."""
+        self.report["seconds"] = round(self.spent, 1)
+        write(self.report, self.options.output, "foreign-compile" if self.options.compile_only else "foreign")
+
+    def compile_all(self, cases: Sequence[Case], make_child: Callable[[], Any]) -> None:
+        """Compile every case for every target, each in whichever process is free."""
+        local, children = threading.local(), []
+        share = 1.0 if self.options.compile_only else COMPILE_SHARE
+
+        def one(case: Case, target: str) -> dict[str, Any] | None:
+            if self.late(share):
+                return None
+            # A process compiles for one target only: packages decide at import what GPU there is.
+            if getattr(local, "target", None) != target:
+                if getattr(local, "child", None) is not None:
+                    local.child.close()
+                local.child, local.target = make_child(), target
+                with self.lock:
+                    children.append(local.child)
+            ask = functools.partial(local.child.ask, compiled.run, case.name, target, self.options.config)
+            try:
+                record = ask(self.options.dump)
+            except Exception as problem:
+                record = {"case": case.name, "target": target, "kernels": []}
+                record |= {"error": compiled.error_of(problem)} | alone(lambda: ask(None, True))
+            return dict(record) | {"package": case.package}
+
+        try:
+            with ThreadPoolExecutor(self.options.jobs) as pool:
+                asked = {pool.submit(one, c, target): c for target in self.options.target for c in cases}
+                for done in as_completed(asked):
+                    record = done.result()
+                    if record is None:
+                        if asked[done].name not in self.report["not_run"]:
+                            self.report["not_run"].append(asked[done].name)
+                        continue
+                    self.report["cases"].append(record)
+                    self.save()
+                    count = len(self.report["cases"])
+                    say(f"{count}/{len(asked)} {line(record)} [{self.spent:.0f} s]")
+        finally:
+            for child in children:
+                child.close()
+        order = {case.name: place for place, case in enumerate(cases)}
+        self.report["cases"].sort(key=lambda r: (self.report["targets"].index(r["target"]), order[r["case"]]))
+
+    def measure_all(self, child: Any) -> None:
+        """Launch what was compiled."""
+        for record in self.report["cases"]:
+            if not any("stock" in row for row in record["kernels"]):
+                continue
+            if self.late():
+                self.report["not_run"].append(record["case"])
+                continue
+            case = record["case"]
+            try:
+                record["measured"] = child.ask(measure.run, case, self.options.config, self.options.turns)
+            except Exception as problem:
+                again = alone(functools.partial(child.ask, measure.alone, case, self.options.config))
+                record["measured"] = {"kernels": [], "error": compiled.error_of(problem)} | again
+            self.save()
+            say(f"{record['case']}: {measured_line(record['measured'])} [{self.spent:.0f} s]")
+
+
+def alone(call: Callable[[], Any]) -> dict[str, str]:
+    """Whether a case that broke its process works with stock Triton alone, as which `call` runs it again."""
+    try:
+        call()
+    except Exception as problem:
+        return {"alone": compiled.error_of(problem)}
+    return {"alone": "works"}
+
+
+def _torch_version() -> str:
+    import torch
+
+    return str(torch.__version__)
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def line(record: dict[str, Any]) -> str:
+    """What became of a case, in short."""
+    rows = record["kernels"]
+    bad = sum("error" in row.get("ours", {}) for row in rows)
+    text = f"{record['target']} {record['case']}: {len(rows)} kernels"
+    text += f", {sum(row.get('ours', {}).get('seen', 0) for row in rows)} conversions"
+    return (
+        text
+        + (f", {bad} FAILED" if bad else "")
+        + (f", {record['error'][:120]}" if record.get("error") else "")
+    )
+
+
+def measured_line(record: dict[str, Any]) -> str:
+    """The ratios of a case."""
+    if record.get("error"):
+        return str(record["error"][:160])
+    each = [f"{r['ratio'][1]:.2f}" if "ratio" in r else "FAILED" for r in record["kernels"]]
+    bad = [r["kernel"] for r in record["kernels"] if r.get("result") == "WRONG"]
+    return " ".join(each) + (f" WRONG: {', '.join(bad)}" if bad else "")
+
+
+def execute(options: argparse.Namespace, cases: Sequence[Case]) -> dict[str, Any]:
+    """The report of a run."""
+    with tempfile.TemporaryDirectory() as folder:
+        site, cache = Path(folder, "site"), Path(folder, "cache")
+        packages.unpack(options.archive, site)
+        cache.mkdir()
+        if options.dump is not None:
+            Path(options.dump).mkdir(parents=True, exist_ok=True)
+        run = Run(options, site, cache)
+        gpu = None
+        try:
+            if not options.compile_only:
+                gpu = Child(measure.start, str(site), str(cache))
+                gpu.patience = GPU_PATIENCE
+                try:
+                    gpu.ask(_nothing)
+                except (ImportError, RuntimeError) as error:
+                    raise SystemExit(
+                        f"foreign: no NVIDIA GPU here: {error}; there is --compile-only"
+                    ) from error
+                run.report |= gpu.facts
+                run.report["targets"] = options.target = [gpu.facts["target"]]
+
+            def compiling() -> Child:
+                child = Child(compiled.start, str(site), str(cache))
+                child.patience = PATIENCE
+                return child
+
+            run.compile_all(cases, compiling)
+            if gpu is not None:
+                run.measure_all(gpu)
+        finally:
+            if gpu is not None:
+                gpu.close()
+        run.save()
+        return run.report
+
+
+def join(paths: Sequence[Path]) -> dict[str, Any]:
+    """One report of several of the same versions; of a case that is in two, the later one counts."""
+    reports = [json.loads(path.read_text()) for path in paths]
+    joined = dict(reports[0])
+    for report in reports[1:]:
+        for key in ("device", "triton", "triton_linear", "torch", "config"):
+            if report.get(key) != joined.get(key):
+                raise SystemExit(
+                    f"foreign: {key} is {report.get(key)} in one report and {joined.get(key)} in another"
+                )
+    records = {(each["case"], each["target"]): each for report in reports for each in report["cases"]}
+    joined["cases"] = [{k: v for k, v in each.items() if k != "traceback"} for each in records.values()]
+    joined["targets"] = list(dict.fromkeys(target for report in reports for target in report["targets"]))
+    done = {name for name, _ in records}
+    left = dict.fromkeys(name for report in reports for name in report["not_run"])
+    joined["not_run"] = [name for name in left if name not in done]
+    joined["seconds"] = round(sum(report["seconds"] for report in reports), 1)
+    return joined
+
+
+def write(report: dict[str, Any], folder: Path, stem: str) -> None:
+    """The JSON and the page, each replaced at once."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for suffix, text in ((".json", json.dumps(report, indent=1) + "\n"), (".md", markdown(report))):
+        path = folder / f"{stem}{suffix}"
+        path.with_suffix(f"{suffix}.tmp").write_text(text)
+        path.with_suffix(f"{suffix}.tmp").replace(path)
+
+
+def _nothing() -> None:
+    """Asked of a process that is to start."""
+
+
+def wrong(report: dict[str, Any]) -> list[str]:
+    """Everything that the plugin did wrong in a run."""
+    found = crashes(report["cases"])
+    for target in report["targets"]:
+        records = [each for each in report["cases"] if each["target"] == target]
+        found += failures(rows_of(records))
+        found += failures(
+            {"kernel": row["kernel"], "measured": row}
+            for record in records
+            for row in record.get("measured", {}).get("kernels", ())
+        )
+    return found
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The options."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.foreign", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--output", type=Path, default=Path(__file__).parents[1] / "results")
+    parser.add_argument("--archive", type=Path, default=packages.ARCHIVE, help="what bench.foreign.fetch wrote")
+    parser.add_argument("--only", metavar="REGEX", default="", help="the cases whose names match")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes that compile")
+    parser.add_argument("--turns", type=int, default=15)
+    parser.add_argument("--budget", type=float, metavar="SECONDS", help="begin no case after so long")
+    parser.add_argument(
+        "--config", choices=launches.RANKS, default=launches.RANKS[0], help="of what tunes itself"
+    )
+    parser.add_argument("--compile-only", action="store_true", help="launch nothing; no GPU is needed")
+    parser.add_argument("--target", nargs="+", default=["cuda:90"], help="for --compile-only")
+    parser.add_argument("--dump", metavar="DIR", help="the TTGIR of every kernel there")
+    parser.add_argument("--join", type=Path, nargs="+", metavar="JSON", help="one report of several")
+    parser.add_argument("--list", action="store_true", help="print the cases and stop")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run and write; see the module's docstring."""
+    from .cases import cases
+
+    options = parse(argv)
+    chosen = [case for case in cases() if re.search(options.only, case.name)]
+    if not chosen:
+        raise SystemExit(f"foreign: no case matches '{options.only}'")
+    if options.list:
+        print("\n".join(case.name for case in chosen))
+        return 0
+    if options.join:
+        report = join(options.join)
+        write(report, options.output, "foreign" if report.get("device") else "foreign-compile")
+    else:
+        report = execute(options, chosen)
+    bad = wrong(report)
+    for text in bad:
+        print(f"foreign: {text}", file=sys.stderr)
+    kernels = {row["kernel"] for case in report["cases"] for row in case["kernels"] if "stock" in row}
+    print(f"foreign: {len(kernels)} kernels, {len(bad)} failures, {report['seconds']:.0f} s", file=sys.stderr)
+    return int(bool(bad))

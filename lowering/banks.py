@@ -1,0 +1,99 @@
+"""What a warp's accesses to given addresses ask of the banks, word by word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from triton_linear.lowering.simulate_counts import wavefronts
+from triton_linear.lowering.targets import Target
+
+Addresses = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Lanes that are served together: for each bank that they ask, how many different words they ask of it."""
+
+    lanes: tuple[int, ...]
+    banks: dict[int, int]
+
+    @property
+    def wavefronts(self) -> int:
+        """How often the bank that is asked most is asked."""
+        return max(self.banks.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """One access: the registers that it moves, their bytes, each lane's address, and its phases; `minimum` is
+    the fewest wavefronts for as many words."""
+
+    registers: tuple[int, ...]
+    width: int
+    addresses: tuple[int, ...]
+    phases: tuple[Phase, ...]
+    minimum: int
+
+    @property
+    def wavefronts(self) -> int:
+        """Wavefronts of all phases."""
+        return sum(phase.wavefronts for phase in self.phases)
+
+
+def touches(places: Addresses, element_bytes: int, target: Target) -> tuple[Touch, ...]:
+    """The accesses of one warp that moves every register of every lane, with the widest vectors that fit all
+    lanes.
+
+    Requires: `places` has shape (registers, lanes), the byte address of each element. Ensures: a register
+    whose addresses another one has too is moved once; vectors are of a power of two elements, at most
+    `target.max_access_bytes`, and aligned in every lane. Matrix instructions are not considered.
+    """
+    found: list[Touch] = []
+    left: list[int] = []
+    for register in range(len(places)):
+        if not any((places[register] == places[other]).all() for other in left):
+            left.append(register)
+    while left:
+        vector = _vector(places, left, element_bytes, target)
+        left = [register for register in left if register not in vector]
+        found.append(_touch(places[vector[0]], tuple(vector), element_bytes, target))
+    return tuple(found)
+
+
+def _vector(places: Addresses, left: list[int], element_bytes: int, target: Target) -> list[int]:
+    """Registers that one access moves: the longest run from an aligned address in every lane."""
+    best: list[int] = []
+    at = {places[register].tobytes(): register for register in reversed(left)}
+    for first in left:
+        vector = [first]
+        while len(vector) * element_bytes < target.max_access_bytes:
+            following = at.get((places[first] + len(vector) * element_bytes).tobytes())
+            if following is None:
+                break
+            vector.append(following)
+        length = 1 << (len(vector).bit_length() - 1)
+        while length > 1 and (places[first] % (length * element_bytes)).any():
+            length //= 2
+        if length > len(best):
+            best = vector[:length]
+        if len(best) * element_bytes >= target.max_access_bytes:
+            break
+    return best
+
+
+def _touch(addresses: Addresses, registers: tuple[int, ...], element_bytes: int, target: Target) -> Touch:
+    width = len(registers) * element_bytes
+    together = target.lanes_per_phase(width)
+    words = max(1, width // target.bank_bytes)
+    phases = []
+    for start in range(0, len(addresses), together):
+        lanes = tuple(range(start, start + together))
+        asked = {int(addresses[lane]) // target.bank_bytes + word for lane in lanes for word in range(words)}
+        banks: dict[int, int] = {}
+        for word in sorted(asked):
+            banks[word % target.banks] = banks.get(word % target.banks, 0) + 1
+        phases.append(Phase(lanes, banks))
+    _, minimum = wavefronts(addresses[None], width, together, target.banks)
+    return Touch(registers, width, tuple(map(int, addresses)), tuple(phases), int(minimum.sum()))

@@ -1,0 +1,158 @@
+"""The proof of a plan: what each destination register holds in every thread, by algebra over F2.
+
+A plan is followed from the source layout on, with what each register holds in all threads at once
+(`prove_functions`), and what arrives is compared with the destination layout. No thread is enumerated and
+nothing runs, so it takes well under a millisecond for most plans and is done in every compile. Of the planners
+it uses nothing: it reads the two layouts, the plan, and the programs that emission will write for it.
+
+Proved is, for every register of every thread of a CTA: it holds its element, whatever copies there are; nothing
+undefined is used; words, slots and lanes that are named exist; addresses of shared memory are inside the
+scratch and aligned as their access must be; two stores to one address in one round store the same element; what
+is loaded was stored in the same round; warps that have no barrier between them have no byte in common.
+
+Not proved is what becomes of the plan: the emitted code (the interpreter runs that in the tests and in
+`triton-linear verify`), with its barriers, whose places no plan can choose, and what LLVM and ptxas make of it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
+from triton_linear.lowering.element import ElementType
+from triton_linear.lowering.plan import FreePlan, NoOpPlan, Plan, RegisterPlan, SharedPlan, ShufflePlan
+from triton_linear.lowering.prove_exchange import Threads, exchanged
+from triton_linear.lowering.prove_functions import ThreadFunctions, Value
+from triton_linear.lowering.prove_words import Refuted, chosen, packed, run_words
+from triton_linear.lowering.targets import Target
+
+Columns = tuple[int, ...]
+
+
+@functools.lru_cache(maxsize=4096)
+def refuted(
+    plan: Plan, src: LinearLayout, dst: LinearLayout, element: ElementType, target: Target
+) -> str | None:
+    """Why `plan` is not proved to take every element from its place in `src` to all of its places in `dst`;
+    None where it is.
+
+    Ensures: None for no plan that gives a wrong register.
+
+    >>> from triton_linear.lowering.element import element_type
+    >>> from triton_linear.lowering.targets import target
+    >>> sides = [{REGISTER: [[column], [3 - column]], LANE: [[4]] * 5} for column in (1, 2)]
+    >>> a, b = (LinearLayout.from_bases(side, ["dim0"]) for side in sides)
+    >>> f32, h200 = element_type("f32"), target("cuda:90")
+    >>> refuted(RegisterPlan(4, (0, 2, 1, 3)), a, b, f32, h200)
+    >>> refuted(RegisterPlan(4, (0, 2, 3, 1)), a, b, f32, h200)
+    'destination register 2 of lane 0 of warp 0 gets element (3,) instead of (1,)'
+    """
+    try:
+        _prove(plan, src, dst, element, target)
+    except Refuted as reason:
+        return str(reason)
+    return None
+
+
+def _columns(layout: LinearLayout, dim: str) -> Columns:
+    return layout.columns(dim) if layout.has_in_dim(dim) else ()
+
+
+def _prove(plan: Plan, src: LinearLayout, dst: LinearLayout, element: ElementType, target: Target) -> None:
+    if src.out_dims != dst.out_dims:
+        raise Refuted(f"the tensors differ: {src.out_dims} and {dst.out_dims}")
+    for dim in (LANE, WARP):
+        if len(_columns(src, dim)) != len(_columns(dst, dim)):
+            raise Refuted(f"source and destination have unlike many {dim}s")
+    if 1 << len(_columns(src, LANE)) != target.lanes:
+        raise Refuted(
+            f"the layouts have {1 << len(_columns(src, LANE))} lanes, {target.name} has {target.lanes}"
+        )
+    if _columns(src, BLOCK) != _columns(dst, BLOCK):
+        raise Refuted("source and destination differ in their block bits")
+    lane_bits = len(_columns(src, LANE))
+    threads = Threads(lane_bits, lane_bits + len(_columns(src, WARP)), src.out_dims)
+    functions = ThreadFunctions()
+    given, wanted = (_held(layout, functions) for layout in (src, dst))
+    arrived = _arrived(plan, given, element, functions, threads, target)
+    if len(arrived) != len(wanted):
+        raise Refuted(f"{len(arrived)} registers arrive, {len(wanted)} are wanted")
+    if arrived != wanted:
+        _compare(arrived, wanted, functions, threads)
+
+
+def _held(layout: LinearLayout, functions: ThreadFunctions) -> list[Value | None]:
+    """What the registers of a layout hold."""
+    _, form = functions.affine(0, (*_columns(layout, LANE), *_columns(layout, WARP)))
+    elements = [0]
+    for column in _columns(layout, REGISTER):
+        elements += [element ^ column for element in elements]
+    return [(element, form) for element in elements]
+
+
+def _arrived(
+    plan: Plan,
+    values: list[Value | None],
+    element: ElementType,
+    functions: ThreadFunctions,
+    threads: Threads,
+    target: Target,
+) -> list[Value | None]:
+    """What destination registers hold; `values` are those of the source."""
+    if isinstance(plan, FreePlan):
+        raise Refuted("a plan of this kind gives garbage by design")
+    if isinstance(plan, NoOpPlan):
+        return values
+    if isinstance(plan, RegisterPlan):
+        if plan.source_registers != len(values) or not all(0 <= r < len(values) for r in plan.sources):
+            raise Refuted(f"registers are renamed that are not those of the source, which has {len(values)}")
+        return [values[source] for source in plan.sources]
+    for stage in plan.stages:
+        values = _after(stage, values, element, functions, threads, target)
+    return values
+
+
+def _after(
+    stage: ShufflePlan | SharedPlan,
+    values: Sequence[Value | None],
+    element: ElementType,
+    functions: ThreadFunctions,
+    threads: Threads,
+    target: Target,
+) -> list[Value | None]:
+    """What one stage makes of registers."""
+    slots = element.per_word
+    if stage.source_registers != len(values):
+        raise Refuted(f"{stage.kind} takes {stage.source_registers} registers, there are {len(values)}")
+    words = packed(values, slots)
+    if isinstance(stage, ShufflePlan):
+        if stage.slots != slots:
+            raise Refuted(f"words of {stage.slots} registers, {element.name} has {slots} in each")
+        run_words(functions, stage.steps, words, slots, threads.lane_bits, threads.bits)
+        made, count = chosen(words, stage.outputs), stage.destination_registers
+    else:
+        if stage.element_bytes != element.memory_bytes:
+            raise Refuted(f"elements of {stage.element_bytes} bytes, {element.name} has {element.memory_bytes}")
+        made, count = exchanged(stage, words, functions, threads, target), len(stage.outputs)
+    results = [value for word in made for value in word][:count]
+    if len(results) != count:
+        raise Refuted(f"{stage.kind} makes {len(results)} registers of {count}")
+    return results
+
+
+def _compare(
+    arrived: Sequence[Value | None],
+    wanted: Sequence[Value | None],
+    functions: ThreadFunctions,
+    threads: Threads,
+) -> None:
+    for register, (value, due) in enumerate(zip(arrived, wanted, strict=True)):
+        assert due is not None  # every register of a layout holds an element
+        if value is None:
+            raise Refuted(f"destination register {register} gets what is undefined in some thread")
+        thread = functions.difference(value, due)
+        if thread is not None:
+            got, right = (threads.element(functions.at(one, thread)) for one in (value, due))
+            place = f"destination register {register} of {threads.thread(thread)}"
+            raise Refuted(f"{place} gets element {got} instead of {right}")

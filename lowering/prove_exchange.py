@@ -1,0 +1,306 @@
+"""What an exchange through shared memory loads, for the proof of a plan.
+
+The byte address of each element that a thread stores is affine in the thread number, and so is the element. If
+there is a linear map M with
+
+    M(address, round) = element      for whatever is stored, a round counted as a bit of its own,
+
+then two threads that store to one address store the same, and whatever is loaded is M of its address, provided
+that somebody stored there. M is found by elimination of the pairs (address, element) of the thread bits and of
+the stores of thread 0; there is none where pairs with the same sum of addresses have sums of elements that
+differ. No plan needs an M that is not linear: what would, is not proved.
+
+In an exchange inside warps there is no barrier between them. There the warp must be a function of the address,
+the same for the stores and the loads of all rounds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from triton_linear.dialect.dimensions import fields
+from triton_linear.lowering.packing import loaded_words, stored_words
+from triton_linear.lowering.plan import MemorySide, SharedPlan
+from triton_linear.lowering.prove_functions import ThreadFunctions, Value
+from triton_linear.lowering.prove_words import Refuted, Word, chosen, packed, run_words
+from triton_linear.lowering.targets import Target
+
+_ROW = 16
+"""Bytes of a row of a matrix access: 8 elements of 16 bits, at an address that is a multiple of that."""
+_MATRICES = (1, 2, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """How many bits a thread number has, the lowest of them of the lane; and the tensor's dimensions."""
+
+    lane_bits: int
+    bits: int
+    tensor: tuple[tuple[str, int], ...]
+
+    @property
+    def element_bits(self) -> int:
+        """Bits of a flattened element."""
+        return sum(size.bit_length() - 1 for _, size in self.tensor)
+
+    def element(self, flattened: int) -> str:
+        """An element as people write it."""
+        return str(tuple(flattened >> position & mask for position, mask in fields(self.tensor)))
+
+    def thread(self, number: int) -> str:
+        """A thread by lane and warp."""
+        return f"lane {number & (1 << self.lane_bits) - 1} of warp {number >> self.lane_bits}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Addresses:
+    """Element addresses of one side: columns[j] for the set bits j of the thread, xor the offset of the access,
+    xor positions[p] for its element p."""
+
+    columns: tuple[int, ...]
+    positions: tuple[int, ...]
+
+
+def exchanged(
+    plan: SharedPlan, words: list[Word], functions: ThreadFunctions, threads: Threads, target: Target
+) -> list[Word]:
+    """The words of destination registers, from those of source registers.
+
+    Raises Refuted where an address is outside the scratch or no multiple of what it must be, where a warp
+    reaches what is another's, or where a value is loaded that is not known.
+    """
+    _check_shape(plan, threads)
+    store, load = (_addresses(plan, side, name, threads, target) for side, name in _sides(plan))
+    if plan.scope == "warp":
+        _keep_apart(plan, (store, load), threads)
+    slots = plan.per_word
+    storing, loading = stored_words(plan), loaded_words(plan)
+    if storing.given != len(words):
+        raise Refuted(f"the exchange takes {storing.given} words, there are {len(words)}")
+    made = list(words)
+    run_words(functions, storing.steps, made, slots, threads.lane_bits, threads.bits)
+    memory = _Memory(plan, store, threads)
+    for round_, (accesses, numbers) in enumerate(zip(plan.store.rounds, storing.words, strict=True)):
+        for access, needed in zip(accesses, numbers, strict=True):
+            values = [value for word in chosen(made, needed) for value in word]
+            memory.store(round_, access.offset, values, functions)
+    arrived: list[Word] = []
+    loads = _Loads(memory, load)
+    form = functions.affine(0, loads.columns)[1]
+    for round_, accesses in enumerate(plan.load.rounds):
+        for access in accesses:
+            found = loads.elements(round_, access.offset)
+            arrived += packed([None if element is None else (element, form) for element in found], slots)
+    run_words(functions, loading.steps, arrived, slots, threads.lane_bits, threads.bits)
+    return chosen(arrived, loading.outputs)
+
+
+def _sides(plan: SharedPlan) -> Iterator[tuple[MemorySide, str]]:
+    yield plan.store, "store"
+    yield plan.load, "load"
+
+
+def _check_shape(plan: SharedPlan, threads: Threads) -> None:
+    if plan.scope not in ("warp", "cta"):
+        raise Refuted(f"scope '{plan.scope}' has no barrier")
+    if len(plan.store.rounds) != len(plan.load.rounds):
+        raise Refuted(f"{len(plan.store.rounds)} rounds are stored and {len(plan.load.rounds)} loaded")
+    if plan.store.choices != len(plan.split) or plan.load.choices:
+        raise Refuted(
+            f"a thread stores one of 2^{plan.store.choices} alternatives, {len(plan.split)} bits choose"
+        )
+    if any(mask >> threads.bits for mask in plan.split):
+        raise Refuted("alternatives are chosen by bits that a thread number does not have")
+    width = plan.store.slots << plan.store.choices
+    if any(
+        len(access.registers) != width or not all(0 <= r < plan.source_registers for r in access.registers)
+        for accesses in plan.store.rounds
+        for access in accesses
+    ):
+        raise Refuted(f"a store does not name {width} of the {plan.source_registers} registers")
+    for place in plan.outputs:
+        round_, access, position = place
+        if not (
+            0 <= round_ < len(plan.load.rounds)
+            and 0 <= access < len(plan.load.rounds[round_])
+            and 0 <= position < plan.load.slots
+        ):
+            raise Refuted(f"no load has the place {place}")
+
+
+def _addresses(plan: SharedPlan, side: MemorySide, name: str, threads: Threads, target: Target) -> _Addresses:
+    """The addresses of one side; raises Refuted where one is misaligned or outside the scratch."""
+    size, width = plan.element_bytes, side.slots * plan.element_bytes
+    columns = (*side.columns, *((0,) * (threads.bits - len(side.columns))))
+    if len(columns) > threads.bits:
+        raise Refuted(f"addresses of the {name}s depend on {len(columns)} bits of a thread number")
+    if side.transposed:
+        able = target.load_matrix if name == "load" else target.store_matrix
+        if not able or threads.lane_bits != 5 or size > 2 or width not in [4 * count for count in _MATRICES]:
+            raise Refuted(f"no transposing {name} moves {side.slots} elements of {size} bytes")
+        covered, aligned = _ROW, _ROW
+    else:
+        covered = aligned = width
+        if width != side.access_bytes or width & (width - 1) or width > target.max_access_bytes:
+            raise Refuted(f"no {name} moves {side.slots} elements of {size} bytes as {side.access_bytes} bytes")
+    reached = 0
+    for address in (*columns, *(access.offset for accesses in side.rounds for access in accesses)):
+        if address % aligned:
+            raise Refuted(f"{name} address {address:#x} is no multiple of {aligned}")
+        reached |= address
+    if reached + covered > plan.scratch_bytes:
+        raise Refuted(f"a {name} reaches byte {reached + covered - 1} of {plan.scratch_bytes}")
+    if not side.transposed:
+        return _Addresses(columns, tuple(range(0, width, size)))
+    # PTX ISA, ldmatrix and stmatrix: register k of lane l has elements 2 (l % 4) and 2 (l % 4) + 1 of row l / 4
+    # of matrix k, and lane 8 k + i names the address of row i. With `.trans` row and column change places: it
+    # has rows 2 (l % 4) and 2 (l % 4) + 1 of column l / 4, which is at 2 (l / 4) bytes in each row.
+    low, second, third, *matrices = columns[:5]
+    of_lanes = (second, third, 2, 4, 8)
+    positions = [0]
+    for step in (*((1,) if size == 1 else ()), low, *matrices):
+        if len(positions) < side.slots:
+            positions += [position ^ step for position in positions]
+    return _Addresses((*of_lanes, *columns[5:]), tuple(positions))
+
+
+def _keep_apart(plan: SharedPlan, sides: Sequence[_Addresses], threads: Threads) -> None:
+    """Raises Refuted unless the address says which warp reaches it."""
+    # The address of thread 0 has a bit of its own, so that the map may be affine.
+    origin, width = plan.scratch_bytes.bit_length(), threads.bits - threads.lane_bits
+    pivots: dict[int, int] = {}
+    for side, addresses in zip((plan.store, plan.load), sides, strict=True):
+        pairs = [
+            column << width | 1 << bit >> threads.lane_bits for bit, column in enumerate(addresses.columns)
+        ]
+        places = {access.offset for accesses in side.rounds for access in accesses}
+        pairs += [(1 << origin | place) << width for place in places]
+        if places:
+            pairs += [place << width for place in addresses.positions]
+        for pair in pairs:
+            if other := _add(pivots, pair, width):
+                raise Refuted(f"a warp reaches what is also that of the warp whose number differs by {other}")
+
+
+class _Memory:
+    """What was stored: M, and by round the addresses of thread 0 modulo those of other threads."""
+
+    def __init__(self, plan: SharedPlan, store: _Addresses, threads: Threads) -> None:
+        self._store, self.threads = store, threads
+        self._width = threads.element_bits
+        self._bits = threads.bits
+        self._round = plan.scratch_bytes.bit_length()
+        self._pivots: dict[int, int] = {}
+        self._form: int | None = None
+        self.spanned = _echelon(store.columns)
+        self.positions = [_reduced(self.spanned, position) for position in store.positions]
+        self.starts: list[set[int]] = [set() for _ in plan.store.rounds]
+
+    def store(
+        self, round_: int, offset: int, values: Sequence[Value | None], functions: ThreadFunctions
+    ) -> None:
+        """Store the values of one access, in its order."""
+        if len(values) < len(self.positions):
+            raise Refuted(f"a store of {len(self.positions)} elements has {len(values)}")
+        start, starts = _reduced(self.spanned, offset), self.starts[round_]
+        origin = 1 << self._round + round_ | offset
+        for position, reduced, value in zip(self._store.positions, self.positions, values, strict=False):
+            address = offset ^ position
+            if value is None:
+                raise Refuted(f"what is stored to {address:#x} is undefined")
+            element, form = value
+            if form != self._form:
+                self._add_threads(form, functions, address)
+            if other := _add(self._pivots, (origin ^ position) << self._width | element, self._width):
+                named = self.threads.element
+                raise Refuted(
+                    f"round {round_}: lane 0 of warp 0 stores element {named(element)} to {address:#x}, "
+                    f"by the other stores it is the place of {named(element ^ other)}"
+                )
+            starts.add(start ^ reduced)
+
+    def _add_threads(self, form: int, functions: ThreadFunctions, address: int) -> None:
+        columns = functions.columns((0, form), self._bits)
+        if columns is None:
+            raise Refuted(f"what threads store to {address:#x} is not affine in their number")
+        for bit, pair in enumerate(zip(self._store.columns, columns, strict=True)):
+            place, element = pair
+            if other := _add(self._pivots, place << self._width | element, self._width):
+                named = self.threads
+                raise Refuted(
+                    f"{named.thread(1 << bit)} stores to {address ^ place:#x} what is {named.element(other)} "
+                    "away from what other threads store there"
+                )
+        self._form = form
+
+    def element(self, address: int, round_: int | None = None) -> int | None:
+        """M of an address in a round, or of a difference of addresses; None where that is unknown."""
+        pivots, width = self._pivots, self._width
+        rest = (address if round_ is None else 1 << self._round + round_ | address) << width
+        while rest >> width:
+            pivot = pivots.get(rest.bit_length())
+            if pivot is None:
+                return None
+            rest ^= pivot
+        return rest
+
+
+class _Loads:
+    """What thread 0 loads, and by what that differs in others."""
+
+    def __init__(self, memory: _Memory, load: _Addresses) -> None:
+        self._memory = memory
+        self.columns = []
+        for bit, address in enumerate(load.columns):
+            element = memory.element(address)
+            if element is None:
+                who = memory.threads.thread(1 << bit)
+                raise Refuted(f"{who} loads {address:#x} away from lane 0 of warp 0, where nobody stores")
+            self.columns.append(element)
+        # Every thread finds something at its address where the stores fill a coset of what threads reach.
+        beyond = _echelon([_reduced(memory.spanned, column) for column in load.columns])
+        self._reached = _echelon((*memory.spanned.values(), *beyond.values()))
+        self._whole = 1 << len(beyond)
+        self._filled = [Counter([_reduced(self._reached, s) for s in starts]) for starts in memory.starts]
+        # Both the elements and the cosets of an access are those of its offset plus those of its positions.
+        self._positions = [(memory.element(p), _reduced(self._reached, p)) for p in load.positions]
+
+    def elements(self, round_: int, offset: int) -> list[int | None]:
+        """What one access brings to thread 0, in its order; None where some thread finds nothing, or that is
+        not known."""
+        start, coset = self._memory.element(offset, round_), _reduced(self._reached, offset)
+        filled = self._filled[round_]
+        return [
+            None if start is None or step is None or filled[coset ^ own] < self._whole else start ^ step
+            for step, own in self._positions
+        ]
+
+
+def _add(pivots: dict[int, int], pair: int, width: int) -> int:
+    """Add a pair (key, value), the value in the low `width` bits, to a graph; where it is none of a linear map
+    any more, what the value of that key differs by, else 0."""
+    while pair >> width:
+        pivot = pivots.get(pair.bit_length())
+        if pivot is None:
+            pivots[pair.bit_length()] = pair
+            return 0
+        pair ^= pivot
+    return pair
+
+
+def _echelon(vectors: Iterable[int]) -> dict[int, int]:
+    """A basis of the span, by the bit lengths of its members, the largest first."""
+    pivots: dict[int, int] = {}
+    for vector in vectors:
+        _add(pivots, vector, 0)
+    return dict(sorted(pivots.items(), reverse=True))
+
+
+def _reduced(basis: dict[int, int], vector: int) -> int:
+    """The member of `vector`'s coset that has no leading bit of the basis; linear."""
+    for length, member in basis.items():
+        if vector >> length - 1 & 1:
+            vector ^= member
+    return vector

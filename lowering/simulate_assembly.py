@@ -1,0 +1,409 @@
+"""Handlers of what Triton's own lowerings emit around a conversion's code, and of what a caller listens to.
+
+- `// sink NAME` as inline assembly hands its operands to the caller of the interpreter, and returns nothing
+  that is defined.
+- PTX accesses under a predicate, `@$2 st.shared.b32 [ $0 + 0 ], $1;` and the same for `ld`: threads where it
+  does not hold access nothing, and what they load is undefined.
+- NVIDIA: `ldmatrix` and `stmatrix` as operations, `redux.sync`.
+- AMD: DPP, `ds_swizzle` in its bit mode and `permlane16/32.swap`. Source: CDNA3 and CDNA4 ISA, DPP_CTRL and
+  DS_SWIZZLE_B32; V_PERMLANE16_SWAP_B32.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
+from triton_linear.lowering import simulate_arithmetic, simulate_lanes, simulate_matrix
+from triton_linear.lowering.simulate_memory import Bits, SimulationError
+from triton_linear.lowering.simulate_ops import Handler, filled, signed
+from triton_linear.lowering.simulate_program import (
+    Aggregate,
+    Builder,
+    Machine,
+    Scalar,
+    Source,
+    Tree,
+    byte_size,
+    leaves,
+    scalar_mask,
+)
+
+SINK: Final = "// sink "
+_NONE: Final = np.zeros((1, 1), np.uint64)
+_PREDICATED: Final = re.compile(
+    r"@\$(?P<predicate>\d+) (?P<kind>ld|st)\.shared(?:\.v(?P<count>[24]))?\.b(?P<bits>8|16|32|64) "
+    r"(?P<operands>[^;]*);"
+)
+
+
+# Inline assembly
+
+
+def _inline_assembly(build: Builder, op: ir.Operation) -> Tree | None:
+    text = str(op.attributes["asm_string"]).strip('"').strip()
+    if text.startswith(SINK):
+        return _sink(build, op, text.removeprefix(SINK).strip())
+    if found := _PREDICATED.fullmatch(text):
+        return _predicated(build, op, found)
+    return simulate_lanes.OPERATIONS["llvm.inline_asm"](build, op)
+
+
+def _sink(build: Builder, op: ir.Operation, name: str) -> Tree | None:
+    slots = [build.solid(slot) for tree in build.operands(op) for slot in leaves(tree)]
+
+    def step(machine: Machine) -> None:
+        machine.memory.all_execute(f"the sink '{name}'")
+        heard = machine.sinks.setdefault(name, [])
+        heard += [(machine.values[slot], machine.undefined.get(slot, _NONE)) for slot in slots]
+
+    build.emit(step)
+    if not len(op.results):
+        return None
+    return filled(build.type_of(op.results[0]), build.undefined_slot)
+
+
+def _predicated(build: Builder, op: ir.Operation, found: re.Match[str]) -> Tree | None:
+    operands = [build.operands(op)[k] for k in range(len(op.operands))]
+    count, bits = int(found["count"] or 1), int(found["bits"])
+    results = count if found["kind"] == "ld" else 0
+    predicate = build.scalar(operands[int(found["predicate"]) - results])
+    numbers = [int(n) for n in re.findall(r"\$(\d+)", found["operands"])]
+    offset = re.search(r"\[ \$(\d+) \+ (-?\d+) \]", found["operands"])
+    if offset is None:
+        raise SimulationError(f"inline assembly '{found[0]}' is not interpreted")
+    base = build.scalar(operands[int(offset[1]) - results])
+    shift = np.uint64(int(offset[2]) & scalar_mask(64).item())
+    element, operation = bits // 8, build.operation
+    build.granule = min(build.granule, element)
+    build.released = build.arriving = build.waited = False
+
+    def address(machine: Machine) -> Bits:
+        machine.refuse_undefined(base, "the address")
+        return np.asarray(machine.values[base] + shift)
+
+    if results:
+        if numbers != [*range(count), int(offset[1])]:
+            raise SimulationError(f"inline assembly '{found[0]}' is not interpreted")
+        slots = tuple(build.new() for _ in range(count))
+
+        def load(machine: Machine) -> None:
+            with _Awake(machine, predicate) as awake:
+                values, masks = [_NONE] * count, [_NONE] * count
+                if awake.some:
+                    values, some = machine.memory.load(operation, address(machine), element * count, element, 1)
+                    masks = some or masks
+            for slot, value, mask in zip(slots, values, masks, strict=True):
+                machine.values[slot] = value
+                if awake.some and awake.everybody and not mask.any():
+                    machine.undefined.pop(slot, None)
+                    continue
+                machine.undefined[slot] = np.where(awake.threads, mask, scalar_mask(bits))
+
+        build.emit(load)
+        return _shaped(build.type_of(op.results[0]), slots)
+    stored = tuple(slot for n in numbers if n != int(offset[1]) for slot in leaves(operands[n]))
+    if len(stored) != count:
+        raise SimulationError(f"inline assembly '{found[0]}' is not interpreted")
+    stored = tuple(build.solid(slot) for slot in stored)
+
+    def store(machine: Machine) -> None:
+        with _Awake(machine, predicate) as awake:
+            if awake.some:
+                values = [machine.values[slot] for slot in stored]
+                undefined = [machine.undefined.get(slot) for slot in stored]
+                machine.memory.store(operation, address(machine), element, values, undefined, 1)
+
+    build.emit(store)
+    return None
+
+
+def _shaped(type_: object, slots: tuple[int, ...]) -> Tree:
+    """Slots as a value of a type has them."""
+    if isinstance(type_, Aggregate):
+        rest = list(slots)
+        return tuple(_shaped(part, (rest.pop(0),)) for part in type_.fields)
+    if len(slots) != 1 or not isinstance(type_, Scalar):
+        raise SimulationError("the assembly's results do not fit its type")
+    return slots[0]
+
+
+class _Awake:
+    """Lets only those threads execute where a predicate holds."""
+
+    def __init__(self, machine: Machine, predicate: int) -> None:
+        machine.refuse_undefined(predicate, "the predicate")
+        value = machine.values[predicate]
+        if (machine.executing(value) != machine.executing(value)[:1]).any():
+            raise SimulationError("the predicate depends on the data of the trial")
+        self.memory, self.before = machine.memory, machine.memory.active
+        holds = np.broadcast_to(value[0] != 0, (machine.threads,))
+        self.threads = holds if self.before is None else holds & self.before
+        self.some, self.everybody = bool(self.threads.any()), bool(self.threads.all())
+
+    def __enter__(self) -> _Awake:
+        self.memory.active = None if self.everybody else self.threads
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.memory.active = self.before
+
+
+# Stores
+
+
+def _store(build: Builder, op: ir.Operation) -> None:
+    """A store; LLVM removes one of undefined bits, as mark accesses to scratch for Triton's analysis."""
+    slots = {build.solid(slot) for slot in leaves(build.operands(op)[0])}
+    if slots != {build.undefined_slot}:
+        simulate_lanes.OPERATIONS["llvm.store"](build, op)
+        return
+    type_ = build.type_of(op.operands[1])
+    if not isinstance(type_, Scalar) or type_.space != 3:
+        raise SimulationError("an access outside shared memory (address space 3) is not interpreted")
+    address, width = build.scalar(build.operands(op)[1]), byte_size(build.type_of(op.operands[0]))
+    operation = build.operation
+    build.emit(lambda machine: machine.memory.clobber(operation, machine.values[address], width))
+
+
+# NVIDIA
+
+
+def _matrix(load: bool) -> Handler:
+    def handler(build: Builder, op: ir.Operation) -> Tree | None:
+        attributes = {name: str(op.attributes[name]) for name in ("layout", "shape", "eltType")}
+        if "m = 8, n = 8" not in attributes["shape"] or "b16" not in attributes["eltType"]:
+            raise SimulationError("matrices that are not 8x8 of 16 bits are not interpreted")
+        count = int(op.attributes["num"].value) if load else len(op.operands) - 1
+        suffix = ".trans" if "col" in attributes["layout"] else ""
+        name = f"llvm.nvvm.{'ldmatrix' if load else 'stmatrix'}.sync.aligned.m8n8.x{count}{suffix}.b16"
+        if name not in simulate_matrix.INTRINSICS:
+            raise SimulationError(f"{count} matrices at once are not interpreted")
+        build.released = build.arriving = build.waited = False
+        return simulate_matrix.INTRINSICS[name](build, op)
+
+    return handler
+
+
+def _folded(function: np.ufunc) -> Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]]:
+    return lambda x: np.asarray(function.reduce(x, axis=-1))
+
+
+_REDUX: Final[dict[str, Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]]]] = {
+    "add": lambda x: x.sum(axis=-1),
+    "max": lambda x: x.max(axis=-1),
+    "min": lambda x: x.min(axis=-1),
+    "umax": lambda x: x.max(axis=-1),
+    "umin": lambda x: x.min(axis=-1),
+    "and": _folded(np.bitwise_and),
+    "or": _folded(np.bitwise_or),
+    "xor": _folded(np.bitwise_xor),
+}
+
+
+def _redux(build: Builder, op: ir.Operation) -> Tree:
+    found = re.search(r"redux_kind\s+(\w+)", str(op.attributes["kind"]))
+    kind = found[1] if found else ""
+    value, mask = (build.scalar(tree) for tree in build.operands(op))
+    if kind not in _REDUX or build.constants.get(mask) != 0xFFFFFFFF or build.bits_of(op.operands[0]) != 32:
+        raise SimulationError("this reduction over a warp is not interpreted")
+    d = build.new()
+    build.shuffles += 1
+
+    def step(machine: Machine) -> None:
+        machine.memory.all_execute("a reduction over a warp")
+        held = machine.values[value]
+        words = signed(held, 32).view(np.int64) if kind in ("max", "min") else held.view(np.int64)
+        lanes = np.broadcast_to(words, (len(words), machine.threads)).reshape(len(words), -1, machine.lanes)
+        reduced = _REDUX[kind](lanes).view(np.uint64) & scalar_mask(32)
+        machine.values[d] = np.repeat(reduced, machine.lanes, axis=1)
+        machine.refuse_undefined(value, "an operand of a reduction over a warp")
+
+    build.emit(step)
+    return d
+
+
+# AMD
+
+_ROW: Final = 16
+_HALF_WAVE: Final = 32
+
+
+def _dpp_source(control: int, lane: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The lane that each lane reads; -1 for one outside its row."""
+    row, within = lane & -_ROW, lane & (_ROW - 1)
+    kind, amount = control >> 4, control & 15
+    if control < 0x100:
+        quad = np.array([(control >> (2 * k)) & 3 for k in range(4)])
+        return np.asarray((lane & ~3) | quad[lane & 3])
+    if amount and kind in (0x10, 0x11):
+        moved = within + amount if kind == 0x10 else within - amount
+        return np.asarray(np.where((moved >= 0) & (moved < _ROW), row + moved, -1))
+    if amount and kind == 0x12:
+        return row | ((within - amount) & (_ROW - 1))
+    if control == 0x140:
+        return row | (_ROW - 1 - within)
+    if control == 0x141:
+        return (lane & ~7) | (7 - (lane & 7))
+    if control == 0x142:
+        return np.where(row > 0, row - 1, -1)
+    if control == 0x143:
+        return np.where(lane >= _HALF_WAVE, _HALF_WAVE - 1, -1)
+    raise SimulationError(f"DPP control {control:#x} is not interpreted")
+
+
+def _update_dpp(build: Builder, op: ir.Operation) -> Tree:
+    """`update.dpp(old, source)`: a lane that is masked, or reads outside its row, keeps `old`."""
+    old, value = (build.scalar(build.solid_tree(tree)) for tree in build.operands(op))
+    numbers = {name: op.attributes[name].value for name in ("dppCtrl", "rowMask", "bankMask")}
+    zeros = bool(op.attributes["boundCtrl"].value)
+    bits = build.bits_of(op.results[0])
+    lane = np.arange(build.target.lanes, dtype=np.int64)
+    source = _dpp_source(numbers["dppCtrl"], lane)
+    masked = ((numbers["rowMask"] >> (lane // _ROW)) & 1 == 0) | (
+        (numbers["bankMask"] >> (lane % _ROW // 4)) & 1 == 0
+    )
+    # Zero is read outside the row only where the lane is not masked.
+    keeps, reads_zero = masked | ((source < 0) & (not zeros)), (source < 0) & zeros & ~masked
+    d = build.new()
+    build.shuffles += 1
+
+    def step(machine: Machine) -> None:
+        warps = machine.threads // machine.lanes
+        base = np.repeat(np.arange(warps) * machine.lanes, machine.lanes)
+        index = base + np.tile(np.where(source < 0, lane, source), warps)
+        keep, zero = np.tile(keeps, warps), np.tile(reads_zero, warps)
+        _refuse_sleepers(machine, np.where(keep | zero, machine.thread, index))
+
+        def moved(of: Bits, before: Bits) -> Bits:
+            wide = np.broadcast_to(of, (len(of), machine.threads))
+            return np.where(keep, before, np.where(zero, np.uint64(0), wide[:, index]))
+
+        machine.values[d] = moved(machine.values[value], machine.values[old])
+        if old in machine.undefined or value in machine.undefined:
+            mask = moved(machine.undefined.get(value, _NONE), machine.undefined.get(old, _NONE))
+            machine.undefined[d] = mask & scalar_mask(bits)
+
+    build.emit(step)
+    return d
+
+
+def _refuse_sleepers(machine: Machine, source: npt.NDArray[np.intp]) -> None:
+    active = machine.memory.active
+    if active is not None and not active[source[active]].all():
+        raise SimulationError("a lane is read that does not execute the instruction")
+
+
+def _swizzle(build: Builder, op: ir.Operation) -> Tree:
+    value, pattern = build.operands(op)
+    control = build.constants.get(build.scalar(pattern))
+    if control is None:
+        raise SimulationError("a swizzle that is not constant is not interpreted")
+    if control >> 15 & 1:
+        if control >> 8 != 0x80:
+            raise SimulationError(f"ds_swizzle of {control:#x} is not interpreted")
+        lanes = _quad(control & 0xFF)
+    else:
+        kept, forced, flipped = control & 31, control >> 5 & 31, control >> 10 & 31
+
+        def lanes(lane: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+            return (lane & _HALF_WAVE) | (((lane & kept) | forced) ^ flipped)
+
+    return _moved(build, ("swizzle", control), value, lanes)
+
+
+def _quad(control: int) -> Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]]:
+    return lambda lane: _dpp_source(control, lane)
+
+
+def _moved(
+    build: Builder,
+    key: tuple[str, int],
+    value: Tree,
+    lanes: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]],
+) -> Tree:
+    """`value` of the lane that `lanes` gives for each."""
+
+    def find(machine: Machine) -> Source:
+        base = machine.thread - machine.lane
+        return Source((base + lanes(machine.lane))[None, :], np.ones((1, 1), np.uint64))
+
+    return simulate_lanes.exchange(build, key, value, find)[0]
+
+
+def _swap(rows: int) -> Handler:
+    return lambda build, op: _swapped(build, build.operands(op), rows)
+
+
+def _swapped(build: Builder, operands: list[Tree], rows: int) -> Tree:
+    """Odd groups of `rows` lanes of the first register change places with the even ones of the second."""
+    first, second = (build.scalar(build.solid_tree(tree)) for tree in operands)
+    results = (build.new(), build.new())
+    build.shuffles += 1
+
+    def step(machine: Machine) -> None:
+        odd = (machine.lane & rows) != 0
+        _refuse_sleepers(machine, machine.thread ^ rows)
+
+        def swapped(a: Bits, b: Bits) -> tuple[Bits, Bits]:
+            wide = [np.broadcast_to(x, (len(x), machine.threads)) for x in (a, b)]
+            other = machine.thread ^ rows
+            return np.where(odd, wide[1][:, other], wide[0]), np.where(odd, wide[1], wide[0][:, other])
+
+        values = swapped(machine.values[first], machine.values[second])
+        for slot, value in zip(results, values, strict=True):
+            machine.values[slot] = value
+        if first in machine.undefined or second in machine.undefined:
+            masks = swapped(machine.undefined.get(first, _NONE), machine.undefined.get(second, _NONE))
+            for slot, mask in zip(results, masks, strict=True):
+                machine.undefined[slot] = mask
+
+    build.emit(step)
+    return results
+
+
+def _intrinsic(build: Builder, op: ir.Operation) -> Tree | None:
+    name = str(op.attributes["intrin"]).strip('"')
+    if found := re.fullmatch(r"llvm\.amdgcn\.permlane(16|32)\.swap", name):
+        first, second, *flags = build.operands(op)
+        if any(build.constants.get(build.scalar(flag)) for flag in flags):
+            raise SimulationError("a swap that fetches from inactive lanes is not interpreted")
+        return _swapped(build, [first, second], int(found[1]))
+    if name == "llvm.is.fpclass":
+        return simulate_arithmetic.is_class(build, build.operands(op), str(op.operands[0].type))
+    return simulate_lanes.OPERATIONS["llvm.call_intrinsic"](build, op)
+
+
+# What one CTA alone sees of the grid, and what leaves no trace in registers and shared memory.
+
+
+def _number(value: int) -> Handler:
+    return lambda build, op: build.constant(value, build.bits_of(op.results[0]))
+
+
+def _nothing(build: Builder, op: ir.Operation) -> None:
+    return None
+
+
+OPERATIONS: Final[dict[str, Handler]] = {
+    **simulate_arithmetic.OPERATIONS,
+    **{f"nvvm.read.ptx.sreg.ctaid.{axis}": _number(0) for axis in "xyz"},
+    **{f"nvvm.read.ptx.sreg.nctaid.{axis}": _number(1) for axis in "xyz"},
+    **{f"rocdl.workgroup.id.{axis}": _number(0) for axis in "xyz"},
+    "llvm.inline_asm": _inline_assembly,
+    "llvm.call_intrinsic": _intrinsic,
+    "llvm.intr.assume": _nothing,
+    "llvm.store": _store,
+    "nvvm.fence.proxy": _nothing,
+    "nvvm.ldmatrix": _matrix(load=True),
+    "nvvm.stmatrix": _matrix(load=False),
+    "nvvm.redux.sync": _redux,
+    "rocdl.update.dpp": _update_dpp,
+    "rocdl.ds_swizzle": _swizzle,
+    "rocdl.permlane16.swap": _swap(16),
+    "rocdl.permlane32.swap": _swap(32),
+}

@@ -1,0 +1,292 @@
+"""Runs a whole function of a module in Triton's LLVM dialect for every thread of a CTA: what `simulate` is for
+one conversion, with loops, branches and calls.
+
+    outcome = simulate_function(text, "kernel", [registers, 3], target, num_warps=4)
+
+What it is for: several conversions, reductions and buffers that share the bytes Triton's allocator gave them,
+ordered by the barriers that its analysis put. Arguments are the function's own: the registers of a tensor, a
+number, or None for one that is undefined. Pointers that Triton appends are filled in: shared memory begins
+where scratch does, other memory is undefined. What it returns, and what it hands to inline assembly of the text
+`// sink NAME`, is the outcome.
+
+Control flow. Branches whose condition is the same in all threads are followed. Where threads part ways, each
+side runs with the others asleep until both meet again, in the nearest block that postdominates; threads that
+sleep access no memory, and a barrier or a lane exchange that needs them is refused, as is a loop that threads
+leave at different times. A condition that depends on the trial, or is undefined, is refused.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from triton_linear.lowering.simulate import SHARED_BASE, interpreter_context, parsed
+from triton_linear.lowering.simulate_blocks import Compiler, Jump, Piece, Program, joins_of
+from triton_linear.lowering.simulate_counts import Counts, costs
+from triton_linear.lowering.simulate_memory import Bits, Race, SharedMemory, SimulationError
+from triton_linear.lowering.simulate_program import Machine, leaves
+from triton_linear.lowering.targets import Target
+
+__all__ = ["FunctionOutcome", "simulate_function"]
+
+Argument: TypeAlias = Sequence[Bits] | int | None
+Flags: TypeAlias = npt.NDArray[np.bool_]
+STEP_LIMIT: Final = 5_000_000
+_ALL: Final = np.iinfo(np.uint64).max
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionOutcome:
+    """What a run gave and what it took.
+
+    `values` and `undefined` have shape (results, trials, threads): the scalars that the function returned, bit
+    patterns and which bits no defined input determines. `sinks` has such a pair for each name that the function
+    handed something to, one row for each time it did. `races` has each place and hazard once. `counts` is as
+    executed, each turn of a loop anew.
+    """
+
+    values: Bits
+    undefined: Bits
+    sinks: Mapping[str, tuple[Bits, Bits]]
+    races: tuple[Race, ...]
+    counts: Counts
+
+    @property
+    def wavefronts(self) -> int:
+        """Wavefronts of all accesses of all warps."""
+        return self.counts.wavefronts
+
+    @property
+    def cta_barriers(self) -> int:
+        """Barriers of the CTA, as often as they were reached."""
+        return self.counts.cta_barriers
+
+
+def simulate_function(
+    module_text: str,
+    name: str,
+    arguments: Sequence[Argument],
+    target: Target,
+    num_warps: int,
+    shared_bytes: int | None = None,
+    *,
+    trials: int = 1,
+    step_limit: int = STEP_LIMIT,
+) -> FunctionOutcome:
+    """Run the function `name` of a module on `arguments`.
+
+    Requires: registers of a tensor are arrays of shape (trials, threads) of bit patterns; `shared_bytes` is by
+    default what the module says in `ttg.shared`.
+    Ensures: deterministic; every operation that was executed is one whose meaning the interpreter knows.
+
+    Raises SimulationError, with the place in the text, for what it does not know, for what no machine defines
+    (an access out of bounds, misaligned or at an undefined address) and for a run of more than `step_limit`
+    operations.
+    """
+    with interpreter_context():
+        module = parsed(module_text)
+        if shared_bytes is None:
+            attributes = module.operation.attributes
+            shared_bytes = attributes["ttg.shared"].value if "ttg.shared" in attributes else 0
+        compiler = Compiler(module, target, num_warps * target.lanes, "overflow<" in module_text)
+        program = compiler.compile(name, len(arguments))
+        run = _Run(program, arguments, trials, shared_bytes, step_limit)
+        return run.outcome()
+
+
+class _Run:
+    """One execution of a program."""
+
+    def __init__(
+        self,
+        program: Program,
+        arguments: Sequence[Argument],
+        trials: int,
+        shared_bytes: int,
+        step_limit: int,
+    ) -> None:
+        self.program = program
+        self.left = self.limit = step_limit
+        self.visits = Counter[int]()
+        build = program.build
+        trials = max([trials, *(len(r) for a in arguments if isinstance(a, Sequence) for r in a)])
+        self.trials = trials
+        self.memory = SharedMemory(
+            trials, build.threads, build.target.lanes, shared_bytes, SHARED_BASE, build.granule
+        )
+        self.machine = Machine(build.slots, build.threads, build.target.lanes, self.memory)
+        machine = self.machine
+        machine.undefined[build.undefined_slot] = np.full((1, 1), _ALL, np.uint64)
+        for slot, value in build.initial:
+            machine.values[slot] = value
+        for slot in program.shared:
+            machine.values[slot] = np.full((1, 1), SHARED_BASE, np.uint64)
+        for number, (given, tree) in enumerate(zip(arguments, program.arguments, strict=True)):
+            self._pass(number, given, leaves(tree))
+        self.joins: dict[int, int] | None = None
+        self.parted: list[int] = []
+        self._go(0, -1)
+
+    def _pass(self, number: int, given: Argument, slots: Sequence[int]) -> None:
+        machine = self.machine
+        if given is None:
+            for slot in slots:
+                machine.undefined[slot] = np.full((1, 1), _ALL, np.uint64)
+            return
+        if isinstance(given, int):
+            given = [np.full((1, 1), given & _ALL, np.uint64)]
+        if len(given) != len(slots):
+            raise SimulationError(f"argument {number} has {len(slots)} registers, not {len(given)}")
+        for slot, value in zip(slots, given, strict=True):
+            machine.values[slot] = np.asarray(value, np.uint64)
+
+    def _go(self, piece: int, stop: int) -> None:
+        """Run from one piece until another is reached, or to the end."""
+        pieces, machine = self.program.pieces, self.machine
+        while piece != stop:
+            if piece in self.parted:
+                where = self.program.where(pieces[piece].last)
+                raise SimulationError(f"{where}: threads leave a loop at different times")
+            code = pieces[piece]
+            self._steps(piece, code)
+            if not code.ways:
+                return
+            if code.condition is None:
+                piece = self._take(code.ways[0])
+                continue
+            machine.conditions.clear()
+            chosen = self._decide(code)
+            active = self.memory.active
+            counted = chosen if active is None else chosen[active]
+            if counted.all():
+                piece = self._take(code.ways[0])
+            elif not counted.any():
+                piece = self._take(code.ways[1])
+            else:
+                piece = self._part(piece, code, chosen)
+
+    def _steps(self, piece: int, code: Piece) -> None:
+        machine = self.machine
+        self.visits[piece] += 1
+        self.left -= len(code.steps) + 1
+        if self.left < 0:
+            where = self.program.where(code.origins[0] if code.origins else code.last)
+            raise SimulationError(f"{where}: the run takes more than {self.limit} operations")
+        machine.conditions.clear()
+        machine.sources.clear()
+        if len(machine.undefined) > 1 and self.visits[piece] > 1:
+            for slot in [slot for slot in machine.undefined if slot in code.slots]:
+                if slot != self.program.build.undefined_slot:
+                    del machine.undefined[slot]
+        position = 0
+        try:
+            for position, step in enumerate(code.steps):  # noqa: B007
+                step(machine)
+        except SimulationError as error:
+            raise type(error)(f"{self.program.where(code.origins[position])}: {error}") from None
+
+    def _decide(self, code: Piece) -> Flags:
+        """The condition of each thread."""
+        machine, slot = self.machine, code.condition
+        assert slot is not None
+        try:
+            machine.refuse_undefined(slot, "the condition")
+            value = machine.executing(machine.values[slot])
+            if (value != value[:1]).any():
+                raise SimulationError("the condition depends on the data of the trial")
+        except SimulationError as error:
+            raise type(error)(f"{self.program.where(code.last)}: {error}") from None
+        return np.broadcast_to(machine.values[slot][0] != 0, (machine.threads,))
+
+    def _take(self, jump: Jump) -> int:
+        """Hand over the values of a jump; ensures: those of sleeping threads stay."""
+        machine, active = self.machine, self.memory.active
+        none = np.zeros((1, 1), np.uint64)
+        fresh = [
+            (slot, machine.values[source], machine.undefined.get(source, none)) for source, slot in jump.moves
+        ]
+        for slot, value, mask in fresh:
+            kept = machine.undefined.pop(slot, none)
+            if active is not None:
+                machine.values[slot] = np.where(active, value, machine.values[slot])
+                merged = np.where(active, mask, kept)
+            else:
+                machine.values[slot], merged = value, mask
+            if merged.any():
+                machine.undefined[slot] = merged
+        return jump.target
+
+    def _part(self, piece: int, code: Piece, chosen: Flags) -> int:
+        """Run both ways of a branch, each with its own threads; ensures: they meet in the piece returned."""
+        if self.joins is None:
+            self.joins = joins_of(self.program.pieces)
+        join = self.joins.get(piece)
+        where = self.program.where(code.last)
+        if join is None:
+            raise SimulationError(f"{where}: threads part ways and do not meet again")
+        before = self.memory.active
+        self.parted.append(piece)
+        for jump, side in zip(code.ways, (chosen, ~chosen), strict=True):
+            self.memory.active = side if before is None else side & before
+            self._go(self._take(jump), join)
+        self.parted.pop()
+        self.memory.active = before
+        return join
+
+    def outcome(self) -> FunctionOutcome:
+        """What the run gave."""
+        program, machine = self.program, self.machine
+        values, undefined = self._stacked(
+            [
+                (machine.values[slot], machine.undefined.get(slot, np.zeros((1, 1), np.uint64)))
+                for slot in program.results
+            ]
+        )
+        races = {
+            (race.scope, race.hazard, place): replace(race, location=place)
+            for race in reversed(self.memory.races)
+            for place in [program.where(race.operation)]
+        }
+        return FunctionOutcome(
+            values,
+            undefined,
+            {name: self._stacked(rows) for name, rows in machine.sinks.items()},
+            tuple(reversed(races.values())),
+            self._counts(),
+        )
+
+    def _counts(self) -> Counts:
+        program, recorded = self.program, self.memory.recorded
+        target = program.build.target
+
+        def total(of: Callable[[Piece], int]) -> int:
+            return sum(times * of(program.pieces[piece]) for piece, times in self.visits.items())
+
+        def moved(kind: str) -> int:
+            return sum(r.width * len(r.addresses) for r in recorded if r.kind == kind)
+
+        alu = Counter[str]()
+        for piece, times in self.visits.items():
+            for kind, count in program.pieces[piece].alu.items():
+                alu[kind] += times * count
+        return Counts(
+            warps=self.machine.threads // target.lanes,
+            accesses=costs(recorded, target),
+            shuffles=total(lambda piece: piece.shuffles),
+            alu=tuple(sorted(alu.items())),
+            warp_barriers=total(lambda piece: piece.warp_barriers),
+            cta_barriers=total(lambda piece: piece.cta_barriers),
+            bytes_stored=moved("store"),
+            bytes_loaded=moved("load"),
+        )
+
+    def _stacked(self, rows: Sequence[tuple[Bits, Bits]]) -> tuple[Bits, Bits]:
+        shape = (len(rows), self.trials, self.machine.threads)
+        values, undefined = np.zeros(shape, np.uint64), np.zeros(shape, np.uint64)
+        for index, (value, mask) in enumerate(rows):
+            values[index], undefined[index] = value, mask
+        return values, undefined

@@ -1,0 +1,213 @@
+"""Puts axes that dots contract in an order that spares conversions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from triton_linear.dialect import ll
+from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.mlir_adapter import Operation, UnitAttr, operations
+from triton_linear.lowering.select import select
+from triton_linear.lowering.targets import Target
+from triton_linear.passes import diagnostics
+from triton_linear.passes.addresses import HINTS
+from triton_linear.passes.assignment.axis import AxisAnalysis
+from triton_linear.passes.assignment.equivalence import NotEquivalent, Numbering
+from triton_linear.passes.assignment.frequencies import Frequencies
+from triton_linear.passes.contraction import proof
+from triton_linear.passes.contraction.accesses import dearer
+from triton_linear.passes.contraction.order import Order, aligning, inverse, reordered_layout
+from triton_linear.passes.contraction.region import Module, Region, Stuck
+from triton_linear.passes.contraction.rewrite import Permuter
+from triton_linear.passes.contraction.ties import extents
+from triton_linear.passes.layouts import LayoutTable, element_of
+from triton_linear.passes.planning import Planning, unfit
+from triton_linear.passes.verifiers import CONVERT, DOTS, Verifier
+
+MUCH_LESS = 0.6
+"""The part of what conversions cost that may be left of them."""
+WORTH = 0.5
+"""The part of what they cost less that memory may cost more."""
+
+
+@dataclass(frozen=True)
+class PermuteContraction(Planning):
+    """Puts axes that dots contract in an order that spares conversions.
+
+    The product of a dot is a sum over k, in any order. A matrix instruction leaves its result where the next
+    does not want its operand: with 8-bit elements a thread has two neighbours along k and needs four. Instead
+    of exchanging elements between threads, what they stand for is exchanged: the columns of the first product
+    are computed in another order, by loading the rows of its operand in it, and a change of shape, which moves
+    nothing, puts them in order for the second. Or the rows of the other operand are loaded in the order in
+    which a thread has its elements.
+
+    Requires: one CTA a cluster, no warp-specialised regions; other modules are left as they are.
+    Ensures: the module computes what it did (see `contraction.proof`); a sum of floats may add in another
+    order. A module that changed has `ll.permuted`.
+    """
+
+    name: ClassVar[str] = "linear-permute-contraction"
+    summary: ClassVar[str] = "put axes that dots contract in an order that spares conversions"
+    requires: ClassVar[tuple[Verifier, ...]] = ()
+    ensures: ClassVar[tuple[Verifier, ...]] = ()
+
+    def __call__(self, op: Operation, pass_: Any) -> None:
+        gpu = self.gpu(op, pass_)
+        if gpu is None:
+            return
+        ops = operations(op)
+        if not any(inner.name in DOTS for inner in ops) or unfit(op, ops):
+            return
+        candidates = contracted(ops)
+        done: set[Operation] = set()
+        search = None
+        for conversion in list(candidates):
+            if conversion in done:
+                continue
+            search = search or _Search(op, operations(op), gpu, self.scratch_limit)
+            if changed := search.improve(conversion):
+                done.update(changed)
+                search = None  # what it knows is of the module as it was
+
+
+def contracted(ops: list[Operation]) -> dict[Operation, int]:
+    """Conversions whose result is an operand of a dot, with the axis that the dot contracts."""
+    producers = {op.results[0]: op for op in ops if op.name == CONVERT}
+    found: dict[Operation, int] = {}
+    for op in ops:
+        if op.name in DOTS:
+            for index in (0, 1):
+                operand = op.operands[index]
+                if operand in producers:
+                    found[producers[operand]] = len(operand.type.shape) - 1 - index
+    return found
+
+
+@dataclass
+class _Plan:
+    """A way to go: what is put in which order, and clocks that it takes. `start`: the conversion behind which
+    it begins, None if it ends at it."""
+
+    region: Region
+    order: Order
+    before: float
+    after: float
+    start: Operation | None
+
+
+@dataclass
+class _Search:
+    """Looks for an order that spares one conversion of a module, and applies it."""
+
+    root: Operation
+    ops: list[Operation]
+    gpu: Target
+    scratch_limit: int | None
+
+    def __post_init__(self) -> None:
+        self.module = Module(self.ops)
+        self.axis = AxisAnalysis(self.module.producers)
+        self.frequencies = Frequencies(self.axis)
+        self.candidates = contracted(self.ops)
+        self.table = LayoutTable()
+        self.busy = max(self.gpu.likely_warps, self.root.attributes["ttg.num-warps"].value)
+
+    def improve(self, conversion: Operation) -> list[Operation]:
+        """Spare a conversion if that pays; gives the conversions that have been dealt with."""
+        axis = self.candidates[conversion]
+        layouts = self._layouts(conversion)
+        order = aligning(*layouts, axis) if layouts is not None else None
+        if order is None:
+            return []
+        plans, reasons = [], []
+        for forward in (False, True):
+            try:
+                plans.append(self._plan(conversion, axis, order, forward))
+            except Stuck as stuck:
+                reasons.append(f"{'behind' if forward else 'before'} it {stuck}")
+        plan = min(plans, key=lambda plan: plan.after, default=None)
+        size = "x".join(map(str, extents(conversion.results[0].type)))
+        if plan is None or plan.after > MUCH_LESS * plan.before:
+            why = (
+                "; ".join(reasons) if plan is None else f"{plan.after:.1f} clocks instead of {plan.before:.1f}"
+            )
+            diagnostics.remark(conversion, f"the contracted axis of {size} stays in order: {why}")
+            return []
+        self._apply(plan)
+        diagnostics.remark(
+            conversion,
+            f"the contracted axis of {size} is put in another order: its bits {list(plan.order)}; "
+            f"{plan.before:.1f} clocks before, {plan.after:.1f} after",
+        )
+        return [conversion, *plan.region.ends]
+
+    def _layouts(self, conversion: Operation) -> tuple[LinearLayout, LinearLayout] | None:
+        sides = [self.table.of(value.type) for value in (conversion.operands[0], conversion.results[0])]
+        if isinstance(sides[0], LinearLayout) and isinstance(sides[1], LinearLayout):
+            return sides[0], sides[1]
+        return None
+
+    def _clocks(self, conversion: Operation, order: Order | None, axis: int) -> float:
+        """What a conversion costs if its operand is put in an order before; 0 where that is not known."""
+        layouts = self._layouts(conversion)
+        if layouts is None:
+            return 0.0
+        source, wanted = layouts
+        if order is not None:
+            source = reordered_layout(source, axis, order)
+        if source == wanted:
+            return 0.0
+        element = element_of(conversion.operands[0].type)
+        selection = select(source, wanted, element, self.gpu, self.scratch_limit)
+        if selection.plan is None:
+            return 0.0
+        return selection.cost.expected(self.busy) * self.frequencies.of(conversion.block)
+
+    def _plan(self, conversion: Operation, axis: int, order: Order, forward: bool) -> _Plan:
+        """What follows from putting the axis in order behind a conversion, or before it; Stuck if it cannot."""
+        region = Region(self.module, self.candidates)
+        side = conversion.results[0] if forward else conversion.operands[0]
+        region.grow(side, axis, forward=forward)
+        other = conversion.operands[0] if forward else conversion.results[0]
+        if other in region.changed or (forward and conversion in region.ends):
+            raise Stuck("both sides of it would be in the order")
+        inside = inverse(order) if forward else order
+        if not forward and conversion not in region.ends:
+            region.ends.append(conversion)
+        ends = {end: self.candidates[end] for end in region.ends}
+        before = sum(self._clocks(end, None, along) for end, along in ends.items())
+        after = sum(self._clocks(end, inside, along) for end, along in ends.items())
+        if forward:
+            before += self._clocks(conversion, None, axis)
+            after += self._clocks(conversion, order, axis)
+        for end, along in ends.items():
+            value = end.operands[0]
+            if region.changed.get(value, region.twins.get(value)) != along:
+                raise Stuck("a conversion is of another axis")
+        places = {**region.changed, **region.twins}
+        for value in places:
+            maker = self.module.producers.get(value)
+            if maker is not None and any(promise in maker.attributes for promise in HINTS):
+                raise Stuck(f"what '{maker.name}' promises of neighbours would not hold")
+        more = max(0.0, dearer(self.ops, places, inside, self.axis, self.frequencies) * self.busy)
+        if more > WORTH * (before - after):
+            raise Stuck(f"memory would have {more:.1f} clocks more to do")
+        return _Plan(region, inside, before, after + more, conversion if forward else None)
+
+    def _apply(self, plan: _Plan) -> None:
+        """Rewrite the module, and prove it."""
+        numbering = Numbering()
+        before = numbering.of(self.root)
+        permuter = Permuter(plan.region, plan.order)
+        permuter.run()
+        for end in plan.region.ends:
+            permuter.reorder(end, self.candidates[end], plan.order)
+        if plan.start is not None:
+            permuter.reorder(plan.start, self.candidates[plan.start], inverse(plan.order), begins=True)
+        permuter.sweep()
+        ops = operations(self.root)
+        numbering.erased = proof.check(ops, plan.order, permuter.claims, permuter.erased)
+        if numbering.of(self.root) != before:
+            raise NotEquivalent("the module with another order would not compute the same")
+        self.root.attributes[ll.PERMUTED] = UnitAttr.get(self.root.context)

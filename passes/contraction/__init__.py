@@ -1,0 +1,1 @@
+"""The order of what dots contract: which axes of a module are one, and putting them in another order."""

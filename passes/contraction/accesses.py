@@ -1,0 +1,100 @@
+"""What accesses to global memory cost more when their elements are in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
+from triton_linear.dialect.mlir_adapter import Operation, Value
+from triton_linear.passes.assignment import addressing
+from triton_linear.passes.assignment.axis import AxisAnalysis, pointee_bytes
+from triton_linear.passes.assignment.frequencies import Frequencies
+from triton_linear.passes.assignment.memory import Access
+from triton_linear.passes.contraction.order import Order
+from triton_linear.passes.contraction.region import Stuck
+from triton_linear.passes.contraction.ties import extents
+from triton_linear.passes.layouts import LayoutTable
+
+_ACCESSES: Mapping[str, tuple[int, int, bool]] = {
+    "tt.load": (0, 1, False),
+    "tt.store": (0, 2, True),
+    "ttg.async_copy_global_to_local": (0, 2, False),
+    "amdg.buffer_load": (1, 3, False),
+    "amdg.buffer_store": (2, 4, True),
+}
+"""The places of an access's pointers and of its mask among all operands it may have, and whether it stores. In
+front of offsets, which some take instead, is the pointer they start from."""
+_SEGMENTS = "operandSegmentSizes"
+_VECTORS = "contiguity"
+"""How many elements an access has in a vector, whatever is known of its pointers."""
+
+
+def dearer(
+    ops: Iterable[Operation],
+    places: Mapping[Value, int],
+    order: Order,
+    axis: AxisAnalysis,
+    frequencies: Frequencies,
+) -> float:
+    """Clocks of one warp that the accesses among `ops` take longer with the pointers of `places` in `order`.
+
+    Raises Stuck where their vectors would be narrower, or would not be what an operation says they are.
+    """
+    table = LayoutTable()
+    added = 0.0
+    for op in ops:
+        if op.name not in _ACCESSES:
+            continue
+        pointers = op.operands[_ACCESSES[op.name][0]]
+        if pointers not in places:
+            continue
+        layout = table.of(pointers.type)
+        if not isinstance(layout, LinearLayout):
+            raise Stuck(f"'{op.name}' has a layout that is not known")
+        before = _access(op, axis)
+        after = permuted(before, places[pointers], order)
+        registers = [basis for basis in dict(layout.bases)[REGISTER] if any(basis)]
+        if not _keeps_promise(op, registers, places[pointers], order):
+            raise Stuck(f"the vectors that '{op.name}' says it has would be others")
+        if after.vector_bits(registers) < before.vector_bits(registers):
+            raise Stuck(f"the vectors of '{op.name}' would be narrower")
+        more = sum(after.clocks(layout)) - sum(before.clocks(layout))
+        added += more * frequencies.of(op.block)
+    return added
+
+
+def _keeps_promise(op: Operation, registers: Sequence[tuple[int, ...]], along: int, order: Order) -> bool:
+    """Whether the vectors stay that an operation says it has, which Triton takes its word for."""
+    if _VECTORS not in op.attributes:
+        return True
+    inside = registers[: op.attributes[_VECTORS].value.bit_length() - 1]
+    bits = [basis[along].bit_length() - 1 for basis in inside if basis[along]]
+    return all(order[bit] == bit for bit in bits)
+
+
+def _access(op: Operation, axis: AxisAnalysis) -> Access:
+    place, mask_place, stores = _ACCESSES[op.name]
+    operands: list[Value | None] = list(op.operands)
+    if _SEGMENTS in op.attributes:
+        given = iter(op.operands)
+        operands = [next(given) if size else None for size in op.attributes[_SEGMENTS]]
+    mask = operands[mask_place] if mask_place < len(operands) else None
+    base, pointers = operands[max(place - 1, 0)], operands[place]
+    assert base is not None and pointers is not None
+    size, pointer = pointee_bytes(base.type), axis.of(pointers)
+    if place:
+        pointer = addressing.addptr(addressing.splat(axis.of(base), extents(pointers.type)), pointer, size)
+    return Access(pointer, None if mask is None else axis.mask(mask), size, stores)
+
+
+def permuted(access: Access, along: int, order: Order) -> Access:
+    """The access with element i along an axis being what element order(i) was."""
+    deltas = list(access.pointer.deltas)
+    deltas[along] = tuple(deltas[along][place] for place in order)
+    mask = access.mask
+    if mask is not None:
+        flags = list(mask)
+        flags[along] = tuple(flags[along][place] for place in order)
+        mask = tuple(flags)
+    return replace(access, pointer=replace(access.pointer, deltas=tuple(deltas)), mask=mask)

@@ -1,0 +1,189 @@
+"""Puts a region of a module in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from triton_linear.dialect.encodings import layout_of, linear_encoding_text, transfer
+from triton_linear.dialect.mlir_adapter import (
+    Attribute,
+    DenseElementsAttr,
+    InsertionPoint,
+    IntegerAttr,
+    Location,
+    Operation,
+    RankedTensorType,
+    Type,
+    Value,
+)
+from triton_linear.passes.contraction.order import Order, runs, shifts
+from triton_linear.passes.contraction.region import Region
+from triton_linear.passes.contraction.ties import ties
+
+
+@dataclass
+class Permuter:
+    """One rewriting. `claims`: all values in the new order, by their axis. `erased`: values that differ from
+    others in their order alone, by those."""
+
+    region: Region
+    order: Order
+    claims: dict[Value, int] = field(default_factory=dict)
+    erased: dict[Value, Value] = field(default_factory=dict)
+    _made: dict[Value, Value] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Let what the region's operations take be in its order. The ends are left to `reorder`."""
+        self.claims.update(self.region.changed)
+        for op in self._inside():
+            self._take_twins(op)
+
+    def twin(self, value: Value) -> Value:
+        """A value in the new order: its twin, if it has one."""
+        if value not in self.region.twins:
+            return value
+        found = self._made.get(value)
+        if found is None:
+            found = self._made[value] = self._twin(value)
+            self.claims[found] = self.region.twins[value]
+        return found
+
+    def reorder(self, conversion: Operation, axis: int, order: Order, *, begins: bool = False) -> None:
+        """Let a conversion take its operand with element i along `axis` moved to order(i); `begins` is whether
+        the region begins behind it.
+
+        No element leaves its register: the tensor gets an axis for each run of bits, these are transposed, and
+        it gets its shape back.
+        """
+        value = self.twin(conversion.operands[0])
+        result = reordered(value, axis, order, InsertionPoint(conversion))
+        self.erased[result] = value
+        if begins:
+            self.claims[result] = axis
+        conversion.operands[0] = result
+
+    def sweep(self) -> None:
+        """Erase originals whose twins have taken their last use."""
+        for op in reversed(self.region.module.ops):
+            if any(result in self._made for result in op.results) and not any(map(_is_used, op.results)):
+                op.erase()
+
+    def _inside(self) -> list[Operation]:
+        """The operations that take or make what has changed, but for the ends."""
+        region, module = self.region, self.region.module
+        inside = []
+        for op in module.ops:
+            if op in region.ends or (op in region.may_end and op.results[0] not in region.changed):
+                continue
+            if op.name == "scf.yield" or any(v in region.changed for v in (*op.operands, *op.results)):
+                inside.append(op)
+        return inside
+
+    def _take_twins(self, op: Operation) -> None:
+        region = self.region
+        if op.name == "scf.yield":
+            for index, operand in enumerate(op.operands):
+                parent = op.parent.operation
+                if index < len(parent.results) and parent.results[index] in region.changed:
+                    op.operands[index] = self.twin(operand)
+            return
+        if op.name == "scf.for":
+            for index, result in enumerate(op.results):
+                if result in region.changed:
+                    op.operands[3 + index] = self.twin(op.operands[3 + index])
+            return
+        meets = ties(op)
+        for index, operand in enumerate(op.operands):
+            if operand in region.twins:
+                tied = meets.of((operand, region.twins[operand])) or ()
+                if any(region.changed.get(other) == axis for other, axis in tied):
+                    op.operands[index] = self.twin(operand)
+
+    def _twin(self, value: Value) -> Value:
+        op = self.region.module.producers[value]
+        if op.name == "tt.make_range":
+            result = permuted_range(value, self.order, InsertionPoint.after(op))
+            self.erased[result] = value
+            return result
+        taken = [self.twin(operand) for operand in op.operands]
+        clone = op.clone(ip=InsertionPoint.after(op))
+        for index, operand in enumerate(taken):
+            clone.operands[index] = operand
+        made: Value = clone.results[list(op.results).index(value)]
+        return made
+
+
+def permuted_range(value: Value, order: Order, ip: InsertionPoint) -> Value:
+    """order(i) for each i of a range: each group of bits that move together is masked and shifted."""
+    made = None
+    for distance, mask in shifts(order).items():
+        part = _binary("arith.andi", value, _constant(value, mask, ip), ip)
+        if distance > 0:
+            part = _binary("arith.shli", part, _constant(value, distance, ip), ip)
+        elif distance < 0:
+            part = _binary("arith.shrui", part, _constant(value, -distance, ip), ip)
+        made = part if made is None else _binary("arith.ori", made, part, ip)
+    assert made is not None
+    return made
+
+
+def reordered(value: Value, axis: int, order: Order, ip: InsertionPoint) -> Value:
+    """A tensor with element i along an axis moved to order(i), by changes of shape alone."""
+    shape = tuple(value.type.shape)
+    groups = list(runs(order))
+    split = (*shape[:axis], *(1 << size for _, _, size in groups), *shape[axis + 1 :])
+    last_first = sorted(range(len(groups)), key=lambda index: -groups[index][1])
+    transposed = (
+        *range(axis),
+        *(axis + index for index in last_first),
+        *range(axis + len(groups), len(split)),
+    )
+    layout = layout_of(str(value.type.encoding), shape)
+    apart = transfer.reshape(layout, split)
+    moved = transfer.trans(apart, transposed)
+    back = transfer.reshape(moved, shape)
+    steps = [
+        ("tt.reshape", split, apart, None),
+        ("tt.trans", tuple(split[i] for i in transposed), moved, f"array<i32: {str(transposed)[1:-1]}>"),
+        ("tt.reshape", shape, back, None),
+    ]
+    for name, sizes, placed, attribute in steps:
+        encoding = Attribute.parse(linear_encoding_text(placed), value.type.context)
+        type_ = _like(value.type, sizes, encoding)
+        attributes = {} if attribute is None else {"order": Attribute.parse(attribute, value.type.context)}
+        value = _create(name, type_, [value], attributes, ip)
+    return value
+
+
+def _like(type_: Type, shape: Sequence[int], encoding: Attribute) -> Type:
+    return RankedTensorType.get(shape, type_.element_type, encoding, Location.unknown(type_.context))
+
+
+def _constant(like: Value, number: int, ip: InsertionPoint) -> Value:
+    splat = IntegerAttr.get(like.type.element_type, number)
+    attributes = {"value": DenseElementsAttr.get_splat(like.type, splat)}
+    return _create("arith.constant", like.type, [], attributes, ip)
+
+
+def _binary(name: str, left: Value, right: Value, ip: InsertionPoint) -> Value:
+    return _create(name, left.type, [left, right], {}, ip)
+
+
+def _create(
+    name: str, type_: Type, operands: Sequence[Value], attributes: dict[str, Attribute], ip: InsertionPoint
+) -> Value:
+    op = Operation.create(
+        name,
+        results=[type_],
+        operands=list(operands),
+        attributes=attributes,
+        loc=Location.unknown(type_.context),
+        ip=ip,
+    )
+    result: Value = op.results[0]
+    return result
+
+
+def _is_used(value: Value) -> bool:
+    return next(iter(value.uses), None) is not None

@@ -1,0 +1,277 @@
+"""Which axes of an operation's values are one axis.
+
+The elements of a tensor, or of a buffer in memory, are numbered along each axis. An operation ties the axes of
+its operands to those of its results where element i of one only ever meets element i of the other. If the
+elements along all tied axes are put in another order, the same for all, the operation computes what it did, in
+that order. This table is what the proof of a permutation rests on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from triton_linear.dialect.mlir_adapter import OpaqueType, Operation, RankedTensorType, Type, Value
+from triton_linear.passes.assignment import weights
+from triton_linear.passes.verifiers import CONVERT
+
+Place = tuple[Value, int]
+"""An axis of a value."""
+
+_MEMDESC = re.compile(r"memdesc<((?:\d+x)+)")
+_COMMUTATIVE = frozenset(
+    {
+        "arith.addf",
+        "arith.addi",
+        "arith.andi",
+        "arith.maximumf",
+        "arith.maxnumf",
+        "arith.maxsi",
+        "arith.maxui",
+        "arith.minimumf",
+        "arith.minnumf",
+        "arith.minsi",
+        "arith.minui",
+        "arith.mulf",
+        "arith.muli",
+        "arith.ori",
+        "arith.xori",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Ties:
+    """The axes of an operation's values that are one, and those along which the order does not matter."""
+
+    together: Sequence[Sequence[Place]] = ()
+    free: Sequence[Place] = ()
+
+    def of(self, place: Place) -> Sequence[Place] | None:
+        """What is tied to a place; None for one that has to stay in order.
+
+        A place may be among several: what one argument of a loop is turned into may be another argument.
+        """
+        found = [places for places in self.together if place in places]
+        if found:
+            return [other for places in found for other in places]
+        return () if place in self.free else None
+
+
+def extents(type_: Type) -> tuple[int, ...]:
+    """The sizes of a tensor or buffer along its axes; () for everything else."""
+    if isinstance(type_, RankedTensorType):
+        return tuple(type_.shape)
+    if isinstance(type_, OpaqueType) and (match := _MEMDESC.match(type_.data)):
+        return tuple(map(int, match[1].rstrip("x").split("x")))
+    return ()
+
+
+def rank(value: Value) -> int:
+    """How many axes a value has."""
+    return len(extents(value.type))
+
+
+def is_pure(op: Operation) -> bool:
+    """Whether an operation may be done a second time instead of what it gives being moved."""
+    if op.name in ("tt.expand_dims", "tt.broadcast"):
+        return True
+    return weights.is_elementwise(op.name) and len(op.regions) == 0
+
+
+def ties(op: Operation) -> Ties:
+    """What operation `op` ties; nothing where it is not known."""
+    rule = _RULES.get(op.name)
+    if rule is not None:
+        return rule(op)
+    if weights.is_elementwise(op.name) and len(op.regions) == 0:
+        return _elementwise(op)
+    return Ties()
+
+
+def _alike(values: Iterable[Value]) -> Iterator[Sequence[Place]]:
+    """Values of one shape, axis by axis; scalars are left out."""
+    shaped = [value for value in values if rank(value)]
+    ranks = {rank(value) for value in shaped}
+    for axis in range(ranks.pop() if len(ranks) == 1 else 0):
+        yield [(value, axis) for value in shaped]
+
+
+def _elementwise(op: Operation) -> Ties:
+    return Ties(list(_alike([*op.operands, *op.results])))
+
+
+def _constant(op: Operation) -> Ties:
+    return _elementwise(op) if op.attributes["value"].is_splat else Ties()
+
+
+def _access(op: Operation) -> Ties:
+    """A pointer for each element; a pointer to a whole tensor orders the elements itself."""
+    return _elementwise(op) if rank(op.operands[0]) else Ties()
+
+
+def _buffer(op: Operation) -> Ties:
+    """An offset for each element."""
+    return _elementwise(op) if any(map(rank, op.operands)) else Ties()
+
+
+def _one_by_one(op: Operation) -> Ties:
+    """Each result is an operand as it was."""
+    pairs = zip(op.operands, op.results, strict=True)
+    return Ties([places for pair in pairs for places in _alike(pair)])
+
+
+def _copy(op: Operation) -> Ties:
+    """Of all operands, whose shapes are one; results are tokens."""
+    return Ties(list(_alike(op.operands)))
+
+
+def _expand_dims(op: Operation) -> Ties:
+    new = op.attributes["axis"].value
+    source, result = op.operands[0], op.results[0]
+    return Ties([[(source, axis), (result, axis + (axis >= new))] for axis in range(rank(source))])
+
+
+def _broadcast(op: Operation) -> Ties:
+    source, result = op.operands[0], op.results[0]
+    sizes = zip(extents(source.type), extents(result.type), strict=True)
+    return Ties([[(source, axis), (result, axis)] for axis, (old, new) in enumerate(sizes) if old == new])
+
+
+def _trans(op: Operation) -> Ties:
+    source, result = op.operands[0], op.results[0]
+    return Ties([[(source, old), (result, new)] for new, old in enumerate(op.attributes["order"])])
+
+
+def _index(op: Operation) -> Ties:
+    """One buffer of several."""
+    source, result = op.operands[0], op.results[0]
+    dropped = rank(source) - rank(result)
+    return Ties([[(source, axis + dropped), (result, axis)] for axis in range(rank(result))])
+
+
+def _reduce(op: Operation) -> Ties:
+    along = op.attributes["axis"].value
+    tied = []
+    for axis in range(rank(op.operands[0])):
+        if axis != along:
+            results = [(value, axis - (axis > along)) for value in op.results if rank(value)]
+            tied.append([*((value, axis) for value in op.operands), *results])
+    free = [(value, along) for value in op.operands] if _is_symmetric(op) else []
+    return Ties(tied, free)
+
+
+def _is_symmetric(op: Operation) -> bool:
+    """Whether a reduction's result does not depend on the order of its elements, rounding apart."""
+    block = op.regions[0].blocks[0]
+    if len(op.operands) != 1 or len(block.operations) != 2:
+        return False
+    combine, end = (view.operation for view in block.operations)
+    takes_both = set(combine.operands) == set(block.arguments)
+    return combine.name in _COMMUTATIVE and takes_both and bool(end.operands[0] == combine.results[0])
+
+
+def _scan(op: Operation) -> Ties:
+    along = op.attributes["axis"].value
+    places = _alike([*op.operands, *op.results])
+    return Ties([tied for axis, tied in enumerate(places) if axis != along])
+
+
+def _dot(op: Operation) -> Ties:
+    """a[.., m, k], b[.., k, n] and c, d[.., m, n]. A scale is of neighbours, which have to stay together, and
+    so is a byte of two elements."""
+    a, b, c = list(op.operands)[:3]
+    *batches, m, k = extents(a.type)
+    n = extents(b.type)[-1]
+    fits = extents(b.type) == (*batches, k, n) and extents(c.type) == (*batches, m, n)
+    if not fits or any(map(rank, list(op.operands)[3:])):
+        return Ties()
+    out = [c, *op.results]
+    last = rank(a) - 1
+    batch = [[(value, axis) for value in (a, b, *out)] for axis in range(last - 1)]
+    rows = [(a, last - 1), *((value, last - 1) for value in out)]
+    columns = [(b, last), *((value, last) for value in out)]
+    return Ties([*batch, rows, columns, [(a, last), (b, last - 1)]])
+
+
+def _loop(op: Operation) -> Ties:
+    block = op.regions[0].blocks[0]
+    given = list(op.operands)[3:]
+    turned = block.operations[len(block.operations) - 1].operation.operands
+    carried = zip(given, list(block.arguments)[1:], turned, op.results, strict=True)
+    return Ties([places for values in carried for places in _alike(values)])
+
+
+def _branch(op: Operation) -> Ties:
+    ends = [
+        region.blocks[0].operations[len(region.blocks[0].operations) - 1].operation
+        for region in op.regions
+        if len(region.blocks)
+    ]
+    tied: list[Sequence[Place]] = []
+    for index, result in enumerate(op.results):
+        tied += _alike([result, *(end.operands[index] for end in ends)])
+    return Ties(tied)
+
+
+def _anything(op: Operation) -> Ties:
+    """The order does not matter at all."""
+    return Ties((), [(value, axis) for value in op.operands for axis in range(rank(value))])
+
+
+_RULES: Mapping[str, Callable[[Operation], Ties]] = {
+    CONVERT: _elementwise,
+    "amdg.buffer_load": _buffer,
+    "amdg.buffer_store": _buffer,
+    "arith.constant": _constant,
+    "scf.for": _loop,
+    "scf.if": _branch,
+    "tt.broadcast": _broadcast,
+    "tt.dot": _dot,
+    "tt.dot_scaled": _dot,
+    "tt.expand_dims": _expand_dims,
+    "tt.load": _access,
+    "tt.make_range": lambda op: Ties(),
+    "tt.reduce": _reduce,
+    "tt.scan": _scan,
+    "tt.store": _access,
+    "tt.trans": _trans,
+    "ttg.async_copy_global_to_local": _copy,
+    "ttg.local_alloc": _elementwise,
+    "ttg.local_dealloc": _anything,
+    "ttg.local_load": _elementwise,
+    "ttg.local_store": _copy,
+    "ttg.memdesc_index": _index,
+    "ttg.memdesc_trans": _trans,
+    "ttng.warp_group_dot": _dot,
+    "ttng.warp_group_dot_wait": _one_by_one,
+}
+
+
+@dataclass
+class Invariance:
+    """Along which axes values are the same everywhere; `producers` has the operation behind each result."""
+
+    producers: Mapping[Value, Operation]
+
+    def __post_init__(self) -> None:
+        self._known: dict[Place, bool] = {}
+
+    def __call__(self, value: Value, axis: int) -> bool:
+        place = value, axis
+        if place not in self._known:
+            self._known[place] = False  # around a loop
+            self._known[place] = self._found(value, axis)
+        return self._known[place]
+
+    def _found(self, value: Value, axis: int) -> bool:
+        if extents(value.type)[axis] == 1:
+            return True
+        op = self.producers.get(value)
+        if op is None or not (is_pure(op) or op.name == CONVERT) or op.name == "tt.make_range":
+            return False
+        tied = ties(op).of((value, axis))
+        if tied is None:
+            return bool(op.name == "tt.broadcast")
+        return all(self(other, along) for other, along in tied if other != value)

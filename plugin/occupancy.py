@@ -1,0 +1,251 @@
+"""The stages `ptx` and `cubin` with an eye on registers.
+
+A multiprocessor takes as many CTAs as find registers, and ptxas does not look where that number jumps: a kernel
+of 8 warps with 136 registers a thread has a multiprocessor to itself, with 128 it shares it with another. So a
+kernel of ours that is a little above such a jump is assembled once more, with a bound on its registers
+(`.maxnreg`: PTX ISA, performance-tuning directives), and that is taken if nothing more is spilled for it.
+
+Where ptxas cannot do with so few (the operands of an instruction of a warp group alone can be more), Triton's
+stage prints its error and all of the PTX; and its log wherever that is asked for. An attempt that comes to
+nothing is nobody's concern, so what it prints is held back.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import struct
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from triton_linear.interfaces import Metadata
+
+Stage = Callable[[object, Metadata], object]
+
+UNIT = 8
+"""Registers of a thread are given out in multiples of this: a warp gets multiples of 256."""
+WORTH = 1.5
+"""How many times as many CTAs are worth the attempt: one more of several hardly shows."""
+NEAR = 1.2
+"""How many times the registers at the jump a kernel may have: it cannot do without more than that."""
+
+_THREADS = re.compile(r"^\.reqntid (\d+)[ \t]*$", re.M)
+_BOUND = ".maxnreg"
+_REGISTER_OPTIONS = ("maxrregcount", "register-usage-level", "regUsageLevel", "minnctapersm", "opt-level", "-O")
+"""What ptxas is told about registers on its command line; `.maxnreg` would count more."""
+_TENSOR_COLUMNS = 512
+"""Columns of tensor memory that a multiprocessor has (PTX ISA, tensor memory)."""
+_INFO = b".nv.info"
+_REGISTERS, _STACK = 0x2F, 0x12
+"""Attributes in a cubin's section `.nv.info`: a function's registers, and its bytes of stack."""
+_SIZED = 4
+"""The form of attributes that say how long they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Registers of a thread, and bytes of its stack, where what is spilled goes."""
+
+    registers: int
+    stack: int
+
+
+def usage(cubin: object) -> Usage | None:
+    """What the kernel of a cubin uses; None where that cannot be read, or there are several functions."""
+    found: dict[int, list[int]] = {_REGISTERS: [], _STACK: []}
+    try:
+        for attribute, value in _attributes(_section(cubin)):
+            if attribute in found:
+                found[attribute].append(struct.unpack_from("<II", value)[1])
+    except (struct.error, ValueError, IndexError):
+        return None
+    if len(found[_REGISTERS]) != 1:
+        return None
+    return Usage(found[_REGISTERS][0], max(found[_STACK], default=0))
+
+
+def _section(cubin: object) -> bytes:
+    """The section `.nv.info` of an ELF file of 64 bits (System V ABI, object files)."""
+    if not isinstance(cubin, bytes) or cubin[:5] != b"\x7fELF\x02":
+        raise ValueError("no ELF file of 64 bits")
+    (table,) = struct.unpack_from("<Q", cubin, 0x28)
+    size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
+    sections = [struct.unpack_from("<IIQQQQ", cubin, table + i * size) for i in range(count)]
+    strings = sections[names][4]
+    for name, _, _, _, offset, length in sections:
+        start = strings + name
+        if cubin[start : cubin.index(b"\0", start)] == _INFO:
+            return cubin[offset : offset + length]
+    raise ValueError("it has no section of that name")
+
+
+def _attributes(info: bytes) -> Iterator[tuple[int, bytes]]:
+    """The attributes that say how long they are; others have two bytes."""
+    at = 0
+    while at + 4 <= len(info):
+        form, attribute, size = struct.unpack_from("<BBH", info, at)
+        at += 4
+        if form == _SIZED:
+            yield attribute, info[at : at + size]
+            at += size
+
+
+def bound(used: int, warps: int, most: int, registers: int, lanes: int = 32) -> int | None:
+    """The registers of a thread with which another CTA fits, if that is worth it; else None.
+
+    `used`: registers of a thread now. `most`: CTAs that there is room for otherwise. `registers`: of a
+    multiprocessor.
+
+    >>> bound(136, 8, 2, 65536), bound(128, 8, 2, 65536), bound(136, 8, 1, 65536), bound(168, 8, 2, 65536)
+    (128, None, None, None)
+    """
+    given = -(-used // UNIT) * UNIT
+    ctas = registers // (given * lanes * warps)
+    if not 0 < ctas < most or ctas + 1 < WORTH * ctas:
+        return None
+    limit = registers // ((ctas + 1) * lanes * warps) // UNIT * UNIT
+    return limit if used <= NEAR * limit else None
+
+
+def has_say(options: object) -> bool:
+    """Whether options of a compile tell ptxas what to do about registers, or not to optimise."""
+    from triton import knobs  # type: ignore[import-untyped, unused-ignore]
+
+    given = str(getattr(options, "ptx_options", None) or "")
+    return bool(knobs.nvidia.disable_ptxas_opt) or any(word in given for word in _REGISTER_OPTIONS)
+
+
+class _Apart:
+    """Standard output to all threads but one, whose text is kept."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._thread = threading.get_ident()
+        self.kept = io.StringIO()
+
+    def write(self, text: str) -> int:
+        mine = threading.get_ident() == self._thread
+        return int((self.kept if mine else self._stream).write(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+_one_apart = threading.Lock()
+
+
+def _forked() -> None:
+    """In a child process: nobody is left to release the lock that another thread held."""
+    global _one_apart  # noqa: PLW0603
+    _one_apart = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+@contextmanager
+def held_back() -> Iterator[io.StringIO]:
+    """Within the block, what this thread prints is not shown; it is in what the block gets."""
+    with _one_apart:  # each puts back what it found
+        found = sys.stdout
+        apart: Any = _Apart(found)
+        sys.stdout = apart
+        try:
+            yield apart.kept
+        finally:
+            sys.stdout = found
+
+
+def _raised(error: Exception, metadata: Metadata) -> None:
+    raise error
+
+
+class Assembler:
+    """Both stages of one compile, over those that were there.
+
+    applies: tells whether the kernel is ours. fails: is given what went wrong here, and raises it if it should;
+    otherwise the kernel is assembled as ever.
+    """
+
+    def __init__(
+        self,
+        ptx: Stage,
+        cubin: Stage,
+        applies: Callable[[], bool],
+        target: str,
+        fails: Callable[[Exception, Metadata], None] = _raised,
+    ) -> None:
+        self._ptx = ptx
+        self._cubin = cubin
+        self._applies = applies
+        self._target = target
+        self._fails = fails
+        self._made: tuple[object, object] | None = None
+        self._failed: tuple[object, Exception] | None = None
+
+    def ptx(self, src: object, metadata: Metadata) -> object:
+        """PTX, with a bound on registers where that lets another CTA in."""
+        text = self._ptx(src, metadata)
+        if not isinstance(text, str):
+            return text
+        try:
+            return self._within_fewer(text, metadata)
+        except Exception as error:
+            self._made = self._failed = None
+            self._fails(error, metadata)
+            return text
+
+    def _within_fewer(self, text: str, metadata: Metadata) -> str:
+        if not self._applies() or _BOUND in text:
+            return text
+        threads = _THREADS.search(text)
+        if threads is None:
+            return text
+        used = self._assembled(text, metadata)
+        limit = None if used is None else self._bound(used.registers, int(threads[1]), metadata)
+        if used is None or limit is None:
+            return text
+        made = self._made
+        bounded = f"{text[: threads.end()]}\n{_BOUND} {limit}{text[threads.end() :]}"
+        with held_back() as printed:
+            now = self._assembled(bounded, metadata)
+        if now is None or now.stack > used.stack:
+            self._made, self._failed = made, None
+            return text
+        print(printed.getvalue(), end="")
+        return bounded
+
+    def cubin(self, src: object, metadata: Metadata) -> object:
+        """The cubin of PTX, which may be there already."""
+        made, self._made = self._made, None
+        failed, self._failed = self._failed, None
+        if failed is not None and failed[0] == src:
+            raise failed[1]
+        return made[1] if made is not None and made[0] == src else self._cubin(src, metadata)
+
+    def _assembled(self, text: str, metadata: Metadata) -> Usage | None:
+        try:
+            cubin = self._cubin(text, metadata)
+        except Exception as error:
+            self._failed = text, error  # it is the stage `cubin` that is to fail
+            return None
+        self._made = text, cubin
+        return usage(cubin)
+
+    def _bound(self, used: int, threads: int, metadata: Metadata) -> int | None:
+        from triton_linear.lowering.targets import target
+
+        gpu = target(self._target)
+        warps = max(1, threads // gpu.lanes)
+        shared = (metadata.get("shared") or 0) + gpu.reserved_shared_bytes
+        memory = gpu.max_shared_bytes + gpu.reserved_shared_bytes
+        most = min(gpu.resident_warps // warps, memory // shared if shared else gpu.resident_warps)
+        if columns := metadata.get("tmem_size"):
+            most = min(most, _TENSOR_COLUMNS // columns)
+        return bound(used, warps, most, gpu.registers, gpu.lanes)

@@ -1,0 +1,120 @@
+"""Runs what Triton decides (bridge, encodings, plugin, demo) on newer Tritons, and prints a table.
+
+Each row has an environment of its own in `.venvs/`, made on first use and renewed when pyproject.toml changes,
+by the Python that the row names or, where there is none of that version, by the one that runs this. The exit
+status is 1 if a row fails, or takes too long.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from run import ROOT, tally
+
+ROWS = (("3.7.1", "3.10"), ("3.8.0", "3.12"), ("3.9.0", "3.13"))
+"""Triton and Python of each row; the whole suite runs on the reference version."""
+UNITS = ("bridge", "encodings*", "algebra_against_triton", "plugin*", "versions*")
+INSTALL_SECONDS, TEST_SECONDS, DEMO_SECONDS = 420, 600, 180
+
+
+def interpreter(version: str) -> str:
+    """A Python of this version, else the one that runs this."""
+    candidates = [
+        shutil.which(f"python{version}"),
+        *Path.home().glob(f".pyenv/versions/{version}.*/bin/python"),
+    ]
+    for candidate in filter(None, candidates):
+        asked = subprocess.run([candidate, "-c", _VERSION], capture_output=True, text=True, check=False)
+        if asked.stdout.strip() == version:
+            return str(candidate)
+    return sys.executable
+
+
+_VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
+
+
+def stopped(command: Sequence[str], seconds: int, log: Path, environment: dict[str, str]) -> str:
+    """Why a command failed, "" if it did not; what it prints is in `log`, and its children end with it."""
+    with log.open("w") as file:
+        child = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=file, stderr=file, start_new_session=True
+        )
+        try:
+            status = child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, 9)
+            child.wait()
+            return f"stopped after {seconds} s"
+        except BaseException:
+            os.killpg(child.pid, 9)
+            raise
+    return f"exit status {status}" if status else ""
+
+
+def row(triton: str, python: str, jobs: int, logs: Path) -> tuple[str, ...]:
+    """The cells of a row; the last one is why it failed."""
+    start = time.monotonic()
+    found = interpreter(python)
+    asked = subprocess.run([found, "-c", _VERSION], capture_output=True, text=True, check=True)
+    python = asked.stdout.strip()
+    folder = ROOT / ".venvs" / f"triton-{triton}-python-{python}"
+    scripts = folder / "bin"
+    environment = os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', '')}"}
+    environment |= {"TRITON_DEFAULT_FP_FUSION": "1", "TRITON_CACHE_DIR": str(logs / f"cache-{triton}")}
+    make = ["make", "environment", f"VENV={folder}", f"PYTHON={found}", f"TRITON={triton}", "EXTRAS=test"]
+    log = logs / f"{triton}.log"
+    if reason := stopped(make, INSTALL_SECONDS, log, environment):
+        return _failed(triton, python, log, f"environment: {reason}", start)
+    files = sorted(str(path) for name in UNITS for path in (ROOT / "test" / "unit").glob(f"test_{name}.py"))
+    report = logs / f"{triton}.xml"
+    tests = [str(scripts / "python"), "-m", "pytest", "-n", str(jobs), f"--junit-xml={report}", *files]
+    reason = stopped(tests, TEST_SECONDS, log, environment)
+    passed, failed, skipped = tally(report, int(bool(reason)))
+    counts = f"{passed} passed, {failed} failed, {skipped} skipped"
+    if reason:
+        return _failed(triton, python, log, f"tests: {reason}", start, counts)
+    demo = [str(scripts / "triton-linear"), "demo", "--output", str(logs / f"demo-{triton}")]
+    if reason := stopped(demo, DEMO_SECONDS, log, environment):
+        return _failed(triton, python, log, f"demo: {reason}", start, counts)
+    return triton, python, counts, "passed", f"{time.monotonic() - start:.0f} s", ""
+
+
+def _failed(
+    triton: str, python: str, log: Path, reason: str, start: float, counts: str = ""
+) -> tuple[str, ...]:
+    print("\n".join(log.read_text(errors="replace").splitlines()[-60:]), flush=True)
+    return triton, python, counts, "", f"{time.monotonic() - start:.0f} s", reason
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=2, help="processes that run tests (default 2)")
+    parser.add_argument("--triton", action="append", help="only the row of this version")
+    options = parser.parse_args(argv)
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for triton, python in ROWS:
+            if options.triton is None or triton in options.triton:
+                print(f"Triton {triton}", flush=True)
+                rows.append(row(triton, python, options.jobs, Path(folder)))
+    table = [("Triton", "Python", "tests", "demo", "time", ""), *rows]
+    widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
+    for line in table:
+        print(
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip(), flush=True
+        )
+    failed = sum(bool(cells[-1]) for cells in rows)
+    print(f"{len(rows) - failed} of {len(rows)} rows passed", flush=True)
+    return int(failed > 0 or not rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,380 @@
+"""The bench of other packages' kernels, without a GPU, without PyTorch and without the packages."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import triton
+import triton.language as tl
+from plugin_support import CUDA, FakeDriver
+from triton.runtime import driver
+from triton_linear.report import Conversion, Outcome, Report
+
+from bench.foreign import compiled, fetch, launches, measure, packages, report, run
+from bench.foreign.case import Case, Cases, tensors
+from bench.foreign.cases import cases
+from bench.kernels.measure import Failed
+
+
+@triton.jit
+def tuned(x, out, N: tl.constexpr, B: tl.constexpr):
+    at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    tl.store(out + at, tl.load(x + at).trans() * B)
+
+
+class Pointer:
+    """What Triton takes for a tensor."""
+
+    dtype = "fp32"
+
+    def data_ptr(self) -> int:
+        return 256
+
+
+def row(kernel: str = "p.q.kernel", key: str = "a", **more: Any) -> dict[str, Any]:
+    made = {"kernel": kernel, "key": key, "stock": {"seconds": 2.0, "shared": 64}}
+    ours = {"seen": 3, "ours": 1, "noop": 0, "folded": 1, "left": {"a mask": 1}, "seconds": 3.0, "shared": 32}
+    return made | {"ours": ours} | more
+
+
+def measured(key: str = "a", ratio: float = 1.5, result: str = "identical") -> dict[str, Any]:
+    facts = {mode: {"registers": 40} for mode in ("stock", "ours")}
+    return {
+        "key": key,
+        "kernel": "p.q.kernel",
+        "ratio": [ratio - 0.1, ratio, ratio + 0.1],
+        "microseconds": 7.0,
+        "facts": facts,
+        "result": result,
+    }
+
+
+def whole(*records: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "triton": "3",
+        "torch": "2",
+        "triton_linear": "0",
+        "date": "today",
+        "seconds": 1.0,
+        "targets": ["cuda:90"],
+        "packages": [{"name": "p", "version": "1"}],
+        "cases": list(records),
+        "not_run": [],
+    } | more
+
+
+def record(*rows: dict[str, Any], case: str = "p: one", **more: Any) -> dict[str, Any]:
+    return {"case": case, "package": "p", "target": "cuda:90", "kernels": list(rows)} | more
+
+
+def test_every_case_has_a_name_of_its_own_and_a_package_that_is_fetched() -> None:
+    found = cases()
+    assert len({case.name for case in found}) == len(found) > 150
+    assert {case.package for case in found} == {each.name for each in packages.PACKAGES if each.kernels}
+    assert all(case.name.startswith(f"{case.package}: ") for case in found)
+
+
+def test_a_specialisation_counts_once_with_the_report_of_whoever_compiled_it() -> None:
+    cached = row(ours={"cached": True, "seconds": 0.1})
+    rows = report.rows_of([record(cached), record(row(), row(key="b"), case="p: two")])
+    assert [(each["key"], each["case"], each["ours"].get("seen")) for each in rows] == [
+        ("a", "p: one", 3),
+        ("b", "p: two", 3),
+    ]
+    assert report.totals(rows) == {
+        "kernels": 1,
+        "specialisations": 2,
+        "with_conversions": 2,
+        "seen": 6,
+        "ours": 2,
+        "noop": 0,
+        "folded": 2,
+        "left": 2,
+        "stock_errors": 0,
+        "failures": 0,
+        "compile_ratio": 1.5,
+        "compile_median": 1.5,
+    }
+
+
+def test_what_a_cache_had_tells_nothing_of_compile_time() -> None:
+    assert report.compile_ratio(row()) == 1.5
+    assert report.compile_ratio(row(ours={"cached": True, "seconds": 0.1})) is None
+    assert report.compile_ratio(row(ours={"error": "no"})) is None
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (row(ours={"error": "LookupError: tripped"}), "tripped"),
+        (row(measured=measured(result="WRONG") | {"apart": 0.5}), "WRONG 0.5"),
+        (row(measured={"key": "a", "error": "OutOfResources: shared"}), "on the GPU: OutOfResources"),
+    ],
+)
+def test_failures_of_the_plugin_are_failures(bad: dict[str, Any], said: str) -> None:
+    (found,) = report.failures([row(), bad])
+    assert said in found
+
+
+@pytest.mark.parametrize("result", ["identical", "within tolerance", "varies"])
+def test_what_stock_triton_does_wrong_is_no_failure_of_the_plugin(result: str) -> None:
+    assert not report.failures([row(measured=measured(result=result)), {"kernel": "k", "stock_error": "no"}])
+
+
+def test_winners_come_first_and_losers_are_there() -> None:
+    rows = [row(f"p.k{key}", key) for key in "abc"]
+    times = [measured("a", 0.9), measured("b", 1.5), measured("c", 1.0), measured("elsewhere")]
+    one = record(*rows, measured={"kernels": times})
+    text = report.markdown(whole(one, device="X"))
+    assert text.index("`kb`") < text.index("`kc`") < text.index("`ka`")
+    assert text.index("`kernel`") < text.index("`kc`")  # Compiled on the GPU machine alone.
+    assert "2 above 1.02, 1 below 0.98" in text
+    assert (
+        "| `ka` | p: one | 3 | 1 | 0 | 1 | 1 | 7.0 | 0.900 (0.800 to 1.000) | 40, 40 | 1.50 | identical |"
+        in text
+    )
+    assert "| a mask | 3 |" in text
+    assert "No failure of the plugin." in text
+
+
+def test_a_package_that_does_not_import_has_a_row() -> None:
+    text = report.markdown(whole(record(error="ImportError: no module named 'q'")))
+    assert "| p | 1 | 1 | 0 | one (ImportError: no module named 'q') |" in text
+
+
+def test_a_kernel_that_stock_triton_does_not_compile_has_a_row() -> None:
+    text = report.markdown(whole(record({"kernel": "p.k", "stock_error": "CompilationError: a | b"})))
+    assert "| `k` | p: one | stock Triton fails: CompilationError: a \\| b |" in text
+
+
+def test_the_report_says_why_conversions_are_left() -> None:
+    kept = (Conversion("here", "A", "B", "triton", "a mask"), Conversion("there", "A", "B", "shuffle", "two"))
+    found = compiled.fate(Report("k", "cuda:90", Outcome.CONVERTED, seen=3, conversions=kept))
+    assert (found["seen"], found["ours"], found["folded"], found["left"]) == (3, 1, 1, {"a mask": 1})
+    assert found["kinds"] == {"shuffle": 1}
+    assert compiled.fate(None) == {"cached": True}
+    left = Report("k", "cuda:90", Outcome.LEFT, seen=2, remarks=("clusters",))
+    assert compiled.fate(left)["left"] == {"clusters": 2}
+
+
+def test_a_kernel_has_the_same_key_wherever_its_file_lies() -> None:
+    text = 'module { tt.return loc(#loc3) }\n#loc3 = loc("/tmp/one/a.py":3:1)\n'
+    assert compiled.key_of("k", text) == compiled.key_of("k", text.replace("/tmp/one", "/elsewhere"))
+    assert compiled.key_of("k", text) != compiled.key_of("k", text.replace("tt.return", "tt.call"))
+
+
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(driver, "_active", FakeDriver(CUDA))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_launches_are_caught_and_compiled_with_both() -> None:
+    both = compiled.Both(None)
+    with launches.caught(both):
+        for _ in range(2):
+            tuned[(1,)](Pointer(), Pointer(), 64, 2)
+        tuned[(1,)](Pointer(), Pointer(), 32, 2)
+    rows = list(both.rows.values())
+    assert [each["kernel"].rpartition(".")[2] for each in rows] == ["tuned", "tuned"]
+    assert rows[0]["key"] != rows[1]["key"]
+    assert rows[0]["stock"]["conversions"] == 1
+    assert rows[0]["ours"]["seen"] == 1
+    assert rows[0]["ours"]["ours"] + rows[0]["ours"]["folded"] == 1
+    assert not report.failures(rows)
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_a_plugin_that_trips_is_a_failure_of_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    def trip(*_: object, **__: object) -> None:
+        raise LookupError("the planner tripped")
+
+    monkeypatch.setattr("triton_linear.pipeline.prepare", trip)
+    both = compiled.Both(None)
+    with launches.caught(both):
+        tuned[(1,)](Pointer(), Pointer(), 64, 3)
+    assert ["the planner tripped" in text for text in report.failures(both.rows.values())] == [True]
+
+
+@pytest.mark.usefixtures("no_gpu")
+@pytest.mark.parametrize(("rank", "taken"), [("first", 1), ("middle", 3), ("last", 5)])
+def test_a_kernel_that_tunes_itself_takes_one_configuration(rank: str, taken: int) -> None:
+    warps = {1: 8, 2: 4, 3: 4, 4: 4, 5: 2}
+    configs = [triton.Config({"B": b}, num_warps=warps[b]) for b in warps]
+    kernel = triton.autotune(configs, key=["N"])(tuned)
+    seen: list[Any] = []
+    with launches.configured(rank), launches.caught(seen.append):
+        kernel[(1,)](Pointer(), Pointer(), N=16)
+    assert [launch.kwargs["B"] for launch in seen] == [taken]
+
+
+def test_files_that_are_not_needed_do_not_travel(tmp_path: Path) -> None:
+    wheel = tmp_path / "some_ops-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name in ("ops/a.py", "ops/a.so", "ops/old/b.py", "other/c.py"):
+            archive.writestr(name, name)
+    package = packages.Package("some-ops", "1.0", "", ("ops",), ("ops/old",))
+    for output in (tmp_path / "one.tar.xz", tmp_path / "two.tar.xz"):
+        fetch.pack([package], tmp_path, output)
+    assert (tmp_path / "one.tar.xz").read_bytes() == (tmp_path / "two.tar.xz").read_bytes()
+    with tarfile.open(tmp_path / "one.tar.xz") as archive:
+        assert archive.getnames() == ["ops/a.py"]
+    packages.unpack(tmp_path / "one.tar.xz", tmp_path / "site")
+    assert (tmp_path / "site" / "ops" / "a.py").read_text() == "ops/a.py"
+
+
+def test_without_the_archive_there_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"there is no .*bench\.foreign\.fetch"):
+        packages.unpack(tmp_path / "none.tar.xz", tmp_path)
+
+
+class Process:
+    """A process that compiles or measures at once, breaks on one case, and takes an hour for each."""
+
+    def __init__(self, clock: list[float]) -> None:
+        self.clock = clock
+
+    def ask(self, function: Any, name: str, *arguments: Any) -> dict[str, Any]:
+        self.clock[0] += 3600
+        if "broken" in name:
+            raise Failed("CUDA error: an illegal memory access was encountered")
+        if function is compiled.run:
+            return {"case": name, "target": arguments[0], "kernels": [row(key=name)], "seconds": 1.0}
+        return {"kernels": [measured(name)]}
+
+    def close(self) -> None:
+        pass
+
+
+def started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget: float | None, *more: str
+) -> tuple[run.Run, Process]:
+    options = run.parse(["--output", str(tmp_path), "--jobs", "1", *more])
+    options.budget = budget
+    clock = [0.0]
+    monkeypatch.setattr(run, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    monkeypatch.setattr(run, "_torch_version", lambda: "2")
+    return run.Run(options, tmp_path, tmp_path), Process(clock)
+
+
+ALL = [Case(f"p: {name}", "p", lambda inputs: list) for name in ("a", "broken", "c", "d")]
+
+
+@pytest.mark.parametrize("stock_works", [True, False])
+def test_what_crashes_costs_its_case_and_all_is_written_as_it_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stock_works: bool
+) -> None:
+    one, process = started(tmp_path, monkeypatch, None)
+    one.report |= {"device": "X", "packages": [{"name": "p", "version": "1"}]}
+    one.compile_all(ALL, lambda: process)
+    assert [len(each["kernels"]) for each in one.report["cases"]] == [1, 0, 1, 1]
+
+    def ask(function: Any, name: str, *_: Any) -> dict[str, Any]:
+        breaks = name == "p: c" and not (stock_works and function is measure.alone)
+        return Process.ask(process, function, "broken" if breaks else name)
+
+    one.measure_all(SimpleNamespace(ask=ask))
+    written = json.loads((tmp_path / "foreign.json").read_text())
+    assert [each.get("measured", {}).get("error", "")[:6] for each in written["cases"]] == [
+        "",
+        "",
+        "Failed",
+        "",
+    ]
+    assert "illegal memory access" in (tmp_path / "foreign.md").read_text()
+    assert [
+        each["measured"]["alone"] == "works"
+        for each in one.report["cases"]
+        if "alone" in each.get("measured", {})
+    ] == [stock_works]
+    assert one.report["cases"][1]["alone"].startswith("Failed")  # It breaks at compiling with stock Triton too.
+    assert len(run.wrong(one.report)) == int(stock_works)
+    one.report["cases"][1]["alone"] = "works"
+    assert len(run.wrong(one.report)) == int(stock_works) + 1
+
+
+def test_no_case_begins_when_the_budget_is_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, process = started(tmp_path, monkeypatch, 12000.0)
+    one.compile_all(ALL, lambda: process)
+    # In 0.6 of 12,000 s two cases of 3,600 s begin; that which breaks takes as long again with stock Triton.
+    assert [each["case"] for each in one.report["cases"]] == ["p: a", "p: broken"]
+    assert one.report["not_run"] == ["p: c", "p: d"]
+    one.measure_all(process)
+    one.save()
+    assert "Not run for want of time: p: c, p: d." in (tmp_path / "foreign.md").read_text()
+
+
+def test_two_reports_are_joined_and_the_later_one_counts(tmp_path: Path) -> None:
+    first = whole(record(row()), record(error="late", case="p: two"), not_run=["p: two", "p: three"])
+    for name, made in (("a", first), ("b", whole(record(row(key="b"), case="p: two")))):
+        (tmp_path / name).write_text(json.dumps(made))
+    joined = run.join([tmp_path / "a", tmp_path / "b"])
+    assert [(each["case"], len(each["kernels"])) for each in joined["cases"]] == [("p: one", 1), ("p: two", 1)]
+    assert joined["not_run"] == ["p: three"]
+    (tmp_path / "c").write_text(json.dumps(whole(triton="4")))
+    with pytest.raises(SystemExit, match="triton is 4 in one report and 3 in another"):
+        run.join([tmp_path / "a", tmp_path / "c"])
+
+
+def test_one_process_never_compiles_for_two_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, process = started(
+        tmp_path, monkeypatch, None, "--compile-only", "--target", "hip:gfx950", "hip:gfx942"
+    )
+    asked: list[tuple[int, str]] = []
+
+    def child() -> Any:
+        number = len({place for place, _ in asked})
+
+        def ask(function: Any, name: str, target: str, *rest: Any) -> dict[str, Any]:
+            asked.append((number, target))
+            return Process.ask(process, function, name, target, *rest)
+
+        return SimpleNamespace(ask=ask, close=lambda: None)
+
+    one.compile_all(ALL[:1] + ALL[2:], child)
+    assert dict(asked) == {0: "hip:gfx950", 1: "hip:gfx942"}
+    assert len(asked) == 6
+
+
+def test_tensors_are_found_wherever_they_are() -> None:
+    one, two = Pointer(), Pointer()
+    assert tensors({"a": [one, None], "b": (3, [two])}) == [one, two]
+
+
+def test_cases_are_named_after_their_functions() -> None:
+    found = Cases()
+
+    @found.of("p")
+    def some_norm(t: Any) -> Any:
+        return lambda: t
+
+    assert [(case.name, case.package) for case in found] == [("p: some norm", "p")]
+
+
+@pytest.mark.parametrize(
+    ("ours", "noise", "expected"),
+    [
+        ({"result": "identical"}, 0.0, "identical"),
+        ({"result": "within tolerance", "apart": 1e-6}, 0.0, "within tolerance"),
+        ({"result": "WRONG", "apart": 0.5}, 0.0, "WRONG"),
+        ({"result": "within tolerance", "apart": 1e-6}, 1e-7, "varies"),
+        ({"result": "WRONG", "apart": 0.5}, 0.2, "varies"),
+        ({"result": "WRONG", "apart": 0.5}, 0.1, "WRONG"),
+        ({"result": "WRONG", "why": "not finite in other places"}, 0.1, "WRONG"),
+    ],
+)
+def test_what_stock_triton_does_twice_says_what_the_order_of_atomics_decides(
+    monkeypatch: pytest.MonkeyPatch, ours: dict[str, Any], noise: float, expected: str
+) -> None:
+    again = {"result": "within tolerance", "apart": noise} if noise else {"result": "identical", "apart": 0.0}
+    monkeypatch.setattr(
+        measure.kernels, "compare", lambda case, want, got: dict(ours if got == ["ours"] else again)
+    )
+    assert measure.verdict(["stock"], ["again"], ["ours"])["result"] == expected

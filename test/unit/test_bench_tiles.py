@@ -1,0 +1,35 @@
+"""The bench of a matmul in many tile sizes, without a GPU."""
+
+from __future__ import annotations
+
+from bench import tiles
+
+
+def test_every_tile_is_there_once_and_divides_its_matrix() -> None:
+    found = list(tiles.cases())
+    assert len({name for name, _, _ in found}) == len(found) > 50
+    for _, described, kernel in found:
+        (m, n, k), (bm, bn, bk) = described["size"], described["block"]
+        assert m % bm == n % bn == k % bk == 0
+        assert kernel.grid == (m // bm * (n // bn),)
+
+
+def test_the_best_is_the_best_of_each_side_and_losers_are_in_the_table() -> None:
+    def row(stock: float, ours: float, warps: int) -> dict[str, object]:
+        return {
+            "size": [4096, 4096, 1024],
+            "block": [64, 64, 64],
+            "warps": warps,
+            "stages": 3,
+            "microseconds": stock,
+            "ratio": {mode: [ours, ours, ours] for mode in tiles.MODES},
+            "registers": {"stock": 136, "ours": 128},
+            "identical": warps == 4,
+        }
+
+    facts = {"device": "X", "triton": "3.6.0", "triton_linear": "0", "date": "today"}
+    text = tiles.markdown({**facts, "cases": [row(100.0, 0.9, 4), row(120.0, 2.0, 8)]})
+    assert "best of stock 100.0 µs (64x64x64, 4 warps, 3 stages), best of ours 60.0 µs" in text
+    assert "8 warps, 3 stages): 1.667" in text
+    assert "| ours | 2 | 1.342 | 0.900 | 2.000 | 1 | 1 |" in text
+    assert text.count("DIFFER") == 1

@@ -1,0 +1,318 @@
+"""`triton-linear explain`: every conversion with its place, what forces it, what was counted, and the gate."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from triton_linear.dialect import bridge
+from triton_linear.dialect.encodings import layout_of
+from triton_linear.dialect.mlir_adapter import operations
+from triton_linear.examples import specs
+from triton_linear.examples.spec import gpu_target
+from triton_linear.passes.verifiers import CONVERT
+from triton_linear.tools import cli
+from triton_linear.tools.compile import compile_text
+from triton_linear.tools.demo import compile_kernel
+from triton_linear.tools.errors import ToolError
+from triton_linear.tools.explain.anchors import Uses, loop_depth
+from triton_linear.tools.explain.gate import Condition
+from triton_linear.tools.explain.gather import ModuleReport, explained
+from triton_linear.tools.explain.words import in_words
+from triton_linear.tools.verify import check
+
+DATA = Path(__file__).parents[1] / "data" / "ttgir"
+MODULES = sorted(DATA.rglob("*.ttgir"))
+SCHEMA = json.loads(files("triton_linear.tools.explain").joinpath("schema.json").read_text())
+HEAD = 'module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, ttg.target = "cuda:90", '
+ROWS = "#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, 4], warpsPerCTA = [1, 1], order = [1, 0]}>"
+COLUMNS = (
+    "#ttg.blocked<{sizePerThread = [4, 1], threadsPerWarp = [4, 8], warpsPerCTA = [1, 1], order = [0, 1]}>"
+)
+LOOP = f"""\
+#r = {ROWS}
+#c = {COLUMNS}
+{HEAD}"ttg.threads-per-warp" = 32 : i32}} {{
+  tt.func public @kernel(%p: tensor<16x16x!tt.ptr<f32>, #r>, %q: tensor<16x16x!tt.ptr<f32>, #c>, %n: i32) {{
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %first = tt.load %p : tensor<16x16x!tt.ptr<f32>, #r>
+    %last = scf.for %i = %zero to %n step %one iter_args(%x = %first) -> (tensor<16x16xf32, #r>) : i32 {{
+      %y = ttg.convert_layout %x : tensor<16x16xf32, #r> -> tensor<16x16xf32, #c>
+      tt.store %q, %y : tensor<16x16x!tt.ptr<f32>, #c>
+      %z = arith.addf %x, %x : tensor<16x16xf32, #r>
+      scf.yield %z : tensor<16x16xf32, #r>
+    }}
+    %e = ttg.convert_layout %last : tensor<16x16xf32, #r> -> tensor<16x16xf32, #c>
+    tt.store %q, %e : tensor<16x16x!tt.ptr<f32>, #c>
+    tt.return
+  }}
+}}
+"""
+
+
+def test_a_loop_and_its_anchors() -> None:
+    report = explained(LOOP, "loop.ttgir", None)
+    assert (report.kernels, report.target, report.num_warps) == (("kernel",), "cuda:90", 1)
+    inside, after = report.conversions
+    assert (inside.place.line, inside.loop_depth, after.place.line, after.loop_depth) == (9, 1, 14, 0)
+    for conversion, store in ((inside, 10), (after, 15)):
+        assert conversion.from_anchor is not None
+        assert conversion.to_anchor is not None
+        assert (conversion.from_anchor.operation, conversion.from_anchor.line) == ("tt.load", 7)
+        assert (conversion.to_anchor.operation, conversion.to_anchor.line) == ("tt.store", store)
+        assert "transposed" in conversion.advice
+        assert conversion.kind in ("shuffle", "warp-shared")
+        assert "lane" in conversion.rejected[1]
+
+
+def reports() -> Iterator[tuple[str, str, ModuleReport]]:
+    """Real modules: name, text, report."""
+    for path in MODULES[::3]:
+        text = path.read_text()
+        yield str(path), text, explained(text, str(path), None)
+
+
+def test_every_conversion_of_real_modules_has_a_place_and_the_interpreters_counts() -> None:
+    modules = conversions = anchored = 0
+    for name, text, report in reports():
+        jsonschema.validate({"modules": [json.loads(json.dumps(report.as_json()))]}, SCHEMA)
+        checked = check(compile_text(text, name, None, "llvm"))
+        assert len(report.conversions) == len(checked)
+        by_place = sorted(
+            (c.place.line, c.place.column, c.lowering, _numbers(c.figures)) for c in report.conversions
+        )
+        wanted = []
+        for one in checked:
+            line, column = map(int, one.place.rsplit(":", 2)[1:])
+            counts = one.verdict.counts if one.verdict else None
+            numbers = counts and (
+                counts.wavefronts,
+                counts.minimum_wavefronts,
+                counts.shuffles,
+                counts.cta_barriers,
+            )
+            wanted.append((line, column, one.plan, numbers))
+        assert by_place == sorted(wanted)
+        assert all(c.place.line > 0 for c in report.conversions)
+        anchored += sum(bool(c.from_anchor and c.to_anchor) for c in report.conversions)
+        modules, conversions = modules + 1, conversions + len(report.conversions)
+    assert modules >= 20
+    assert conversions >= 30
+    assert anchored >= 0.9 * conversions
+
+
+def _numbers(figures: Any) -> Any:
+    return figures and (figures.wavefronts, figures.minimum_wavefronts, figures.shuffles, figures.barriers)
+
+
+def test_the_examples_are_explained_by_lines_of_their_source() -> None:
+    seen = set()
+    for spec in specs(gpu_target("cuda:90")):
+        ttgir, _, checked = compile_kernel(spec, "cuda:90")
+        report = explained(ttgir, spec.name, "cuda:90")
+        assert len(report.conversions) == len(checked)
+        for conversion in report.conversions:
+            assert conversion.place.file.endswith(".py")
+            assert conversion.place.code
+            assert conversion.from_anchor is not None or conversion.to_anchor is not None
+        seen.add(spec.name)
+    assert len(seen) >= 4
+
+
+def test_anchors_do_not_cross_what_fixes_a_layout() -> None:
+    """Whatever the module, a source anchor produces, through elementwise operations only, what is converted."""
+    for path in MODULES[:12]:
+        context = bridge.upstream_context()
+        module = bridge.text_to_upstream(path.read_text(), context, str(path))
+        ops = operations(module.operation)
+        uses = Uses(ops)
+        for op in ops:
+            if op.name == CONVERT:
+                source, destination = uses.source(op), uses.destination(op)
+                assert source is None or source.operation not in ("tt.store", "tt.return", "ttg.local_store")
+                assert destination is None or not destination.operation.endswith("local_load")
+                assert loop_depth(op) in (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "shape", "words"),
+    [
+        (ROWS, (16, 16), "a thread holds 8 elements, runs of 4 along dim1 (8 bytes); lanes 8x4, warps 1x1"),
+        (COLUMNS, (16, 16), "a thread holds 8 elements, runs of 4 along dim0 (8 bytes); lanes 4x8, warps 1x1"),
+        (
+            ROWS,
+            (16, 8),
+            "a thread holds 8 elements, runs of 4 along dim1 (8 bytes); "
+            "lanes 8x2, warps 1x1; copies in 2 lanes",
+        ),
+    ],
+)
+def test_words(encoding: str, shape: tuple[int, ...], words: str) -> None:
+    assert in_words(layout_of(encoding, shape), 16) == words
+
+
+# The gate
+
+
+def test_conditions() -> None:
+    report = explained(LOOP, "loop.ttgir", "cuda:80")
+    kinds = [c.kind for c in report.conversions]
+    scratch = max(c.scratch_bytes for c in report.conversions)
+    wavefronts = sum(c.figures.wavefronts for c in report.conversions if c.figures)
+    shared = sum(kind.endswith("-shared") for kind in kinds)
+    values = {
+        "conversions": 2,
+        "conversions in loops": 1,
+        "shared conversions": shared,
+        f"{kinds[0]} conversions": kinds.count(kinds[0]),
+        "stock conversions": 0,
+        "scratch": scratch,
+        "wavefronts": wavefronts,
+        "wrong": 0,
+    }
+    for text, value in values.items():
+        for compare, bound, met in (
+            (">", value, False),
+            (">=", value, True),
+            ("==", value, True),
+            (">=", value + 1, False),
+            ("==", value + 1, False),
+        ):
+            condition = Condition.parse(f"{text} {compare} {bound}")
+            assert (condition.value([report]), condition.met([report])) == (value, met), condition
+    assert Condition.parse("conversions > 3").met([report, report])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "conversions", "shared > 0", "conversions < 3", "conversions > x", "barriers in loop > 0"]
+)
+def test_what_is_no_condition_is_refused(text: str) -> None:
+    with pytest.raises(ToolError, match="is no condition"):
+        Condition.parse(text)
+
+
+# The command
+
+
+def explain(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Status, output and diagnostics of the command."""
+    status = cli.main(["explain", *arguments])
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
+
+
+def test_text_and_the_status_of_the_gate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "loop.ttgir"
+    file.write_text(LOOP)
+    status, out, err = explain(capsys, str(file), "--top", "1")
+    assert (status, err) == (0, "")
+    assert "[in 1 loop]" in out
+    assert "coalesced for this load (tt.load at loop.ttgir:7)" in out
+    assert "1 more, which cost less" in out
+    status, _, err = explain(capsys, str(file), "--fail-on", "conversions in loops > 1")
+    assert (status, err) == (0, "")
+    status, _, err = explain(capsys, str(file), "--fail-on", "conversions in loops > 0")
+    assert (status, err) == (1, "error: fail-on: conversions in loops > 0: it is 1\n")
+
+
+def test_a_folder_gives_each_module_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "kernel.ttgir").write_text(
+            LOOP if name != "c" else LOOP.replace("@kernel", "@other")
+        )
+    status, out, _ = explain(capsys, str(tmp_path), "--json")
+    data = json.loads(out)
+    jsonschema.validate(data, SCHEMA)
+    assert status == 0
+    assert [module["kernels"] for module in data["modules"]] == [["kernel"], ["other"]]
+
+
+def test_what_is_wrong_with_one_module_leaves_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.ttgir").write_text("module {")
+    (tmp_path / "b.ttgir").write_text(LOOP)
+    status, out, err = explain(capsys, str(tmp_path), "--json")
+    assert status == 1
+    assert [module["kernels"] for module in json.loads(out)["modules"]] == [["kernel"]]
+    assert "a.ttgir:1:" in err
+    assert "Traceback" not in err
+
+
+SCRIPT = """
+import sys
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+@triton.jit
+def transpose(source, destination, N: tl.constexpr):
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    tl.store(destination + i * N + j, tl.load(source + i * N + j).trans())
+
+signature = {"source": "*fp16", "destination": "*fp16", "N": "constexpr"}
+for size in map(int, sys.argv[1:]):
+    source = ASTSource(transpose, signature, constexprs={"N": size})
+    triton.compile(source, target=GPUTarget("cuda", 90, 32))
+print("said by the script")
+sys.exit(len(sys.argv) > 3)
+"""
+
+
+def test_a_script_is_run_and_its_kernels_explained(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    assert cli.main(["explain", str(script), "64", "128", "--json"]) == 0
+    printed = capfd.readouterr()
+    modules = json.loads(printed.out)["modules"]
+    assert sorted(c["source"] for m in modules for c in m["conversions"]) == [
+        "128x128xf16 blocked",
+        "64x64xf16 blocked",
+    ]
+    assert {c["place"]["code"] for m in modules for c in m["conversions"]} == {
+        "tl.store(destination + i * N + j, tl.load(source + i * N + j).trans())"
+    }
+    assert "said by the script" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nowhere.ttgir",), "cannot open input file"),
+        (("nowhere.py",), "cannot open input file"),
+        (("x.ttgir", "more"), "arguments are for a script: more"),
+        (("-", "--top", "-1"), "top: -1 is negative"),
+        (("-", "--fail-on", "much"), "'much' is no condition"),
+        (("-",), "there is no module in the input"),
+    ],
+)
+def test_what_is_wrong_is_told(
+    arguments: tuple[str, ...],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    status, _, err = explain(capsys, *arguments)
+    assert status == 1
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_the_page_loads_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, page = tmp_path / "loop.ttgir", tmp_path / "loop.html"
+    file.write_text(LOOP)
+    assert explain(capsys, str(file), "--html", str(page))[0] == 0
+    html = page.read_text()
+    assert "coalesced for this load" in html
+    assert "src=" not in html
+    assert "href=" not in html

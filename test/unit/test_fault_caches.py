@@ -1,0 +1,310 @@
+"""Compiles from many threads, compiles that are killed, and caches that cannot be written to or are broken."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import plugin_support as support
+import pytest
+import triton_linear
+from fault_kernels import lowered
+from plugin_support import CUDA, HIP, assembly, compile_kernel
+from test_plugin_compiles import transpose
+from triton import knobs
+from triton.runtime import cache
+from triton_linear import hook
+from triton_linear.report import FallbackWarning, Outcome
+from triton_linear.setting import Options
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    yield
+    triton_linear.uninstall()
+
+
+# Threads
+
+KERNELS = (transpose, support.row_sums)
+SETTINGS = (None, Options(strict=True), Options(strict=True, assign=False), Options(strict=True, lower=False))
+
+
+def llir(kernel: Any, target: Any, options: Options | None) -> str:
+    with hook.pinned(options):
+        return lowered(support.source(kernel, 32), target, {}, None).llir
+
+
+def test_eight_threads_make_what_one_does() -> None:
+    """Different kernels for two vendors under different settings, while a ninth turns the plugin on and off."""
+    jobs = [(kernel, target, options) for kernel in KERNELS for target in (CUDA, HIP) for options in SETTINGS]
+    alone = [llir(*job) for job in jobs]
+    assert len(set(alone)) >= len(alone) / 2  # the settings make a difference
+    done, start = threading.Event(), threading.Barrier(9)
+
+    def toggle() -> int:
+        start.wait()
+        turns = 0
+        while not done.wait(0.001):
+            triton_linear.install(strict=True)
+            triton_linear.uninstall()
+            turns += 1
+        return turns
+
+    def work(first: int) -> list[str]:
+        start.wait()
+        return [llir(*jobs[place]) for place in range(first, len(jobs), 8)]
+
+    with ThreadPoolExecutor(9) as pool:
+        turns = pool.submit(toggle)
+        together = list(pool.map(work, range(8)))
+        done.set()
+        assert turns.result() > 3
+    for first, made in enumerate(together):
+        assert made == alone[first::8]
+
+
+def test_eight_threads_compile_one_kernel_into_one_cache() -> None:
+    with triton_linear.enabled(strict=True):
+        expected = assembly(compile_kernel(transpose, width=32))
+        with knobs.compilation.scope():
+            knobs.compilation.always_compile = True
+            with ThreadPoolExecutor(8) as pool:
+                every = list(pool.map(lambda _: assembly(compile_kernel(transpose, width=32)), range(8)))
+        assert set(every) == {expected}
+        before = triton_linear.last_report()
+        assert assembly(compile_kernel(transpose, width=32)) == expected
+        assert triton_linear.last_report() is before
+
+
+# Processes that end half-way, or may not write
+
+PROCESS = """
+import os, resource, signal, sys, tempfile, traceback
+import plugin_support as support
+import triton_linear
+from test_plugin_compiles import transpose
+from triton.runtime import cache
+from triton_linear import hook, pipeline, stage, occupancy
+from triton_linear.lowering import embed
+from triton_linear.passes.select import SelectLowering
+
+def make():
+    kernel = support.compile_kernel(transpose, width=32)
+    report = triton_linear.last_report()
+    return support.assembly(kernel), kernel.asm["cubin"], report and report.outcome.value
+
+def fresh_cache(mode=0o755):
+    folder = tempfile.mkdtemp()
+    os.chmod(folder, mode)
+    os.environ["TRITON_CACHE_DIR"] = folder
+    return folder
+
+def child(action):
+    sys.stdout.flush()
+    process = os.fork()
+    if process == 0:
+        try:
+            action()
+        except BaseException as error:
+            print(type(error).__name__, end=" ", flush=True)
+            os._exit(3)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+fresh_cache()
+stock = make()[:2]
+triton_linear.install(strict=STRICT)
+fresh_cache()
+ours = make()
+assert ours[2] == "converted" and ours[:2] != stock
+"""
+
+KILLED = """
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+replace, replaced = os.replace, []
+def die_at(name):
+    def dying(old, new):
+        if new.endswith(name):
+            die()
+        replace(old, new)
+    return dying
+
+for owner, name, value in (
+    (SelectLowering, "__call__", die),
+    (embed, "embed", die),
+    (occupancy.Assembler, "cubin", die),
+    (os, "replace", die_at(".ttgir")),
+    (os, "replace", die_at(".cubin")),
+    (os, "replace", die_at("__grp__transpose.json")),
+):
+    folder = fresh_cache()
+    def compile_and_die():
+        setattr(owner, name, value)
+        make()
+    status = child(compile_and_die)
+    left = sum(len(files) for _, _, files in os.walk(folder))
+    before = triton_linear.last_report()
+    again = make()
+    assert triton_linear.last_report() is not before, "a kernel that was never finished came out of the cache"
+    print(status, left > 0, again == ours)
+"""
+
+
+def run(code: str, strict: bool = True) -> str:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-W", "ignore", "-c", PROCESS.replace("STRICT", str(strict)) + code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=240)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_a_compile_that_is_killed_leaves_nothing_wrong() -> None:
+    assert run(KILLED).splitlines() == ["-9 True True"] * 6
+
+
+NOBODY = """
+def make_as_nobody():
+    if os.getuid() == 0:
+        os.setgroups([])
+        os.setresgid(65534, 65534, 65534)
+        os.setresuid(65534, 65534, 65534)
+    found = make()
+    assert found[:2] == (stock if OFF else ours[:2])
+
+for OFF in (True, False):
+    if OFF:
+        triton_linear.uninstall()
+    else:
+        triton_linear.install(strict=True)
+    folder = fresh_cache(0o555)
+    print(child(make_as_nobody), end=" ")
+    os.chmod(folder, 0o755)
+    make()
+    for path, _, files in os.walk(folder):
+        os.chmod(path, 0o555)
+        for file in files:
+            os.chmod(os.path.join(path, file), 0o444)
+    print(child(make_as_nobody))
+"""
+
+
+def test_a_cache_that_cannot_be_written_to_serves_what_it_has() -> None:
+    """And refuses what it has not, as it does for stock Triton."""
+    assert run(NOBODY).splitlines() == ["PermissionError 3 0"] * 2
+
+
+SMALL_FILES = """
+import warnings
+from fault_kernels import lowered
+
+def limited(bytes_):
+    def action():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_, bytes_))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            made = lowered(source, support.CUDA, {}, None)
+        print(triton_linear.last_report().outcome.value, len(caught), made.llir == plain, end=" ")
+    return action
+
+source = support.source(transpose, 32)
+triton_linear.uninstall()
+plain = lowered(source, support.CUDA, {}, None).llir
+triton_linear.install()
+for bytes_ in (1000, 12000, 1 << 20):
+    print(child(limited(bytes_)))
+"""
+
+
+def test_files_that_may_not_grow() -> None:
+    """LLVM ends a process that cannot write, so nothing of ours has it write where that is so."""
+    assert run(SMALL_FILES, strict=False).splitlines() == [
+        "failed 1 True 0",
+        "failed 1 True 0",
+        "converted 0 False 0",
+    ]
+
+
+# Files that cannot be made, and broken ones
+
+
+def failing(
+    number: int, real: Callable[..., Any], when: Callable[..., bool] = lambda *_: True
+) -> Callable[..., Any]:
+    def call(*arguments: Any, **named: Any) -> Any:
+        if when(*arguments):
+            raise OSError(number, os.strerror(number))
+        return real(*arguments, **named)
+
+    return call
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE, errno.ENOSYS])
+def test_no_file_in_memory(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules cross between the two MLIRs in such files."""
+    stock = compile_kernel(transpose, width=32)
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "memfd_create", failing(number, os.memfd_create))
+        with pytest.warns(FallbackWarning, match=os.strerror(number)) as caught, triton_linear.enabled():
+            kept = compile_kernel(transpose, width=32)
+    assert len(caught) == 1 and "bug" not in str(caught[0].message)
+    assert kept.asm["ptx"] == stock.asm["ptx"]
+
+
+@pytest.mark.parametrize(("number", "suffix"), [(errno.EROFS, ".ttgir"), (errno.ENOSPC, ".cubin")])
+def test_a_full_or_read_only_disk_is_tritons_error(
+    suffix: str, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cache is Triton's, and the error the one that is seen without the plugin; later all is well."""
+    with warnings.catch_warnings(), triton_linear.enabled() as reports:
+        warnings.simplefilter("error")
+        with monkeypatch.context() as broken:
+            real = os.replace
+            full = failing(number, real, lambda old, new: str(new).endswith(suffix))
+            broken.setattr(cache.os, "replace", full)
+            with pytest.raises(OSError, match=os.strerror(number)):
+                compile_kernel(transpose, width=32)
+        kernel = compile_kernel(transpose, width=32)
+    assert reports[-1].outcome is Outcome.CONVERTED
+    with triton_linear.enabled(), knobs.compilation.scope():
+        knobs.compilation.always_compile = True
+        assert assembly(compile_kernel(transpose, width=32)) == assembly(kernel)
+
+
+def test_a_cache_that_is_a_file_is_tritons_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "file"))
+    with pytest.raises(OSError) as stock:
+        compile_kernel(transpose)
+    with warnings.catch_warnings(), triton_linear.enabled():
+        warnings.simplefilter("error")
+        with pytest.raises(type(stock.value)):
+            compile_kernel(transpose)
+
+
+@pytest.mark.parametrize("content", [b"", b"module {", bytes(range(1, 128)) * 9])
+def test_broken_ir_in_the_cache_harms_no_kernel(content: bytes, tmp_path: Path) -> None:
+    """Triton runs the binary; the IR beside it is for reading."""
+    with triton_linear.enabled(strict=True):
+        first = compile_kernel(transpose, width=32)
+        (path,) = (tmp_path / "cache").glob("*/*.ttgir")
+        path.write_bytes(content)
+        again = compile_kernel(transpose, width=32)
+        assert again.asm["cubin"] == first.asm["cubin"]
+        with knobs.compilation.scope():
+            knobs.compilation.always_compile = True
+            assert compile_kernel(transpose, width=32).asm["ttgir"] == first.asm["ttgir"]
+    assert path.read_text() == first.asm["ttgir"]

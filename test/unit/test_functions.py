@@ -1,0 +1,229 @@
+"""Whole kernels: conversions among others, after Triton's own lowering, with and without our passes."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from triton_linear.dialect import encodings
+from triton_linear.lowering.simulate import SimulationError
+from triton_linear.lowering.simulate_function import FunctionOutcome
+from triton_linear.tools.functions import LoweredKernel, lower_kernel, registers_of, sink
+
+TARGETS = ("cuda:80", "cuda:90", "cuda:100", "hip:gfx90a", "hip:gfx942", "hip:gfx950")
+SHAPE = (32, 32)
+MEMORY = (
+    "!ttg.memdesc<32x32xi32, #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>, "
+    "#ttg.shared_memory>"
+)
+_BARRIER = re.compile(r"^.*(?:nvvm\.barrier0|rocdl\.barrier|rocdl\.s\.barrier)\b.*\n", re.MULTILINE)
+
+
+def layouts(target: str) -> tuple[str, str]:
+    """Rows and columns of 32x32, on four warps that each have others in the one than in the other."""
+    across = 8 if target.startswith("hip") else 4
+    rows = f"sizePerThread = [1, 4], threadsPerWarp = [{across}, 8], warpsPerCTA = [4, 1], order = [1, 0]"
+    columns = f"sizePerThread = [4, 1], threadsPerWarp = [8, {across}], warpsPerCTA = [1, 4], order = [0, 1]"
+    return f"#ttg.blocked<{{{rows}}}>", f"#ttg.blocked<{{{columns}}}>"
+
+
+def types(target: str, element: str = "i32") -> tuple[str, str]:
+    """The two tensor types."""
+    first, second = (f"tensor<32x32x{element}, {layout}>" for layout in layouts(target))
+    return first, second
+
+
+def lowered(target: str, arguments: str, body: str, ours: bool) -> LoweredKernel:
+    """A kernel with this body."""
+    lanes = 64 if target.startswith("hip") else 32
+    text = (
+        f'module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "{target}", '
+        f'"ttg.threads-per-warp" = {lanes} : i32}} {{\n'
+        f"tt.func public @kernel({arguments}) {{\n{body}\ntt.return\n}}\n}}\n"
+    )
+    return lower_kernel(text, "kernel.ttgir", target, ours=ours)
+
+
+def chain(target: str, ours: bool) -> LoweredKernel:
+    """A loop that doubles a tensor in another layout and returns by way of a third, and a last conversion.
+
+    All four conversions share their scratch.
+    """
+    a, b = types(target)
+    across = 16 if target.startswith("hip") else 8
+    c = (
+        f"tensor<32x32xi32, #ttg.blocked<{{sizePerThread = [2, 2], threadsPerWarp = [{across}, 4], "
+        "warpsPerCTA = [2, 2], order = [1, 0]}>>"
+    )
+    body = f"""%c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %r = scf.for %i = %c0 to %n step %c1 iter_args(%y = %x) -> ({a}) : i32 {{
+      %1 = ttg.convert_layout %y : {a} -> {b}
+      %2 = arith.addi %1, %1 : {b}
+      %3 = ttg.convert_layout %2 : {b} -> {c}
+      %5 = ttg.convert_layout %3 : {c} -> {a}
+      scf.yield %5 : {a}
+    }}
+    %4 = ttg.convert_layout %r : {a} -> {b}
+    {sink("%4", b, "result")}"""
+    return lowered(target, f"%x: {a}, %n: i32", body, ours)
+
+
+def numbers(seed: int = 0) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
+    """A tensor of distinct elements."""
+    return np.random.default_rng(seed).permutation(1024).astype(np.uint64).reshape(1, *SHAPE)
+
+
+def layout_of(text: str, shape: tuple[int, ...] = SHAPE) -> encodings.LinearLayout:  # type: ignore[name-defined]
+    return encodings.layout_of(text, shape, 32)
+
+
+def run_chain(kernel: LoweredKernel, target: str, turns: int) -> tuple[FunctionOutcome, bool]:
+    """The outcome, and whether every register is right."""
+    rows, columns = layouts(target)
+    outcome = kernel.run([registers_of(numbers(), layout_of(rows), kernel), turns])
+    values, undefined = outcome.sinks["result"]
+    expected = registers_of(numbers() << np.uint64(turns), layout_of(columns), kernel)
+    return outcome, bool((values == expected).all() and not undefined.any())
+
+
+@pytest.mark.parametrize("ours", [False, True])
+@pytest.mark.parametrize("target", TARGETS)
+def test_conversions_in_a_loop(target: str, ours: bool) -> None:
+    kernel = chain(target, ours)
+    for turns in (0, 1, 3):
+        outcome, right = run_chain(kernel, target, turns)
+        assert right
+        assert not outcome.races
+
+
+def without_barrier(kernel: LoweredKernel, number: int) -> LoweredKernel:
+    """The kernel without one of its barriers."""
+    found = list(_BARRIER.finditer(kernel.text))[number]
+    return dataclasses.replace(kernel, text=kernel.text[: found.start()] + kernel.text[found.end() :])
+
+
+@pytest.mark.parametrize("ours", [False, True])
+@pytest.mark.parametrize("target", ["cuda:90", "hip:gfx942"])
+def test_every_barrier_that_is_removed_is_missed(target: str, ours: bool) -> None:
+    """Inside a conversion, between two conversions, and at the back edge, where one turn shows nothing."""
+    kernel = chain(target, ours)
+    barriers = len(_BARRIER.findall(kernel.text))
+    races = []
+    for number in range(barriers):
+        less = without_barrier(kernel, number)
+        races.append(tuple(bool(run_chain(less, target, turns)[0].races) for turns in (1, 2)))
+    assert barriers >= 3
+    assert all(twice for _, twice in races)
+    if not ours:
+        assert (False, True) in races
+
+
+def two_buffers(target: str) -> LoweredKernel:
+    """Two tensors that lie in shared memory at the same time."""
+    a, b = types(target)
+    body = f"""%m = ttg.local_alloc %x : ({a}) -> {MEMORY}
+    %n = ttg.local_alloc %y : ({a}) -> {MEMORY}
+    %0 = ttg.local_load %m : {MEMORY} -> {b}
+    %1 = ttg.local_load %n : {MEMORY} -> {b}
+    {sink("%0", b, "x")}
+    {sink("%1", b, "y")}"""
+    return lowered(target, f"%x: {a}, %y: {a}", body, ours=False)
+
+
+def run_buffers(kernel: LoweredKernel, target: str) -> tuple[FunctionOutcome, bool]:
+    """The outcome, and whether every register is right."""
+    rows, columns = layouts(target)
+    tensors = numbers(1), numbers(2)
+    outcome = kernel.run([registers_of(tensor, layout_of(rows), kernel) for tensor in tensors])
+    right = True
+    for name, tensor in zip("xy", tensors, strict=True):
+        values, undefined = outcome.sinks[name]
+        right &= bool(
+            (values == registers_of(tensor, layout_of(columns), kernel)).all() and not undefined.any()
+        )
+    return outcome, right
+
+
+@pytest.mark.parametrize("target", ["cuda:90", "hip:gfx942"])
+def test_scratch_at_a_wrong_place_is_noticed(target: str) -> None:
+    """Bytes of two buffers that overlap, wholly or in part, and one buffer that ends behind the memory."""
+    kernel = two_buffers(target)
+    outcome, right = run_buffers(kernel, target)
+    assert right
+    assert not outcome.races
+    assert kernel.text.count("[4096]") == 1
+    for offset in ("0", "2048", "4080"):
+        moved = dataclasses.replace(kernel, text=kernel.text.replace("[4096]", f"[{offset}]"))
+        assert not run_buffers(moved, target)[1]
+    for offset, message in (("4112", "out of bounds"), ("4090", "misaligned")):
+        with pytest.raises(SimulationError, match=message):
+            run_buffers(dataclasses.replace(kernel, text=kernel.text.replace("[4096]", f"[{offset}]")), target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("operation", ["reduce", "scan"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_reductions_and_scans(target: str, operation: str, axis: int) -> None:
+    """Sums along an axis that lies across warps and one that does not, of 16 bits, in two branches."""
+    first, _ = types(target, "i16")
+    rows, _ = layouts(target)
+    sliced = f"#ttg.slice<{{dim = {axis}, parent = {rows}}}>"
+    result = f"tensor<32xi16, {sliced}>" if operation == "reduce" else first
+    more = "" if operation == "reduce" else ", reverse = false"
+    body = f"""%zero = arith.constant 0 : i32
+    %positive = arith.cmpi sgt, %n, %zero : i32
+    %r = scf.if %positive -> ({result}) {{
+      %1 = "tt.{operation}"(%x) <{{axis = {axis} : i32{more}}}> ({{
+      ^bb0(%p: i16, %q: i16):
+        %2 = arith.addi %p, %q : i16
+        tt.{operation}.return %2 : i16
+      }}) : ({first}) -> {result}
+      scf.yield %1 : {result}
+    }} else {{
+      %3 = arith.constant dense<7> : {result}
+      scf.yield %3 : {result}
+    }}
+    {sink("%r", result, "sums")}"""
+    kernel = lowered(target, f"%x: {first}, %n: i32", body, ours=True)
+    tensor, layout = numbers(3), encodings.layout_of(rows, SHAPE, 16)
+    sums = np.add.accumulate(tensor, axis=axis + 1) & np.uint64(0xFFFF)
+    if operation == "reduce":
+        sums = sums.take(-1, axis=axis + 1)
+        layout = encodings.layout_of(sliced, (32,), 16)
+    else:
+        layout = encodings.layout_of(rows, SHAPE, 16)
+    given = registers_of(tensor, encodings.layout_of(rows, SHAPE, 16), kernel)
+    for number, expected in ((1, sums), (0, np.full_like(sums, 7))):
+        outcome = kernel.run([given, number])
+        values, undefined = outcome.sinks["sums"]
+        assert (values == registers_of(expected, layout, kernel)).all()
+        assert not undefined.any()
+        assert not outcome.races
+
+
+CALLS = Path(__file__).parents[1] / "data" / "stock" / "scratch_of_callee.ttgir"
+
+
+@pytest.mark.parametrize("ours", [False, True])
+def test_scratch_of_a_function_that_is_called(ours: bool) -> None:
+    """Triton 3.6 gives a callee the caller's own scratch, whatever offset its allocator found.
+
+    So the callee's conversion overwrites a buffer that the caller keeps. With the offset all is right.
+    """
+    kernel = lower_kernel(CALLS.read_text(), CALLS.name, None, ours=ours)
+    outcome, right = run_buffers(kernel, "cuda:90")
+    assert not right
+    tensor = registers_of(numbers(2), layout_of(layouts("cuda:90")[1]), kernel)
+    assert (outcome.sinks["y"][0] != tensor).any()
+    call = re.search(r"\n.*llvm\.call @turned\(%arg0, (%\w+),.*allocation\.offset = 4096.*", kernel.text)
+    assert call is not None
+    place = f"\n%scratch = llvm.getelementptr {call[1]}[4096] : (!llvm.ptr<3>) -> !llvm.ptr<3>, i8"
+    moved = place + call[0].replace(f", {call[1]},", ", %scratch,")
+    fixed = dataclasses.replace(kernel, text=kernel.text.replace(call[0], moved))
+    outcome, right = run_buffers(fixed, "cuda:90")
+    assert right
+    assert not outcome.races

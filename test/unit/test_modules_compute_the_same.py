@@ -1,0 +1,301 @@
+"""Modules store the same to every address as before the passes: all of the data, and kernels like attention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from assign_support import MODULES, path_of
+from attention_kernels import Variation, attention, backward, carried
+from module_equivalence import PASSES, ran, stays_the_same, upstream
+from module_machine import Machine, run
+from triton_linear.dialect import ll
+from triton_linear.dialect.mlir_adapter import Operation
+from triton_linear.passes import contract, driver
+from triton_linear.passes.contraction import rewrite, ties
+
+
+@pytest.mark.parametrize("path", MODULES, ids=[path.stem for path in MODULES])
+def test_a_real_module_stores_what_it_did(path: Path) -> None:
+    text = path.read_text()
+    before = ran(upstream(text))
+    assert any(len(memory.addresses) for memory in before.stored)
+    assert not before.broken
+    for passes in PASSES.values():
+        stays_the_same(text, passes, before)
+
+
+@pytest.mark.parametrize(
+    "name", ["ampere", "hopper_causal", "gfx942_causal", "matmul_mixed", "layer_norm_forward"]
+)
+def test_masks_leave_some_out_and_some_not(name: str) -> None:
+    assert ran(upstream(path_of(name).read_text())).masked == {True, False}
+
+
+def f8(
+    gpu: str, kernel: Any = attention, /, options: Mapping[str, int] | None = None, **constants: Any
+) -> Variation:
+    element = {"cuda:80": "fp8e5", "hip:gfx942": "fp8e4b8"}.get(gpu, "fp8e4nv")
+    return Variation(kernel, gpu, element, constants, options or {})
+
+
+CHANGED = [
+    f8("cuda:89"),
+    f8("cuda:80", K_ROWS=True, MASK=True, CAUSAL=True),
+    f8("cuda:90", N=128, D=128, M=128, CAUSAL=True, options={"num_warps": 8}),
+    f8("cuda:120", V_TURNED=True, MASK=True, options={"num_stages": 1}),
+    f8("hip:gfx942", M=128, D=128, MASK=True),
+    f8("hip:gfx950", M=128, D=128, K_ROWS=True, CAUSAL=True),
+    Variation(attention, "cuda:120", "i8", {"K_ROWS": True}),
+    # What else uses P, or values that come to it.
+    f8("cuda:89", KEEP_P=True, BIAS=1),
+    f8("cuda:90", LAST=True, MASK=True),
+    f8("cuda:89", TWICE=1, BIAS=2),
+    f8("cuda:120", TWICE=2, PAGED=1),
+    f8("cuda:89", EXTRA=1),
+    f8("cuda:80", EXTRA=2),
+    f8("cuda:90", EXTRA=3),
+    # Rows by a table; one conversion of two that lies within what is put in order; a bias that both dots add.
+    f8("cuda:89", PAGED=2),
+    f8("cuda:90", PAGED=1, K_ROWS=True, V_TURNED=True),
+    f8("cuda:89", TWICE=3, PAGED=2, V_TURNED=True, K_ROWS=True),
+    f8("cuda:90", TWICE=4, PAGED=2, BIAS=2, V_TURNED=True, K_ROWS=True),
+    f8("cuda:120", PAGED=3, EXTRA=2),
+    # Pointers and values that loops carry.
+    f8("cuda:89", carried, MASK=True),
+    f8("cuda:90", carried, NESTED=True, options={"num_stages": 2}),
+    f8("cuda:89", carried, SHARED=True, K_ROWS=True),
+    f8("cuda:89", carried, WHILE=True),
+]
+LEFT = [
+    # Promises of elements next to each other.
+    f8("cuda:90", HINT=2, K_ROWS=True),
+    f8("cuda:89", HINT=1, V_TURNED=True),
+    f8("cuda:89", HINT=1, V_TURNED=True, EXTRA=2),
+    f8("cuda:89", LAST=True, V_TURNED=True),
+    f8("cuda:90", HINT=1, V_TURNED=True, KEEP_P=True, EXTRA=2),
+    f8("cuda:80", carried, M=32, N=32, D=32, SHARED=True, options={"num_warps": 8, "num_stages": 3}),
+    f8("cuda:89", PAGED=1, K_ROWS=True),
+    f8("cuda:89", backward, TURNED=True),
+    f8("hip:gfx942", backward),
+    Variation(attention, "cuda:90", "fp16", {"CAUSAL": True}),
+    Variation(attention, "cuda:80", "bf16", {"V_TURNED": True, "MASK": True}),
+]
+
+
+def _name(variation: Variation) -> str:
+    values = [f"{key}={value}" for key, value in variation.constants.items()]
+    return "-".join([variation.kernel.__name__, variation.gpu, variation.element, *values])
+
+
+@pytest.mark.parametrize("variation", [*CHANGED, *LEFT], ids=_name)
+def test_a_kernel_like_attention_stores_what_it_did(variation: Variation) -> None:
+    text = variation.ttgir()
+    before = ran(upstream(text))
+    assert all(len(memory.addresses) for memory in before.stored)
+    roots = {name: stays_the_same(text, passes, before) for name, passes in PASSES.items()}
+    assert (ll.PERMUTED in roots["permuted"].operation.attributes) == (variation in CHANGED)
+
+
+# Passes that go wrong, and whether the machine sees it.
+
+
+def _unproved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contract.proof, "check", lambda *_: {})
+    monkeypatch.setattr(contract.Numbering, "of", lambda *_: ())
+
+
+def _identity(value: Any, order: Any, ip: Any) -> Any:
+    return rewrite._binary("arith.ori", value, value, ip)
+
+
+def _rotated(value: Any, axis: int, order: Any, ip: Any) -> Any:
+    return REORDERED(value, axis, (*order[1:], order[0]), ip)
+
+
+def _without_loads(self: rewrite.Permuter) -> list[Operation]:
+    return [op for op in INSIDE(self) if op.name not in ("tt.load", "ttg.async_copy_global_to_local")]
+
+
+REORDERED = rewrite.reordered
+INSIDE = rewrite.Permuter._inside
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "wrong"),
+    [
+        (rewrite, "permuted_range", _identity),
+        (rewrite, "reordered", _rotated),
+        (rewrite.Permuter, "_inside", _without_loads),
+    ],
+)
+@pytest.mark.parametrize("module", ["ampere", "gfx942_causal", "attention_fp8"])
+def test_a_wrong_rewriting_stores_something_else(
+    monkeypatch: pytest.MonkeyPatch, place: Any, name: str, wrong: Any, module: str
+) -> None:
+    _unproved(monkeypatch)
+    monkeypatch.setattr(place, name, wrong)
+    root = upstream(path_of(module).read_text())
+    before = ran(root)
+    assert driver.run(root, PASSES["permuted"]).succeeded
+    assert not ran(root).stores_what(before)
+
+
+def test_a_wrong_tie_is_proved_and_stores_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proof rests on what is tied; the machine does not."""
+    monkeypatch.setitem(ties._RULES, "tt.scan", ties._elementwise)
+    root = upstream(path_of("running_sum_transposed").read_text())
+    before = ran(root)
+    assert driver.run(root, PASSES["permuted"]).succeeded
+    assert ll.PERMUTED in root.operation.attributes
+    assert not ran(root).stores_what(before)
+
+
+def test_promises_that_are_not_kept_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f8("cuda:89", HINT=1, V_TURNED=True, EXTRA=2).ttgir()
+    monkeypatch.setattr("triton_linear.passes.contract.dearer", lambda *_: 0.0)
+    for module in ("contract", "contraction.proof"):
+        monkeypatch.setattr(f"triton_linear.passes.{module}.HINTS", ())
+    root = upstream(text)
+    assert not ran(root).broken
+    assert driver.run(root, PASSES["permuted"]).succeeded
+    assert any("not of vectors" in broken for broken in ran(root).broken)
+
+
+ARITHMETIC = """
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 32 : i32} {
+tt.func public @f(%p: !tt.ptr<i8>) {
+  %a = arith.constant -100 : i8
+  %b = arith.constant 60 : i8
+  %x = {OPERATION}
+  tt.store %p, %x : !tt.ptr<i8>
+  tt.return
+}
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        ("arith.subi %a, %b : i8", 96),
+        ("arith.muli %a, %b : i8", -112),
+        ("arith.divsi %a, %b : i8", -1),
+        ("arith.divui %a, %b : i8", 2),
+        ("arith.remsi %a, %b : i8", -40),
+        ("arith.remui %a, %b : i8", 36),
+        ("arith.shrsi %a, %b : i8", -1),
+        ("arith.maxui %a, %b : i8", -100),
+        ("arith.maxsi %a, %b : i8", 60),
+    ],
+)
+def test_the_machine_computes_with_integers_of_a_width(operation: str, expected: int) -> None:
+    machine = Machine()
+    run(upstream(ARITHMETIC.replace("{OPERATION}", operation)), [1000], machine)
+    assert (machine.memory.addresses.tolist(), machine.memory.values.tolist()) == ([1000], [expected])
+
+
+REDUCED = """
+#b = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 32 : i32} {
+tt.func public @f(%p: !tt.ptr<f32>) {
+  %r = tt.make_range {end = 32 : i32, start = 0 : i32} : tensor<32xi32, #b>
+  %mask = arith.constant dense<{MASK}> : tensor<32xi32, #b>
+  %i = arith.xori %r, %mask : tensor<32xi32, #b>
+  %ps = tt.splat %p : !tt.ptr<f32> -> tensor<32x!tt.ptr<f32>, #b>
+  %at = tt.addptr %ps, %i : tensor<32x!tt.ptr<f32>, #b>, tensor<32xi32, #b>
+  %x = tt.load %at : tensor<32x!tt.ptr<f32>, #b>
+  %sum = "tt.reduce"(%x) <{axis = 0 : i32}> ({
+  ^bb0(%a: f32, %b: f32):
+    %c = {COMBINE} %a, %b : f32
+    tt.reduce.return %c : f32
+  }) : (tensor<32xf32, #b>) -> f32
+  tt.store %p, %sum : !tt.ptr<f32>
+  tt.return
+}
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("combine", "alike"), [("arith.addf", True), ("arith.maxnumf", True), ("arith.subf", False)]
+)
+def test_the_machine_sums_in_any_order_and_subtracts_in_one(combine: str, alike: bool) -> None:
+    memories = []
+    for mask in ("0", "21"):
+        machine = Machine()
+        text = REDUCED.replace("{COMBINE}", combine).replace("{MASK}", mask)
+        memories.append(run(upstream(text), [1000], machine))
+    assert memories[0].same(memories[1]) == alike
+
+
+BRANCHES = """
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 32 : i32} {
+tt.func public @f(%p: !tt.ptr<i32>, %n: i32) {
+  %two = arith.constant 2 : i32
+  %more = arith.cmpi sgt, %n, %two : i32
+  cf.cond_br %more, ^large(%n : i32), ^small
+^large(%x: i32):
+  tt.store %p, %x : !tt.ptr<i32>
+  cf.br ^small
+^small:
+  %q = tt.addptr %p, %two : !tt.ptr<i32>, i32
+  tt.store %q, %two : !tt.ptr<i32>
+  tt.return
+}
+}
+"""
+
+
+@pytest.mark.parametrize(("given", "stored"), [(2, {1008: 2}), (7, {1000: 7, 1008: 2})])
+def test_the_machine_goes_from_block_to_block(given: int, stored: dict[int, int]) -> None:
+    machine = Machine()
+    run(upstream(BRANCHES), [1000, given], machine)
+    found = zip(machine.memory.addresses.tolist(), machine.memory.values.tolist(), strict=True)
+    assert dict(found) == stored
+
+
+ATOMICS = """
+#b = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 32 : i32} {
+tt.func public @f(%p: !tt.ptr<i32>) {
+  %zero = arith.constant 0 : i32
+  tt.store %p, %zero : !tt.ptr<i32>
+  %r = tt.make_range {end = 32 : i32, start = 0 : i32} : tensor<32xi32, #b>
+  %ten = arith.constant dense<10> : tensor<32xi32, #b>
+  %on = arith.cmpi slt, %r, %ten : tensor<32xi32, #b>
+  %ps = tt.splat %p : !tt.ptr<i32> -> tensor<32x!tt.ptr<i32>, #b>
+  %old = tt.atomic_rmw {KIND}, relaxed, gpu, %ps, %r, %on :
+      (tensor<32x!tt.ptr<i32>, #b>, tensor<32xi32, #b>, tensor<32xi1, #b>) -> tensor<32xi32, #b>
+  tt.return
+}
+}
+"""
+
+
+@pytest.mark.parametrize(("kind", "stored"), [("add", 45), ("max", 9), ("min", 0)])
+def test_the_machine_adds_to_one_place_what_all_threads_do(kind: str, stored: int) -> None:
+    machine = Machine()
+    run(upstream(ATOMICS.replace("{KIND}", kind)), [1000], machine)
+    assert machine.memory.values.tolist() == [stored]
+
+
+UNSPLAT = """
+#b = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 32 : i32} {
+tt.func public @f(%p: !tt.ptr<i32>) {
+  %nine = arith.constant dense<9> : tensor<1xi32, #b>
+  %x = tt.unsplat %nine : tensor<1xi32, #b>
+  tt.store %p, %x : !tt.ptr<i32>
+  tt.return
+}
+}
+"""
+
+
+def test_the_machine_takes_the_one_element_of_a_tensor() -> None:
+    machine = Machine()
+    run(upstream(UNSPLAT), [1000], machine)
+    assert machine.memory.values.tolist() == [9]

@@ -1,0 +1,229 @@
+"""The bound on registers that lets another CTA in: when it is tried, and when it is taken."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import triton
+import triton_linear
+from assign_support import path_of
+from bridge_kernels import matmul
+from hypothesis import given
+from hypothesis import strategies as st
+from plugin_support import CUDA, HIP
+from triton import knobs
+from triton.compiler import ASTSource
+from triton_linear import occupancy
+from triton_linear.dialect.triton_versions import REFERENCE, installed_release
+from triton_linear.occupancy import UNIT, Assembler, Usage, bound, usage
+from triton_linear.report import Outcome
+from triton_linear.setting import Options
+
+KERNEL = path_of("attention_fp8")
+"""Eight warps; with the plugin ptxas takes some more than 128 registers a thread."""
+
+
+@pytest.fixture(autouse=True)
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+
+
+def compiled(path: Path = KERNEL, target: Any = CUDA, **options: Any) -> Any:
+    with triton_linear.enabled(strict=True, **options):
+        return triton.compile(str(path), target=target)
+
+
+def used(cubin: bytes) -> Usage:
+    found = usage(cubin)
+    assert found is not None
+    return found
+
+
+def test_usage_is_what_nvidia_s_tool_reads(tmp_path: Path) -> None:
+    for name in ("matmul_gelu", "attention_fp8", "argmax_in_loop"):
+        cubin = compiled(path_of(name), occupancy=False).asm["cubin"]
+        (tmp_path / "k.cubin").write_bytes(cubin)
+        command = [knobs.nvidia.cuobjdump.path, "-res-usage", str(tmp_path / "k.cubin")]
+        shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        match = re.search(r"REG:(\d+) STACK:(\d+)", shown)
+        assert match is not None
+        assert used(cubin) == Usage(int(match[1]), int(match[2]))
+
+
+@pytest.mark.parametrize("broken", [b"", b"\x7fELF\x02", b"\x7fELF\x02" + bytes(100), "text", None])
+def test_what_is_no_cubin_has_no_usage(broken: object) -> None:
+    assert usage(broken) is None
+
+
+@given(st.integers(1, 255), st.sampled_from([1, 2, 4, 8, 16, 32]), st.integers(0, 32))
+def test_a_bound_lets_in_more_ctas_and_not_much_less_registers(used: int, warps: int, most: int) -> None:
+    def ctas(registers: int) -> int:
+        return 65536 // (-(-registers // UNIT) * UNIT * 32 * warps)
+
+    found = bound(used, warps, most, 65536)
+    if found is None:
+        grown = next((r for r in range(used, 0, -1) if ctas(r) > ctas(used)), 0)
+        worth = 0 < ctas(used) < most and ctas(used) + 1 >= 1.5 * ctas(used)
+        assert not worth or used > 1.2 * grown
+    else:
+        assert ctas(found) > ctas(used)
+        assert ctas(found) <= most
+        assert ctas(found + 1) == ctas(used)
+        assert used <= 1.2 * found
+
+
+def test_a_kernel_above_a_jump_is_assembled_below_it() -> None:
+    before, after = compiled(occupancy=False), compiled()
+    assert used(before.asm["cubin"]).registers > 128
+    assert used(after.asm["cubin"]).registers <= 128
+    assert used(after.asm["cubin"]).stack == 0
+    assert ".maxnreg" not in before.asm["ptx"]
+    assert after.asm["ptx"].replace("\n.maxnreg 128", "") == before.asm["ptx"]
+
+
+def test_ptxas_cannot_do_with_so_few_and_nobody_hears_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """Tiles of 128x128 in eight warps: one `wgmma` wants more than the 80 registers that let a third CTA in."""
+    kinds = {**dict.fromkeys("abc", "*fp16"), **dict.fromkeys("KN", "i32")}
+    tiles = {"BM": 128, "BN": 128, "BK": 32}
+    aligned = {(i,): [["tt.divisibility", 16]] for i in range(len(kinds))}
+    source = ASTSource(matmul, {**kinds, **dict.fromkeys(tiles, "constexpr")}, tiles, aligned)
+    with triton_linear.enabled(strict=True) as reports:
+        kernel = triton.compile(source, target=CUDA, options={"num_warps": 8, "num_stages": 3})
+    assert reports[0].outcome is Outcome.CONVERTED
+    if used(kernel.asm["cubin"]).registers > 96 and installed_release() != REFERENCE:
+        pytest.skip("this Triton makes a kernel that is too far above the jump")
+    assert 80 < used(kernel.asm["cubin"]).registers <= 96
+    assert ".maxnreg" not in kernel.asm["ptx"]
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("said", ["--maxrregcount 160", "--register-usage-level 5"])
+def test_what_the_user_tells_ptxas_counts(said: str) -> None:
+    with triton_linear.enabled(strict=True):
+        kernel = triton.compile(str(KERNEL), target=CUDA, options={"ptx_options": said})
+    assert ".maxnreg" not in kernel.asm["ptx"]
+
+
+def test_what_is_not_ours_stays() -> None:
+    """Kernels that the plugin leaves, and other vendors'."""
+    assert ".maxnreg" not in triton.compile(str(KERNEL), target=CUDA).asm["ptx"]
+    assert ".maxnreg" not in compiled(assign=False, lower=False).asm["ptx"]
+    assert "amdgcn" in compiled(path_of("gfx942_causal"), HIP).asm
+
+
+class Stages:
+    """Stages that give PTX and cubins of these registers and stack, in turn, and count their calls."""
+
+    TEXT = ".visible .entry k()\n.reqntid 256\n{\nret;\n}\n"
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *found: Usage | Exception | None) -> None:
+        self.found = list(found)
+        self.assembled: list[str] = []
+        monkeypatch.setattr(occupancy, "usage", lambda cubin: cubin[1])
+
+    def ptx(self, src: object, metadata: Any) -> str:
+        return self.TEXT
+
+    def cubin(self, src: Any, metadata: Any) -> Any:
+        self.assembled.append(src)
+        found = self.found[min(len(self.assembled), len(self.found)) - 1]
+        print(f"log {len(self.assembled)}")
+        if isinstance(found, Exception):
+            raise found
+        return src, found
+
+    def run(
+        self, applies: Callable[[], bool] = lambda: True, shared: int = 1024, columns: int = 0
+    ) -> tuple[str, str]:
+        """The PTX, and the PTX that the cubin is of."""
+        both = Assembler(self.ptx, self.cubin, applies, "cuda:100" if columns else "cuda:90")
+        metadata = {"shared": shared, "tmem_size": columns}
+        text: Any = both.ptx("llir", metadata)
+        made: Any = both.cubin(text, metadata)
+        return text, made[0]
+
+
+BOUNDED = Stages.TEXT.replace(".reqntid 256", ".reqntid 256\n.maxnreg 128")
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "calls"),
+    [
+        ((Usage(136, 0), Usage(128, 0)), BOUNDED, 2),
+        ((Usage(136, 8), Usage(128, 8)), BOUNDED, 2),
+        ((Usage(136, 0), Usage(128, 8)), Stages.TEXT, 2),  # it would spill
+        ((Usage(136, 0), None), Stages.TEXT, 2),
+        ((Usage(136, 0), RuntimeError("ptxas")), Stages.TEXT, 2),
+        ((Usage(128, 0),), Stages.TEXT, 1),
+        ((Usage(168, 0),), Stages.TEXT, 1),  # too far above
+        ((None,), Stages.TEXT, 1),
+    ],
+)
+def test_when_it_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    found: tuple[Any, ...],
+    expected: str,
+    calls: int,
+) -> None:
+    """And each PTX is assembled once; what is printed is of attempts that are taken."""
+    stages = Stages(monkeypatch, *found)
+    assert stages.run() == (expected, expected)
+    assert len(stages.assembled) == calls
+    assert capsys.readouterr().out == ("log 1\nlog 2\n" if expected == BOUNDED else "log 1\n")
+
+
+def test_it_is_not_tried_where_it_would_not_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = Stages(monkeypatch, Usage(136, 0))
+    assert full.run(shared=150 * 1024)[0] == Stages.TEXT
+    columns = Stages(monkeypatch, Usage(136, 0), Usage(128, 0))
+    assert columns.run(columns=512)[0] == Stages.TEXT
+    columns = Stages(monkeypatch, Usage(136, 0), Usage(128, 0))
+    assert columns.run(columns=256)[0] == BOUNDED
+    other = Stages(monkeypatch, Usage(136, 0))
+    assert other.run(applies=lambda: False)[0] == Stages.TEXT
+    assert len(other.assembled) == 1
+    bounded = Stages(monkeypatch, Usage(136, 0))
+    monkeypatch.setattr(Stages, "TEXT", BOUNDED.replace("128", "140"))
+    assert bounded.run()[0] == Stages.TEXT
+    assert len(bounded.assembled) == 1
+
+
+def test_what_ails_the_kernel_is_raised_where_it_always_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    stages = Stages(monkeypatch, RuntimeError("ptxas"))
+    both = Assembler(stages.ptx, stages.cubin, lambda: True, "cuda:90")
+    text = both.ptx("llir", {})
+    with pytest.raises(RuntimeError, match="ptxas"):
+        both.cubin(text, {})
+    assert len(stages.assembled) == 1, "its message is printed once"
+
+
+def test_only_the_thread_that_tries_is_not_heard(capsys: pytest.CaptureFixture[str]) -> None:
+    with occupancy.held_back() as printed:
+        print("mine")
+        other = threading.Thread(target=print, args=["another's"])
+        other.start()
+        other.join()
+    print("shown")
+    assert printed.getvalue() == "mine\n"
+    assert capsys.readouterr().out == "another's\nshown\n"
+
+
+def test_ptx_that_somebody_replaced_is_assembled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Triton's override folder does between the stages."""
+    stages = Stages(monkeypatch, Usage(136, 0), Usage(128, 0))
+    both = Assembler(stages.ptx, stages.cubin, lambda: True, "cuda:90")
+    both.ptx("llir", {"shared": 0})
+    made: Any = both.cubin("another", {})
+    assert made[0] == "another"
+
+
+def test_the_option() -> None:
+    with pytest.raises(TypeError, match="occupancy takes a bool"):
+        Options(occupancy=1)  # type: ignore[arg-type]

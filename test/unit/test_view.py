@@ -1,0 +1,345 @@
+"""`triton-linear view`: what is drawn is what the layout says, in every format, and bad input is told so."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from triton_linear.dialect.encodings import layout_of
+from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.lowering.targets import target
+from triton_linear.passes.assignment.local import LocalAccess
+from triton_linear.tools import cli
+from triton_linear.tools.errors import ToolError
+from triton_linear.tools.view import places
+from triton_linear.tools.view.command import drawn
+from triton_linear.tools.view.memory import Memory
+from triton_linear.tools.view.page import described
+from triton_linear.tools.view.picture import picture
+from triton_linear.tools.view.subject import Subject, subjects
+from triton_linear.tools.view.text import WIDTH, hardware_text, matrix_text, tensor_text
+
+HOPPER = target("cuda:90")
+MMA = "#ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = [2, 1], instrShape = [16, 8]}>"
+WGMMA = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 16, 16]}>"
+MFMA = "#ttg.amd_mfma<{version = 3, warpsPerCTA = [2, 1], instrShape = [16, 16, 16], isTransposed = false}>"
+ROWS = "#ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [8, 4], warpsPerCTA = [2, 1], order = [1, 0]}>"
+COLUMNS = (
+    "#ttg.blocked<{sizePerThread = [4, 1], threadsPerWarp = [4, 8], warpsPerCTA = [2, 1], order = [0, 1]}>"
+)
+ENCODINGS = {
+    "blocked": ROWS,
+    "slice": f"#ttg.slice<{{dim = 0, parent = {ROWS}}}>",
+    "mma": MMA,
+    "wgmma": WGMMA,
+    "mfma": MFMA,
+    "dot": f"#ttg.dot_op<{{opIdx = 0, parent = {MMA}, kWidth = 2}}>",
+    "linear": "#ttg.linear<{register = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], "
+    "warp = [[0, 8]], block = []}>",
+    "swizzled": "#ttg.swizzled_shared<{vec = 4, perPhase = 1, maxPhase = 4, order = [1, 0]}>",
+    "padded": "#ttg.padded_shared<[32:+4] {order = [1, 0], shape = [32, 32]}>",
+    "nvmma": "#ttg.nvmma_shared<{swizzlingByteWidth = 64, transposed = false, elementBitWidth = 16}>",
+    "shared linear": "#ttg.shared_linear<{offset = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [1, 0], [2, 0], "
+    "[4, 8], [8, 0], [16, 0]]}, alignment = 16>",
+    "tensor memory": "#ttng.tensor_memory_encoding<blockM = 128, blockN = 32, colStride = 1>",
+}
+SHAPES = {"slice": "32", "linear": "16x16", "wgmma": "64x32", "tensor memory": "128x32"}
+
+
+def subject(kind: str, element: str = "f16") -> Subject:
+    """The layout of one encoding of each kind."""
+    (found,) = subjects(ENCODINGS[kind], SHAPES.get(kind, "32x32"), element)
+    return found
+
+
+def brute_force(layout: LinearLayout) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """(inputs, coordinates) of every point, one `apply` each."""
+    names = layout.in_dim_names
+    for inputs in itertools.product(*(range(size) for _, size in layout.in_dims)):
+        yield inputs, tuple(layout.apply(dict(zip(names, inputs, strict=True))).values())
+
+
+@pytest.mark.parametrize("kind", ENCODINGS)
+def test_every_point_is_where_the_layout_has_it(kind: str) -> None:
+    layout = subject(kind).layout
+    table, held = places.coordinates(layout), places.holders(layout)
+    wanted: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
+    for inputs, point in brute_force(layout):
+        assert tuple(table[inputs].tolist()) == point
+        wanted.setdefault(point, set()).add(inputs)
+    assert {point: set(found) for point, found in held.items()} == wanted
+
+
+def labels(text: str) -> Iterator[str]:
+    """The entries of lines that begin with a number."""
+    for line in text.splitlines():
+        if found := re.match(r" *\d+  ", line):
+            yield from re.split(r"  +", line[found.end() :].strip())
+
+
+def test_the_tensor_view_names_each_holder_once() -> None:
+    """Expanded again, the labels of every row are all elements of all threads."""
+    layout = subject("mma").layout
+    lanes = layout.in_dim_size("lane")
+    shown: set[tuple[int, int]] = set()
+    for label in labels(tensor_text(layout)):
+        for holder in label.split("|"):
+            thread, first, last = re.fullmatch(r"T(\d+):(\d+)(?:-(\d+))?", holder).groups()  # type: ignore[union-attr]
+            for register in range(int(first), int(last or first) + 1):
+                assert (int(thread), register) not in shown
+                shown.add((int(thread), register))
+    assert shown == {(w * lanes + l, r) for (r, l, w, _), _ in brute_force(layout)}
+
+
+@pytest.mark.parametrize("kind", ENCODINGS)
+def test_no_line_is_longer_than_a_hundred(kind: str) -> None:
+    text = drawn([subject(kind)], "text", None, HOPPER, 64).decode()
+    assert text.strip()
+    assert max(map(len, text.splitlines())) <= WIDTH
+
+
+def test_text_of_a_small_layout() -> None:
+    (small,) = subjects('{"register": [[0, 1]], "lane": [[0, 2], [1, 0]], "warp": [[0, 0]]}', None, "f32")
+    assert tensor_text(small.layout).splitlines() == [
+        "dim0 \\ dim1  0-1            2-3",
+        "          0  T0:0-1|T4:0-1  T1:0-1|T5:0-1",
+        "          1  T2:0-1|T6:0-1  T3:0-1|T7:0-1",
+    ]
+    assert hardware_text(small.layout).splitlines()[1:] == [
+        "register  0-1",
+        "  lane 0  0,0-1",
+        "  lane 1  0,2-3",
+        "  lane 2  1,0-1",
+        "  lane 3  1,2-3",
+        "warp 1: a copy",
+    ]
+    assert matrix_text(small.layout).splitlines() == [
+        "        register  lane  warp",
+        "dim0:0  .         . 1   .",
+        "dim1:0  1         . .   .",
+        "dim1:1  .         1 .   .",
+    ]
+
+
+def test_rows_beyond_what_was_asked_for_are_counted() -> None:
+    assert tensor_text(subject("blocked").layout, 4).splitlines()[-1] == "... 28 more rows"
+
+
+# Memory
+
+
+def spread(rng: random.Random) -> LinearLayout:
+    """A random layout of 32x32 elements over 8 registers, 32 lanes and 4 warps: a permutation of the bits."""
+    bits = [(1 << i, 0) for i in range(5)] + [(0, 1 << i) for i in range(5)]
+    rng.shuffle(bits)
+    parts = {"register": bits[:3], "lane": bits[3:8], "warp": bits[8:], "block": []}
+    return LinearLayout.from_bases(list(parts.items()), ("dim0", "dim1"), (32, 32))
+
+
+@pytest.mark.parametrize("kind", ["swizzled", "shared linear"])
+def test_wavefronts_are_those_that_the_algebra_predicts(kind: str) -> None:
+    """Counted word by word here, as ranks over F2 there, for a store on a target without matrix stores."""
+    machine, compared = target("cuda:80"), 0
+    rng = random.Random(5)
+    memory = subject(kind, "f32")
+    predicted = LocalAccess.of(memory.layout, (32, 32), 4, is_store=True)
+    assert predicted is not None
+    for _ in range(60):
+        registers = spread(rng)
+        touches = Memory(memory, machine).touches(registers)
+        if {t.width for t in touches} == {predicted.bytes_at_once(registers)}:
+            assert sum(t.wavefronts for t in touches) == predicted.wavefronts(registers, machine)
+            compared += 1
+        assert sorted(r for t in touches for r in t.registers) == list(range(8))
+        assert all(t.minimum <= t.wavefronts for t in touches)
+    assert compared > 40
+
+
+def test_addresses_are_those_of_the_elements() -> None:
+    padded, registers = subject("padded", "f32"), subject("blocked").layout
+    memory = Memory(padded, HOPPER)
+    offset_of = {point: inputs[0] for inputs, point in brute_force(padded.layout)}
+    for touch in memory.touches(registers):
+        for place, register in enumerate(touch.registers):
+            for lane, address in enumerate(touch.addresses):
+                point = tuple(
+                    registers.apply({"register": register, "lane": lane, "warp": 0, "block": 0}).values()
+                )
+                offset = offset_of[point]
+                assert address + 4 * place == 4 * (offset + offset // 32 * 4)
+
+
+def test_a_column_of_plain_rows_conflicts_and_a_swizzle_mends_it() -> None:
+    (column,) = subjects("BlockedLayout([1, 1], [32, 1], [1, 1], [0, 1])", "32x32", "f32")
+    plain, swizzled = (
+        Memory(subjects(f"SwizzledSharedLayout(1, 1, {phases}, [1, 0])", "32x32", "f32")[0], HOPPER)
+        for phases in (1, 32)
+    )
+    assert {touch.wavefronts for touch in plain.touches(column.layout)} == {32}
+    assert {touch.wavefronts for touch in swizzled.touches(column.layout)} == {1}
+
+
+# Formats
+
+
+@pytest.mark.parametrize("kind", ENCODINGS)
+def test_every_kind_is_drawn_in_every_format(kind: str) -> None:
+    one = subject(kind)
+    svg = picture([one], "tensor", HOPPER, "svg")
+    texts = "".join(ElementTree.fromstring(svg).itertext())
+    assert next(labels(tensor_text(one.layout)), tensor_text(one.layout).split()[-1]) in texts
+    assert picture([one], "matrix", HOPPER, "png").startswith(b"\x89PNG")
+    assert b"@DATA@" not in drawn([one], "html", None, HOPPER, 64)
+    views = drawn([one], "text", None, HOPPER, 64).decode()
+    assert ("hardware:" in views, "memory:" in views) == (
+        one.layout.has_in_dim("lane"),
+        one.layout.has_in_dim("offset"),
+    )
+
+
+def test_pictures_are_the_same_each_time() -> None:
+    first, second = (picture([subject("mma"), subject("blocked")], "tensor", HOPPER, "svg") for _ in range(2))
+    assert first == second
+
+
+def test_the_page_has_what_everything_follows_from() -> None:
+    data = described([subject("blocked"), subject("padded")], HOPPER, "")
+    assert data["layouts"][0]["bases"] == [
+        [name, [list(v) for v in vectors]] for name, vectors in subject("blocked").layout.bases
+    ]
+    assert data["layouts"][1]["addresses"][32] == 72
+    assert data["touches"][0]["width"] == 8, "rows of 72 bytes are no multiples of 16"
+
+
+def test_a_page_is_whole_whatever_the_text_is() -> None:
+    evil = Subject(subject("blocked").layout, "</script><script>alert(1)</script>")
+    assert drawn([evil], "html", None, HOPPER, 64).count(b"</script>") == 2
+
+
+# What the user writes
+
+
+def view(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Status, output and diagnostics of the command."""
+    status = cli.main(["view", *arguments])
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
+
+
+def test_gluon_and_encodings_mean_the_same() -> None:
+    (gluon,) = subjects("gl.BlockedLayout([1, 8], [8, 4], warps_per_cta=[2, 1], order=[1, 0])", "32x32", "f16")
+    assert gluon.layout == subject("blocked").layout
+    (sliced,) = subjects("SliceLayout(0, BlockedLayout([1, 8], [8, 4], [2, 1], [1, 0]))", "32", "f16")
+    assert sliced.layout == subject("slice").layout
+    (shared,) = subjects("SwizzledSharedLayout(vec=4, per_phase=1, max_phase=4, order=[1, 0])", "32x32", "f16")
+    assert shared.layout == subject("swizzled").layout
+
+
+def test_a_line_of_a_file_is_its_conversion(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.ttgir"
+    file.write_text(
+        f"#a = {ROWS}\n#b = {COLUMNS}\n"
+        "  %1 = ttg.convert_layout %0 : tensor<32x32xf16, #a> -> tensor<32x32xf16, #b>\n"
+        "  %2 = tt.load %p : tensor<16x64x!tt.ptr<f16>, #a>\n  return\n"
+    )
+    shown = subjects(f"{file}:3", None, "f32")
+    assert [s.layout for s in shown] == [layout_of(ROWS, (32, 32)), layout_of(COLUMNS, (32, 32))]
+    assert {s.element_bits for s in shown} == {16}
+    (pointers,) = subjects(f"{file}:4", None, "f32")
+    assert (pointers.layout, pointers.element_bits) == (layout_of(ROWS, (16, 64)), 64)
+    status, out, _ = view(capsys, f"{file}:3")
+    assert status == 0
+    assert "conversion on cuda:90: cta-shared" in out
+    assert "not registers: destination register=" in out
+    status, _, err = view(capsys, f"{file}:5")
+    assert (status, err.splitlines()[0]) == (1, f"{file}:5:1: error: no type with an encoding is on this line")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("#ttg.foo<{}>", "--shape", "4"), "unknown encoding '#ttg.foo'"),
+        ((ROWS,), "the shape of the tensor is missing: --shape 64x32"),
+        ((ROWS, "--shape", "4x3"), "shape: 3 is not a power of two"),
+        ((ROWS, "--shape", "4by3"), "shape: '4by3' is not sizes with an x between, as in 64x32"),
+        ((ROWS, "--shape", "32x32", "--type", "f17"), "type: 'f17' is no element type of Triton's"),
+        ((ROWS, "--shape", "32x32", "--target", "cuda:foo"), "cuda:foo"),
+        ((ROWS, "--shape", "32x32", "--view", "memory", "--format", "svg"), "only layouts of shared memory"),
+        ((ROWS, "--shape", "32x32", "--rows", "0"), "rows: 0 is less than one"),
+        ((ROWS, "--shape", "32x32", "-o", "a.jpeg"), "no format is called 'jpeg'"),
+        ((ROWS, "--shape", "1024x2048"), "is too large to draw"),
+        ((COLUMNS, "--shape", "128x128", "--format", "png"), "is too large, 8192 at most"),
+        (("nowhere.ttgir:3",), "cannot open input file: No such file or directory"),
+        (("BlockedLayout([1, 2], [4, 8])", "--shape", "4x4"), "missing 2 required positional arguments"),
+        (("BlockedLayout([1, 3], [4, 8], [1, 1], [1, 0])", "--shape", "4x4"), "must be a power of two"),
+        (("BlockedLayout(open('x'))", "--shape", "4x4"), "'open' is no layout of Gluon's"),
+        (("BlockedLayout([1, 2]", "--shape", "4x4"), "is not Python"),
+        (('{"lane": [[1, 2], [3]]}',), "the vectors have different lengths, [1, 2]"),
+        (('{"lane": [[-1]]}',), "expected a list of vectors"),
+        (('{"lane"',), "bases: "),
+        (("what",), "'what' is no encoding"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_in_a_line(
+    arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, err = view(capsys, *arguments)
+    assert (status, out) == (1, "")
+    assert "error: " in err
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_layouts_of_different_tensors_are_not_drawn_together(capsys: pytest.CaptureFixture[str]) -> None:
+    one = '{"lane": [[1]]}'
+    assert view(capsys, one, "--to", '{"lane": [[1], [2]]}')[0] == 1
+    with pytest.raises(ToolError, match="different tensors"):
+        from triton_linear.tools.view.subject import together
+
+        together((*subjects(one, None, "f32"), *subjects('{"lane": [[1], [2]]}', None, "f32")))
+
+
+def test_lanes_of_another_target_have_no_conversion(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = view(capsys, ROWS, "--to", COLUMNS, "--shape", "32x32", "--target", "hip:gfx942")
+    assert status == 0
+    assert "no conversion for hip:gfx942" in out
+    assert "is for 32 lanes, not 64" in out
+
+
+def test_output_goes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, start in (
+        ("a.svg", b"<?xml"),
+        ("a.png", b"\x89PNG"),
+        ("a.html", b"<!DOCTYPE html>"),
+        ("a.txt", b"tensor:"),
+    ):
+        assert view(capsys, ROWS, "--shape", "16x16", "-o", str(tmp_path / name)) == (0, "", "")
+        assert (tmp_path / name).read_bytes().startswith(start)
+    status, _, err = view(capsys, ROWS, "--shape", "16x16", "-o", str(tmp_path / "no" / "a.svg"))
+    assert status == 1
+    assert "cannot write output file" in err
+
+
+# The document
+
+
+def commands() -> list[tuple[str, list[str]]]:
+    """Each command of docs/view.md that shows its output, with the lines shown."""
+    text = Path(__file__).parents[2].joinpath("docs", "view.md").read_text()
+    blocks = re.findall(r"^```\n\$ triton-linear (view .*)\n((?:(?!```).*\n)*)```$", text, re.MULTILINE)
+    return [(command, lines.splitlines()) for command, lines in blocks]
+
+
+def test_the_document_shows_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(commands()) >= 2
+    for command, lines in commands():
+        assert cli.main(shlex.split(command)) == 0
+        printed = iter(capsys.readouterr().out.splitlines())
+        for line in lines:
+            assert line == "..." or line in printed, (command, line)

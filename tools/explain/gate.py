@@ -1,0 +1,67 @@
+"""Conditions on reports, for a continuous integration to fail on: `shared conversions in loops > 0`."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from triton_linear.tools.errors import fail
+from triton_linear.tools.explain.gather import ConversionReport, ModuleReport
+
+KINDS = ("noop", "registers", "shuffle", "warp-shared", "cta-shared", "shared", "stock")
+SUMS = ("wavefronts", "shuffles", "barriers", "bytes", "wrong", "races")
+_COMPARE = {">=": operator.ge, "==": operator.eq, ">": operator.gt}
+_CONDITION = re.compile(
+    rf"(?:(?:(?P<kind>{'|'.join(KINDS)}) )?(?P<what>conversions)|"
+    rf"(?P<sum>{'|'.join(SUMS)})|(?P<scratch>scratch))"
+    r"(?P<loops> in loops)? ?(?P<compare>>=|==|>) ?(?P<bound>\d+)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What is counted over all conversions, compared with a bound; met is what a gate fails on."""
+
+    text: str
+    counted: str
+    kind: str
+    in_loops: bool
+    compare: str
+    bound: int
+
+    @classmethod
+    def parse(cls, text: str) -> Condition:
+        """`[KIND] conversions`, `scratch` (the most bytes of one) or a sum, `in loops` or not, and a bound.
+
+        Fails on anything else.
+        """
+        match = _CONDITION.fullmatch(" ".join(text.split()))
+        if match is None:
+            fail(
+                f"fail-on: '{text}' is no condition, as 'shared conversions in loops > 0'; what is counted is "
+                f"'conversions' ({', '.join(KINDS)} or all), 'scratch' or {', '.join(SUMS)}"
+            )
+        counted = match["what"] or match["sum"] or match["scratch"]
+        return cls(
+            text, counted, match["kind"] or "", bool(match["loops"]), match["compare"], int(match["bound"])
+        )
+
+    def value(self, reports: Sequence[ModuleReport]) -> int:
+        """What is counted, in these reports."""
+        counted = [c for report in reports for c in report.conversions if self._counts(c)]
+        if self.counted == "conversions":
+            return len(counted)
+        if self.counted == "scratch":
+            return max((c.scratch_bytes for c in counted), default=0)
+        return sum(getattr(c.figures, self.counted) for c in counted if c.figures is not None)
+
+    def _counts(self, conversion: ConversionReport) -> bool:
+        kind = not self.kind or conversion.kind == self.kind
+        shared = self.kind == "shared" and conversion.kind.endswith("-shared")
+        return (kind or shared) and (not self.in_loops or conversion.loop_depth > 0)
+
+    def met(self, reports: Sequence[ModuleReport]) -> bool:
+        """Whether the condition holds."""
+        return bool(_COMPARE[self.compare](self.value(reports), self.bound))

@@ -1,0 +1,28 @@
+"""The command line of `triton-linear explain`; it imports nothing that takes time."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line of `explain`."""
+    parser.add_argument(
+        "what",
+        metavar="WHAT",
+        help="a .ttgir file, - for the standard input, a folder of them such as Triton's cache, or a Python "
+        "script, which is run, and whose kernels are explained",
+    )
+    parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="arguments of the script")
+    parser.add_argument("--target", help="cuda:NUMBER or hip:gfxNAME; by default what each module says")
+    parser.add_argument("--top", type=int, metavar="N", help="only the N dearest conversions of each kernel")
+    parser.add_argument("--json", action="store_true", help="print the reports as JSON (docs/explain.md)")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write one self-contained page as well")
+    parser.add_argument(
+        "--fail-on",
+        action="append",
+        default=[],
+        metavar="CONDITION",
+        help="exit with status 1 if it holds, as 'shared conversions in loops > 0'; may be given several times",
+    )

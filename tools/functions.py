@@ -1,0 +1,122 @@
+"""Whole kernels on a simulated thread block: TTGIR through Triton's own lowering, and what it does then.
+
+    kernel = lower_kernel(text, "chain.ttgir", "cuda:90", ours=False)
+    outcome = kernel.run([registers_of(x, layout, kernel), 3])
+    values, undefined = outcome.sinks["result"]
+
+A kernel for this takes tensors and numbers as arguments, `tt.func public @kernel(%x: tensor<...>, %n: i32)`,
+and hands results to `sink` lines, so that no memory but shared memory is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from triton_linear.dialect import bridge
+from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.mlir_adapter import InsertionPoint, Module, Operation, operations
+from triton_linear.lowering.simulate_assembly import SINK
+from triton_linear.lowering.simulate_function import STEP_LIMIT, Argument, FunctionOutcome, simulate_function
+from triton_linear.lowering.simulate_memory import Bits
+from triton_linear.lowering.targets import Target
+from triton_linear.lowering.verify import held_elements
+from triton_linear.passes import driver
+from triton_linear.tools.compile import check_one_kernel, kernels, lower, read_module, set_target, to_triton
+from triton_linear.tools.compile import triton_text as with_our_code
+from triton_linear.tools.errors import Diagnostic, ToolError, parse_diagnostics
+
+
+@dataclass(frozen=True)
+class LoweredKernel:
+    """A kernel in the LLVM dialect, as Triton's backend left it.
+
+    `embedded` is the TTGIR that the backend was given; `conversions` are those that our passes met.
+    """
+
+    text: str
+    name: str
+    target: Target
+    num_warps: int
+    embedded: str
+    conversions: tuple[driver.Converted, ...] = ()
+
+    def run(
+        self, arguments: Sequence[Argument], *, trials: int = 1, step_limit: int = STEP_LIMIT
+    ) -> FunctionOutcome:
+        """Run it on the kernel's own arguments; see `simulate_function`."""
+        return simulate_function(
+            self.text, self.name, arguments, self.target, self.num_warps, trials=trials, step_limit=step_limit
+        )
+
+
+def lower_kernel(
+    text: str, filename: str, target_name: str | None, *, ours: bool, assign: bool = False
+) -> LoweredKernel:
+    """Take a TTGIR module of one kernel to the LLVM dialect, with our passes (`ours`, and those that choose
+    layouts if `assign`) or as stock Triton does.
+
+    Raises ToolError with what was reported where a pass or Triton fails.
+    """
+    module = read_module(text, bridge.upstream_context(), filename)
+    target = set_target(module, target_name)
+    check_one_kernel(module, "llvm")
+    plans: dict[str, Any] = {}
+    conversions: tuple[driver.Converted, ...] = ()
+    if ours:
+        try:
+            prepared = driver.run_linear_pipeline(module, target, assign=assign)
+        except driver.PassFailure as error:
+            found, _ = parse_diagnostics(str(error))
+            raise ToolError(*(found or [Diagnostic("error", str(error), filename)])) from error
+        plans, conversions = dict(prepared.plans), prepared.conversions
+    if target.vendor == "amd":
+        _name_ranks(module)
+    embedded = with_our_code(module, plans, target)
+    lowered = lower(to_triton(embedded), target.name, "llvm")
+    warps = module.operation.attributes["ttg.num-warps"].value
+    return LoweredKernel(lowered.text("llvm"), kernels(module)[0], target, warps, embedded, conversions)
+
+
+def _name_ranks(module: Module) -> None:
+    """Let tensors that are arguments go through a conversion to what they are, which is no code.
+
+    AMD's axis analysis gives an argument the rank of its struct, and stops where a loop joins it with a tensor
+    of its own rank; it looks at a conversion's own type.
+    """
+    for function in operations(module.operation):
+        if function.name != "tt.func" or not len(function.regions[0].blocks):
+            continue
+        block = function.regions[0].blocks[0]
+        first = block.operations[0]
+        for argument in block.arguments:
+            if not str(argument.type).startswith("tensor<"):
+                continue
+            named = Operation.create(
+                "ttg.convert_layout",
+                results=[argument.type],
+                operands=[argument],
+                loc=function.location,
+                ip=InsertionPoint(first),
+            )
+            argument.replace_all_uses_except(named.results[0], named)
+
+
+def sink(value: str, type_: str, name: str) -> str:
+    """A line of TTGIR that hands all registers of a tensor, in order, to the sink `name`."""
+    return (
+        f'%sink_{name} = tt.elementwise_inline_asm "{SINK}{name}" '
+        f'{{constraints = "=r,r", packed_element = 1 : i32, pure = false}} {value} : {type_} -> {type_}'
+    )
+
+
+def registers_of(tensors: Bits, layout: LinearLayout, kernel: LoweredKernel, block: int = 0) -> Bits:
+    """What every register of every thread holds of tensors of bit patterns, of shape (trials, *tensor).
+
+    Ensures: the result has shape (registers, trials, threads), as arguments and sinks have it.
+    """
+    held = held_elements(layout, kernel.target.lanes, kernel.num_warps, block)
+    flat = tensors.transpose(0, *reversed(range(1, tensors.ndim))).reshape(len(tensors), -1)
+    return np.ascontiguousarray(flat[:, held].swapaxes(0, 1))

@@ -1,0 +1,70 @@
+"""One program's run: compiled with our passes, run as a whole in the interpreter, every register compared.
+
+Barriers and the reuse of scratch are those of Triton's own backend, and whatever else uses shared memory is
+Triton's code; the interpreter sees it all, and races between any two of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from triton_linear.lowering.element import element_type
+from triton_linear.lowering.simulate_memory import SimulationError
+from triton_linear.tools.errors import Diagnostic, ToolError
+from triton_linear.tools.functions import lower_kernel, registers_of
+from triton_linear.tools.fuzzing.encodings import layout_drawn
+from triton_linear.tools.fuzzing.evaluate import evaluate, inputs, mask_of
+from triton_linear.tools.fuzzing.program import Program, all_steps
+from triton_linear.tools.fuzzing.totals import Totals
+from triton_linear.tools.fuzzing.write import SINK, write
+
+
+def title(program: Program) -> str:
+    """A program in words."""
+    steps = [type(step).__name__.lower() for step in all_steps(program.steps)]
+    shape = "x".join(map(str, program.shape))
+    return f"{program.warps} warps, {shape}x{program.element}: {', '.join(steps)}"
+
+
+def examine_program(program: Program, name: str, ours: bool = True) -> Totals:
+    """Compile and run a program; ToolError goes through. `ours`: with our passes, else as stock Triton does."""
+    written = write(program)
+    totals = Totals(modules=1, programs=1, conversions=written.conversions)
+    kernel = lower_kernel(written.text, name, program.target, ours=ours)
+    if ours:
+        totals.kinds.update(conversion.kind for conversion in kernel.conversions)
+        totals.folded = written.conversions - len(kernel.conversions)
+        totals.kinds["folded"] += totals.folded
+        for conversion in kernel.conversions:
+            if conversion.kind == "stock":
+                totals.left += 1
+                totals.fail("left", f"{title(program)}: left to Triton: {conversion.detail}", program)
+    totals.steps = Counter(type(step).__name__ for step in all_steps(program.steps))
+    given = inputs(program)
+    source = layout_drawn(program.source, program.shape, program.element)
+    try:
+        outcome = kernel.run([list(registers_of(given, source, kernel))], trials=len(given))
+    except SimulationError as error:
+        raise ToolError(Diagnostic("error", f"cannot be run: {error}", name)) from error
+    values, undefined = outcome.sinks[SINK]
+    result = layout_drawn(written.result, program.shape, program.element)
+    expected = registers_of(evaluate(program, given), result, kernel)
+    bits = mask_of(element_type(program.element).bits)
+    if values.shape != expected.shape:
+        totals.wrong += 1
+        totals.fail("registers", f"{title(program)}: {len(values)} registers, not {len(expected)}", program)
+    elif (wrong := ((values ^ expected) & bits != 0) | (undefined & bits != 0)).any():
+        totals.wrong += 1
+        register, trial, thread = map(int, np.argwhere(wrong)[0])
+        totals.fail(
+            "wrong",
+            f"{title(program)}: {int(wrong.any(axis=1).sum())} of {wrong.any(axis=1).size} registers wrong; "
+            f"register {register} of thread {thread} holds {values[register, trial, thread]:#x}, "
+            f"not {expected[register, trial, thread]:#x}",
+            program,
+        )
+    if outcome.races:
+        totals.races += 1
+        totals.fail("race", f"{title(program)}: {'; '.join(map(str, outcome.races[:2]))}", program)
+    return totals

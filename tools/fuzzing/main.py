@@ -1,0 +1,206 @@
+"""The command `triton-linear fuzz`: draws, runs, shrinks what fails, and reports."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress, TaskID
+from triton_linear.tools.errors import fail
+from triton_linear.tools.fuzzing.examine import title
+from triton_linear.tools.fuzzing.pairs import is_single
+from triton_linear.tools.fuzzing.program import Program, program_in
+from triton_linear.tools.fuzzing.report import record
+from triton_linear.tools.fuzzing.run import (
+    KINDS,
+    PROGRAMS,
+    SINGLES,
+    Caller,
+    InProcesses,
+    Plan,
+    Unit,
+    check_target,
+    fuzz,
+    outcome,
+    stock,
+)
+from triton_linear.tools.fuzzing.shrink import shrink
+from triton_linear.tools.fuzzing.totals import Failure, Totals
+from triton_linear.tools.fuzzing.write import write
+
+TARGETS = ("cuda:80", "cuda:90", "cuda:100", "hip:gfx90a", "hip:gfx942", "hip:gfx950")
+_SHOWN = 20
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The exit status is 0 if nothing failed."""
+    if arguments.replay is not None:
+        return replay(arguments.replay)
+    if arguments.count < 0:
+        fail(f"count: {arguments.count} is negative")
+    if arguments.jobs < 1:
+        fail(f"jobs: {arguments.jobs} is not a number of processes")
+    targets = plain_targets(arguments.target)
+    for folder in (arguments.save,):
+        if folder is not None:
+            _make(folder)
+    kinds = KINDS if arguments.only is None else (arguments.only,)
+    plans = [
+        Plan(
+            name,
+            arguments.seed,
+            arguments.count // len(targets) + (k < arguments.count % len(targets)),
+            arguments.assembly,
+            kinds,
+        )
+        for k, name in enumerate(targets)
+    ]
+    begun = time.monotonic()
+    console = Console(file=sys.stderr)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        tasks = {p.target: progress.add_task(f"{p.target}, seed {p.seed}", total=p.count) for p in plans}
+
+        def advance(target: str, conversions: int) -> None:
+            progress.advance(TaskID(tasks[target]), conversions)
+
+        totals = fuzz(plans, arguments.jobs, arguments.time, arguments.save, advance)
+    seconds = time.monotonic() - begun
+    failures = [failure for found in totals.values() for failure in found.failures]
+    for failure in failures[:_SHOWN]:
+        print(f"{failure.program.target}: {failure.kind}: {failure.message}")
+    if len(failures) > _SHOWN:
+        print(f"... and {len(failures) - _SHOWN} more")
+    reproduce(failures, arguments.failures, arguments.shrink)
+    whole = Totals()
+    for target, found in totals.items():
+        print(f"{target}, seed {arguments.seed}: {in_words(found)}")
+        whole.add(found)
+    if len(totals) > 1:
+        print(f"all {len(totals)} targets: {in_words(whole)}")
+    print(f"{whole}; {seconds:.0f} s")
+    if arguments.results is not None:
+        record(arguments.results, arguments.seed, arguments.only, totals, seconds)
+    return 0 if whole.ok else 1
+
+
+def in_words(totals: Totals) -> str:
+    """What was run."""
+    kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(totals.kinds.items()))
+    stock = f"; {totals.stock.total()} programs that stock Triton fails on" if totals.stock else ""
+    broken = f"; {totals.broken} broken" if totals.broken else ""
+    return (
+        f"{kinds or 'nothing'}; {totals.modules} modules, {totals.programs} of them programs, "
+        f"{totals.assembled} assembled{stock}{broken}"
+    )
+
+
+def plain_targets(names: list[str] | None) -> list[str]:
+    """The targets that the command line names, each once."""
+    wanted: list[str] = []
+    for name in names or ["cuda:90"]:
+        wanted += TARGETS if name == "all" else [name]
+    for name in wanted:
+        check_target(name)
+    return list(dict.fromkeys(wanted))
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        fail(f"cannot write modules there: {error.strerror}", str(folder))
+
+
+def unit_of(program: Program, seed: int = 0) -> Unit:
+    """A program by itself; one that is a single conversion is judged as that as well."""
+    return Unit(PROGRAMS, 0, seed, (program,))
+
+
+def found_in(program: Program, call: Caller) -> Totals:
+    """All that is wrong with a program: run as a whole, and as a conversion if it is only one."""
+    totals = outcome(unit_of(program), call)
+    if is_single(program):
+        totals.add(outcome(Unit(SINGLES, 0, 0, (program,)), call))
+    return totals
+
+
+def same_way(failure: Failure, call: Caller) -> Callable[[Program], bool]:
+    """The question whether a program fails like this one."""
+    wanted = signature(failure)
+
+    def trusting(function: Callable[[Unit], Any], unit: Unit) -> Any:
+        # Stock Triton may take minutes; that it does well was seen once, where it matters for a result.
+        if function is stock and failure.kind in ("wrong", "race", "registers"):
+            return Totals()
+        return call(function, unit)
+
+    def fails(program: Program) -> bool:
+        return any(signature(found) == wanted for found in found_in(program, trusting).failures)
+
+    return fails
+
+
+def signature(failure: Failure) -> str:
+    """What is to stay the same while a program shrinks."""
+    if failure.kind in ("crash", "error", "left"):
+        said = failure.message.partition(": ")[2].partition(": ")[2]
+        return f"{failure.kind} {re.sub(r'[^A-Za-z ]', '', said)[:60]}"
+    return failure.kind
+
+
+def reproduce(failures: list[Failure], folder: Path, seconds: float) -> None:
+    """Shrink one failure of each kind and target, and write the program it leads to."""
+    chosen: dict[tuple[str, str], Failure] = {}
+    for failure in failures:
+        chosen.setdefault((failure.program.target, signature(failure)), failure)
+    if not chosen:
+        return
+    _make(folder)
+    call = InProcesses(seconds=30)
+    for number, failure in enumerate(chosen.values()):
+        program = reduced(failure, call, seconds)
+        path = folder / f"{program.target.replace(':', '-')}-{failure.kind}-{number}.ttgir"
+        path.write_text(write(program).text)
+        print(f"smallest that fails so: {title(program)}")
+        print(f"    {path}")
+        print(f"    triton-linear fuzz --replay {path}")
+
+
+def reduced(failure: Failure, call: Caller, seconds: float) -> Program:
+    """The smallest program found that fails like this one."""
+    fails = same_way(failure, call)
+    if not seconds or not fails(failure.program):
+        return failure.program
+    return shrink(failure.program, fails, seconds)
+
+
+def replay(path: Path) -> int:
+    """Run a program that an earlier run wrote; the exit status is 0 if nothing is wrong with it."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"cannot open input file: {getattr(error, 'strerror', 'it is not UTF-8 text')}", str(path))
+    try:
+        program = program_in(text)
+        rewritten = "" if program is None else write(program).text
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        fail(f"the program in its first line is not one: {error}", str(path), 1, 1)
+    if program is None:
+        fail("it has no first line that says what it must give; try 'triton-linear verify'", str(path), 1, 1)
+    if rewritten != text:
+        fail("the module is not the program in its first line", str(path), 1, 1)
+    check_target(program.target)
+    totals = found_in(program, InProcesses())
+    for failure in totals.failures:
+        print(f"{program.target}: {failure.kind}: {failure.message}")
+    for reason in totals.stock:
+        print(f"stock Triton {reason}")
+    print(f"{program.target}, {title(program)}: {in_words(totals)}")
+    print(totals)
+    return 0 if totals.ok else 1

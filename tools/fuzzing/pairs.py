@@ -1,0 +1,175 @@
+"""Modules of single conversions between random layouts, each judged by itself.
+
+Every pair of layouts is a conversion in a TTGIR module, sixteen to a module. The module goes the whole road
+to the LLVM dialect (every N-th to assembly as well), and the code of each conversion is run in the interpreter,
+against the layouts as they were drawn: those the passes derived from the encodings must be the same.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.lowering.verify import Verdict, held_elements
+from triton_linear.tools.compile import STAGES, Compilation, Site, compile_text
+from triton_linear.tools.fuzzing.encodings import layout_drawn
+from triton_linear.tools.fuzzing.program import Convert, Program
+from triton_linear.tools.fuzzing.totals import Totals
+from triton_linear.tools.random_layouts import Pair, module_text, random_pair
+from triton_linear.tools.verify import run_stubs
+
+PAIRS_PER_MODULE = 16
+# Assembly takes one kernel per module with all its arguments, so fewer pairs make one.
+PAIRS_PER_ASSEMBLY = 4
+
+
+def drawn_layout(pair: Pair, encoding: str) -> LinearLayout:
+    """The layout that an encoding of the pair stands for."""
+    return layout_drawn(encoding, pair.shape, pair.element)
+
+
+def moves_nothing(source: LinearLayout, destination: LinearLayout, lanes: int, warps: int) -> bool:
+    """Whether every thread already has what the destination wants, in the same registers but for copies.
+
+    Checked by enumerating threads and registers, not on the basis vectors.
+    """
+    held = [held_elements(layout, lanes, warps, 0) for layout in (source, destination)]
+    distinct = [list(dict.fromkeys(rows[:, 0].tolist())) for rows in held]
+    if distinct[0] != distinct[1]:
+        return False
+    # A layout is affine in the thread, so equal offsets of register 0 make all registers equal.
+    return bool((held[0][0] == held[1][0]).all())
+
+
+def _record(
+    totals: Totals, single: Program, site: Site, verdict: Verdict | None, compilation: Compilation
+) -> None:
+    """Judge one pair."""
+    totals.conversions += 1
+    lanes, warps = compilation.target.lanes, compilation.num_warps
+    source, destination = ends(single)
+    what = title(single)
+    if site.stub is None:
+        totals.kinds[site.converted.kind] += 1
+        if site.converted.kind == "noop":
+            if not moves_nothing(source, destination, lanes, warps):
+                totals.wrong += 1
+                totals.fail("no-op", f"{what}: taken for a no-op", single)
+        else:
+            totals.left += 1
+            totals.fail("left", f"{what}: left to Triton: {site.converted.detail}", single)
+        return
+    stub = compilation.stubs[site.stub]
+    totals.kinds[stub.plan.kind] += 1
+    if (stub.source, stub.destination) != (source, destination):
+        totals.wrong += 1
+        message = f"{what}: lowered for layouts {stub.source} -> {stub.destination}"
+        totals.fail("layouts", message, single)
+        return
+    assert verdict is not None
+    totals.wrong += bool(verdict.wrong)
+    totals.races += bool(verdict.races)
+    if not verdict.ok:
+        details = "; ".join(map(str, (*verdict.examples[:2], *verdict.races[:2])))
+        kind = "wrong" if verdict.wrong else "race"
+        totals.fail(kind, f"{what}: {stub.plan.summary()}: {details}", single)
+    if stub.plan.kind == "cta-shared" and stub.element.bits == 32:
+        totals.wide += 1
+        for access in verdict.counts.accesses:
+            least = least_wavefronts(access.width, compilation)
+            if access.wavefronts > least:
+                totals.excess += 1
+                message = (
+                    f"{what}: a {access.kind} of {access.width} bytes takes {access.wavefronts} wavefronts, "
+                    f"the minimum is {least}"
+                )
+                totals.fail("wavefronts", message, single)
+
+
+def least_wavefronts(width: int, compilation: Compilation) -> int:
+    """The lemma's minimum for an access of all warps: each phase of lanes is one wavefront."""
+    target = compilation.target
+    return compilation.num_warps * (target.lanes // target.lanes_per_phase(width))
+
+
+def title(single: Program) -> str:
+    """A conversion in words."""
+    return f"{single.warps} warps: {single.type(single.source)} -> {_destination(single)}"
+
+
+def _destination(single: Program) -> str:
+    (step,) = single.steps
+    assert isinstance(step, Convert)
+    return step.encoding
+
+
+def ends(single: Program) -> tuple[LinearLayout, LinearLayout]:
+    """The layouts of a program of one conversion."""
+    return (
+        layout_drawn(single.source, single.shape, single.element),
+        layout_drawn(_destination(single), single.shape, single.element),
+    )
+
+
+def as_program(pair: Pair, warps: int, target: str) -> Program:
+    """The program whose only step is the conversion."""
+    return Program(target, warps, pair.shape, pair.element, pair.source, (Convert(pair.destination),))
+
+
+def as_pair(single: Program) -> Pair:
+    """The conversion of a program that has no other step."""
+    return Pair(single.shape, single.element, single.source, _destination(single), "one conversion")
+
+
+def is_single(program: Program) -> bool:
+    """Whether a program is one conversion."""
+    return len(program.steps) == 1 and isinstance(program.steps[0], Convert)
+
+
+def draw_pairs(rng: random.Random, lanes: int, count: int) -> tuple[int, list[Pair]]:
+    """The warps and the pairs of a module."""
+    warps = rng.choice((1, 2, 4, 8))
+    return warps, [random_pair(rng, lanes, warps) for _ in range(count)]
+
+
+def examine_pairs(singles: Sequence[Program], lanes: int, assembled: bool, name: str) -> Totals:
+    """Verify programs of one conversion each, in one module; ToolError goes through.
+
+    Requires: they are for one target and one number of warps.
+    """
+    totals = Totals(modules=1, assembled=int(assembled))
+    first = singles[0]
+    text = pairs_text(singles, lanes, assembled)
+    stage = STAGES["nvidia" if first.target.startswith("cuda") else "amd"][2 if assembled else 0]
+    compilation = compile_text(text, name, first.target, stage)
+    verdicts = run_stubs(compilation)
+    left = {_number(site): site for site in compilation.sites}
+    for number, single in enumerate(singles):
+        site = left.get(number)
+        if site is None:
+            _record_folded(totals, single, compilation)
+        else:
+            _record(totals, single, site, verdicts.get(site.stub or ""), compilation)
+    return totals
+
+
+def pairs_text(singles: Sequence[Program], lanes: int, assembled: bool) -> str:
+    """The module of programs of one conversion each."""
+    first = singles[0]
+    return module_text([as_pair(s) for s in singles], first.warps, lanes, first.target, stored=assembled)
+
+
+def _number(site: Site) -> int:
+    """Which pair a conversion came from, from its location."""
+    return int(site.converted.location.partition('"pair ')[2].partition('"')[0])
+
+
+def _record_folded(totals: Totals, single: Program, compilation: Compilation) -> None:
+    """A pair whose conversion is gone must be one between equal layouts."""
+    totals.conversions += 1
+    totals.folded += 1
+    totals.kinds["folded"] += 1
+    if not moves_nothing(*ends(single), compilation.target.lanes, compilation.num_warps):
+        totals.wrong += 1
+        totals.fail("folded", f"{title(single)}: folded away", single)

@@ -1,0 +1,64 @@
+"""What was found: counts that add up over modules, targets and seeds."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from dataclasses import dataclass, field
+
+from triton_linear.tools.fuzzing.program import Program
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One thing wrong: of what kind, what it says, and the program that shows it."""
+
+    kind: str
+    message: str
+    program: Program
+
+
+@dataclass
+class Totals:
+    """What a run found."""
+
+    conversions: int = 0
+    modules: int = 0
+    programs: int = 0
+    folded: int = 0
+    left: int = 0
+    wrong: int = 0
+    races: int = 0
+    wide: int = 0
+    excess: int = 0
+    broken: int = 0
+    assembled: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    steps: Counter[str] = field(default_factory=Counter)
+    stock: Counter[str] = field(default_factory=Counter)
+    failures: list[Failure] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether all is as it must be."""
+        return not (self.wrong or self.races or self.excess or self.left or self.broken or self.failures)
+
+    def fail(self, kind: str, message: str, program: Program) -> None:
+        """Count a failure."""
+        self.failures.append(Failure(kind, message, program))
+
+    def add(self, other: Totals) -> None:
+        """Count what another run found as well."""
+        for item in dataclasses.fields(self):
+            mine, others = getattr(self, item.name), getattr(other, item.name)
+            if isinstance(mine, Counter):
+                mine.update(others)
+            else:
+                setattr(self, item.name, mine + others)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.conversions} conversions, {self.wrong} wrong, {self.races} races; "
+            f"{self.wide} CTA-scope conversions of 32-bit elements, {self.excess} accesses above the minimum "
+            "of wavefronts"
+        )

@@ -1,0 +1,118 @@
+"""`triton-linear view`: a layout, a conversion, or registers and the memory that they go to."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from triton_linear.dialect.linear_layout import LANE, WARP
+from triton_linear.lowering.element import element_type
+from triton_linear.lowering.targets import Target
+from triton_linear.lowering.targets import target as target_called
+from triton_linear.tools.errors import fail
+from triton_linear.tools.view import text as texts
+from triton_linear.tools.view.memory import access_text, memory_text
+from triton_linear.tools.view.options import FORMATS
+from triton_linear.tools.view.places import is_distributed
+from triton_linear.tools.view.subject import Subject, subjects, together
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Draw what was asked for; the exit status is 0."""
+    try:
+        target = target_called(arguments.target)
+    except ValueError as error:
+        fail(str(error))
+    if arguments.rows < 1:
+        fail(f"rows: {arguments.rows} is less than one")
+    shown = subjects(arguments.what, arguments.shape, arguments.element)
+    if arguments.to is not None:
+        shown = (shown[0], *subjects(arguments.to, arguments.shape, arguments.element))
+    together(shown)
+    kind = arguments.format or _kind_of(arguments.output)
+    try:
+        content = drawn(shown[:2], kind, arguments.view, target, arguments.rows)
+    except ValueError as error:
+        fail(str(error))
+    _write(content, arguments.output, kind)
+    return 0
+
+
+def _kind_of(output: Path | None) -> str:
+    if output is None or output.suffix == ".txt":
+        return "text"
+    kind = output.suffix.removeprefix(".")
+    if kind not in FORMATS:
+        fail(f"output: no format is called '{kind}'; say --format={'|'.join(FORMATS)}", str(output))
+    return kind
+
+
+def drawn(shown: Sequence[Subject], kind: str, view: str | None, target: Target, rows: int) -> bytes:
+    """The text, picture or page."""
+    if kind == "html":
+        from triton_linear.tools.view.page import page
+
+        return page(shown, target, plan_of(shown, target)[0]).encode()
+    if kind != "text":
+        from triton_linear.tools.view.picture import picture
+
+        return picture(shown, view or "tensor", target, kind)
+    return (text_of(shown, view, target, rows) + "\n").encode()
+
+
+def text_of(shown: Sequence[Subject], view: str | None, target: Target, rows: int) -> str:
+    """Every layout's views, then what there is between two."""
+    parts = []
+    for subject in shown:
+        parts.append(subject.text if len(shown) > 1 else "")
+        if view in (None, "tensor"):
+            parts.append("tensor: who holds each element\n" + texts.tensor_text(subject.layout, rows))
+        if view in (None, "hardware") and is_distributed(subject.layout):
+            parts.append("hardware: what each lane holds\n" + texts.hardware_text(subject.layout, rows))
+        if view in (None, "memory") and subject.is_shared:
+            parts.append("memory: what is in the banks\n" + memory_text(subject, target, rows))
+        if view in (None, "matrix"):
+            parts.append("matrix over F2\n" + texts.matrix_text(subject.layout))
+    if len(shown) == 2 and view is None:
+        parts.append("\n".join(plan_of(shown, target)))
+        for memory in shown:
+            parts += [
+                access_text(memory, r, target) for r in shown if memory.is_shared and is_distributed(r.layout)
+            ]
+    return "\n\n".join(filter(None, parts))
+
+
+def plan_of(shown: Sequence[Subject], target: Target) -> tuple[str, ...]:
+    """How a conversion is done and why not otherwise; nothing unless both layouts are of registers."""
+    if len(shown) != 2 or not all(is_distributed(subject.layout) for subject in shown):
+        return ("",)
+    source, destination = shown
+    from triton_linear.lowering.select import select
+
+    for subject in shown:
+        if subject.layout.in_dim_size(LANE) != target.lanes:
+            lanes = subject.layout.in_dim_size(LANE)
+            return (
+                f"no conversion for {target.name}: '{subject.text}' is for {lanes} lanes, not {target.lanes}",
+            )
+    if source.layout.in_dim_size(WARP) != destination.layout.in_dim_size(WARP):
+        return ("no conversion: the layouts are for different numbers of warps",)
+    element = element_type({8: "i8", 16: "f16", 32: "f32", 64: "f64"}.get(source.element_bits, "i1"))
+    selection = select(source.layout, destination.layout, element, target)
+    how = "left to Triton" if selection.plan is None else selection.plan.summary()
+    return (f"conversion on {target.name}: {how}", *(f"  not {rejected}" for rejected in selection.rejected))
+
+
+def _write(content: bytes, output: Path | None, kind: str) -> None:
+    if output is None:
+        if kind != "text" and sys.stdout.isatty():
+            fail(f"a {kind} is not for a terminal: -o FILE")
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        return
+    try:
+        output.write_bytes(content)
+    except OSError as error:
+        fail(f"cannot write output file: {error.strerror}", str(output))

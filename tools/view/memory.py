@@ -1,0 +1,113 @@
+"""Shared memory as it is drawn: rows of all banks, and what each access of a warp asks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from triton_linear.dialect import encodings
+from triton_linear.dialect.encodings.shared import PARTITION, PaddedShared
+from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.lowering.banks import Touch, touches
+from triton_linear.lowering.targets import Target
+from triton_linear.tools.errors import fail
+from triton_linear.tools.view.places import Grid, Run, coordinates
+from triton_linear.tools.view.subject import Subject
+
+
+class Memory:
+    """The bytes of a shared allocation; address(offset) counts the paddings."""
+
+    def __init__(self, subject: Subject, target: Target) -> None:
+        if subject.layout.has_in_dim(PARTITION):
+            fail("memory in partitions is not drawn: each partition is an allocation of its own")
+        self.layout = subject.layout
+        self.size = subject.element_bytes
+        self.target = target
+        parsed = encodings.parse(subject.encoding) if subject.encoding else None
+        self._padded: Callable[[int], int] = (
+            parsed.padded_offset if isinstance(parsed, PaddedShared) else lambda offset: offset
+        )
+        table = coordinates(subject.layout)
+        self.points = table.reshape(table.shape[0], -1, table.shape[-1])[:, 0]  # of block 0
+        self.addresses = np.array([self._padded(o) * self.size for o in range(len(self.points))], np.int64)
+
+    def grid(self) -> Grid:
+        """A row for each time all banks are filled once; a cell for each run of neighbouring elements."""
+        line = self.target.wavefront_bytes
+        per_line = max(1, line // self.size)
+        rows = int(self.addresses[-1]) // line + 1
+        held: list[list[tuple[int, ...] | None]] = [[None] * per_line for _ in range(rows)]
+        for address, point in zip(self.addresses.tolist(), self.points.tolist(), strict=True):
+            held[address // line][address % line // self.size] = tuple(point)
+        starts = [0]
+        for at in range(1, per_line):
+            if not all(_follows(row[at - 1], row[at]) for row in held):
+                starts.append(at)
+        spans = [(at, end - at) for at, end in zip(starts, [*starts[1:], per_line], strict=True)]
+        cells = tuple(
+            tuple(
+                Run(_label(row[at], count), row[at] or (), at * self.size // self.target.bank_bytes)
+                for at, count in spans
+            )
+            for row in held
+        )
+        names = tuple(str(row * line) for row in range(rows))
+        return Grid("shared memory", "byte \\ element", names, tuple(spans), cells)
+
+    def touches(self, registers: LinearLayout) -> tuple[Touch, ...]:
+        """What warp 0 asks to store or load a tensor so laid out, with the widest vectors that fit every lane.
+
+        Requires: both are layouts of one tensor. Matrix instructions are not considered.
+        """
+        offset_of = {tuple(point): offset for offset, point in reversed(list(enumerate(self.points.tolist())))}
+        table = coordinates(registers)[:, :, 0, 0]
+        places = np.array(
+            [[self.addresses[offset_of[tuple(point)]] for point in row] for row in table.tolist()], np.int64
+        )
+        return touches(places, self.size, self.target)
+
+
+def _follows(before: tuple[int, ...] | None, now: tuple[int, ...] | None) -> bool:
+    if before is None or now is None:
+        return before is now
+    return before[:-1] == now[:-1] and now[-1] == before[-1] + 1
+
+
+def _label(point: tuple[int, ...] | None, count: int) -> str:
+    if point is None:
+        return "."
+    *front, last = point
+    return ",".join([*map(str, front), str(last) if count == 1 else f"{last}-{last + count - 1}"])
+
+
+def memory_text(subject: Subject, target: Target, most_rows: int) -> str:
+    """The rows of banks; see `Memory.grid`."""
+    from triton_linear.tools.view.text import grid_lines
+
+    return "\n".join(grid_lines(Memory(subject, target).grid(), most_rows))
+
+
+def access_text(memory: Subject, registers: Subject, target: Target) -> str:
+    """A line for each access, and for each phase of one with conflicts which banks are asked more than once."""
+    asked = Memory(memory, target).touches(registers.layout)
+    total, least = sum(t.wavefronts for t in asked), sum(t.minimum for t in asked)
+    lines = [f"accesses of warp 0: {total} wavefronts ({least} at least)"]
+    alike: dict[tuple[int, int, int], list[Touch]] = {}
+    for touch in asked:
+        alike.setdefault((touch.width, touch.wavefronts, touch.minimum), []).append(touch)
+    for (width, times, minimum), same in alike.items():
+        what = f"access of {width * 8} bits" if len(same) == 1 else f"accesses of {width * 8} bits, each"
+        lines.append(f"  {len(same)} {what}: {_wavefronts(times)} ({minimum} at least)")
+        phase = max(same[0].phases, key=lambda phase: phase.wavefronts)
+        if times > minimum:
+            worst = [str(bank) for bank, words in phase.banks.items() if words == phase.wavefronts]
+            shown = ", ".join(worst[:8]) + (", ..." if len(worst) > 8 else "")
+            who = f"lanes {phase.lanes[0]}-{phase.lanes[-1]} ask {phase.wavefronts} words"
+            first = ", ".join(map(str, same[0].registers))
+            lines.append(f"    for register {first}, {who} of bank {shown}")
+    return "\n".join(lines)
+
+
+def _wavefronts(count: int) -> str:
+    return "1 wavefront" if count == 1 else f"{count} wavefronts"

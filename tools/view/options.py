@@ -1,0 +1,32 @@
+"""The command line of `triton-linear view`; it imports nothing that takes time."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+FORMATS = ("text", "svg", "png", "html")
+VIEWS = ("tensor", "hardware", "memory", "matrix")
+MOST_ROWS = 64
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line of `view`."""
+    parser.add_argument(
+        "what",
+        metavar="WHAT",
+        help="an encoding ('#ttg.blocked<...>'), a Gluon layout ('BlockedLayout([1, 4], ...)'), bases as JSON, "
+        "or FILE:LINE of a TTGIR module, whose conversion is shown if the line has one",
+    )
+    parser.add_argument(
+        "--to", metavar="WHAT", help="a second layout: where the first is converted or stored to"
+    )
+    parser.add_argument("--shape", metavar="RxC", help="sizes of the tensor, as 64x32")
+    parser.add_argument("--type", default="f32", dest="element", help="element type (default %(default)s)")
+    parser.add_argument("--target", default="cuda:90", help="GPU, for banks and costs (default %(default)s)")
+    parser.add_argument("--format", choices=FORMATS, help="default: that of the output file's name, or text")
+    parser.add_argument(
+        "--view", choices=VIEWS, help="only this one (default: all that there are; of pictures the first)"
+    )
+    parser.add_argument("--rows", type=int, default=MOST_ROWS, help="rows of text (default %(default)s)")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: the standard output")

@@ -1,0 +1,205 @@
+"""What is to be drawn, from what the user writes: an encoding, bases, a Gluon layout, or a line of a file."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from triton_linear.dialect import bridge, encodings, gluon
+from triton_linear.dialect.linear_layout import LinearLayout, dim_names
+from triton_linear.lowering.element import element_type
+from triton_linear.tools.errors import fail
+
+_TYPE = re.compile(
+    r"(?P<kind>tensor|memdesc)<(?P<shape>(?:\d+x)+)(?P<element>[^,<>]+|!tt\.ptr<[^<>]*>), ?(?P<encoding>#)"
+)
+_PLACE = re.compile(r"(?P<file>.+):(?P<line>\d+)")
+_GLUON = re.compile(r"(?:\w+\.)*(?P<class>\w*Layout)\(", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A layout with what is known of it: how the user called it, its encoding if it has one, and the width of
+    its elements in bits."""
+
+    layout: LinearLayout
+    text: str
+    encoding: str = ""
+    element_bits: int = 32
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes that an element takes in memory."""
+        return max(1, self.element_bits // 8)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it lies in shared memory."""
+        return self.layout.has_in_dim("offset")
+
+
+def shape_of(text: str) -> tuple[int, ...]:
+    """The sizes in `16x8`; fails unless they are powers of two."""
+    if not re.fullmatch(r"\d+(x\d+)*", text):
+        fail(f"shape: '{text}' is not sizes with an x between, as in 64x32")
+    sizes = tuple(map(int, text.split("x")))
+    for size in sizes:
+        if size < 1 or size & (size - 1):
+            fail(f"shape: {size} is not a power of two")
+    return sizes
+
+
+def bits_of(element: str) -> int:
+    """The width of an element type, as `f16` or `f8E4M3FN`; pointers have 64 bits."""
+    if element.startswith("!tt.ptr"):
+        return 64
+    try:
+        return element_type(element).bits
+    except ValueError:
+        fail(f"type: '{element}' is no element type of Triton's, as f16, bf16, f8E4M3FN or i32")
+
+
+def of_encoding(text: str, shape: tuple[int, ...], element_bits: int, shown: str = "") -> Subject:
+    """The layout that an attribute stands for."""
+    try:
+        layout = encodings.layout_of(text, shape, element_bits)
+    except ValueError as error:
+        fail(str(error))
+    return Subject(layout, shown or text, text, element_bits)
+
+
+def of_bases(text: str, shape: tuple[int, ...] | None, element_bits: int) -> Subject:
+    """The layout of JSON bases: `{"register": [[0, 1]], "lane": [[1, 0]]}`, any names of in-dims.
+
+    register, lane, warp and block come first in this order, and are there if one of them is.
+    """
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        fail(f"bases: {error}")
+    if not isinstance(given, dict) or not all(
+        isinstance(vectors, list) and all(_is_vector(vector) for vector in vectors)
+        for vectors in given.values()
+    ):
+        fail(
+            'bases: expected a list of vectors for each in-dim, as in {"register": [[0, 1]], "lane": [[1, 0]]}'
+        )
+    names = ["register", "lane", "warp", "block"]
+    if any(name in given for name in names):
+        given = {name: given.get(name, []) for name in names} | given
+    ranks = {len(vector) for vectors in given.values() for vector in vectors}
+    if len(ranks) > 1:
+        fail(f"bases: the vectors have different lengths, {sorted(ranks)}")
+    rank = ranks.pop() if ranks else len(shape or ())
+    if shape is not None and len(shape) != rank:
+        fail(f"bases: the vectors have {rank} coordinates, the shape has {len(shape)}")
+    bases = [(name, [tuple(vector) for vector in vectors]) for name, vectors in given.items()]
+    try:
+        return Subject(LinearLayout.from_bases(bases, dim_names(rank), shape), text, "", element_bits)
+    except ValueError as error:
+        fail(f"bases: {error}")
+
+
+def _is_vector(value: object) -> bool:
+    return isinstance(value, list) and all(type(number) is int and number >= 0 for number in value)
+
+
+def of_gluon(text: str, shape: tuple[int, ...], element_bits: int) -> Subject:
+    """The layout that a Gluon expression makes: `BlockedLayout([1, 4], [8, 4], [4, 1], [1, 0])`."""
+    try:
+        layout = _gluon_value(ast.parse(text, mode="eval").body)
+    except (SyntaxError, ValueError):
+        fail(f"'{text}' is not Python")
+    try:
+        return of_encoding(gluon.encoding_text(layout, shape), shape, element_bits, text)
+    except ValueError as error:
+        fail(str(error))
+
+
+def _gluon_value(node: ast.expr) -> Any:
+    """What an expression of Gluon's layout classes and literals is worth; nothing else is evaluated."""
+    from triton.experimental.gluon import language  # type: ignore[import-untyped, unused-ignore]
+
+    if isinstance(node, ast.Call):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        homes = (language, getattr(language, "amd", None), getattr(language, "nvidia", None))
+        made = next(
+            (getattr(home, name) for home in homes if name.endswith("Layout") and hasattr(home, name)), None
+        )
+        if made is None:
+            fail(f"'{ast.unparse(node.func)}' is no layout of Gluon's")
+        try:
+            return made(
+                *map(_gluon_value, node.args),
+                **{keyword.arg: _gluon_value(keyword.value) for keyword in node.keywords if keyword.arg},
+            )
+        except (TypeError, ValueError, AssertionError) as error:
+            fail(f"{name}: {error}")
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        fail(f"'{ast.unparse(node)}' is neither a layout of Gluon's nor a literal")
+
+
+def of_line(text: str, name: str, line: int) -> tuple[Subject, ...]:
+    """The layouts of the types on a line of a TTGIR file, each once, in order: one, or two for a conversion."""
+    lines = bridge.expand_aliases(text).split("\n")
+    if not 1 <= line <= len(lines):
+        fail(f"the file has {len(lines)} lines", name, line, 1)
+    found: dict[Subject, None] = {}
+    for match in _TYPE.finditer(lines[line - 1]):
+        encoding = gluon.attribute_at(lines[line - 1][match.start("encoding") :])
+        shape = tuple(map(int, match["shape"].strip("x").split("x")))
+        what = f"{match['shape']}{match['element']} {encodings_name(encoding)}"
+        found[of_encoding(encoding, shape, bits_of(match["element"]), what)] = None
+    if not found:
+        fail("no type with an encoding is on this line", name, line, 1)
+    return tuple(found)
+
+
+def encodings_name(encoding: str) -> str:
+    """The kind of an encoding, as `blocked`.
+
+    >>> encodings_name("#ttg.blocked<{order = [0]}>")
+    'blocked'
+    """
+    return encoding.partition("<")[0].removeprefix("#ttg.")
+
+
+def subjects(what: str, shape: str | None, element: str) -> tuple[Subject, ...]:
+    """What `what` names: `FILE:LINE`, JSON bases, an encoding attribute, or a Gluon layout."""
+    what = what.strip()
+    bits = bits_of(element)
+    place = _PLACE.fullmatch(what)
+    if place and not what.startswith(("#", "{")):
+        return of_line(_read(place["file"]), place["file"], int(place["line"]))
+    sizes = shape_of(shape) if shape else None
+    if what.startswith("{"):
+        return (of_bases(what, sizes, bits),)
+    if not what.startswith("#") and not _GLUON.match(what):
+        fail(f"'{what}' is no encoding (#ttg...), no bases as JSON, no layout of Gluon's, and not FILE:LINE")
+    if sizes is None:
+        fail("the shape of the tensor is missing: --shape 64x32")
+    return (of_encoding(what, sizes, bits) if what.startswith("#") else of_gluon(what, sizes, bits),)
+
+
+def _read(name: str) -> str:
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except OSError as error:
+        fail(f"cannot open input file: {error.strerror}", name)
+    except UnicodeDecodeError:
+        fail("input file is not UTF-8 text", name)
+
+
+def together(given: Sequence[Subject]) -> None:
+    """Fail unless all are layouts of one tensor."""
+    first = given[0].layout
+    for other in given[1:]:
+        if other.layout.out_dims != first.out_dims:
+            fail(f"the layouts are of different tensors: {first.out_dims} and {other.layout.out_dims}")
