@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import os
 import signal
+import subprocess
 import sys
 import time
 import warnings
@@ -245,7 +247,20 @@ def interrupted(after: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, found)
 
 
-def test_ctrl_c_at_any_time_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_at_any_time_is_heard(tmp_path: Path) -> None:
+    """In a process of its own: where an import is interrupted, Python may keep the lock of all imports."""
+    environment = os.environ | {"TRITON_CACHE_DIR": str(tmp_path / "cache")}
+    made = subprocess.run(
+        [sys.executable, __file__], env=environment, capture_output=True, text=True, check=False, timeout=200
+    )
+    assert made.returncode == 0, made.stderr
+    assert int(made.stdout) > 3
+
+
+def interrupts() -> int:
+    """How many of 30 compilations are interrupted, each a little later; the others give what is expected."""
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setattr(knobs.compilation, "always_compile", True)
     with triton_linear.enabled(strict=True):
         expected = ours().llir
     prepare, delays = pipeline.prepare, iter([0.0004 * n for n in range(1, 31)])
@@ -263,8 +278,8 @@ def test_ctrl_c_at_any_time_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
                 assert ours().llir == expected
             except KeyboardInterrupt:
                 heard += 1
-    assert heard > 3
     assert all(report.error is None for report in reports)
+    return heard
 
 
 def test_an_interrupt_of_a_walk_is_not_made_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,3 +388,7 @@ def test_a_very_large_module_takes_time_in_proportion() -> None:
         assert made.module is not None
     assert seconds[1] < 8 * seconds[0] + 0.5, seconds
     assert seconds[1] < 20
+
+
+if __name__ == "__main__":
+    print(interrupts())
