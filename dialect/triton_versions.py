@@ -42,6 +42,9 @@ class Span(NamedTuple):
 COPIES_DROPPED: Final = Span((3, 9))
 """A blocked encoding larger than its tensor has no registers for the copies."""
 
+COPIES_NOT_HELD: Final = Span((3, 9))
+"""What a tensor becomes in LLVM IR has no element for a register that holds a copy of another."""
+
 CONTIGUOUS_FIRST: Final = Span((3, 8))
 """A transposed nvmma_shared encoding without swizzle begins with its contiguous dimension."""
 
@@ -53,6 +56,9 @@ WMMA_OPERANDS_UNKNOWN: Final = Span((3, 7), (3, 8))
 
 STORES_IN_ASSEMBLY: Final = Span((3, 7), (3, 9))
 """On NVIDIA GPUs, stores to shared memory are inline assembly, which LLVM keeps whatever is stored."""
+
+BARRIER_0: Final = Span((3, 6), (3, 8))
+"""`nvvm.barrier` for the whole CTA is called `nvvm.barrier0`."""
 
 ACCESSES_PREDICTED: Final = Span((3, 6), (3, 8))
 """Triton lowers accesses to memory as the choice of layouts predicts. Where it does not, layouts stay."""

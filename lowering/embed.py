@@ -32,7 +32,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from triton_linear.dialect.triton_versions import installed_release
+from triton_linear.dialect.triton_versions import BARRIER_0, installed_release
 from triton_linear.lowering import marks, scratch
 from triton_linear.lowering.element import ElementType, element_type
 from triton_linear.lowering.emit import emit_body
@@ -57,8 +57,8 @@ _STUB = re.compile(
 )
 _ELEMENT = re.compile(r"^tensor<(?:\d+x)*(.*?)(?:, #.*)?>$")
 _OTHER_CALL = re.compile(rf'"tt\.call"[^\n]*?callee = @(?!{STUB_PREFIX})')
-_HIDDEN_BARRIERS = {"nvidia": "nvvm.barrier0", "amd": "rocdl.barrier"}
-"""What Triton lowers `gpu.barrier` to, which its analysis does not know."""
+_HIDDEN_BARRIERS = {"nvidia": "nvvm.barrier", "amd": "rocdl.barrier"}
+"""What Triton lowers `gpu.barrier` to, which its analysis does not know. `BARRIER_0`: with a 0 for NVIDIA."""
 _TRANSPOSE = re.compile(
     r'%\w+ = "tt\.trans"\((?P<operand>%[\w#]+)\) [^\n]*? : \((?P<type>tensor<[^\n]*>)\) -> tensor<'
 )
@@ -210,7 +210,10 @@ class _Embedder:
         self.locations.append(f'{location} = loc("{call.symbol}"({call.location}))\n')
         code, result = _code(call.plan, call.signature, self._target)
         if self._has_calls:
-            code = code.replace(BARRIER, _HIDDEN_BARRIERS[self._target.vendor])
+            hidden = _HIDDEN_BARRIERS[self._target.vendor]
+            if hidden == "nvvm.barrier" and installed_release() in BARRIER_0:
+                hidden = "nvvm.barrier0"
+            code = code.replace(BARRIER, hidden)
         if self._alone and (asked := _THREAD_NUMBER.search(code)):
             # Asked for once, before any loop: LLVM takes no inline assembly out of one.
             code = re.sub(rf"{asked[1]}\b", THREAD_NUMBER, code.replace(asked[0], ""))

@@ -2,8 +2,9 @@
 
 - `// sink NAME` as inline assembly hands its operands to the caller of the interpreter, and returns nothing
   that is defined.
-- PTX accesses under a predicate, `@$2 st.shared.b32 [ $0 + 0 ], $1;` and the same for `ld`: threads where it
-  does not hold access nothing, and what they load is undefined.
+- PTX accesses, `st.shared.b32 [ $0 + 0 ], $1;` and the same for `ld`. Under a predicate, `@$2 st.shared...`,
+  threads where it does not hold access nothing, and what they load is undefined. A mark's number is as a store
+  of undefined bits: it is taken out of the LLVM IR (`marks`).
 - NVIDIA: `ldmatrix` and `stmatrix` as operations, `redux.sync`.
 - AMD: DPP, `ds_swizzle` in its bit mode and `permlane16/32.swap`. Source: CDNA3 and CDNA4 ISA, DPP_CTRL and
   DS_SWIZZLE_B32; V_PERMLANE16_SWAP_B32.
@@ -19,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 from triton_linear.lowering import simulate_arithmetic, simulate_lanes, simulate_matrix
+from triton_linear.lowering.marks import NUMBER
 from triton_linear.lowering.simulate_memory import Bits, SimulationError
 from triton_linear.lowering.simulate_ops import Handler, filled, signed
 from triton_linear.lowering.simulate_program import (
@@ -35,9 +37,9 @@ from triton_linear.lowering.simulate_program import (
 
 SINK: Final = "// sink "
 _NONE: Final = np.zeros((1, 1), np.uint64)
-_PREDICATED: Final = re.compile(
-    r"@\$(?P<predicate>\d+) (?P<kind>ld|st)\.shared(?:\.v(?P<count>[24]))?\.b(?P<bits>8|16|32|64) "
-    r"(?P<operands>[^;]*);"
+_ACCESS: Final = re.compile(
+    r"(?:@\$(?P<predicate>\d+) )?(?P<kind>ld|st)\.shared(?:::cta)?(?:\.v(?P<count>[24]))?"
+    r"\.b(?P<bits>8|16|32|64) (?P<operands>[^;]*);"
 )
 
 
@@ -48,8 +50,8 @@ def _inline_assembly(build: Builder, op: ir.Operation) -> Tree | None:
     text = str(op.attributes["asm_string"]).strip('"').strip()
     if text.startswith(SINK):
         return _sink(build, op, text.removeprefix(SINK).strip())
-    if found := _PREDICATED.fullmatch(text):
-        return _predicated(build, op, found)
+    if found := _ACCESS.fullmatch(text):
+        return _access(build, op, found)
     return simulate_lanes.OPERATIONS["llvm.inline_asm"](build, op)
 
 
@@ -67,11 +69,13 @@ def _sink(build: Builder, op: ir.Operation, name: str) -> Tree | None:
     return filled(build.type_of(op.results[0]), build.undefined_slot)
 
 
-def _predicated(build: Builder, op: ir.Operation, found: re.Match[str]) -> Tree | None:
+def _access(build: Builder, op: ir.Operation, found: re.Match[str]) -> Tree | None:
     operands = [build.operands(op)[k] for k in range(len(op.operands))]
     count, bits = int(found["count"] or 1), int(found["bits"])
     results = count if found["kind"] == "ld" else 0
-    predicate = build.scalar(operands[int(found["predicate"]) - results])
+    predicate = (
+        None if found["predicate"] is None else build.scalar(operands[int(found["predicate"]) - results])
+    )
     numbers = [int(n) for n in re.findall(r"\$(\d+)", found["operands"])]
     offset = re.search(r"\[ \$(\d+) \+ (-?\d+) \]", found["operands"])
     if offset is None:
@@ -109,6 +113,9 @@ def _predicated(build: Builder, op: ir.Operation, found: re.Match[str]) -> Tree 
     stored = tuple(slot for n in numbers if n != int(offset[1]) for slot in leaves(operands[n]))
     if len(stored) != count:
         raise SimulationError(f"inline assembly '{found[0]}' is not interpreted")
+    if all(build.constants.get(slot) == NUMBER for slot in stored) and bits == 64:
+        build.emit(lambda machine: machine.memory.clobber(operation, address(machine), element * count))
+        return None
     stored = tuple(build.solid(slot) for slot in stored)
 
     def store(machine: Machine) -> None:
@@ -135,13 +142,15 @@ def _shaped(type_: object, slots: tuple[int, ...]) -> Tree:
 class _Awake:
     """Lets only those threads execute where a predicate holds."""
 
-    def __init__(self, machine: Machine, predicate: int) -> None:
-        machine.refuse_undefined(predicate, "the predicate")
-        value = machine.values[predicate]
-        if (machine.executing(value) != machine.executing(value)[:1]).any():
-            raise SimulationError("the predicate depends on the data of the trial")
+    def __init__(self, machine: Machine, predicate: int | None) -> None:
         self.memory, self.before = machine.memory, machine.memory.active
-        holds = np.broadcast_to(value[0] != 0, (machine.threads,))
+        holds = np.ones(machine.threads, np.bool_)
+        if predicate is not None:
+            machine.refuse_undefined(predicate, "the predicate")
+            value = machine.values[predicate]
+            if (machine.executing(value) != machine.executing(value)[:1]).any():
+                raise SimulationError("the predicate depends on the data of the trial")
+            holds = np.broadcast_to(value[0] != 0, (machine.threads,))
         self.threads = holds if self.before is None else holds & self.before
         self.some, self.everybody = bool(self.threads.any()), bool(self.threads.all())
 

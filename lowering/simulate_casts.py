@@ -6,12 +6,13 @@ scalars change nothing; bitcasts between widths pack or unpack.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
-from triton_linear.lowering.simulate_memory import SimulationError
-from triton_linear.lowering.simulate_ops import Handler, each_slot, refuse_flags, signed
+from triton_linear.lowering.simulate_memory import Bits, SimulationError
+from triton_linear.lowering.simulate_ops import Flags, Handler, each_slot, overflow_flags, signed, spoil
 from triton_linear.lowering.simulate_program import (
     FULL,
     POISON,
@@ -47,7 +48,8 @@ def _zext(build: Builder, op: ir.Operation) -> Tree:
     return _keep(build, op)
 
 
-def _narrow(build: Builder, tree: Tree, bits: int) -> Tree:
+def _narrow(build: Builder, tree: Tree, bits: int, lost: Callable[[Bits, Bits], Flags] | None = None) -> Tree:
+    """The low bits; poison where `lost(value, result)`."""
     limit = scalar_mask(bits)
 
     def one(a: int) -> int:
@@ -58,6 +60,8 @@ def _narrow(build: Builder, tree: Tree, bits: int) -> Tree:
             machine.values[d] = machine.values[a] & limit
             if a in machine.undefined and (mask := machine.undefined[a] & limit).any():
                 machine.undefined[d] = mask
+            if lost is not None and (where := lost(machine.values[a], machine.values[d])).any():
+                spoil(machine, d, bits, where)
 
         build.emit(step)
         return d
@@ -66,8 +70,19 @@ def _narrow(build: Builder, tree: Tree, bits: int) -> Tree:
 
 
 def _trunc(build: Builder, op: ir.Operation) -> Tree:
-    refuse_flags(build, op)
-    return _narrow(build, build.tree(op.operands[0]), build.bits_of(op.results[0]))
+    """With `nsw` or `nuw`, poison where extending the result again does not give the value."""
+    flags = overflow_flags(build, op)
+    source, bits = build.bits_of(op.operands[0]), build.bits_of(op.results[0])
+
+    def lost(value: Bits, result: Bits) -> Flags:
+        found = np.zeros(value.shape, np.bool_)
+        if "nuw" in flags:
+            found |= value != result
+        if "nsw" in flags:
+            found |= value != signed(result, bits) & scalar_mask(source)
+        return found
+
+    return _narrow(build, build.tree(op.operands[0]), bits, lost if flags else None)
 
 
 def _sext(build: Builder, op: ir.Operation) -> Tree:

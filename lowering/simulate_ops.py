@@ -7,6 +7,7 @@ beyond the width, a broken `disjoint`) spoils the whole result.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable
 from typing import Final, TypeAlias
@@ -31,6 +32,7 @@ from triton_linear.lowering.simulate_program import (
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Handler: TypeAlias = Callable[[Builder, ir.Operation], "Tree | None"]
 _ZERO: Final = np.uint64(0)
+_OVERFLOW: Final = re.compile(r"overflow<([^>]*)>")
 _ONES: Final = np.array([value.bit_count() for value in range(256)], np.uint64)
 
 
@@ -41,8 +43,15 @@ def each_slot(operands: list[Tree], function: Callable[..., int]) -> Tree:
     return tuple(each_slot(list(parts), function) for parts in zip(*operands, strict=True))
 
 
+def overflow_flags(build: Builder, op: ir.Operation) -> frozenset[str]:
+    """Which of `nsw` and `nuw` an operation has."""
+    if not build.has_flags or (found := _OVERFLOW.search(str(op).split(":", maxsplit=1)[0])) is None:
+        return frozenset()
+    return frozenset(found[1].replace(" ", "").split(","))
+
+
 def refuse_flags(build: Builder, op: ir.Operation) -> None:
-    if build.has_flags and "overflow<" in str(op).split(":", maxsplit=1)[0]:
+    if overflow_flags(build, op):
         raise SimulationError("overflow flags are not interpreted")
 
 
@@ -175,7 +184,7 @@ def _bitwise(name: str, fn: Callable[[Bits, Bits], Bits]) -> Handler:
                 if machine.undefined:
                     rule(machine, d, a, b)
                 if disjoint and (overlap := (values[a] & values[b]) != 0).any():
-                    _spoil(machine, d, bits, overlap)
+                    spoil(machine, d, bits, overlap)
 
             build.emit(step)
             return d
@@ -185,7 +194,7 @@ def _bitwise(name: str, fn: Callable[[Bits, Bits], Bits]) -> Handler:
     return handler
 
 
-def _spoil(machine: Machine, d: int, bits: int, where: Flags) -> None:
+def spoil(machine: Machine, d: int, bits: int, where: Flags) -> None:
     """Make whole values undefined where an operation yields poison."""
     mask = np.where(where.any(axis=0, keepdims=True), scalar_mask(bits), _ZERO)
     machine.undefined[d] = mask | machine.undefined.get(d, constant_bits(0))
@@ -264,7 +273,7 @@ def _shift(fn: Callable[[Bits, Bits, int], Bits]) -> Handler:
                     else:
                         machine.taint(d, bits, a, b)
                 if beyond is not None and beyond.any():
-                    _spoil(machine, d, bits, beyond)
+                    spoil(machine, d, bits, beyond)
 
             build.emit(step)
             return d

@@ -1,4 +1,4 @@
-"""The linear layout of a value, from its type."""
+"""The linear layout of a value, from its type: of what Triton makes of it in LLVM IR."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from triton_linear.dialect import encodings
-from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import OpaqueType, RankedTensorType, Type
+from triton_linear.dialect.triton_versions import COPIES_NOT_HELD, installed_release
 from triton_linear.lowering.element import ElementType, element_type
 
 _MEMDESC = re.compile(
@@ -32,9 +33,10 @@ def _tensor(encoding: str | None, shape: tuple[int, ...], element: str) -> Layou
     if encoding is None:
         return Unknown("the tensor has no encoding")
     try:
-        return encodings.layout_of(encoding, shape, element_type(element).bits)
+        layout = encodings.layout_of(encoding, shape, element_type(element).bits)
     except ValueError as error:
         return Unknown(str(error))
+    return layout.remove_zero_bases(REGISTER) if installed_release() in COPIES_NOT_HELD else layout
 
 
 @lru_cache(maxsize=4096)

@@ -21,7 +21,16 @@ from run import ROOT, tally
 
 ROWS = (("3.7.1", "3.10"), ("3.8.0", "3.12"), ("3.9.0", "3.13"))
 """Triton and Python of each row; the whole suite runs on the reference version."""
-UNITS = ("bridge", "encodings*", "algebra_against_triton", "plugin*", "versions*")
+UNITS = (
+    "bridge",
+    "encodings*",
+    "algebra_against_triton",
+    "examples",
+    "functions",
+    "plugin*",
+    "simulate_function",
+    "versions*",
+)
 INSTALL_SECONDS, TEST_SECONDS, DEMO_SECONDS = 420, 600, 180
 
 

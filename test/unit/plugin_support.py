@@ -24,7 +24,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.runtime import driver, jit
 from triton_linear import hook, pipeline
-from triton_linear.report import Conversion
+from triton_linear.report import Conversion, Report
 
 MARK = "put there by the plugin"
 COMMENT = f'llvm.inline_asm has_side_effects asm_dialect = att "// {MARK}", "" : () -> ()'
@@ -72,6 +72,11 @@ def compile_kernel(kernel: Any = row_sums, target: GPUTarget = CUDA, width: int 
 def assembly(compiled: Any) -> str:
     """The PTX or AMDGCN of a compiled kernel."""
     return str(compiled.asm.get("ptx") or compiled.asm["amdgcn"])
+
+
+def told(report: Report) -> tuple[str, ...]:
+    """The remarks, without the one that every kernel has for a Triton whose accesses are not predicted."""
+    return tuple(remark for remark in report.remarks if not remark.startswith("layouts stay: "))
 
 
 def is_ours(compiled: Any) -> bool:

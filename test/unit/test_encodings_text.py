@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from triton_linear.dialect import encodings
 from triton_linear.dialect.encodings import MalformedEncoding, PaddedShared, UnknownEncoding, layout_of
 from triton_linear.dialect.linear_layout import LinearLayout, dim_names
+from triton_linear.dialect.triton_versions import WMMA_OPERANDS_UNKNOWN, installed_release
 
 BLOCKED = (
     "#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [4, 8], warpsPerCTA = [2, 1], order = [1, 0]}>"
@@ -152,6 +153,10 @@ WMMA_39 = "#ttg.amd_wmma<{version = 2, isTranspose = true, ctaLayout = {warp = [
 def test_wmma_in_both_spellings(shape: tuple[int, int]) -> None:
     assert layout_of(WMMA_36, shape) == layout_of(WMMA_39, shape)
     for index in (0, 1):
+        if installed_release() in WMMA_OPERANDS_UNKNOWN:
+            with pytest.raises(UnknownEncoding, match="are not known for Triton"):
+                layout_of(f"#ttg.dot_op<{{opIdx = {index}, parent = {WMMA_39}, kWidth = 8}}>", shape)
+            continue
         operands = [
             layout_of(f"#ttg.dot_op<{{opIdx = {index}, parent = {parent}, kWidth = 8}}>", shape)
             for parent in (WMMA_36, WMMA_39)

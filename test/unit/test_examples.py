@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import triton
 import triton_linear
+from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.examples import EXAMPLES, specs
 from triton_linear.examples.spec import KernelSpec, gpu_target
 from triton_linear.report import NOOP, Outcome
@@ -59,6 +60,10 @@ def test_every_conversion_that_moves_data_is_ours(
     with triton_linear.enabled(strict=True) as reports:
         compiled = triton.compile(spec.source(), target=gpu_target(target), options=dict(spec.options))
     (report,) = reports
+    if (kernel, target) == ("int4_matmul", "hip:gfx942") and installed_release() >= (3, 8):
+        assert (report.outcome, report.seen) == (Outcome.NOTHING_TO_DO, 0)  # Triton itself needs none
+        assert "ttg.convert_layout" not in compiled.asm["ttgir"]
+        return
     assert report.outcome is Outcome.CONVERTED
     assert report.seen == compiled.asm["ttgir"].count("ttg.convert_layout")
     assert report.left == ()

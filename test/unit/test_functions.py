@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from triton_linear.dialect import encodings
+from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.lowering.simulate import SimulationError
 from triton_linear.lowering.simulate_function import FunctionOutcome
 from triton_linear.tools.functions import LoweredKernel, lower_kernel, registers_of, sink
@@ -19,7 +20,7 @@ MEMORY = (
     "!ttg.memdesc<32x32xi32, #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>, "
     "#ttg.shared_memory>"
 )
-_BARRIER = re.compile(r"^.*(?:nvvm\.barrier0|rocdl\.barrier|rocdl\.s\.barrier)\b.*\n", re.MULTILINE)
+_BARRIER = re.compile(r"^.*(?:nvvm\.barrier0?|rocdl\.barrier|rocdl\.s\.barrier)\b.*\n", re.MULTILINE)
 
 
 def layouts(target: str) -> tuple[str, str]:
@@ -210,13 +211,15 @@ CALLS = Path(__file__).parents[1] / "data" / "stock" / "scratch_of_callee.ttgir"
 
 @pytest.mark.parametrize("ours", [False, True])
 def test_scratch_of_a_function_that_is_called(ours: bool) -> None:
-    """Triton 3.6 gives a callee the caller's own scratch, whatever offset its allocator found.
+    """Before 3.9 Triton gives a callee the caller's own scratch, whatever offset its allocator found.
 
     So the callee's conversion overwrites a buffer that the caller keeps. With the offset all is right.
     """
     kernel = lower_kernel(CALLS.read_text(), CALLS.name, None, ours=ours)
     outcome, right = run_buffers(kernel, "cuda:90")
-    assert not right
+    assert right == (installed_release() >= (3, 9))
+    if right:
+        return
     tensor = registers_of(numbers(2), layout_of(layouts("cuda:90")[1]), kernel)
     assert (outcome.sinks["y"][0] != tensor).any()
     call = re.search(r"\n.*llvm\.call @turned\(%arg0, (%\w+),.*allocation\.offset = 4096.*", kernel.text)

@@ -336,6 +336,25 @@ def test_overlapping_disjoint_or_is_undefined() -> None:
     assert undefined_of(body, ["i32"]) == [0xFFFFFFFF]
 
 
+@pytest.mark.parametrize(
+    ("flags", "value", "undefined"),
+    [
+        ("nuw", 0xFF, 0),
+        ("nuw", 0x100, 0xFF),
+        ("nuw", 0xFFFFFFFF, 0xFF),
+        ("nsw", 0x7F, 0),
+        ("nsw", 0x80, 0xFF),
+        ("nsw", 0xFFFFFF80, 0),
+        ("nsw, nuw", 0x7F, 0),
+        ("nsw, nuw", 0xFFFFFF80, 0xFF),
+    ],
+)
+def test_a_truncation_that_promises_too_much_is_undefined(flags: str, value: int, undefined: int) -> None:
+    body = f"""%k = llvm.mlir.constant({value} : i32) : i32
+    %r0 = llvm.trunc %k overflow<{flags}> : i32 to i8"""
+    assert undefined_of(body, ["i8"]) == [undefined]
+
+
 # Refusals
 
 
