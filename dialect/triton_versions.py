@@ -19,7 +19,7 @@ Release = tuple[int, int]
 """Major and minor version; what is fixed in a third number changes nothing that is said here."""
 
 TESTED: Final = ("3.6.0", "3.7.1", "3.8.0", "3.9.0")
-"""The versions that all tests of a release have passed on; the plugin works with these and no others."""
+"""The plugin works with these and no others: all tests pass on the first, those of `make matrix` on the others."""
 
 REFERENCE: Final[Release] = (3, 6)
 """The release whose rules hold where there is no Triton."""
@@ -44,6 +44,12 @@ COPIES_DROPPED: Final = Span((3, 9))
 
 COPIES_NOT_HELD: Final = Span((3, 9))
 """What a tensor becomes in LLVM IR has no element for a register that holds a copy of another."""
+
+DEPENDENT_VECTORS: Final = Span((3, 6), (3, 7))
+"""Basis vectors of a linear encoding may be sums of each other; later only zero may stand more than once."""
+
+SUMS_OF_BITS: Final = Span((3, 6), (3, 8))
+"""Basis vectors of a linear encoding may have several bits; later each has one, or none."""
 
 CONTIGUOUS_FIRST: Final = Span((3, 8))
 """A transposed nvmma_shared encoding without swizzle begins with its contiguous dimension."""

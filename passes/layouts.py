@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from triton_linear.dialect import encodings
-from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
+from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import OpaqueType, RankedTensorType, Type
-from triton_linear.dialect.triton_versions import COPIES_NOT_HELD, installed_release
 from triton_linear.lowering.element import ElementType, element_type
 
 _MEMDESC = re.compile(
@@ -33,10 +32,9 @@ def _tensor(encoding: str | None, shape: tuple[int, ...], element: str) -> Layou
     if encoding is None:
         return Unknown("the tensor has no encoding")
     try:
-        layout = encodings.layout_of(encoding, shape, element_type(element).bits)
+        return encodings.held_layout_of(encoding, shape, element_type(element).bits)
     except ValueError as error:
         return Unknown(str(error))
-    return layout.remove_zero_bases(REGISTER) if installed_release() in COPIES_NOT_HELD else layout
 
 
 @lru_cache(maxsize=4096)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from triton_linear.dialect import f2
+from triton_linear.dialect.triton_versions import DEPENDENT_VECTORS, SUMS_OF_BITS, installed_release
 
 ELEMENTS = (
     "i1",
@@ -96,9 +97,10 @@ def _columns(rng: random.Random, dims: Sequence[int], counts: tuple[int, int, in
     for dimension, bits in enumerate(dims):
         basis = _invertible(rng, bits) if general else [1 << bit for bit in range(bits)]
         vectors += [(dimension, by) for by in basis]
+    dependent_taken = installed_release() in DEPENDENT_VECTORS
     while len(vectors) < sum(counts):
         dimension = rng.randrange(len(dims))
-        dependent = general and dims[dimension] and rng.random() < 0.4
+        dependent = general and dims[dimension] and rng.random() < 0.4 and dependent_taken
         vectors.append((dimension, rng.randrange(1 << dims[dimension]) if dependent else 0))
     if rng.random() < 0.8:
         rng.shuffle(vectors)
@@ -177,7 +179,7 @@ def _digits(element: str) -> str:
 
 def linear_pair(rng: random.Random, lanes: int, warps: int, element: str) -> Pair:
     """A pair of `#ttg.linear` encodings."""
-    general = rng.random() < 0.5
+    general = rng.random() < 0.5 and installed_release() in SUMS_OF_BITS
     lane_bits, warp_bits = lanes.bit_length() - 1, warps.bit_length() - 1
     threads = lane_bits + warp_bits
     bits = min(max(1, threads + rng.choice((-4, -2, -1, 0, 1, 2, 2, 3, 3, 4, 4, 5, 6))), _budget(element))

@@ -33,8 +33,9 @@ WRONG: Final = "wrong"
 RACES: Final = "races"
 ILLEGAL: Final = "illegal access"
 REFUSED: Final = "not interpreted"
+UNREADABLE: Final = "no such type"
 FAILS: Final = "Triton fails"
-STATUSES: Final = (RIGHT, WRONG, RACES, ILLEGAL, REFUSED, FAILS)
+STATUSES: Final = (RIGHT, WRONG, RACES, ILLEGAL, REFUSED, UNREADABLE, FAILS)
 SECONDS: Final = 60
 MEMORY: Final = 8 << 30
 # What a context imports when it is made; a process that is forked has it already.
@@ -79,11 +80,14 @@ def layout_of_type(type_: str) -> tuple[LinearLayout, str]:
         raise ValueError(f"'{type_}' is no tensor with a layout")
     shape = tuple(int(size) for size in found["shape"].split("x")[:-1])
     element = element_type(found["element"])
-    return encodings.layout_of(found["encoding"], shape, element.bits), element.name
+    return encodings.held_layout_of(found["encoding"], shape, element.bits), element.name
 
 
 def check_conversion(source: str, destination: str, warps: int, target_name: str) -> Finding:
-    """Lower one conversion as stock Triton does and run it; Triton may crash the process."""
+    """Lower one conversion as stock Triton does and run it; Triton may crash the process.
+
+    `no such type`: newer releases refuse layouts that older ones take.
+    """
     target = target_called(target_name)
     try:
         (src, name), (dst, _) = layout_of_type(source), layout_of_type(destination)
@@ -93,7 +97,11 @@ def check_conversion(source: str, destination: str, warps: int, target_name: str
         return Finding(REFUSED, "the tensor lies across several CTAs")
     text = kernel_text(source, destination, warps, target.lanes, target.name)
     try:
-        lowered = _named(lower(to_triton(text), target.name, "llvm").text("llvm"))
+        module = to_triton(text)
+    except ToolError as error:
+        return Finding(UNREADABLE, _named(str(error)))
+    try:
+        lowered = _named(lower(module, target.name, "llvm").text("llvm"))
     except ToolError as error:
         return Finding(FAILS, _named(str(error)))
     try:
@@ -140,7 +148,7 @@ def verify_stock(text: str, filename: str, target_name: str | None, as_json: boo
     distinct = list(dict.fromkeys(conversion for _, conversion in places))
     found = dict(zip(distinct, check_conversions(distinct, SECONDS), strict=True))
     total = Counter(found[conversion].status for _, conversion in places)
-    bad = sum(total[status] for status in STATUSES if status not in (RIGHT, REFUSED))
+    bad = sum(total[status] for status in STATUSES if status not in (RIGHT, REFUSED, UNREADABLE))
     if as_json:
         records = [_record(place, conversion, found[conversion]) for place, conversion in places]
         verified = total[RIGHT] + total[WRONG] + total[RACES] + total[ILLEGAL]

@@ -16,8 +16,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
-from ..linear_layout import LinearLayout
-from ..triton_versions import REFERENCE, Release, installed_release
+from ..linear_layout import REGISTER, LinearLayout
+from ..triton_versions import COPIES_NOT_HELD, REFERENCE, Release, installed_release
 from .amd import AmdMfma, AmdWmma
 from .blocked import Blocked
 from .derived import DotOperand, Slice
@@ -138,6 +138,18 @@ def layout_of(
     No encoding of Triton 3.6 to 3.9 depends on ``element_bits``: those to which the width matters state it.
     """
     return parse(encoding_text, release).to_linear_layout(shape)
+
+
+def held_layout_of(
+    encoding_text: str, shape: tuple[int, ...], element_bits: int = 32, release: Release | None = None
+) -> LinearLayout:
+    """The layout of what a tensor becomes in LLVM IR: `layout_of`, or that without registers that hold copies.
+
+    Ensures: a thread has as many elements as the layout has registers, in that order.
+    """
+    layout = layout_of(encoding_text, shape, element_bits, release)
+    held = (release or installed_release()) not in COPIES_NOT_HELD
+    return layout if held or not layout.has_in_dim(REGISTER) else layout.remove_zero_bases(REGISTER)
 
 
 def is_distributed(encoding_text: str) -> bool:

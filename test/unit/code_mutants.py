@@ -84,7 +84,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "            if origin.register:\n",
         "            if origin.register and name == 'lane':\n",
         "renaming that differs between warps",
-        PLANS,
+        "test/unit/test_plans.py::test_a_renaming_is_the_same_in_every_thread",
     ),
     CodeMutant(
         "lowering/registers.py",
@@ -137,11 +137,13 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "registers[a + start : a + min(start + slots, width)]",
         "registers[start : min(start + slots, width)]",
         "alternatives of split stores",
-        PLANS,
+        *RUN,
     ),
     # --- addresses and rounds
     _planned("swizzle", "sums = tuple(e ^ f for", "sums = tuple(e for", "segments of both sides' lanes"),
-    _planned("swizzle", "    return 1 << meet\n", "    return 1\n", "conflicts go unseen", PLANS),
+    _planned(
+        "swizzle", "    return 1 << meet\n", "    return 1\n", "conflicts go unseen", "test/unit/test_plans.py"
+    ),
     _planned(
         "placement", "return found >> bits, offset", "return found >> bits + 1, offset", "round of an element"
     ),
@@ -222,6 +224,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "first = step.replaced == whole[0]",
         "first = step.replaced != whole[0]",
         "which word is replaced",
+        "test/unit/test_words.py",
     ),
     _emitted("emit_words", "{one}, {zero} : i1", "{zero}, {one} : i1", "arms of a chosen selector"),
     _emitted(

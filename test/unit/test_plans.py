@@ -84,6 +84,18 @@ def test_every_plan_of_random_pairs(name):
     assert set(seen) >= {"registers", "shuffle", "warp-shared", "cta-shared"}, seen
 
 
+@pytest.mark.parametrize("name", ["lane", "warp"])
+def test_a_renaming_is_the_same_in_every_thread(name):
+    """The thread has the element, but in a register that depends on a bit of its lane or warp."""
+    lanes = [[2], [4], [8], [16], [0]]
+    bases = {REGISTER: [[1]], LANE: lanes, WARP: [[0]]}
+    src = LinearLayout.from_bases(list(bases.items()), [("dim0", 32)])
+    bases |= {REGISTER: [[0]], **({LANE: [*lanes[:4], [1]]} if name == "lane" else {WARP: [[1]]})}
+    dst = LinearLayout.from_bases(list(bases.items()), [("dim0", 32)])
+    plan = plan_registers(conversion(src, dst))
+    assert isinstance(plan, Rejected) and f"destination {name}=" in plan.reason
+
+
 def phase_conflicts(columns, accesses, access_bytes, machine):
     """The wavefronts that each phase takes: the most words that its lanes want of one bank."""
     lanes = machine.lanes_per_phase(access_bytes)

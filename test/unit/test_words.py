@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
+from triton_linear.lowering.element import element_type
+from triton_linear.lowering.embed import signature_of
+from triton_linear.lowering.emit import emit
+from triton_linear.lowering.plan import ShufflePlan
+from triton_linear.lowering.targets import target
 from triton_linear.lowering.words import Gather, Shuffle, TooLong, WordBuilder, steering
 
 
@@ -98,3 +104,16 @@ def test_a_program_that_cannot_be_shorter_any_more_ends() -> None:
     builder.shuffle(Shuffle(2, 1))
     builder.shuffle(Shuffle(3, 1))
     assert len(builder.steps) == 3
+
+
+@pytest.mark.parametrize("picks", [((0,), (1,)), ((1,), (0,))])
+@pytest.mark.parametrize("sources", [(0, 1), (1, 0)])
+def test_what_is_multiplied_by_one_has_come_from_another_lane(sources, picks):
+    """Else ptxas sees a product of integers, and takes factors that the kernel multiplied by into it."""
+    kept = sources.index(0)
+    steps = (Shuffle(0, lane_xor=1), Gather(sources, (1,), picks, replaced=kept))
+    plan = ShufflePlan(1, 1, 1, steps, (2,), 1)
+    text = emit(plan, signature_of(plan, element_type("i32")), target("cuda:90"))
+    (received,) = re.findall(r"(%\w+) = nvvm\.shfl", text)
+    ((stays, multiplied),) = re.findall(r'mul\.lo[^\n]*" (%\w+), (%\w+), ', text)
+    assert multiplied == received != stays

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP
+from triton_linear.dialect.triton_versions import SUMS_OF_BITS, installed_release
 from triton_linear.lowering.element import element_type
 from triton_linear.lowering.targets import target as target_called
 from triton_linear.tools.fuzzing.encodings import Vector, bases_of, is_linear, layout_drawn
@@ -88,7 +89,7 @@ class _Drawer:
 
     def linear(self, shape: Sequence[int], kin: str = "", plain: bool = False) -> str:
         """A `#ttg.linear`."""
-        general = not plain and self.rng.random() < 0.35
+        general = not plain and self.rng.random() < 0.35 and installed_release() in SUMS_OF_BITS
         like = _columns(kin) if kin and is_linear(kin) and not plain else None
         columns = random_columns(self.rng, shape, self.lanes, self.warps, general, like)
         return columns.text(len(shape))

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from triton_linear.dialect import encodings
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout, dim_names
+from triton_linear.dialect.triton_versions import COPIES_NOT_HELD, installed_release
 from triton_linear.lowering.element import element_type
 
 PLACES = (REGISTER, LANE, WARP, BLOCK)
@@ -40,10 +41,11 @@ def linear_text(bases: Bases) -> str:
 
 
 def layout_drawn(encoding: str, shape: Sequence[int], element: str) -> LinearLayout:
-    """The layout that an encoding stands for; one drawn as bases is taken from these."""
+    """The layout that an encoding stands for in LLVM IR; one drawn as bases is taken from these."""
     if not is_linear(encoding):
-        return encodings.layout_of(encoding, tuple(shape), element_type(element).bits)
-    return LinearLayout.from_bases(list(bases_of(encoding).items()), dim_names(len(shape)), shape)
+        return encodings.held_layout_of(encoding, tuple(shape), element_type(element).bits)
+    layout = LinearLayout.from_bases(list(bases_of(encoding).items()), dim_names(len(shape)), shape)
+    return layout.remove_zero_bases(REGISTER) if installed_release() in COPIES_NOT_HELD else layout
 
 
 def transposed(encoding: str, order: Sequence[int]) -> str:
