@@ -19,7 +19,7 @@ Release = tuple[int, int]
 """Major and minor version; what is fixed in a third number changes nothing that is said here."""
 
 TESTED: Final = ("3.6.0", "3.7.1", "3.8.0", "3.9.0")
-"""The plugin works with these and no others. All tests pass on the first, those of `make matrix` on the rest."""
+"""The plugin works with these and no others. All tests pass on the first, those of `make matrix` on all."""
 
 REFERENCE: Final[Release] = (3, 6)
 """The release whose rules hold where there is no Triton."""
