@@ -68,8 +68,10 @@ def test_eight_threads_make_what_one_does() -> None:
 
     with ThreadPoolExecutor(9) as pool:
         turns = pool.submit(toggle)
-        together = list(pool.map(work, range(8)))
-        done.set()
+        try:
+            together = list(pool.map(work, range(8)))
+        finally:
+            done.set()
         assert turns.result() > 3
     for first, made in enumerate(together):
         assert made == alone[first::8]
