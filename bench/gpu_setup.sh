@@ -7,7 +7,7 @@ _site=$(mktemp -d)
 tar -xJf "${1:-$_root/.gpu/mlir.tar.xz}" -C "$_site" || return 1
 mkdir "$_site/triton_linear"
 ln -s "$_root"/plugin/* "$_site/triton_linear/"
-for _room in dialect passes lowering tools examples; do ln -s "$_root/$_room" "$_site/triton_linear/$_room"; done
+for _room in dialect passes lowering tools examples gluon; do ln -s "$_root/$_room" "$_site/triton_linear/$_room"; done
 export PYTHONPATH="$_site${PYTHONPATH:+:$PYTHONPATH}"
 python3 - <<'PYTHON' || return 1
 import mlir.ir, triton, triton_linear.dialect

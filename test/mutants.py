@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT / "test/unit"))
 
 from code_mutants import MUTANTS, CodeMutant  # noqa: E402
 
-_ROOMS = ("dialect", "passes", "lowering", "tools", "examples")
+_ROOMS = ("dialect", "passes", "lowering", "tools", "examples", "gluon")
 _TREE = (*_ROOMS, "plugin", "test", "bench", "docs", "pyproject.toml", "setup.py", "README.md", "Makefile")
 _PROOF = "test/unit/test_prove.py::test_every_plan_of_random_pairs_is_proved"
 _UNPROVED = (

@@ -25,7 +25,9 @@ module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.tar
 
 @pytest.fixture(scope="session", autouse=True)
 def old_gpus_first() -> None:
-    """Triton settles for a process how it casts to 8-bit floats when it first does so, for the GPU at hand; what
-    newer GPUs have, older ones cannot run. Tests come in any order, so the oldest come here."""
+    """Triton settles for a process how it casts to 8-bit floats when it first does so, for the GPU at hand.
+
+    What newer GPUs have, older ones cannot run. Tests come in any order, so the oldest come here.
+    """
     for target, lanes in (("cuda:80", 32), ("hip:gfx90a", 64)):
         lower(to_triton(_CAST.format(target=target, lanes=lanes)), target, "llvm")

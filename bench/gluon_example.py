@@ -1,0 +1,82 @@
+"""Times the Gluon transpose of `examples/gluon_transpose.py` with each choice of layouts, side by side.
+
+    python -m bench.gluon_example [--sizes 4096 8192] [--turns 12] [--output bench/results]
+
+In every turn each choice is timed once, so that all see the same clocks. A ratio is the median over the turns
+of the first choice's time over this one's in the same turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import triton
+from triton_linear.examples.gluon_transpose import checked, choices, has_gpu
+
+from bench.report import publish
+
+
+def measure(size: int, turns: int) -> list[dict[str, Any]]:
+    """A record for each choice: its median time in ms and how much faster it is than the first one."""
+    chosen = choices()
+    runs = {name: checked(layouts, size) for name, layouts in chosen.items()}
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(turns):
+        for name, run in runs.items():
+            times[name].append(triton.testing.do_bench(run, warmup=5, rep=30, return_mode="median"))
+    first = times[next(iter(times))]
+    moved = 2 * 2 * size * size
+    return [
+        {
+            "size": size,
+            "choice": name,
+            "ms": statistics.median(each),
+            "gigabytes_per_second": moved / statistics.median(each) / 1e6,
+            "faster": statistics.median(a / b for a, b in zip(first, each, strict=True)),
+            "wavefronts": [report.wavefronts for report in chosen[name].reports()],
+            "minimum": [report.minimum for report in chosen[name].reports()],
+        }
+        for name, each in times.items()
+    ]
+
+
+def markdown(result: dict[str, Any]) -> str:
+    """The records as a table."""
+    lines = [
+        f"Transposes of f16 matrices in Gluon, {result['gpu']}, Triton {result['triton']}, {result['date']}.",
+        "",
+        "| size | layouts | wavefronts written, read (least) | GB/s | times as fast |",
+        "| ---: | --- | --- | ---: | ---: |",
+    ]
+    for row in result["rows"]:
+        counts = ", ".join(f"{a} ({b})" for a, b in zip(row["wavefronts"], row["minimum"], strict=True))
+        lines.append(
+            f"| {row['size']} | {row['choice']} | {counts} | {row['gigabytes_per_second']:.0f} "
+            f"| {row['faster']:.2f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure and write the results; needs a GPU."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[4096, 8192], help="of the square matrices")
+    parser.add_argument("--turns", type=int, default=12, help="how often each choice is timed (default 12)")
+    parser.add_argument("--output", type=Path, default=Path("bench/results"), help="where results go")
+    arguments = parser.parse_args(argv)
+    if not has_gpu():
+        parser.error("there is no GPU that PyTorch knows")
+    import torch
+
+    rows = [row for size in arguments.sizes for row in measure(size, arguments.turns)]
+    publish(arguments.output, "gluon_example", markdown, gpu=torch.cuda.get_device_name(), rows=rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
