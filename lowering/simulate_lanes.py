@@ -402,8 +402,11 @@ def _address(build: Builder, op: ir.Operation, operand: int) -> int:
     return build.scalar(build.operands(op)[operand])
 
 
-def _access(build: Builder, op: ir.Operation, value: ir.Value) -> tuple[int, int, int, int]:
-    """Element bits and bytes, width, and how many instructions the alignment allows it to be."""
+def _access(build: Builder, op: ir.Operation, value: ir.Value, address: int) -> tuple[int, int, int, int]:
+    """Element bits and bytes, width, and how many instructions the alignment allows it to be.
+
+    An alignment beyond that is a promise that LLVM may build upon, so that is checked as well.
+    """
     type_ = build.type_of(value)
     parts = elements(type_)
     bits = element_bits(parts[0])
@@ -416,12 +419,14 @@ def _access(build: Builder, op: ir.Operation, value: ir.Value) -> tuple[int, int
     alignment = op.attributes["alignment"].value if "alignment" in op.attributes else width
     piece = min(width, alignment, build.target.max_access_bytes)
     build.granule = min(build.granule, element, piece)
+    if alignment > piece:
+        build.emit(lambda machine: machine.memory.check_promise(machine.values[address], alignment))
     return bits, element, width, width // piece
 
 
 def _load(build: Builder, op: ir.Operation) -> Tree:
     address = _address(build, op, 0)
-    bits, element, width, pieces = _access(build, op, op.results[0])
+    bits, element, width, pieces = _access(build, op, op.results[0], address)
     slots = tuple(build.new() for _ in range(width // element))
     operation, limit = build.operation, scalar_mask(bits)
 
@@ -440,7 +445,7 @@ def _load(build: Builder, op: ir.Operation) -> Tree:
 
 def _store(build: Builder, op: ir.Operation) -> None:
     address = _address(build, op, 1)
-    _, element, _, pieces = _access(build, op, op.operands[0])
+    _, element, _, pieces = _access(build, op, op.operands[0], address)
     slots = [build.solid(slot) for slot in leaves(build.operands(op)[0])]
     operation = build.operation
 

@@ -280,6 +280,12 @@ class SharedMemory:
             self.recorded.append(Recorded(operation, kind, piece, flat.astype(np.int64) + k * piece, who))
         return offset
 
+    def check_promise(self, address: Bits, alignment: int) -> None:
+        """Raise IllegalAccess where a thread that executes has an address that is no multiple of this."""
+        rows = address if self.active is None or address.shape[1] == 1 else address[:, self.active]
+        if (rows % np.uint64(alignment)).any():
+            raise IllegalAccess(f"an address is no multiple of {alignment}, the alignment that is promised")
+
     def _granules(
         self, offset: Indices, width: int, threads: Indices | None, collective: bool
     ) -> tuple[Indices, tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]]:

@@ -368,8 +368,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "max(1, size // 8)}x1xi64",
         "max(1, size // 16)}x1xi64",
         "half of the scratch is allocated",
-        SCRATCH,
-        f"{LIT}lowering/shared-nvidia.mlir",
+        "test/unit/test_functions.py",
     ),
     _emitted(
         "embed",
@@ -442,7 +441,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "        if reason := refuted(plan,",
         "        if reason := element.bits and not plan and refuted(plan,",
         "plans go unproved",
-        (PROVE,),
+        ("test/unit/test_plugin_compiles.py::test_a_plan_that_is_not_proved_leaves_the_stock_kernel",),
     ),
     # --- the proof and the interpreter
     CodeMutant(

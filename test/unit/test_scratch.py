@@ -181,6 +181,8 @@ def test_a_plan_whose_warps_have_other_parts_is_known() -> None:
     assert not scratch.keeps_to_own_part(crossed, CUDA, 4)
     beyond = replace(plan, load=replace(plan.load, columns=(inside[0] ^ first, *inside[1:], first, second)))
     assert not scratch.keeps_to_own_part(beyond, CUDA, 4)
+    together = replace(plan, load=replace(plan.load, columns=(*inside, first, 0)))
+    assert not scratch.keeps_to_own_part(together, CUDA, 4)
 
 
 @pytest.mark.parametrize("waits", [True, False])

@@ -281,6 +281,10 @@ def test_undefined_stores_stay_undefined() -> None:
             "12:7: llvm.load: load by thread 0 at byte 4 is misaligned: the address is no multiple of 8",
         ),
         (
+            "%r0 = llvm.load %own {alignment = 16 : i64} : !llvm.ptr<3> -> i32",
+            "11:7: llvm.load: an address is no multiple of 16, the alignment that is promised",
+        ),
+        (
             "%at = llvm.getelementptr %smem[%a0] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i8\n"
             "%r0 = llvm.load %at : !llvm.ptr<3> -> i8",
             "12:7: llvm.load: load address depends on the data converted",

@@ -3,7 +3,23 @@
 
 // Exchanges inside the waves of a loop use one buffer of which each wave has its part: no barrier at all.
 
+// Nothing of one exchange is moved into the other: fences of the wave stand before and behind the stores of each.
+
 // SHARE: ttg.shared = 16384 : i32
+// SHARE-NOT: llvm.{{load|store|fence}}
+// SHARE:     llvm.cond_br
+// SHARE-NOT: llvm.{{load|store}}
+// SHARE:     llvm.fence syncscope("wavefront")
+// SHARE:     llvm.store
+// SHARE-NOT: llvm.load
+// SHARE:     llvm.fence syncscope("wavefront")
+// SHARE:     llvm.load
+// SHARE-NOT: llvm.store
+// SHARE:     llvm.fence syncscope("wavefront")
+// SHARE:     llvm.store
+// SHARE-NOT: llvm.load
+// SHARE:     llvm.fence syncscope("wavefront")
+// SHARE:     llvm.load
 
 // CHECK-LABEL: inside_waves:
 // CHECK-NOT:   {{s_barrier|ds_}}

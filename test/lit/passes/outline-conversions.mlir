@@ -5,6 +5,7 @@
 //                    #comb  lane       0  1  2  3  ...  31  0  1 ... 31
 #pairs = #ttg.blocked<{sizePerThread = [2], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
 #comb = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
+#far = #ttg.linear<{register = [[32]], lane = [[1], [2], [4], [16], [8]], warp = [], block = []}>
 #same = #ttg.linear<{register = [[1]], lane = [[2], [4], [8], [16], [32]], warp = [], block = []}>
 
 module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:90"} {
@@ -52,6 +53,16 @@ tt.func @in_a_loop(%x: tensor<64xf32, #pairs>, %n: i32) -> tensor<64xf32, #pairs
   tt.return %0 : tensor<64xf32, #pairs>
 }
 
+// One plan in words, from one layout to two others.
+// CHECK-LABEL: sym_name = "apart"
+// CHECK: "tt.call"(%{{.*}}) {callee = @__ll_cvt_0}
+// CHECK: "tt.call"(%{{.*}}) {callee = @__ll_cvt_5}
+tt.func @apart(%x: tensor<64xf32, #pairs>) -> (tensor<64xf32, #comb>, tensor<64xf32, #far>) {
+  %0 = ttg.convert_layout %x : tensor<64xf32, #pairs> -> tensor<64xf32, #comb>
+  %1 = ttg.convert_layout %x : tensor<64xf32, #pairs> -> tensor<64xf32, #far>
+  tt.return %0, %1 : tensor<64xf32, #comb>, tensor<64xf32, #far>
+}
+
 }
 
 // The stubs come last, without a body, and say what their calls are to do.
@@ -65,4 +76,6 @@ tt.func @in_a_loop(%x: tensor<64xf32, #pairs>, %n: i32) -> tensor<64xf32, #pairs
 // CHECK-NEXT: ll.element = "!tt.ptr<f16>"
 // CHECK: sym_name = "__ll_cvt_4"
 // CHECK-NEXT: ll.element = "f32"
+// CHECK: sym_name = "__ll_cvt_5"
+// CHECK-NEXT: ll.destination = #ll.layout<{block = [], lane = {{\[\[}}1], [2], [4], [16], [8]], register = {{\[\[}}32]]
 // CHECK-NOT: tt.func
