@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import threading
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from triton_linear.tools.compile import lower, to_triton
@@ -31,3 +35,18 @@ def old_gpus_first() -> None:
     """
     for target, lanes in (("cuda:80", 32), ("hip:gfx90a", 64)):
         lower(to_triton(_CAST.format(target=target, lanes=lanes)), target, "llvm")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_parse_at_a_time() -> Iterator[None]:
+    """Triton's front end calls `ast.parse` for each kernel, which in several threads at once may raise SystemError
+    ("AST constructor recursion depth mismatch") in Python 3.11: it counts their depths together."""
+    lock, parse = threading.Lock(), ast.parse
+
+    def alone(*arguments: Any, **options: Any) -> ast.AST:
+        with lock:
+            return parse(*arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ast, "parse", alone)
+        yield
