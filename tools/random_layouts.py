@@ -125,9 +125,10 @@ def _moved(rng: random.Random, source: Columns, scope: str, general: bool) -> Co
     else:
         rng.shuffle(pool)
     if general and len(pool) > 1:
+        dependent_taken = installed_release() in DEPENDENT_VECTORS
         for _ in range(rng.randint(0, 4)):
             i, j = rng.sample(range(len(pool)), 2)
-            if pool[i][0] == pool[j][0]:
+            if pool[i][0] == pool[j][0] and (pool[i][1] or dependent_taken):
                 pool[i] = (pool[i][0], pool[i][1] ^ pool[j][1])
     register, pool = pool[: len(register)], pool[len(register) :]
     if scope != "registers":

@@ -39,8 +39,8 @@ def old_gpus_first() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def one_parse_at_a_time() -> Iterator[None]:
-    """Triton's front end calls `ast.parse` for each kernel, which in several threads at once may raise SystemError
-    ("AST constructor recursion depth mismatch") in Python 3.11: it counts their depths together."""
+    """Triton's front end calls `ast.parse` for each kernel. In Python 3.11 it may raise SystemError in several
+    threads at once ("AST constructor recursion depth mismatch"): it counts their depths together."""
     lock, parse = threading.Lock(), ast.parse
 
     def alone(*arguments: Any, **options: Any) -> ast.AST:
