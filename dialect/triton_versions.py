@@ -66,6 +66,9 @@ STORES_IN_ASSEMBLY: Final = Span((3, 7), (3, 9))
 BARRIER_0: Final = Span((3, 6), (3, 8))
 """`nvvm.barrier` for the whole CTA is called `nvvm.barrier0`."""
 
+PARTS_TRACKED: Final = Span((3, 9))
+"""The barrier analysis knows which part of a buffer is accessed where its index is a constant."""
+
 ACCESSES_PREDICTED: Final = Span((3, 6), (3, 8))
 """Triton lowers accesses to memory as the choice of layouts predicts. Where it does not, layouts stay."""
 

@@ -32,11 +32,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from triton_linear.dialect.triton_versions import BARRIER_0, installed_release
+from triton_linear.dialect.triton_versions import BARRIER_0, PARTS_TRACKED, installed_release
 from triton_linear.lowering import marks, scratch
 from triton_linear.lowering.element import ElementType, element_type
 from triton_linear.lowering.emit import emit_body
-from triton_linear.lowering.machines import BARRIER, MACHINES, THREAD
+from triton_linear.lowering.machines import BARRIER, MACHINES, THREAD, ZERO
 from triton_linear.lowering.plan import FreePlan, NoOpPlan, Plan, RegisterPlan, SharedPlan, ShufflePlan
 from triton_linear.lowering.scratch import Home
 from triton_linear.lowering.targets import Target
@@ -276,6 +276,13 @@ class _Embedder:
             f"    {p}value = llvm.insertvalue {p}number, {p}empty[0] : {struct}\n"
         )
 
+    def _first(self) -> str:
+        """The index of the word that marks are stored to; they stand for an access to the whole buffer."""
+        if installed_release() not in PARTS_TRACKED:
+            return "llvm.mlir.constant(0 : i32) : i32"
+        text, constraint = ZERO[self._target.vendor]
+        return f'llvm.inline_asm asm_dialect = att "{text}", "{constraint}" : () -> i32'
+
     def _alias(self, type_: str) -> str:
         return self._types.setdefault(type_, f"!__ll_registers{len(self._types)}")
 
@@ -300,7 +307,7 @@ class _Embedder:
             f"{self._mark_value(nothing)}"
             f"    {p}nothing = {_CAST} {p}value : {nothing} to {tensor}\n"
             f"    {p}memory = ttg.local_alloc {{alignment = 16 : i32}} : () -> {memory}\n"
-            f"    {p}first = llvm.mlir.constant(0 : i32) : i32\n"
+            f"    {p}first = {self._first()}\n"
             f"    {p}word = ttg.memdesc_index {p}memory[{p}first] : {memory} -> {word}\n"
             f"{mark}"
             f"    {p}place = {_CAST} {p}memory : {memory} to {_STRUCT}\n"

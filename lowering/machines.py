@@ -20,6 +20,9 @@ ONE = "{ .reg .u32 n; mov.u32 n, %nctaid.x; min.u32 $0, n, 1; }"
 GUARDED = ("@$3 mul.lo.u32 $0, $2, $4;", "@!$3 mul.lo.u32 $0, $2, $4;")
 """PTX: where the predicate holds, or does not, the result is $2 times $4, else what it was, which is $1."""
 
+ZERO = {"nvidia": ("mov.u32 $0, 0;", "=r"), "amd": ("v_mov_b32 $0, 0", "=v")}
+"""Assembly for zero, and its constraint, where Triton is not to see that it is."""
+
 
 class Machine(Protocol):
     """What differs between vendors in the emitted code."""

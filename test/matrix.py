@@ -31,6 +31,7 @@ UNITS = (
     "simulate_function",
     "versions*",
 )
+FUZZ = ("--count", "300", "--target", "all", "--seed", "1", "--shrink", "0")
 INSTALL_SECONDS, TEST_SECONDS, DEMO_SECONDS = 420, 600, 180
 
 
@@ -93,6 +94,9 @@ def row(triton: str, python: str, jobs: int, logs: Path) -> tuple[str, ...]:
     demo = [str(scripts / "triton-linear"), "demo", "--output", str(logs / f"demo-{triton}")]
     if reason := stopped(demo, DEMO_SECONDS, log, environment):
         return _failed(triton, python, log, f"demo: {reason}", start, counts)
+    fuzz = [str(scripts / "triton-linear"), "fuzz", *FUZZ, "--jobs", str(jobs)]
+    if reason := stopped([*fuzz, "--failures", str(logs / "fuzz")], DEMO_SECONDS, log, environment):
+        return _failed(triton, python, log, f"fuzz: {reason}", start, counts)
     return triton, python, counts, "passed", f"{time.monotonic() - start:.0f} s", ""
 
 
@@ -114,7 +118,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if options.triton is None or triton in options.triton:
                 print(f"Triton {triton}", flush=True)
                 rows.append(row(triton, python, options.jobs, Path(folder)))
-    table = [("Triton", "Python", "tests", "demo", "time", ""), *rows]
+    table = [("Triton", "Python", "tests", "demo, fuzz", "time", ""), *rows]
     widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
     for line in table:
         print(

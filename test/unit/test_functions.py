@@ -13,6 +13,9 @@ from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.lowering.simulate import SimulationError
 from triton_linear.lowering.simulate_function import FunctionOutcome
 from triton_linear.tools.functions import LoweredKernel, lower_kernel, registers_of, sink
+from triton_linear.tools.fuzzing.main import unit_of
+from triton_linear.tools.fuzzing.program import program_in
+from triton_linear.tools.fuzzing.run import examine
 
 TARGETS = ("cuda:80", "cuda:90", "cuda:100", "hip:gfx90a", "hip:gfx942", "hip:gfx950")
 SHAPE = (32, 32)
@@ -204,6 +207,19 @@ def test_reductions_and_scans(target: str, operation: str, axis: int) -> None:
         assert (values == registers_of(expected, layout, kernel)).all()
         assert not undefined.any()
         assert not outcome.races
+
+
+FOUND = sorted((Path(__file__).parents[1] / "data" / "fuzz").glob("*.ttgir"))
+
+
+@pytest.mark.parametrize("path", FOUND, ids=[path.stem for path in FOUND])
+def test_what_fuzzing_once_found(path: Path) -> None:
+    """`index_of_scratch`: on Triton 3.9 a mark with a constant index settles one word of the scratch only."""
+    program = program_in(path.read_text())
+    assert program is not None
+    totals = examine(unit_of(program))
+    assert totals.ok and totals.conversions
+    assert not totals.stock
 
 
 CALLS = Path(__file__).parents[1] / "data" / "stock" / "scratch_of_callee.ttgir"

@@ -300,10 +300,14 @@ def _simpler_encodings(program: Program) -> Iterator[Program]:
         others = [e for e, s in found if s == shape and e != encoding]
         for other in (*others, *_plainer(encoding, shape, program.element)):
             # A step that is particular about its encoding makes a program that fails in another way, or not.
-            yield _rewritten(
+            simpler = _rewritten(
                 program,
                 lambda e, s, a=encoding, b=other, w=shape: b if (e, s) == (a, w) else e,  # type: ignore[misc]
             )
+            # Others have no text for what they become.
+            turned = (step for step in all_steps(simpler.steps) if isinstance(step, (Transposed, Reshaped)))
+            if all(is_linear(step.encoding) and is_linear(step.inner_encoding) for step in turned):
+                yield simpler
 
 
 def _plainer(encoding: str, shape: Shape, element: str) -> Iterator[str]:
