@@ -6,8 +6,12 @@ import contextlib
 import doctest
 import importlib
 import io
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -63,8 +67,57 @@ def test_code_of_documents(document: str) -> None:
         assert all(line in printed.getvalue() for line in said), printed.getvalue()
 
 
+# A block of code with its language and the file that it is to be saved as, if it is.
+BLOCK = re.compile(
+    r'^```(?P<language>\w+)(?: title="(?P<file>[^"]+)")?\n(?P<body>.*?)^```$', re.DOTALL | re.MULTILINE
+)
+
+
+def test_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Followed from top to bottom: Python is one session, commands run beside it, and what they print is what
+    the block of text behind them says, where `...` stands for anything. Pictures come out as committed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    tutorial = (ROOT / "docs" / "tutorial.md").read_text()
+    names: dict[str, object] = {}
+    printed, checked, variables = "", 0, ""
+    for language, file, body in BLOCK.findall(tutorial):
+        if file:
+            Path(file).write_text(body)
+        elif language == "python":
+            session = io.StringIO()
+            with contextlib.redirect_stdout(session):
+                exec(compile(body, "tutorial.md", "exec"), names)
+            printed = session.getvalue()
+        elif language == "sh":
+            done = subprocess.run(
+                ["bash", "-euc", variables + body], capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            printed = done.stdout
+            variables += "".join(re.findall(r"^[A-Z]+=.*\n", body, re.MULTILINE))
+        else:
+            assert language == "text"
+            said, given = body.strip("\n") + "\n", printed.strip("\n") + "\n"
+            assert doctest.OutputChecker().check_output(said, given, doctest.ELLIPSIS), given
+            checked += 1
+    assert checked > 15
+    pictures = re.findall(r"\(img/(tutorial-\w+\.svg)\)", tutorial)
+    assert sorted(pictures) == sorted(path.name for path in tmp_path.glob("*.svg"))
+    assert sorted(pictures) == sorted(path.name for path in (ROOT / "docs" / "img").glob("tutorial-*"))
+    for picture in pictures:
+        assert texts(tmp_path / picture) == texts(ROOT / "docs" / "img" / picture), picture
+
+
+def texts(picture: Path) -> list[str]:
+    """What is written in a picture, from place to place; versions of matplotlib differ in the rest."""
+    svg = "{http://www.w3.org/2000/svg}"
+    return ["".join(text.itertext()) for text in ElementTree.parse(picture).iter(f"{svg}text")]
+
+
 @pytest.mark.parametrize(
-    "path", sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").glob("*.md")), ids=lambda p: p.name
+    "path", sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md")), ids=lambda p: p.name
 )
 def test_links_lead_somewhere(path: Path) -> None:
     prose = re.sub(r"```.*?```|`[^`]*`", "", path.read_text(), flags=re.DOTALL)
