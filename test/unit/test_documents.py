@@ -76,9 +76,7 @@ BLOCK = re.compile(
 def test_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Followed from top to bottom: Python is one session, commands run beside it, and what they print is what
     the block of text behind them says, where `...` stands for anything. Pictures come out as committed."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    user_environment(tmp_path, monkeypatch)
     tutorial = (ROOT / "docs" / "tutorial.md").read_text()
     names: dict[str, object] = {}
     printed, checked, variables = "", 0, ""
@@ -91,11 +89,7 @@ def test_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 exec(compile(body, "tutorial.md", "exec"), names)
             printed = session.getvalue()
         elif language == "sh":
-            done = subprocess.run(
-                ["bash", "-euc", variables + body], capture_output=True, text=True, check=False
-            )
-            assert done.returncode == 0, done.stderr
-            printed = done.stdout
+            printed = run(variables + body)
             variables += "".join(re.findall(r"^[A-Z]+=.*\n", body, re.MULTILINE))
         else:
             assert language == "text"
@@ -108,6 +102,42 @@ def test_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(pictures) == sorted(path.name for path in (ROOT / "docs" / "img").glob("tutorial-*"))
     for picture in pictures:
         assert texts(tmp_path / picture) == texts(ROOT / "docs" / "img" / picture), picture
+
+
+def test_the_script_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs without a GPU, the commands behind it take what it writes, and `explain` says of it what
+    docs/explain.md shows."""
+    user_environment(tmp_path, monkeypatch)
+    readme = (ROOT / "README.md").read_text()
+    script = next(body for _, _, body in BLOCK.findall(readme) if "ASTSource" in body)
+    Path("script.py").write_text(script)
+    reports = run("python script.py")
+    assert re.match(r"transpose for cuda:90: converted; 1 conversion: 1 ours", reports), reports
+    for lowering in ("", "--lowering=stock"):
+        assert f"triton-linear verify transpose.ttgir {lowering or '--target cuda:90'}" in readme
+    assert "1 conversion verified, 0 wrong" in run("triton-linear verify transpose.ttgir --target cuda:90")
+    assert "1 conversion: 1 right" in run("triton-linear verify transpose.ttgir --lowering=stock")
+    assert "st.shared" in run("triton-linear-opt transpose.ttgir --linear-pipeline --emit=ptx")
+    before = Path("transpose.ttgir").read_text().partition("ttg.convert_layout")[0]
+    line = before.count("\n") + 1
+    run(f"triton-linear view transpose.ttgir:{line} -o conversion.html")
+    assert Path("conversion.html").read_text().startswith("<!DOCTYPE html>")
+    shown = (ROOT / "docs" / "explain.md").read_text().partition("$ triton-linear explain script.py\n")[2]
+    assert run("triton-linear explain script.py") == shown.partition("```")[0]
+
+
+def user_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder to work in, an empty cache, and this environment's commands."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(folder / "cache"))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+
+
+def run(commands: str) -> str:
+    """What a shell prints; it must succeed."""
+    done = subprocess.run(["bash", "-euc", commands], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def texts(picture: Path) -> list[str]:
