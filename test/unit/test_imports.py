@@ -15,7 +15,7 @@ BELOW = {
     "passes": {"dialect", "lowering"},
     "plugin": {"dialect", "lowering", "passes"},
     "gluon": {"dialect", "lowering"},
-    "examples": {"plugin"},
+    "examples": {"plugin", "gluon"},
     "tools": {"dialect", "lowering", "passes", "plugin", "examples"},
 }
 # What a notebook shows is drawn at the top of the order, for values from its bottom; the module says why.
