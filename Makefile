@@ -13,11 +13,12 @@ EXTRAS ?= test,lint
 
 bin := $(VENV)/bin
 stamp := $(VENV)/.triton-linear
+docs_stamp := $(VENV)/.triton-linear-docs
 rooms := dialect passes lowering tools examples gluon
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DELETE_ON_ERROR:
-.PHONY: help environment demo test matrix bench fuzz lint format clean
+.PHONY: help environment demo test matrix bench fuzz lint format docs clean
 
 help:
 	@echo "make demo    compile the example kernels for cuda:80, cuda:90 and hip:gfx942 and show every conversion"
@@ -27,6 +28,7 @@ help:
 	@echo "make fuzz    verify 20,000 random conversions for six targets, alone and in programs"
 	@echo "make lint    check style and types"
 	@echo "make format  lay the code out as 'make lint' wants it"
+	@echo "make docs    build the documents as a site in build/site; a link that leads nowhere is an error"
 	@echo "make clean   remove build/ (the environment, $(VENV), stays)"
 
 $(bin)/python:
@@ -73,6 +75,16 @@ lint: $(stamp) build/package
 format: $(stamp)
 	@$(bin)/ruff check --fix-only .
 	@$(bin)/ruff format .
+
+$(docs_stamp): $(stamp)
+	@$(bin)/python -m pip install -q -e '.[docs]' triton==$(TRITON)
+	@touch $@
+
+# The theme announces on each run that it will not move to MkDocs 2; docs/dependencies.md says it once. --quiet would
+# keep warnings from being errors.
+docs: $(docs_stamp) build/package
+	@PATH="$(abspath $(bin)):$$PATH" NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build
+	@echo "build/site/index.html"
 
 clean:
 	rm -rf build

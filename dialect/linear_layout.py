@@ -70,6 +70,7 @@ from .dimensions import (
     split,
 )
 from .labelled_matrix import LabelledMatrix
+from .notebook import Pictured
 
 REGISTER: Final = "register"
 LANE: Final = "lane"
@@ -100,10 +101,10 @@ def _rank(columns: tuple[int, ...]) -> int:
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class LinearLayout(LabelledMatrix):
+class LinearLayout(LabelledMatrix, Pictured):
     """An F2-linear map from named in-dims to named out-dims; see the head of this module.
 
-    `repr` evaluates back to an equal layout; `str` lists the bases.
+    `repr` evaluates back to an equal layout; `str` lists the bases; a notebook shows a picture.
 
     >>> print(LinearLayout.strided_1d(4, 2, "lane", "dim0"))
     <BLANKLINE>

@@ -8,6 +8,7 @@ from typing import Any
 
 from triton_linear.dialect.gluon import distributed_layout, linear_layout
 from triton_linear.dialect.linear_layout import REGISTER, WARP, LinearLayout
+from triton_linear.dialect.notebook import Explained
 from triton_linear.gluon.units import element_of, target_of
 from triton_linear.lowering.element import ElementType
 from triton_linear.lowering.plan import Selection
@@ -16,7 +17,7 @@ from triton_linear.lowering.targets import Target
 
 
 @dataclass(frozen=True)
-class ConversionCost:
+class ConversionCost(Explained):
     """How a conversion is lowered and what it costs. Modelled: `clocks` of a multiprocessor for one warp, and
     the `latency` that a CTA alone waits; planned: the other figures, of one warp."""
 
@@ -72,7 +73,7 @@ def _selected(a: LinearLayout, b: LinearLayout, dtype: str | ElementType, target
 
 
 @dataclass(frozen=True)
-class Bridge:
+class Bridge(Explained):
     """The best way from one layout to another: directly, or over `layout`."""
 
     layout: Any | None

@@ -8,6 +8,7 @@ from typing import Any
 
 from triton_linear.dialect.gluon import linear_layout
 from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.notebook import Explained
 from triton_linear.gluon.conversions import ConversionCost, _selected
 from triton_linear.gluon.units import bytes_of, element_of, target_of
 
@@ -18,7 +19,7 @@ _SECTOR = 32
 
 
 @dataclass(frozen=True)
-class LoadSuggestion:
+class LoadSuggestion(Explained):
     """A layout for a load: the bytes that each thread loads at once, the sectors that an instruction of a warp
     touches and the fewest for its bytes, and the conversion to the consumer's layout, if one was named."""
 

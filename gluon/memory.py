@@ -12,6 +12,7 @@ from triton_linear.dialect import encodings, f2
 from triton_linear.dialect.encodings.shared import PARTITION, PaddedShared
 from triton_linear.dialect.gluon import encoding_text, linear_layout, shared_layout
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout, dim_names
+from triton_linear.dialect.notebook import Explained
 from triton_linear.gluon.units import bytes_of, target_of
 from triton_linear.lowering.banks import Addresses, Touch, touches
 from triton_linear.lowering.placement import Exchange, Room, place
@@ -21,7 +22,7 @@ _OFFSET = "offset"
 
 
 @dataclass(frozen=True)
-class BankReport:
+class BankReport(Explained):
     """What warp 0 asks of the banks to store or load a tensor, by accesses with the widest vectors that fit."""
 
     touches: tuple[Touch, ...]
@@ -137,7 +138,7 @@ def _touches(
 
 
 @dataclass(frozen=True)
-class SharedSuggestion:
+class SharedSuggestion(Explained):
     """A memory layout, and what each of its writers and readers asks of the banks."""
 
     layout: Any

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ class Phase:
     """Lanes that are served together: for each bank that they ask, how many different words they ask of it."""
 
     lanes: tuple[int, ...]
-    banks: dict[int, int]
+    banks: dict[int, int] = field(hash=False)
 
     @property
     def wavefronts(self) -> int:

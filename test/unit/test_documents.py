@@ -6,8 +6,12 @@ import contextlib
 import doctest
 import importlib
 import io
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -63,8 +67,87 @@ def test_code_of_documents(document: str) -> None:
         assert all(line in printed.getvalue() for line in said), printed.getvalue()
 
 
+# A block of code with its language and the file that it is to be saved as, if it is.
+BLOCK = re.compile(
+    r'^```(?P<language>\w+)(?: title="(?P<file>[^"]+)")?\n(?P<body>.*?)^```$', re.DOTALL | re.MULTILINE
+)
+
+
+def test_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Followed from top to bottom: Python is one session, commands run beside it, and what they print is what
+    the block of text behind them says, where `...` stands for anything. Pictures come out as committed."""
+    user_environment(tmp_path, monkeypatch)
+    tutorial = (ROOT / "docs" / "tutorial.md").read_text()
+    names: dict[str, object] = {}
+    printed, checked, variables = "", 0, ""
+    for language, file, body in BLOCK.findall(tutorial):
+        if file:
+            Path(file).write_text(body)
+        elif language == "python":
+            session = io.StringIO()
+            with contextlib.redirect_stdout(session):
+                exec(compile(body, "tutorial.md", "exec"), names)
+            printed = session.getvalue()
+        elif language == "sh":
+            printed = run(variables + body)
+            variables += "".join(re.findall(r"^[A-Z]+=.*\n", body, re.MULTILINE))
+        else:
+            assert language == "text"
+            said, given = body.strip("\n") + "\n", printed.strip("\n") + "\n"
+            assert doctest.OutputChecker().check_output(said, given, doctest.ELLIPSIS), given
+            checked += 1
+    assert checked > 15
+    pictures = re.findall(r"\(img/(tutorial-\w+\.svg)\)", tutorial)
+    assert sorted(pictures) == sorted(path.name for path in tmp_path.glob("*.svg"))
+    assert sorted(pictures) == sorted(path.name for path in (ROOT / "docs" / "img").glob("tutorial-*"))
+    for picture in pictures:
+        assert texts(tmp_path / picture) == texts(ROOT / "docs" / "img" / picture), picture
+
+
+def test_the_script_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs without a GPU, the commands behind it take what it writes, and `explain` says of it what
+    docs/explain.md shows."""
+    user_environment(tmp_path, monkeypatch)
+    readme = (ROOT / "README.md").read_text()
+    script = next(body for _, _, body in BLOCK.findall(readme) if "ASTSource" in body)
+    Path("script.py").write_text(script)
+    reports = run("python script.py")
+    assert re.match(r"transpose for cuda:90: converted; 1 conversion: 1 ours", reports), reports
+    for lowering in ("", "--lowering=stock"):
+        assert f"triton-linear verify transpose.ttgir {lowering or '--target cuda:90'}" in readme
+    assert "1 conversion verified, 0 wrong" in run("triton-linear verify transpose.ttgir --target cuda:90")
+    assert "1 conversion: 1 right" in run("triton-linear verify transpose.ttgir --lowering=stock")
+    assert "st.shared" in run("triton-linear-opt transpose.ttgir --linear-pipeline --emit=ptx")
+    before = Path("transpose.ttgir").read_text().partition("ttg.convert_layout")[0]
+    line = before.count("\n") + 1
+    run(f"triton-linear view transpose.ttgir:{line} -o conversion.html")
+    assert Path("conversion.html").read_text().startswith("<!DOCTYPE html>")
+    shown = (ROOT / "docs" / "explain.md").read_text().partition("$ triton-linear explain script.py\n")[2]
+    assert run("triton-linear explain script.py") == shown.partition("```")[0]
+
+
+def user_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder to work in, an empty cache, and this environment's commands."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(folder / "cache"))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+
+
+def run(commands: str) -> str:
+    """What a shell prints; it must succeed."""
+    done = subprocess.run(["bash", "-euc", commands], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def texts(picture: Path) -> list[str]:
+    """What is written in a picture, from place to place; versions of matplotlib differ in the rest."""
+    svg = "{http://www.w3.org/2000/svg}"
+    return ["".join(text.itertext()) for text in ElementTree.parse(picture).iter(f"{svg}text")]
+
+
 @pytest.mark.parametrize(
-    "path", sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").glob("*.md")), ids=lambda p: p.name
+    "path", sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md")), ids=lambda p: p.name
 )
 def test_links_lead_somewhere(path: Path) -> None:
     prose = re.sub(r"```.*?```|`[^`]*`", "", path.read_text(), flags=re.DOTALL)

@@ -237,7 +237,7 @@ def _assignment(text: str, filename: str, target: Target) -> tuple[str, ...]:
         if d.message.startswith(("layouts ", "the contraction"))
     ]
     after = _conversions(module)
-    return (f"with layouts chosen anew: {before} conversions before, {after} after", *said)
+    return (f"with layouts chosen anew: {before} conversion{'s' * (before != 1)} before, {after} after", *said)
 
 
 def _conversions(module: Module) -> int:

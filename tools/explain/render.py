@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -51,10 +52,15 @@ def _anchor(anchor: Anchor | None, otherwise: str) -> str:
     return f"{anchor.reason} ({anchor.operation}{place})"
 
 
+def _shortened(place: str) -> str:
+    """A path below the working directory as it is called there."""
+    return place.removeprefix(f"{Path.cwd()}{os.sep}")
+
+
 def conversion(report: ConversionReport, rivals: bool = True) -> RenderableType:
     """One conversion."""
     place = report.place
-    head = Text.assemble((str(place), "bold"), f"  {place.code}" if place.code else "")
+    head = Text.assemble((_shortened(str(place)), "bold"), f"  {place.code}" if place.code else "")
     if report.loop_depth:
         head.append(f"  [in {_count(report.loop_depth, 'loop')}]", "bold yellow")
     lines: list[RenderableType] = [head]
@@ -89,7 +95,9 @@ def module(report: ModuleReport, top: int | None) -> RenderableType:
         kinds[one.kind] = kinds.get(one.kind, 0) + 1
     summary = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items())) or "no conversions"
     folded = f", {report.folded} folded away" if report.folded else ""
-    parts: list[RenderableType] = [Text(f"{report.target}, {report.num_warps} warps: {summary}{folded}")]
+    parts: list[RenderableType] = [
+        Text(f"{report.target}, {_count(report.num_warps, 'warp')}: {summary}{folded}")
+    ]
     for one in shown:
         parts += [Text(), conversion(one)]
     if len(shown) < len(report.conversions):

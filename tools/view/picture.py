@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.targets import Target
@@ -19,6 +19,8 @@ _INCH = 0.42
 _MOST_CELLS = 8192
 _LETTERS = 5.5
 """Letters of a title for each unit of width."""
+Panel: TypeAlias = "tuple[Subject, Grid | None]"
+"""A layout, and what is drawn of it: a grid, or where there is none the matrix."""
 
 
 def _colour(number: int | None, of: int) -> tuple[float, float, float]:
@@ -88,14 +90,8 @@ def grids_of(subject: Subject, view: str, target: Target) -> list[Grid]:
 
 def picture(subjects: Sequence[Subject], view: str, target: Target, kind: str) -> bytes:
     """The layouts beside each other, in one view, as `svg` or `png`. Raises ToolError for one too large."""
-    try:
-        from matplotlib.figure import Figure  # type: ignore[import-untyped, unused-ignore]
-    except ImportError:
-        fail("pictures need matplotlib: pip install 'triton-linear[view]'")
-    import matplotlib  # type: ignore[import-untyped, unused-ignore]
-
     if view == "matrix":
-        drawn: list[tuple[Subject, Grid | None]] = [(subject, None) for subject in subjects]
+        drawn: list[Panel] = [(subject, None) for subject in subjects]
     else:
         drawn = [(subject, grid) for subject in subjects for grid in grids_of(subject, view, target)]
     cells = sum(len(grid.cells) * len(grid.columns) for _, grid in drawn if grid is not None)
@@ -103,16 +99,27 @@ def picture(subjects: Sequence[Subject], view: str, target: Target, kind: str) -
         fail(
             f"view: a picture of {cells} cells is too large, {_MOST_CELLS} at most; --format html has no bound"
         )
-    sizes = [_size(subject, grid) for subject, grid in drawn]
+    return panels_drawn(drawn, target, kind)
+
+
+def panels_drawn(panels: Sequence[Panel], target: Target, kind: str) -> bytes:
+    """The panels beside each other, as `svg` or `png`; cells of memory have the colours of banks."""
+    try:
+        from matplotlib.figure import Figure  # type: ignore[import-untyped, unused-ignore]
+    except ImportError:
+        fail("pictures need matplotlib: pip install 'triton-linear[view]'")
+    import matplotlib  # type: ignore[import-untyped, unused-ignore]
+
+    sizes = [_size(subject, grid) for subject, grid in panels]
     # Names of glyphs and identifiers would differ from run to run.
     with matplotlib.rc_context({"svg.hashsalt": "triton-linear", "svg.fonttype": "none"}):
         figure = Figure(figsize=(sum(w for w, _ in sizes) * _INCH, max(h for _, h in sizes) * _INCH))
-        axes = figure.subplots(1, len(drawn), squeeze=False, width_ratios=[w for w, _ in sizes])[0]
-        for one, (width, _), (subject, grid) in zip(axes, sizes, drawn, strict=True):
+        axes = figure.subplots(1, len(panels), squeeze=False, width_ratios=[w for w, _ in sizes])[0]
+        for one, (width, _), (subject, grid) in zip(axes, sizes, panels, strict=True):
             if grid is None:
                 _draw_matrix(one, subject.layout)
             else:
-                colours = target.banks if view == "memory" or subject.is_shared else 32
+                colours = target.banks if subject.is_shared else 32
                 _draw_grid(one, grid, colours)
             title = subject.text + (f", {grid.title}" if grid is not None and grid.title else "")
             one.set_title(textwrap.fill(title, max(12, int(width * _LETTERS))), fontsize=9, pad=18)
