@@ -22,6 +22,7 @@ from triton_linear.dialect.mlir_adapter import (
     Operation,
     Type,
     Value,
+    block_arguments,
     operations,
 )
 from triton_linear.lowering.simulate_assembly import SINK
@@ -36,6 +37,7 @@ from triton_linear.tools.explain.memory import views_of
 
 _NAME = "alone"
 _SHARED = re.compile(r"ttg\.shared = (?P<bytes>\d+) : i32")
+_PLACE = re.compile(r"^\d+:\d+: ")
 _MUTABLE = re.compile(r"(#ttg\.shared_memory)(?!, mutable)")
 
 
@@ -157,29 +159,41 @@ def access_alone(op: Operation, producers: Mapping[Value, Operation], module: Mo
     return kernel.finished()
 
 
-def reduction_alone(op: Operation, module: Module) -> Alone:
-    """A reduction or a scan. Raises NotAlone where its region takes values from outside."""
-    inside = set(operations(op))
-    inner = {value for one in inside if one != op for value in one.results}
-    inner |= {value for region in op.regions for block in region.blocks for value in block.arguments}
-    if any(operand not in inner for one in inside if one != op for operand in one.operands):
-        raise NotAlone("its region takes values from outside")
+def reduction_alone(op: Operation, producers: Mapping[Value, Operation], module: Module) -> Alone:
+    """A reduction or a scan. Raises NotAlone where its region takes values from outside that are no constants."""
     kernel = _Kernel.of(module, [operand.type for operand in op.operands])
-    for result in kernel.clone(op, kernel.values).results:
+    own = set(block_arguments(op))
+    outside: dict[Value, Value] = {}
+    for inner in operations(op)[1:]:
+        for operand in inner.operands:
+            if operand in own or operand in outside:
+                continue
+            constant = producers.get(operand)
+            if constant is None or constant.name != "arith.constant":
+                raise NotAlone("its region takes values from outside")
+            outside[operand] = constant.clone(ip=kernel.end).results[0]
+        own.update(inner.results)
+    copy = kernel.clone(op, kernel.values)
+    for inner in operations(copy)[1:]:
+        for number, operand in enumerate(inner.operands):
+            if operand in outside:
+                inner.operands[number] = outside[operand]
+    for result in copy.results:
         kernel.sink(result)
     return kernel.finished()
 
 
-def alone(op: Operation, module: Module) -> Alone:
-    """An operation that has scratch of Triton's, or a buffer that nobody uses, for its size."""
+def alone(op: Operation, producers: Mapping[Value, Operation], module: Module) -> Alone:
+    """A buffer, or an operation that has scratch of Triton's, for the bytes that it takes."""
     if op.name == "ttg.local_alloc":
         kernel = _Kernel.of(module, [])
-        _buffer(kernel, op.results[0].type)
+        kernel.make("ttg.local_dealloc", [_buffer(kernel, op.results[0].type)], [])
         return kernel.finished()
     if op.name in ("tt.reduce", "tt.scan"):
-        return reduction_alone(op, module)
+        return reduction_alone(op, producers, module)
     kernel = _Kernel.of(module, [operand.type for operand in op.operands])
-    kernel.clone(op, kernel.values)
+    for result in kernel.clone(op, kernel.values).results:
+        kernel.sink(result)
     return kernel.finished()
 
 
@@ -221,6 +235,6 @@ def count(kernel: Alone, target: Target, warps: int) -> Counted | str:
     try:
         outcome = simulate_function(text, _NAME, arguments, target, warps)
     except SimulationError as error:
-        return str(error)
+        return _PLACE.sub("", str(error))  # of the kernel that nobody sees
     found = _SHARED.search(text)
     return Counted(outcome.counts, int(found["bytes"]) if found else 0)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from triton_linear.dialect.mlir_adapter import Operation, Value
+from triton_linear.dialect import encodings
+from triton_linear.dialect.mlir_adapter import Operation, Type, Value
+from triton_linear.lowering.element import element_type
+from triton_linear.passes.layouts import memory_of
 
 VIEWS = (
     "ttg.memdesc_index",
@@ -47,3 +50,59 @@ def _at_first(value: Value) -> Value | None:
         return None
     first: Value = loop.operands[2 + value.arg_number]
     return first
+
+
+def short_memory(type_: Type) -> str:
+    """A buffer's shape, element type and kind of layout."""
+    found = memory_of(type_)
+    if found is None:
+        return str(type_)
+    shape, element, encoding = found
+    return f"{'x'.join(map(str, shape))}x{element} {encoding.removeprefix('#ttg.').partition('<')[0]}"
+
+
+def memory_in_words(type_: Type) -> str:
+    """How the elements of a buffer lie; empty where nothing simple can be said."""
+    found = memory_of(type_)
+    if found is None:
+        return ""
+    shape, element, encoding = found
+    try:
+        layout, size = encodings.parse(encoding), max(1, element_type(element).bits // 8)
+    except ValueError:
+        return ""
+    return _in_words(layout, len(shape), size)
+
+
+def _in_words(layout: encodings.Encoding, rank: int, size: int) -> str:
+    match layout:
+        case encodings.NvmmaShared():
+            inner = rank - 2 if layout.transposed and rank > 1 else rank - 1
+            width = layout.swizzle_bytes
+            return f"contiguous along dim{inner}, " + (
+                f"16-byte pieces swizzled within {width} bytes" if width else "not swizzled"
+            )
+        case encodings.AmdRotatingShared():
+            return f"contiguous along dim{rank - len(layout.order) + layout.order[0]}, runs of {_run(layout.vec, size)} rotated"
+        case encodings.SwizzledShared():
+            how = (
+                "not swizzled"
+                if layout.max_phase == 1
+                else f"runs of {_run(layout.vec, size)} swizzled over {layout.max_phase} phases"
+            )
+            return f"contiguous along dim{rank - len(layout.order) + layout.order[0]}, {how}"
+        case encodings.PaddedShared():
+            parts = [f"{_run(one.amount, size)} of padding behind every {one.interval}" for one in layout.paddings]
+            return ", ".join(parts)
+        case _:
+            return ""
+
+
+def _run(elements: int, size: int) -> str:
+    return f"{elements} element{'s' * (elements > 1)} ({elements * size} bytes)"
+
+
+def is_memory(type_: Type) -> bool:
+    """Whether a type is a buffer of shared memory, or a part of one."""
+    text = str(type_)
+    return text.startswith("!ttg.memdesc<") and "#ttg.shared_memory" in text
