@@ -60,7 +60,8 @@ def _inline_assembly(build: Builder, op: ir.Operation) -> Tree | None:
     if found := _ACCESS.fullmatch(text):
         return _access(build, op, found)
     if found := _COPY.fullmatch(text):
-        return _copy(build, op, found)
+        _copy(build, op, found)
+        return None
     return simulate_lanes.OPERATIONS["llvm.inline_asm"](build, op)
 
 

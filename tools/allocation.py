@@ -1,9 +1,10 @@
 """Where Triton puts what is in shared memory: a module as its backend leaves it after that pass.
 
     allocation = allocate(to_triton(text), "cuda:90")
-    allocation.bytes, [op.attributes["allocation.offset"] for op in operations(allocation.module.operation) if ...]
+    allocation.bytes, allocation.module
 
-The backend's own pipeline is run up to there, whatever its passes are called in the installed release.
+Operations that have shared memory say there where it begins. The backend's own pipeline is run up to that pass,
+whatever the passes are called in the installed release.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Accesses to shared memory, reductions and scans: where they are, between which layouts, and what they take."""
+"""Accesses to shared memory, reductions and scans: where they are, between which layouts, what they take."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Module, Operation, Type, Value, producers_of
+from triton_linear.lowering.element import element_type
 from triton_linear.lowering.simulate_counts import Counts
 from triton_linear.lowering.targets import Target
-from triton_linear.passes.layouts import LayoutTable, element_of
+from triton_linear.passes.layouts import LayoutTable, element_of, memory_of
 from triton_linear.tools.errors import position
 from triton_linear.tools.explain.alone import Alone, Counted, NotAlone, access_alone, count, reduction_alone
 from triton_linear.tools.explain.anchors import loop_depth
@@ -78,7 +79,7 @@ def _access(
         loop_depth(op),
         op.name,
         short_type(str(registers.type)),
-        _words(registers.type, table),
+        _words(registers.type, table, memory.type),
         short_memory(memory.type),
         memory_in_words(memory.type),
         Place.of(str(made.location) if made is not None else ""),
@@ -93,14 +94,17 @@ def _access_figures(counts: Counts) -> AccessFigures:
     return AccessFigures(counts.wavefronts, counts.minimum_wavefronts, moved, tuple(widths))
 
 
-def _words(type_: Type, table: LayoutTable) -> str:
+def _words(type_: Type, table: LayoutTable, memory: Type | None = None) -> str:
+    """A layout in words; of pointers that are copied from, with elements of the size that memory has."""
     layout = table.of(type_)
     if not isinstance(layout, LinearLayout):
         return ""
+    held = memory_of(memory) if memory is not None else None
     try:
-        return in_words(layout, element_of(type_).bits)
+        element = element_type(held[1]) if held is not None else element_of(type_)
     except ValueError:
         return in_words(layout)
+    return in_words(layout, element.bits)
 
 
 def reductions(ops: Sequence[Operation], around: Surroundings) -> tuple[ReductionReport, ...]:
@@ -157,12 +161,14 @@ def _reduction_figures(counted: Counted) -> ReductionFigures:
 
 
 _LOCATION = re.compile(r"^(?P<name>#\w+) = (?P<location>loc\(.*\))$", re.MULTILINE)
-_COPIED = re.compile(r"cp\.async\.c[ag]\.shared\.global [^;]*?\], 0x(?P<bytes>[0-9a-f]+).* (?P<where>loc\(.*\))$")
+_COPIED = re.compile(
+    r"cp\.async\.c[ag]\.shared\.global [^;]*?\], 0x(?P<bytes>[0-9a-f]+).* (?P<where>loc\(.*\))$"
+)
 
 
 def copied_at_once(lowered: str) -> dict[tuple[str, int, int], int]:
-    """How many bytes each asynchronous copy of a module in the LLVM dialect moves at once, by place; places with
-    several widths are left out."""
+    """How many bytes each asynchronous copy of a module in the LLVM dialect moves at once, by place; without
+    places that have several widths."""
     names = {found["name"]: found["location"] for found in _LOCATION.finditer(lowered)}
     widths: dict[tuple[str, int, int], set[int]] = {}
     for line in lowered.splitlines():

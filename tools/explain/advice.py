@@ -18,7 +18,7 @@ def advice(
     source: LinearLayout | None,
     destination: LinearLayout | None,
 ) -> str:
-    """One sentence from what both layouts are for; empty where the conversion costs nothing, or nothing is known.
+    """One sentence from what both layouts are for; empty where it costs nothing, or nothing is known.
 
     Loads and stores are compared by the dimension that neighbouring elements of a thread, or else neighbouring
     lanes, run along; without layouts nothing is said of them.
@@ -39,7 +39,9 @@ def advice(
         case ("tt.load", use) if use in _DOTS:
             return "an operand goes through registers: without arithmetic before the dot it need not"
         case ("tt.call", _) | (_, "tt.call" | "tt.return"):
-            return "a function that is not inlined fixes layouts in its signature: without noinline it would not"
+            return (
+                "a function that is not inlined fixes layouts in its signature: without noinline it would not"
+            )
     return ""
 
 
@@ -60,8 +62,8 @@ def _memory_to_memory(to: str, source: LinearLayout | None, destination: LinearL
     if one == other:
         return ""
     return (
-        f"load and {verb} run along the same dimension, by {one} and {other} elements: with elements of one width "
-        "and equal alignment both take as many"
+        f"load and {verb} run along the same dimension, by {one} and {other} elements: with elements of one "
+        "width and equal alignment both take as many"
     )
 
 

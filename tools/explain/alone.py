@@ -89,7 +89,9 @@ class _Kernel:
     def end(self) -> InsertionPoint:
         return InsertionPoint(list(self.module.body.operations[0].regions[0].blocks[0].operations)[-1])
 
-    def make(self, name: str, operands: Sequence[Value], results: Sequence[Type], **attributes: str) -> Operation:
+    def make(
+        self, name: str, operands: Sequence[Value], results: Sequence[Type], **attributes: str
+    ) -> Operation:
         """A new operation at the end."""
         context = self.module.context
         return Operation.create(
@@ -160,7 +162,7 @@ def access_alone(op: Operation, producers: Mapping[Value, Operation], module: Mo
 
 
 def reduction_alone(op: Operation, producers: Mapping[Value, Operation], module: Module) -> Alone:
-    """A reduction or a scan. Raises NotAlone where its region takes values from outside that are no constants."""
+    """A reduction or a scan. Raises NotAlone where its region takes what is no constant from outside."""
     kernel = _Kernel.of(module, [operand.type for operand in op.operands])
     own = set(block_arguments(op))
     outside: dict[Value, Value] = {}
@@ -211,7 +213,9 @@ def _viewed(kernel: _Kernel, memory: Value, producers: Mapping[Value, Operation]
     views, root = views_of(memory, producers)
     value = _buffer(kernel, root.type)
     for view in reversed(views):
-        numbers = [kernel.make("arith.constant", [], [o.type], value="0 : i32") for o in list(view.operands)[1:]]
+        numbers = [
+            kernel.make("arith.constant", [], [o.type], value="0 : i32") for o in list(view.operands)[1:]
+        ]
         value = Operation.create(
             view.name,
             results=[_mutable(view.results[0].type, kernel.module)],

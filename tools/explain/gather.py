@@ -33,7 +33,7 @@ from triton_linear.tools.explain.ledger import ledger
 from triton_linear.tools.explain.records import ConversionReport, Ledger, ModuleReport, Place, StockReport
 from triton_linear.tools.explain.stock_side import figures_of, stock_peaks, stock_reports
 from triton_linear.tools.explain.words import in_words
-from triton_linear.tools.verify import Checked, check, short_type
+from triton_linear.tools.verify import Checked, check, short_encoding, short_type
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,12 @@ def _surroundings(module: Module, compilation: Compilation) -> Surroundings:
 
 
 def _ledgers(compilation: Compilation, side: _Stock) -> tuple[Ledger, ...]:
-    stubs, target = list(compilation.stubs), compilation.target.name
+    target = compilation.target.name
+    stubs = {
+        site.stub: f"{short_type(site.converted.source)} -> {short_encoding(site.converted.destination)}"
+        for site in compilation.sites
+        if site.stub is not None
+    }
     return tuple(
         ledger(kernel.embedded, target, stubs, peak)
         for kernel, peak in zip(compilation.kernels, side.peaks, strict=True)

@@ -22,13 +22,19 @@ from triton_linear.tools.explain.records import Holder, Ledger, Place
 from triton_linear.tools.verify import short_encoding, short_type
 
 _ALLOC = "ttg.local_alloc"
-_KINDS = {_ALLOC: "buffer", CONVERT: "conversion", "tt.reduce": "reduction", "tt.scan": "scan", "tt.call": "call"}
+_KINDS = {
+    _ALLOC: "buffer",
+    CONVERT: "conversion",
+    "tt.reduce": "reduction",
+    "tt.scan": "scan",
+    "tt.call": "call",
+}
 
 
-def ledger(embedded: str, target: str, stubs: Sequence[str], stock_peak: int | None) -> Ledger:
+def ledger(embedded: str, target: str, stubs: Mapping[str, str], stock_peak: int | None) -> Ledger:
     """The ledger of a kernel, from the text that Triton's backend is given.
 
-    `stubs` are the symbols of our conversions, which locations name. Raises ToolError.
+    `stubs` says in words what each of our conversions is, by the symbol that locations name. Raises ToolError.
     """
     module = bridge.to_upstream(to_triton(embedded), bridge.upstream_context())
     allocation = allocate(to_triton(embedded), target)
@@ -89,7 +95,7 @@ def _by_name(ops: Sequence[Operation]) -> dict[str, list[Operation]]:
     return found
 
 
-def _what(op: Operation, stubs: Sequence[str]) -> tuple[str, str]:
+def _what(op: Operation, stubs: Mapping[str, str]) -> tuple[str, str]:
     """Who holds, and what: of a buffer how its elements lie, of the others what they are about."""
     location = str(op.location)
     if op.name != _ALLOC:
@@ -98,8 +104,9 @@ def _what(op: Operation, stubs: Sequence[str]) -> tuple[str, str]:
         if op.name == CONVERT:
             what += f" -> {short_encoding(str(op.results[0].type))}"
         return _KINDS.get(op.name, "other"), what
-    if any(f'"{stub}"' in location for stub in stubs):
-        return "conversion", ""
+    for stub, words in stubs.items():
+        if f'"{stub}"' in location:
+            return "conversion", words
     if location == "loc(unknown)" and stubs:
         return "conversion", "of conversions inside warps, one after another"
     words = memory_in_words(op.results[0].type)
@@ -107,7 +114,11 @@ def _what(op: Operation, stubs: Sequence[str]) -> tuple[str, str]:
 
 
 def _bytes(
-    op: Operation, producers: Mapping[Value, Operation], module: Module, target: str, known: dict[str, int | None]
+    op: Operation,
+    producers: Mapping[Value, Operation],
+    module: Module,
+    target: str,
+    known: dict[str, int | None],
 ) -> int | None:
     """What Triton gives an operation that is alone; None where it cannot be."""
     try:

@@ -79,23 +79,21 @@ def _in_words(layout: encodings.Encoding, rank: int, size: int) -> str:
         case encodings.NvmmaShared():
             inner = rank - 2 if layout.transposed and rank > 1 else rank - 1
             width = layout.swizzle_bytes
-            return f"contiguous along dim{inner}, " + (
-                f"16-byte pieces swizzled within {width} bytes" if width else "not swizzled"
-            )
+            how = f"16-byte pieces swizzled within {width} bytes" if width else "not swizzled"
         case encodings.AmdRotatingShared():
-            return f"contiguous along dim{rank - len(layout.order) + layout.order[0]}, runs of {_run(layout.vec, size)} rotated"
+            inner = rank - len(layout.order) + layout.order[0]
+            how = f"runs of {_run(layout.vec, size)} rotated"
         case encodings.SwizzledShared():
-            how = (
-                "not swizzled"
-                if layout.max_phase == 1
-                else f"runs of {_run(layout.vec, size)} swizzled over {layout.max_phase} phases"
-            )
-            return f"contiguous along dim{rank - len(layout.order) + layout.order[0]}, {how}"
+            inner = rank - len(layout.order) + layout.order[0]
+            phases = f"runs of {_run(layout.vec, size)} swizzled over {layout.max_phase} phases"
+            how = phases if layout.max_phase > 1 else "not swizzled"
         case encodings.PaddedShared():
-            parts = [f"{_run(one.amount, size)} of padding behind every {one.interval}" for one in layout.paddings]
-            return ", ".join(parts)
+            return ", ".join(
+                f"{_run(p.amount, size)} of padding behind every {p.interval}" for p in layout.paddings
+            )
         case _:
             return ""
+    return f"contiguous along dim{inner}, {how}"
 
 
 def _run(elements: int, size: int) -> str:

@@ -46,8 +46,8 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class StockReport:
-    """What stock Triton emits for a conversion: a status of `verify --lowering=stock`, why there are no figures,
-    or the figures."""
+    """What stock Triton emits for a conversion: a status of `verify --lowering=stock`, and the figures or why
+    there are none."""
 
     status: str
     detail: str
@@ -153,8 +153,8 @@ class ReductionReport:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds shared memory, `bytes` from `offset` on, None where that is not known; from the operation number
-    `first` in the kernel, at `place`, to `last`, at `until`."""
+    """Who holds shared memory: `bytes` from `offset` on, None where that is not known, from the operation that
+    is number `first` in the kernel, at `place`, to number `last`, at `until`."""
 
     kind: str
     operation: str
