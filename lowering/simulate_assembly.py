@@ -7,7 +7,8 @@
   of undefined bits: it is taken out of the LLVM IR (`marks`).
 - `cp.async`, for what it asks of shared memory: it stores what global memory holds, so undefined bits. Waiting
   for it is not interpreted, so neither is a kernel that goes on to read what was copied.
-- NVIDIA: `ldmatrix` and `stmatrix` as operations, `redux.sync`.
+- NVIDIA: `ldmatrix` and `stmatrix` as operations, `redux.sync`, and division that is right to two units in the
+  last place, which is as undefined here.
 - AMD: DPP, `ds_swizzle` in its bit mode and `permlane16/32.swap`. Source: CDNA3 and CDNA4 ISA, DPP_CTRL and
   DS_SWIZZLE_B32; V_PERMLANE16_SWAP_B32.
 """
@@ -48,6 +49,8 @@ _COPY: Final = re.compile(
     r"\[ \$\d+ \+ -?\d+ \], 0x(?P<bytes>[0-9a-f]+)(?:, (?:0x[0-9a-f]+|\$\d+))?;"
 )
 _WORD: Final = 4
+_APPROXIMATE: Final = ("llvm.nvvm.div.full", "llvm.nvvm.div.full.ftz")
+"""Intrinsics that give something near their result: what bits it has is not defined."""
 
 
 # Inline assembly
@@ -413,6 +416,9 @@ def _intrinsic(build: Builder, op: ir.Operation) -> Tree | None:
         if any(build.constants.get(build.scalar(flag)) for flag in flags):
             raise SimulationError("a swap that fetches from inactive lanes is not interpreted")
         return _swapped(build, [first, second], int(found[1]))
+    if name in _APPROXIMATE:
+        build.alu["arithmetic"] += 1
+        return filled(build.type_of(op.results[0]), build.undefined_slot)
     if name == "llvm.is.fpclass":
         return simulate_arithmetic.is_class(build, build.operands(op), str(op.operands[0].type))
     return simulate_lanes.OPERATIONS["llvm.call_intrinsic"](build, op)
