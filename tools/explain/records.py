@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from triton_linear.tools.errors import position
+from triton_linear.tools.errors import user_position
 from triton_linear.tools.explain.anchors import Anchor
 
 
@@ -22,7 +22,7 @@ class Place:
 
     @classmethod
     def of(cls, location: str) -> Place:
-        file, line, column = position(location)
+        file, line, column = user_position(location)
         return cls(file, line, column, linecache.getline(file, line).strip() if line else "")
 
     def __str__(self) -> str:
