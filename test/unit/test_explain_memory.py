@@ -420,6 +420,16 @@ def test_the_scratch_of_warps_is_held_to_the_end() -> None:
     assert ledger.live == ledger.peak
 
 
+def test_buffers_that_a_loop_uses_live_to_its_end() -> None:
+    text = whole_kernel("cuda:90")
+    (ledger,) = explained(text, "kernel.ttgir", None).shared_memory
+    buffers, given = (holder for holder in ledger.holders if holder.kind == "buffer")
+    assert (buffers.bytes, buffers.last_operation) == (2 * 32 * 32 * 4, "scf.yield")
+    assert (given.bytes, given.last_operation) == (32 * 32 * 4, "ttg.local_load")
+    lines = text.splitlines()
+    assert lines[given.until.line - 1].split()[0] == "%again"
+
+
 # The gate and the command
 
 

@@ -49,9 +49,9 @@ def ledger(embedded: str, target: str, stubs: Mapping[str, str], stock_peak: int
         last = lives.last(op) if op.name == _ALLOC else lives.ends[op]
         size = _bytes(op, producers, module, target, sizes)
         kind, what = _what(op, stubs)
-        until = Place.of(str(ops[last].location))
-        place = Place.of(str(op.location))
-        found.append(Holder(kind, op.name, what, size, offsets[op], place, until, number, last))
+        place, until = (Place.of(str(one.location)) for one in (op, ops[last]))
+        name = ops[last].name
+        found.append(Holder(kind, op.name, what, size, offsets[op], place, until, number, last, name))
     live, at = _most(found)
     where = Place.of(str(ops[at].location)) if found else Place("", 0, 0)
     return Ledger(kernels(module)[0], allocation.bytes, live, where, stock_peak, tuple(found))

@@ -154,7 +154,7 @@ class ReductionReport:
 @dataclass(frozen=True, slots=True)
 class Holder:
     """Who holds shared memory: `bytes` from `offset` on, None where that is not known, from the operation that
-    is number `first` in the kernel, at `place`, to number `last`, at `until`."""
+    is number `first` in the kernel, at `place`, to number `last`, at `until`, which is a `last_operation`."""
 
     kind: str
     operation: str
@@ -165,6 +165,7 @@ class Holder:
     until: Place
     first: int
     last: int
+    last_operation: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,5 +123,7 @@ def ledger(report: Ledger) -> RenderableType:
 def _row(holder: Holder) -> tuple[str, ...]:
     numbers = ("?" if number is None else str(number) for number in (holder.bytes, holder.offset))
     first, last = short_place(holder.place) or "the beginning", short_place(holder.until) or "the end"
+    if holder.last_operation == "scf.yield":
+        last = f"end of loop {last}"
     who = holder.operation if holder.kind == "other" else holder.kind
     return (*numbers, who, first, last, holder.what)
