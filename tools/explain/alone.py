@@ -216,14 +216,9 @@ def _viewed(kernel: _Kernel, memory: Value, producers: Mapping[Value, Operation]
         numbers = [
             kernel.make("arith.constant", [], [o.type], value="0 : i32") for o in list(view.operands)[1:]
         ]
-        value = Operation.create(
-            view.name,
-            results=[_mutable(view.results[0].type, kernel.module)],
-            operands=[value, *(number.results[0] for number in numbers)],
-            attributes={name: view.attributes[name] for name in view.attributes},
-            loc=kernel.module.operation.location,
-            ip=kernel.end,
-        ).results[0]
+        copy = kernel.clone(view, [value, *(number.results[0] for number in numbers)])
+        value = copy.results[0]
+        value.set_type(_mutable(value.type, kernel.module))
     return value
 
 
