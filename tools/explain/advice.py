@@ -9,6 +9,13 @@ from triton_linear.tools.explain.words import vector_of
 _DOTS = ("tt.dot", "ttng.warp_group_dot", "tt.dot_scaled")
 _ATOMICS = ("tt.atomic_rmw", "tt.atomic_cas")
 _FREE = ("noop", "registers")
+# What takes a loaded value in a layout that is not chosen for the load.
+_TAKERS = {
+    "tt.reduce": "the reduction",
+    "tt.scan": "the scan",
+    "tt.gather": "the gather",
+    "tt.histogram": "the histogram",
+}
 
 
 def advice(
@@ -27,7 +34,11 @@ def advice(
         return ""
     match (before.operation if before else "", after.operation if after else ""):
         case ("tt.load", "tt.load" | "tt.store" as to) | ("tt.load", "tt.atomic_rmw" | "tt.atomic_cas" as to):
-            return _memory_to_memory(to, source, destination)
+            return _memory_to_memory("load", to, source, destination)
+        case ("tt.scan", "tt.store" as to):
+            return _memory_to_memory("scan", to, source, destination)
+        case ("tt.load", to) if to in _TAKERS:
+            return _load_for(_TAKERS[to], source, destination)
         case ("tt.reduce", "tt.store"):
             return "a reduction leaves its result spread as its operand was: reduce over another dimension"
         case (origin, "tt.store") if origin in _DOTS:
@@ -45,8 +56,26 @@ def advice(
     return ""
 
 
-def _memory_to_memory(to: str, source: LinearLayout | None, destination: LinearLayout | None) -> str:
-    """A loaded value that is stored, or that other addresses or masks come from."""
+def _load_for(taker: str, source: LinearLayout | None, destination: LinearLayout | None) -> str:
+    """A loaded value that is taken in a layout that its other operands, or the taker, decide."""
+    if source is None or destination is None:
+        return ""
+    here, there = _along(source), _along(destination)
+    if here != there:
+        if here is None or there is None:
+            return ""
+        return (
+            f"the load would have to run along dim{there}, as {taker} takes it, not along dim{here}: a tensor "
+            "with that dimension contiguous"
+        )
+    one, other = vector_of(source)[1], vector_of(destination)[1]
+    return f"the load would have to take {other} at once along dim{here}, not {one}" if one != other else ""
+
+
+def _memory_to_memory(
+    origin: str, to: str, source: LinearLayout | None, destination: LinearLayout | None
+) -> str:
+    """A loaded or scanned value that is stored, or that other addresses or masks come from."""
     if source is None or destination is None:
         return ""
     verb = "atomic" if to in _ATOMICS else to.removeprefix("tt.")
@@ -55,15 +84,14 @@ def _memory_to_memory(to: str, source: LinearLayout | None, destination: LinearL
             return (
                 "a loaded value leads to a load that is coalesced otherwise: one order of dimensions for both"
             )
-        return (
-            f"load and {verb} run along different dimensions of memory: one of both tensors stored transposed"
-        )
+        how = "run along different dimensions of memory"
+        return f"{origin} and {verb} {how}: one of both tensors stored transposed"
     one, other = vector_of(source)[1], vector_of(destination)[1]
     if one == other:
         return ""
     return (
-        f"load and {verb} run along the same dimension, by {one} and {other} elements: with elements of one "
-        "width and equal alignment both take as many"
+        f"{origin} and {verb} run along the same dimension, by {one} and {other} elements: with elements of "
+        "one width and equal alignment both take as many"
     )
 
 
