@@ -5,7 +5,10 @@
 - PTX accesses, `st.shared.b32 [ $0 + 0 ], $1;` and the same for `ld`. Under a predicate, `@$2 st.shared...`,
   threads where it does not hold access nothing, and what they load is undefined. A mark's number is as a store
   of undefined bits: it is taken out of the LLVM IR (`marks`).
-- NVIDIA: `ldmatrix` and `stmatrix` as operations, `redux.sync`.
+- `cp.async`, for what it asks of shared memory: it stores what global memory holds, so undefined bits. Waiting
+  for it is not interpreted, so neither is a kernel that goes on to read what was copied.
+- NVIDIA: `ldmatrix` and `stmatrix` as operations, `redux.sync`, and division that is right to two units in the
+  last place, which is as undefined here.
 - AMD: DPP, `ds_swizzle` in its bit mode and `permlane16/32.swap`. Source: CDNA3 and CDNA4 ISA, DPP_CTRL and
   DS_SWIZZLE_B32; V_PERMLANE16_SWAP_B32.
 """
@@ -41,6 +44,13 @@ _ACCESS: Final = re.compile(
     r"(?:@\$(?P<predicate>\d+) )?(?P<kind>ld|st)\.shared(?:::cta)?(?:\.v(?P<count>[24]))?"
     r"\.b(?P<bits>8|16|32|64) (?P<operands>[^;]*);"
 )
+_COPY: Final = re.compile(
+    r"(?:@\$(?P<predicate>\d+) )?cp\.async\.c[ag]\.shared\.global \[ \$(?P<base>\d+) \+ (?P<shift>-?\d+) \], "
+    r"\[ \$\d+ \+ -?\d+ \], 0x(?P<bytes>[0-9a-f]+)(?:, (?:0x[0-9a-f]+|\$\d+))?;"
+)
+_WORD: Final = 4
+_APPROXIMATE: Final = ("llvm.nvvm.div.full", "llvm.nvvm.div.full.ftz")
+"""Intrinsics that give something near their result: what bits it has is not defined."""
 
 
 # Inline assembly
@@ -52,6 +62,9 @@ def _inline_assembly(build: Builder, op: ir.Operation) -> Tree | None:
         return _sink(build, op, text.removeprefix(SINK).strip())
     if found := _ACCESS.fullmatch(text):
         return _access(build, op, found)
+    if found := _COPY.fullmatch(text):
+        _copy(build, op, found)
+        return None
     return simulate_lanes.OPERATIONS["llvm.inline_asm"](build, op)
 
 
@@ -127,6 +140,27 @@ def _access(build: Builder, op: ir.Operation, found: re.Match[str]) -> Tree | No
 
     build.emit(store)
     return None
+
+
+def _copy(build: Builder, op: ir.Operation, found: re.Match[str]) -> None:
+    """A copy from global memory: 4, 8 or 16 bytes of each thread for which the predicate holds."""
+    operands = build.operands(op)
+    predicate = None if found["predicate"] is None else build.scalar(operands[int(found["predicate"])])
+    base, operation = build.scalar(operands[int(found["base"])]), build.operation
+    shift = np.uint64(int(found["shift"]) & scalar_mask(64).item())
+    words = int(found["bytes"], 16) // _WORD
+    build.granule = min(build.granule, _WORD)
+    build.released = build.arriving = build.waited = False
+
+    def step(machine: Machine) -> None:
+        machine.refuse_undefined(base, "the address")
+        with _Awake(machine, predicate) as awake:
+            if awake.some:
+                anything, unknown = np.zeros((1, 1), np.uint64), np.full((1, 1), scalar_mask(32), np.uint64)
+                address = np.asarray(machine.values[base] + shift)
+                machine.memory.store(operation, address, _WORD, [anything] * words, [unknown] * words, 1)
+
+    build.emit(step)
 
 
 def _shaped(type_: object, slots: tuple[int, ...]) -> Tree:
@@ -382,6 +416,9 @@ def _intrinsic(build: Builder, op: ir.Operation) -> Tree | None:
         if any(build.constants.get(build.scalar(flag)) for flag in flags):
             raise SimulationError("a swap that fetches from inactive lanes is not interpreted")
         return _swapped(build, [first, second], int(found[1]))
+    if name in _APPROXIMATE:
+        build.alu["arithmetic"] += 1
+        return filled(build.type_of(op.results[0]), build.undefined_slot)
     if name == "llvm.is.fpclass":
         return simulate_arithmetic.is_class(build, build.operands(op), str(op.operands[0].type))
     return simulate_lanes.OPERATIONS["llvm.call_intrinsic"](build, op)

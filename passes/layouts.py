@@ -52,6 +52,14 @@ def _memory(text: str) -> Layout:
         return Unknown(str(error))
 
 
+def memory_of(type_: Type) -> tuple[tuple[int, ...], str, str] | None:
+    """Shape, element type and encoding of a memory descriptor; None for every other type."""
+    found = _MEMDESC.fullmatch(str(type_).removeprefix("!ttg."))
+    if found is None:
+        return None
+    return tuple(map(int, found["shape"].rstrip("x").split("x"))), found["element"], found["encoding"]
+
+
 @dataclass(slots=True)
 class LayoutTable:
     """Layouts by type, for one run over one module: two types of one context are cheap to compare."""

@@ -121,7 +121,7 @@ class _Watched:
         return self._real.to_module(module, context)
 
 
-def _with_globals(function: Any, **names: Any) -> Any:
+def with_globals(function: Any, **names: Any) -> Any:
     """The same function reading these globals, so that no module of Triton's is altered."""
     return types.FunctionType(
         function.__code__,
@@ -140,7 +140,7 @@ def lower(module: Any, target: str, last: str) -> Lowered:
     """
     check_stage(last, target)
     backend = backend_for(target)
-    options = backend.parse_options(_options(module))
+    options = backend.parse_options(options_of(module))
     lowered = Lowered(metadata={"num_ctas": options.num_ctas})
 
     def watch(llvm_dialect: Any) -> None:
@@ -152,9 +152,9 @@ def lower(module: Any, target: str, last: str) -> Lowered:
     receiver = (backend,) if nvidia else ()
     arguments = (options, backend.target.arch) if nvidia else (options,)
     stock: Any = type(backend).make_llir
-    make_llir = _with_globals(stock, llvm=_Watched(stock.__globals__["llvm"], watch))
+    make_llir = with_globals(stock, llvm=_Watched(stock.__globals__["llvm"], watch))
     try:
-        with _diagnosed("llvmir"):
+        with diagnosed("llvmir"):
             llir = make_llir(*receiver, module, lowered.metadata, *arguments)
             lowered.stages["llvmir"] = without_marks(llir)
     except _Reached:
@@ -164,12 +164,12 @@ def lower(module: Any, target: str, last: str) -> Lowered:
         if last in lowered.stages:
             break
         source = lowered.stages[before]
-        with _diagnosed(stage):
+        with diagnosed(stage):
             lowered.stages[stage] = getattr(backend, f"make_{stage}")(source, lowered.metadata, *arguments)
     return lowered
 
 
-def _options(module: Any) -> dict[str, Any]:
+def options_of(module: Any) -> dict[str, Any]:
     """The backend options that a TTGIR module states about itself."""
     warps = module.get_int_attr("ttg.num-warps")
     if warps is None:
@@ -189,7 +189,7 @@ def check_one_kernel(module: Module, stage: str) -> None:
 
 
 @contextmanager
-def _diagnosed(stage: str) -> Iterator[None]:
+def diagnosed(stage: str) -> Iterator[None]:
     """Turn a failure of Triton's into a ToolError with the diagnostics it printed."""
     with captured_stderr() as captured:
         try:

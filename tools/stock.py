@@ -39,7 +39,7 @@ STATUSES: Final = (RIGHT, WRONG, RACES, ILLEGAL, REFUSED, UNREADABLE, FAILS)
 SECONDS: Final = 60
 MEMORY: Final = 8 << 30
 # What a context imports when it is made; a process that is forked has it already.
-_WARM: Final = tuple(f"mlir.dialects.{name}" for name in ("gpu", "llvm", "nvvm", "rocdl"))
+WARM: Final = tuple(f"mlir.dialects.{name}" for name in ("gpu", "llvm", "nvvm", "rocdl"))
 
 _MEMORY_FILE = re.compile(r"/proc/self/fd/\d+")
 _TENSOR = re.compile(r"tensor<(?P<shape>(?:\d+x)*)(?P<element>.*?), (?P<encoding>#.*)>")
@@ -129,7 +129,7 @@ def check_conversions(
     conversions: Sequence[tuple[str, str, int, str]], seconds: int = SECONDS, workers: int = 1
 ) -> list[Finding]:
     """The findings on conversions (source type, destination type, warps, target), each in a process."""
-    isolation: Isolation[Finding] = Isolation(_alone, [__name__, *_WARM], seconds, MEMORY)
+    isolation: Isolation[Finding] = Isolation(_alone, [__name__, *WARM], seconds, MEMORY)
     found = isolation.map(list(conversions), workers)
     return [Finding(FAILS, _named(f.reason)) if isinstance(f, Lost) else f for f in found]
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+from corpus import source
 from triton_linear.dialect import bridge
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.mlir_adapter import operations
@@ -20,12 +21,14 @@ from triton_linear.passes.verifiers import CONVERT
 from triton_linear.tools import cli
 from triton_linear.tools.compile import compile_text
 from triton_linear.tools.demo import compile_kernel
-from triton_linear.tools.errors import ToolError
-from triton_linear.tools.explain.anchors import Uses, loop_depth
+from triton_linear.tools.errors import ToolError, user_position
+from triton_linear.tools.explain.advice import advice
+from triton_linear.tools.explain.anchors import Anchor, Uses, loop_depth
 from triton_linear.tools.explain.gate import Condition
-from triton_linear.tools.explain.gather import ModuleReport, explained
+from triton_linear.tools.explain.gather import explained
+from triton_linear.tools.explain.records import ModuleReport
 from triton_linear.tools.explain.words import in_words
-from triton_linear.tools.verify import check
+from triton_linear.tools.verify import Checked, check
 
 DATA = Path(__file__).parents[1] / "data" / "ttgir"
 MODULES = sorted(DATA.rglob("*.ttgir"))
@@ -75,7 +78,7 @@ def test_a_loop_and_its_anchors() -> None:
 def reports() -> Iterator[tuple[str, str, ModuleReport]]:
     """Real modules: name, text, report."""
     for path in MODULES[::3]:
-        text = path.read_text()
+        text = source(path)
         yield str(path), text, explained(text, str(path), None)
 
 
@@ -84,22 +87,7 @@ def test_every_conversion_of_real_modules_has_a_place_and_the_interpreters_count
     for name, text, report in reports():
         jsonschema.validate({"modules": [json.loads(json.dumps(report.as_json()))]}, SCHEMA)
         checked = check(compile_text(text, name, None, "llvm"))
-        assert len(report.conversions) == len(checked)
-        by_place = sorted(
-            (c.place.line, c.place.column, c.lowering, _numbers(c.figures)) for c in report.conversions
-        )
-        wanted = []
-        for one in checked:
-            line, column = map(int, one.place.rsplit(":", 2)[1:])
-            counts = one.verdict.counts if one.verdict else None
-            numbers = counts and (
-                counts.wavefronts,
-                counts.minimum_wavefronts,
-                counts.shuffles,
-                counts.cta_barriers,
-            )
-            wanted.append((line, column, one.plan, numbers))
-        assert by_place == sorted(wanted)
+        assert said(report) == counted(checked), name
         assert all(c.place.line > 0 for c in report.conversions)
         anchored += sum(bool(c.from_anchor and c.to_anchor) for c in report.conversions)
         modules, conversions = modules + 1, conversions + len(report.conversions)
@@ -108,20 +96,56 @@ def test_every_conversion_of_real_modules_has_a_place_and_the_interpreters_count
     assert anchored >= 0.9 * conversions
 
 
-def _numbers(figures: Any) -> Any:
-    return figures and (figures.wavefronts, figures.minimum_wavefronts, figures.shuffles, figures.barriers)
+def said(report: ModuleReport) -> list[tuple[Any, ...]]:
+    """Place, lowering and figures of each conversion, as explained."""
+    found = []
+    for c in report.conversions:
+        f = c.figures
+        numbers: tuple[int, ...] = ()
+        if f is not None:
+            numbers = (
+                f.wavefronts,
+                f.minimum_wavefronts,
+                f.shuffles,
+                f.alu,
+                f.barriers,
+                f.warp_barriers,
+                f.bytes,
+            )
+        found.append((c.place.line, c.place.column, c.lowering, numbers))
+    return sorted(found)
 
 
-def test_the_examples_are_explained_by_lines_of_their_source() -> None:
+def counted(checked: Sequence[Checked]) -> list[tuple[Any, ...]]:
+    """The same from what the interpreter counted when it ran the code that was emitted."""
+    found = []
+    for one in checked:
+        _, line, column = user_position(one.site.converted.location)
+        numbers: tuple[int, ...] = ()
+        if one.verdict is not None:
+            c = one.verdict.counts
+            moved = c.bytes_stored + c.bytes_loaded
+            barriers = c.cta_barriers, c.warp_barriers
+            numbers = c.wavefronts, c.minimum_wavefronts, c.shuffles, c.alu_operations, *barriers, moved
+        found.append((line, column, one.plan, numbers))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("target", ["cuda:80", "cuda:90", "hip:gfx942"])
+def test_the_examples_are_explained_by_lines_of_their_source(target: str) -> None:
     seen = set()
-    for spec in specs(gpu_target("cuda:90")):
-        ttgir, _, checked = compile_kernel(spec, "cuda:90")
-        report = explained(ttgir, spec.name, "cuda:90")
-        assert len(report.conversions) == len(checked)
+    for spec in specs(gpu_target(target)):
+        ttgir, _, checked = compile_kernel(spec, target)
+        report = explained(ttgir, spec.name, target)
+        jsonschema.validate({"modules": [json.loads(json.dumps(report.as_json()))]}, SCHEMA)
+        assert said(report) == counted(checked), spec.name
         for conversion in report.conversions:
-            assert conversion.place.file.endswith(".py")
-            assert conversion.place.code
             assert conversion.from_anchor is not None or conversion.to_anchor is not None
+        for one in (*report.conversions, *report.accesses, *report.reductions):
+            assert one.place.file.endswith(".py")
+            assert one.place.line > 0
+            assert one.place.code
+        assert all(one.figures is not None for one in (*report.accesses, *report.reductions)), spec.name
         seen.add(spec.name)
     assert len(seen) >= 4
 
@@ -130,13 +154,13 @@ def test_anchors_do_not_cross_what_fixes_a_layout() -> None:
     """Whatever the module, a source anchor produces, through elementwise operations only, what is converted."""
     for path in MODULES[:12]:
         context = bridge.upstream_context()
-        module = bridge.text_to_upstream(path.read_text(), context, str(path))
+        module = bridge.text_to_upstream(source(path), context, str(path))
         ops = operations(module.operation)
         uses = Uses(ops)
         for op in ops:
             if op.name == CONVERT:
-                source, destination = uses.source(op), uses.destination(op)
-                assert source is None or source.operation not in ("tt.store", "tt.return", "ttg.local_store")
+                before, destination = uses.source(op), uses.destination(op)
+                assert before is None or before.operation not in ("tt.store", "tt.return", "ttg.local_store")
                 assert destination is None or not destination.operation.endswith("local_load")
                 assert loop_depth(op) in (0, 1, 2)
 
@@ -156,6 +180,39 @@ def test_anchors_do_not_cross_what_fixes_a_layout() -> None:
 )
 def test_words(encoding: str, shape: tuple[int, ...], words: str) -> None:
     assert in_words(layout_of(encoding, shape), 16) == words
+
+
+LONG_ROWS = ROWS.replace("sizePerThread = [1, 4]", "sizePerThread = [1, 8]")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "destination", "said"),
+    [
+        ("tt.load", "tt.store", COLUMNS, "load and store run along different dimensions"),
+        ("tt.load", "tt.atomic_rmw", COLUMNS, "load and atomic run along different dimensions"),
+        ("tt.load", "tt.load", COLUMNS, "one order of dimensions for both"),
+        ("tt.load", "tt.store", LONG_ROWS, "load and store run along the same dimension, by 4 and 8 elements"),
+        ("tt.load", "tt.store", ROWS, ""),
+        ("tt.reduce", "tt.store", COLUMNS, "reduce over another dimension"),
+        ("tt.dot", "tt.store", COLUMNS, "an accumulator is stored by rows"),
+        ("ttng.warp_group_dot", "ttng.warp_group_dot", COLUMNS, "an operand of another dot"),
+        ("tt.load", "tt.dot", COLUMNS, "an operand goes through registers"),
+        ("tt.call", "tt.store", COLUMNS, "without noinline"),
+        ("tt.load", "tt.reduce", COLUMNS, "along dim0, as the reduction takes it, not along dim1"),
+        ("tt.load", "tt.scan", LONG_ROWS, "the load would have to take 8 at once along dim1, not 4"),
+        ("tt.load", "tt.gather", ROWS, ""),
+        ("tt.scan", "tt.store", LONG_ROWS, "scan and store run along the same dimension, by 4 and 8 elements"),
+        ("tt.scan", "tt.gather", COLUMNS, ""),
+        ("", "", COLUMNS, ""),
+    ],
+)
+def test_advice(before: str, after: str, destination: str, said: str) -> None:
+    anchors = [Anchor(name, "", "", 0, 0) if name else None for name in (before, after)]
+    layouts = layout_of(ROWS, (64, 64)), layout_of(destination, (64, 64))
+    given = advice("cta-shared", anchors[0], anchors[1], *layouts)
+    assert said in given
+    assert bool(said) == bool(given)
+    assert not advice("noop", anchors[0], anchors[1], *layouts)
 
 
 # The gate
@@ -191,7 +248,16 @@ def test_conditions() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "conversions", "shared > 0", "conversions < 3", "conversions > x", "barriers in loop > 0"]
+    "text",
+    [
+        "",
+        "conversions",
+        "shared > 0",
+        "conversions < 3",
+        "conversions > x",
+        "barriers in loop > 0",
+        "shared memory in loops > 0",
+    ],
 )
 def test_what_is_no_condition_is_refused(text: str) -> None:
     with pytest.raises(ToolError, match="is no condition"):

@@ -269,6 +269,58 @@ def test_accesses_under_a_predicate() -> None:
     assert (outcome.counts.bytes_stored, outcome.counts.bytes_loaded) == (20, 24)
 
 
+COPY = '"r,l,r" %place, %from, %bytes : (!llvm.ptr<3>, !llvm.ptr<1>, i32) -> !llvm.void'
+
+
+@pytest.mark.parametrize(("width", "stride", "wavefronts"), [(4, 4, 2), (8, 8, 4), (16, 16, 8), (16, 256, 64)])
+def test_copies_are_counted_and_leave_what_nobody_knows(width: int, stride: int, wavefronts: int) -> None:
+    """As many bytes of each thread as the copy says, however many of them are filled with zeros."""
+    copy = f"cp.async.ca.shared.global [ $0 + 0 ], [ $1 + 0 ], {hex(width)}, $2;"
+    body = f"""%apart = llvm.mlir.constant({stride} : i32) : i32
+    %offset = llvm.mul %tid, %apart : i32
+    %place = llvm.getelementptr %smem[%offset] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i8
+    llvm.inline_asm has_side_effects "{copy}", {COPY}
+    %r = llvm.load %place : !llvm.ptr<3> -> i32
+    llvm.return %r : i32"""
+    outcome = run("%from: !llvm.ptr<1>, %bytes: i32", body, "i32", [None, 0], shared_bytes=63 * stride + width)
+    store, load = outcome.counts.accesses
+    assert (store.kind, store.width, store.wavefronts, store.minimum) == (
+        "store",
+        width,
+        wavefronts,
+        width // 2,
+    )
+    assert (load.kind, outcome.counts.bytes_stored) == ("load", 64 * width)
+    assert (outcome.undefined == 0xFFFFFFFF).all()
+    with pytest.raises(IllegalAccess, match="out of bounds"):
+        run("%from: !llvm.ptr<1>, %bytes: i32", body, "i32", [None, 0], shared_bytes=63 * stride + width - 4)
+
+
+def test_copies_under_a_predicate() -> None:
+    body = f"""%five = llvm.mlir.constant(5 : i32) : i32
+    %some = llvm.icmp "ult" %tid, %five : i32
+    %place = llvm.getelementptr %smem[%tid] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i32
+    llvm.store %tid, %own : i32, !llvm.ptr<3>
+    llvm.inline_asm has_side_effects "@$3 cp.async.ca.shared.global [ $0 + 0 ], [ $1 + 0 ], 0x4, $2;",
+      {COPY.replace('"r,l,r"', '"r,l,r,b"').replace("%bytes :", "%bytes, %some :").replace("i32)", "i32, i1)")}
+    %r = llvm.load %own : !llvm.ptr<3> -> i32
+    llvm.return %r : i32"""
+    outcome = run("%from: !llvm.ptr<1>, %bytes: i32", body, "i32", [None, 4])
+    assert (outcome.undefined[0, 0] == np.where(threads() < 5, 0xFFFFFFFF, 0)).all()
+    assert (outcome.values[0, 0, 5:] == threads()[5:]).all()
+
+
+def test_waiting_for_copies_is_refused() -> None:
+    with pytest.raises(SimulationError, match="is not interpreted"):
+        run("", "nvvm.cp.async.wait.group 0\nllvm.return", "")
+
+
+def test_fast_division_gives_bits_that_nobody_knows() -> None:
+    body = '%r = llvm.call_intrinsic "llvm.nvvm.div.full"(%a, %a) : (f32, f32) -> f32\nllvm.return %r : f32'
+    outcome = run("%a: f32", body, "f32", [0x3F800000])
+    assert (outcome.undefined & 0xFFFFFFFF == 0xFFFFFFFF).all()
+
+
 def test_sinks_hear_every_turn() -> None:
     body = EXCHANGE.format(before="nvvm.barrier0", between="nvvm.barrier0").replace(
         "%next =", assembly("// sink x", "r", "%x", "(i32) -> ()") + "\n%next ="

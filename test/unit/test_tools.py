@@ -376,7 +376,9 @@ def test_failures_carry_their_place() -> None:
         fail("message", "f.mlir", 2, 3)
 
 
-@pytest.mark.parametrize("module", ["errors", "random_layouts", "verify", "fuzzing.encodings"])
+@pytest.mark.parametrize(
+    "module", ["errors", "random_layouts", "verify", "fuzzing.encodings", "explain.accesses", "explain.words"]
+)
 def test_doctests(module: str) -> None:
     outcome = doctest.testmod(importlib.import_module(f"triton_linear.tools.{module}"))
     assert outcome.attempted and not outcome.failed

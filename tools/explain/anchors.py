@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from triton_linear.dialect.mlir_adapter import Operation, Value, producers_of
 from triton_linear.passes.verifiers import CONVERT
-from triton_linear.tools.errors import position
+from triton_linear.tools.errors import user_position
 
 # What a layout is chosen for, by the name of the operation.
 REASONS: Mapping[str, str] = {
@@ -72,7 +72,7 @@ class Uses:
     def _nearest(met: Iterator[Operation]) -> Anchor | None:
         for op in met:
             if op.name in REASONS:
-                return Anchor(op.name, REASONS[op.name], *position(str(op.location)))
+                return Anchor(op.name, REASONS[op.name], *user_position(str(op.location)))
         return None
 
     def _before(self, conversion: Operation) -> Iterator[Operation]:

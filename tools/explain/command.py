@@ -14,7 +14,8 @@ from pathlib import Path
 from rich.console import Console
 from triton_linear.tools.errors import Diagnostic, Printer, ToolError, fail
 from triton_linear.tools.explain.gate import Condition
-from triton_linear.tools.explain.gather import ModuleReport, explained
+from triton_linear.tools.explain.gather import explained
+from triton_linear.tools.explain.records import ModuleReport
 from triton_linear.tools.explain.render import WIDTH, as_html, show
 
 
@@ -28,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     for name, text in modules(arguments.what, arguments.arguments):
         arguments.sources[name] = text
         try:
-            reports.append(explained(text, name, arguments.target))
+            reports.append(explained(text, name, arguments.target, stock=arguments.stock))
         except ToolError as error:
             failed = True
             printer = Printer(arguments.sources)

@@ -1,11 +1,10 @@
 """Everything that is said of a module: its conversions, what forces them, how they are lowered and what that
-costs; accesses to shared memory; reductions."""
+costs; accesses to shared memory; reductions; who holds shared memory."""
 
 from __future__ import annotations
 
-import linecache
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from triton_linear.dialect import bridge
 from triton_linear.dialect.linear_layout import LinearLayout
@@ -18,103 +17,47 @@ from triton_linear.passes import driver
 from triton_linear.passes.fold import FoldConversions
 from triton_linear.passes.layouts import LayoutTable, element_of
 from triton_linear.passes.verifiers import CONVERT
-from triton_linear.tools.compile import Compilation, compile_text, kernels, read_module, set_target
-from triton_linear.tools.errors import ToolError, position
-from triton_linear.tools.explain.anchors import Anchor, Uses, loop_depth
+from triton_linear.tools.compile import (
+    Compilation,
+    compile_text,
+    kernels,
+    one_by_one,
+    read_module,
+    set_target,
+)
+from triton_linear.tools.errors import ToolError
+from triton_linear.tools.explain.accesses import Surroundings, accesses, copied_at_once, reductions
+from triton_linear.tools.explain.advice import advice
+from triton_linear.tools.explain.anchors import Uses, loop_depth
+from triton_linear.tools.explain.ledger import ledger
+from triton_linear.tools.explain.records import ConversionReport, Ledger, ModuleReport, Place, StockReport
+from triton_linear.tools.explain.stock_side import figures_of, stock_peaks, stock_reports
 from triton_linear.tools.explain.words import in_words
-from triton_linear.tools.verify import Checked, check, short_type
-
-_DOTS = ("tt.dot", "ttng.warp_group_dot", "tt.dot_scaled")
+from triton_linear.tools.verify import Checked, check, short_encoding, short_type
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A line of the user's source, as far as the location tells; line 0 where it does not."""
+@dataclass(frozen=True)
+class _Stock:
+    """What is known of stock Triton's side; nothing where nobody asked."""
 
-    file: str
-    line: int
-    column: int
-    code: str = ""
-
-    @classmethod
-    def of(cls, location: str) -> Place:
-        file, line, column = position(location)
-        return cls(file, line, column, linecache.getline(file, line).strip() if line else "")
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}" if self.line else "an unknown place"
+    conversions: Mapping[tuple[str, str], StockReport]
+    peaks: Sequence[int | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What the code of a conversion does in one CTA: as counted by the interpreter, which ran it."""
+def explained(text: str, filename: str, target_name: str | None, *, stock: bool = False) -> ModuleReport:
+    """Compile a module as the plugin would without choosing layouts anew, run each conversion, each access to
+    shared memory and each reduction, and look at why they are there.
 
-    wavefronts: int
-    minimum_wavefronts: int
-    shuffles: int
-    alu: int
-    barriers: int
-    warp_barriers: int
-    bytes: int
-    wrong: int
-    races: int
-
-
-@dataclass(frozen=True, slots=True)
-class ConversionReport:
-    """One conversion. Modelled are `clocks`, a multiprocessor's for one warp, and `latency`, which a CTA alone
-    waits."""
-
-    place: Place
-    loop_depth: int
-    source: str
-    destination: str
-    source_words: str
-    destination_words: str
-    from_anchor: Anchor | None
-    to_anchor: Anchor | None
-    kind: str
-    lowering: str
-    rejected: tuple[str, ...]
-    clocks: float
-    latency: float
-    scratch_bytes: int
-    figures: Figures | None
-    advice: str
-
-    @property
-    def weight(self) -> tuple[int, float]:
-        """What reports are sorted by: loops around it, then its cost."""
-        return self.loop_depth, self.clocks
-
-
-@dataclass(frozen=True, slots=True)
-class ModuleReport:
-    """A module, for one target."""
-
-    file: str
-    target: str
-    num_warps: int
-    kernels: tuple[str, ...]
-    conversions: tuple[ConversionReport, ...]
-    folded: int
-    assignment: tuple[str, ...] = field(default=())
-
-    def as_json(self) -> dict[str, Any]:
-        """The same as data; `schema.json` describes it."""
-        return asdict(self)
-
-
-def explained(text: str, filename: str, target_name: str | None) -> ModuleReport:
-    """Compile a module as the plugin would without choosing layouts anew, run each conversion, and look at why
-    it is there. Raises ToolError."""
+    `stock` asks for what stock Triton emits too, which takes a process for each different conversion.
+    Raises ToolError.
+    """
     compilation = compile_text(text, filename, target_name, "llvm")
     checked = check(compilation)
     context = bridge.upstream_context()
     module = read_module(text, context, filename)
     set_target(module, compilation.target.name)
-    ops = operations(module.operation)
-    before = sum(op.name == CONVERT for op in ops)
+    side = _stock(module, compilation) if stock else _Stock({}, [None] * len(compilation.kernels))
+    before = _conversions(module)
     names = tuple(kernels(module))
     if not driver.run(module, [FoldConversions()], remarks=False).succeeded:
         raise ToolError()
@@ -123,8 +66,9 @@ def explained(text: str, filename: str, target_name: str | None) -> ModuleReport
     if len(left) != len(checked):
         raise AssertionError(f"{len(left)} conversions are left, {len(checked)} were lowered")
     uses, table = Uses(ops), LayoutTable()
-    reports = [_report(op, one, uses, table, compilation) for op, one in zip(left, checked, strict=True)]
+    reports = [_report(op, one, uses, table, compilation, side) for op, one in zip(left, checked, strict=True)]
     reports.sort(key=lambda report: report.weight, reverse=True)
+    around = _surroundings(module, compilation)
     return ModuleReport(
         filename,
         compilation.target.name,
@@ -132,18 +76,50 @@ def explained(text: str, filename: str, target_name: str | None) -> ModuleReport
         names,
         tuple(reports),
         before - len(left),
+        accesses(ops, around),
+        reductions(ops, around),
+        _ledgers(compilation, side),
         _assignment(text, filename, compilation.target),
     )
 
 
+def _stock(module: Module, compilation: Compilation) -> _Stock:
+    target = compilation.target.name
+    conversions = [site.converted for site in compilation.sites]
+    texts = [bridge.triton_text(kernel) for kernel in one_by_one(module)]
+    return _Stock(stock_reports(conversions, compilation.num_warps, target), stock_peaks(texts, target))
+
+
+def _surroundings(module: Module, compilation: Compilation) -> Surroundings:
+    copied: dict[tuple[str, int, int], int] = {}
+    for kernel in compilation.kernels:
+        copied |= copied_at_once(kernel.lowered.text("llvm"))
+    return Surroundings(module, compilation.target, compilation.num_warps, copied)
+
+
+def _ledgers(compilation: Compilation, side: _Stock) -> tuple[Ledger, ...]:
+    target = compilation.target.name
+    stubs = {
+        site.stub: f"{short_type(site.converted.source)} -> {short_encoding(site.converted.destination)}"
+        for site in compilation.sites
+        if site.stub is not None
+    }
+    return tuple(
+        ledger(kernel.embedded, target, stubs, peak)
+        for kernel, peak in zip(compilation.kernels, side.peaks, strict=True)
+    )
+
+
 def _report(
-    op: Operation, checked: Checked, uses: Uses, table: LayoutTable, compilation: Compilation
+    op: Operation, checked: Checked, uses: Uses, table: LayoutTable, compilation: Compilation, side: _Stock
 ) -> ConversionReport:
     types = op.operands[0].type, op.results[0].type
-    source, destination = map(table.of, types)
+    source, destination = (
+        layout if isinstance(layout, LinearLayout) else None for layout in map(table.of, types)
+    )
     cost, words = Cost(), ("", "")
     rejected: tuple[str, ...] = ()
-    if isinstance(source, LinearLayout) and isinstance(destination, LinearLayout):
+    if source is not None and destination is not None:
         element: ElementType | None
         try:
             element = element_of(types[0])
@@ -170,53 +146,10 @@ def _report(
         round(cost.clocks, 2),
         round(cost.latency, 2),
         cost.scratch_bytes,
-        _figures(checked),
-        _advice(converted.kind, before, after),
+        figures_of(checked.verdict) if checked.verdict is not None else None,
+        side.conversions.get((converted.source, converted.destination)),
+        advice(converted.kind, before, after, source, destination),
     )
-
-
-def _figures(checked: Checked) -> Figures | None:
-    if checked.verdict is None:
-        return None
-    counts = checked.verdict.counts
-    return Figures(
-        counts.wavefronts,
-        counts.minimum_wavefronts,
-        counts.shuffles,
-        counts.alu_operations,
-        counts.cta_barriers,
-        counts.warp_barriers,
-        counts.bytes_stored + counts.bytes_loaded,
-        checked.verdict.wrong,
-        len(checked.verdict.races),
-    )
-
-
-def _advice(kind: str, before: Anchor | None, after: Anchor | None) -> str:
-    """What in the source would make the conversion unnecessary; nothing where it costs nothing."""
-    if kind in ("noop", "registers"):
-        return ""
-    names = (before.operation if before else "", after.operation if after else "")
-    match names:
-        case ("tt.load", "tt.store"):
-            return (
-                "load and store run along different dimensions of memory: one of both tensors stored transposed"
-            )
-        case ("tt.load", "tt.load"):
-            return (
-                "a loaded value leads to a load that is coalesced otherwise: one order of dimensions for both"
-            )
-        case ("tt.reduce", "tt.store"):
-            return "a reduction leaves its result spread as its operand was: reduce over another dimension"
-        case (source, "tt.store") if source in _DOTS:
-            return (
-                "an accumulator is stored by rows: a descriptor store (TMA) brings its own way through memory"
-            )
-        case (source, destination) if source in _DOTS and destination in _DOTS:
-            return "an accumulator is an operand of another dot: in 16 bits it may be one as it lies"
-        case ("tt.load", destination) if destination in _DOTS:
-            return "an operand goes through registers: without arithmetic before the dot it need not"
-    return ""
 
 
 def _assignment(text: str, filename: str, target: Target) -> tuple[str, ...]:

@@ -17,6 +17,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="arguments of the script")
     parser.add_argument("--target", help="cuda:NUMBER or hip:gfxNAME; by default what each module says")
     parser.add_argument("--top", type=int, metavar="N", help="only the N dearest conversions of each kernel")
+    parser.add_argument(
+        "--stock",
+        action="store_true",
+        help="say beside each conversion what stock Triton emits for it, each run in a process of its own",
+    )
     parser.add_argument("--json", action="store_true", help="print the reports as JSON (docs/explain.md)")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write one self-contained page as well")
     parser.add_argument(

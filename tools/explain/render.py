@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
 from rich.panel import Panel
 from rich.text import Text
 from triton_linear.tools.explain.anchors import Anchor
-from triton_linear.tools.explain.gather import ConversionReport, Figures, ModuleReport
+from triton_linear.tools.explain.records import ConversionReport, Figures, ModuleReport, StockReport
+from triton_linear.tools.explain.render_memory import (
+    access,
+    count,
+    field,
+    head,
+    ledger,
+    reduction,
+    wavefronts_text,
+)
 
 _COLOURS = {
     "noop": "green",
@@ -24,23 +32,17 @@ _COLOURS = {
 WIDTH = 110
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 def figures_text(figures: Figures) -> str:
     """What was counted, without what is zero."""
     parts = [
-        f"{figures.wavefronts} wavefronts ({figures.minimum_wavefronts} at least)"
-        if figures.wavefronts
-        else "",
-        _count(figures.shuffles, "shuffle") if figures.shuffles else "",
+        wavefronts_text(figures.wavefronts, figures.minimum_wavefronts) if figures.wavefronts else "",
+        count(figures.shuffles, "shuffle") if figures.shuffles else "",
         f"{figures.alu} alu" if figures.alu else "",
-        _count(figures.barriers, "barrier") if figures.barriers else "",
-        _count(figures.warp_barriers, "warp barrier") if figures.warp_barriers else "",
+        count(figures.barriers, "barrier") if figures.barriers else "",
+        count(figures.warp_barriers, "warp barrier") if figures.warp_barriers else "",
         f"{figures.bytes} bytes moved" if figures.bytes else "",
         f"{figures.wrong} registers WRONG" if figures.wrong else "",
-        _count(figures.races, "RACE") if figures.races else "",
+        count(figures.races, "RACE") if figures.races else "",
     ]
     return ", ".join(filter(None, parts)) or "no instruction"
 
@@ -52,21 +54,19 @@ def _anchor(anchor: Anchor | None, otherwise: str) -> str:
     return f"{anchor.reason} ({anchor.operation}{place})"
 
 
-def _shortened(place: str) -> str:
-    """A path below the working directory as it is called there."""
-    return place.removeprefix(f"{Path.cwd()}{os.sep}")
+def _stock(stock: StockReport) -> tuple[str | tuple[str, str], ...]:
+    if stock.figures is None:
+        return (f"{stock.status}: {stock.detail}",)
+    verdict = "" if stock.status == "right" else f"{stock.status}: "
+    return (verdict, "red"), figures_text(stock.figures)
 
 
 def conversion(report: ConversionReport, rivals: bool = True) -> RenderableType:
     """One conversion."""
-    place = report.place
-    head = Text.assemble((_shortened(str(place)), "bold"), f"  {place.code}" if place.code else "")
-    if report.loop_depth:
-        head.append(f"  [in {_count(report.loop_depth, 'loop')}]", "bold yellow")
-    lines: list[RenderableType] = [head]
+    lines: list[RenderableType] = [head(report.place, report.loop_depth)]
 
     def line(name: str, *parts: str | tuple[str, str]) -> None:
-        lines.append(Padding(Text.assemble((f"{name:<10}", "dim"), *parts), (0, 0, 0, 2)))
+        lines.append(field(name, *parts))
 
     line("from", (report.source, "bold"), f"  {_anchor(report.from_anchor, 'nothing asks for it')}")
     if report.source_words:
@@ -79,6 +79,8 @@ def conversion(report: ConversionReport, rivals: bool = True) -> RenderableType:
         line("counted", figures_text(report.figures))
         if report.clocks:
             line("modelled", f"{report.clocks:g} clocks per warp, {report.latency:g} to wait for")
+    if report.stock is not None:
+        line("stock", *_stock(report.stock))
     if rivals:
         for number, rejected in enumerate(report.rejected):
             line("not" if number == 0 else "", (rejected, "dim"))
@@ -88,24 +90,41 @@ def conversion(report: ConversionReport, rivals: bool = True) -> RenderableType:
 
 
 def module(report: ModuleReport, top: int | None) -> RenderableType:
-    """A module: its conversions, the dearest in most loops first."""
-    shown = report.conversions if top is None else report.conversions[:top]
+    """A module: its conversions, accesses to shared memory and reductions, the dearest in most loops first, and
+    who holds shared memory."""
     kinds: dict[str, int] = {}
     for one in report.conversions:
         kinds[one.kind] = kinds.get(one.kind, 0) + 1
     summary = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items())) or "no conversions"
     folded = f", {report.folded} folded away" if report.folded else ""
     parts: list[RenderableType] = [
-        Text(f"{report.target}, {_count(report.num_warps, 'warp')}: {summary}{folded}")
+        Text(f"{report.target}, {count(report.num_warps, 'warp')}: {summary}{folded}")
     ]
-    for one in shown:
-        parts += [Text(), conversion(one)]
-    if len(shown) < len(report.conversions):
-        parts += [Text(), Text(f"{len(report.conversions) - len(shown)} more, which cost less")]
+    parts += _most(report.conversions, conversion, top)
+    parts += _most(report.accesses, access, top, "accesses to shared memory")
+    parts += _most(report.reductions, reduction, top, "reductions and scans")
+    for kernel in report.shared_memory:
+        parts += [Text(), ledger(kernel)]
     if report.assignment:
         parts += [Text(), *(Text(line, "dim") for line in report.assignment)]
     title = f"{', '.join(report.kernels)}  ({report.file})"
     return Panel(Group(*parts), title=Text(title, "bold"), title_align="left")
+
+
+_Report = TypeVar("_Report")
+
+
+def _most(
+    reports: Sequence[_Report], rendered: Callable[[_Report], RenderableType], top: int | None, title: str = ""
+) -> Iterator[RenderableType]:
+    """The first of several reports, under a title, and how many more there are."""
+    if reports and title:
+        yield from (Text(), Text(title, "bold underline"))
+    shown = reports if top is None else reports[:top]
+    for one in shown:
+        yield from (Text(), rendered(one))
+    if len(shown) < len(reports):
+        yield from (Text(), Text(f"{len(reports) - len(shown)} more, which cost less"))
 
 
 def show(console: Console, reports: Sequence[ModuleReport], top: int | None) -> None:

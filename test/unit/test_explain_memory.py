@@ -1,0 +1,484 @@
+"""`triton-linear explain` on accesses to shared memory, reductions, who holds shared memory, and stock Triton.
+
+What is said of operations that ran alone is compared with whole kernels: with those that the interpreter runs,
+by what it counts; with others, by the instructions that stand at the same place in what Triton made of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections import Counter
+from importlib.resources import files
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+from corpus import source
+from triton_linear.dialect import bridge
+from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
+from triton_linear.dialect.mlir_adapter import Operation, Type, operations
+from triton_linear.lowering.element import element_type
+from triton_linear.lowering.simulate_counts import Counts
+from triton_linear.passes.assignment.local import LocalAccess
+from triton_linear.passes.layouts import LayoutTable, memory_of
+from triton_linear.tools import cli
+from triton_linear.tools.allocation import OFFSET, allocate
+from triton_linear.tools.compile import Compilation, compile_text, to_triton
+from triton_linear.tools.errors import position
+from triton_linear.tools.explain.accesses import is_access
+from triton_linear.tools.explain.gate import Condition
+from triton_linear.tools.explain.gather import explained
+from triton_linear.tools.explain.records import Figures, Ledger, ModuleReport, Place
+from triton_linear.tools.functions import lower_kernel, sink
+
+DATA = Path(__file__).parents[1] / "data" / "ttgir"
+MODULES = sorted([*(DATA / "attention").glob("*.ttgir"), *(DATA / "kernels").glob("*.ttgir")])
+SCHEMA = json.loads(files("triton_linear.tools.explain").joinpath("schema.json").read_text())
+TURNS = 3
+
+
+# Kernels that the interpreter runs as a whole
+
+ROWS = (
+    "#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, $LANES], warpsPerCTA = [4, 1], order = [1, 0]}>"
+)
+COLUMNS = (
+    "#ttg.blocked<{sizePerThread = [4, 1], threadsPerWarp = [$LANES, 8], warpsPerCTA = [1, 4], order = [0, 1]}>"
+)
+MEMORY = "#ttg.swizzled_shared<{vec = 4, perPhase = 1, maxPhase = 4, order = [1, 0]}>"
+
+
+def whole_kernel(target: str, element: str = "f32") -> str:
+    """A conversion, stores and loads of parts of a buffer, a reduction and a scan in a loop, others outside."""
+    rows, columns = (
+        layout.replace("$LANES", "4" if target.startswith("cuda") else "8") for layout in (ROWS, COLUMNS)
+    )
+    r, c = f"tensor<32x32x{element}, #r>", f"tensor<32x32x{element}, #c>"
+    along, over = f"tensor<32x{element}, #ttg.slice<{{dim = 0, parent = #r}}>>", f"tensor<32x{element}, #n>"
+    buffer = f"!ttg.memdesc<2x32x32x{element}, #m, #ttg.shared_memory, mutable>"
+    part = f"!ttg.memdesc<32x32x{element}, #m, #ttg.shared_memory, mutable>"
+    given = f"!ttg.memdesc<32x32x{element}, #m, #ttg.shared_memory>"
+    across = given.replace("#m", "#t")
+    half, part_of_c = across.replace("32x32", "32x16").replace(">", ", 32x32>"), c.replace("32x32", "32x16")
+    add = f"arith.add{element[0]}"
+    combine = f"{add} %a, %b : {element}"
+    lanes = 32 if target.startswith("cuda") else 64
+    return f"""\
+#r = {rows}
+#c = {columns}
+#n = #ttg.slice<{{dim = 1, parent = #r}}>
+#m = {MEMORY}
+#t = {MEMORY.replace("[1, 0]", "[0, 1]")}
+module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, "ttg.target" = "{target}",
+                    "ttg.threads-per-warp" = {lanes} : i32}} {{
+  tt.func public @kernel(%x: {r}, %n: i32) {{
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %buffers = ttg.local_alloc : () -> {buffer}
+    %twice = {add} %x, %x : {r}
+    %given = ttg.local_alloc %twice : ({r}) -> {given}
+    %last = scf.for %i = %zero to %n step %one iter_args(%y = %twice) -> ({r}) : i32 {{
+      %view = ttg.memdesc_index %buffers[%one] : {buffer} -> {part}
+      ttg.local_store %y, %view : {r} -> {part}
+      %turned = ttg.local_load %view : {part} -> {c}
+      %back = ttg.convert_layout %turned : {c} -> {r}
+      %sum = "tt.reduce"(%back) <{{axis = 0 : i32}}> ({{
+      ^bb0(%a: {element}, %b: {element}):
+        %s = {combine}
+        "tt.reduce.return"(%s) : ({element}) -> ()
+      }}) : ({r}) -> {along}
+      {sink("%sum", along, "sum")}
+      scf.yield %back : {r}
+    }}
+    %scanned = "tt.scan"(%last) <{{axis = 1 : i32, reverse = false}}> ({{
+    ^bb0(%a: {element}, %b: {element}):
+      %s = {combine}
+      "tt.scan.return"(%s) : ({element}) -> ()
+    }}) : ({r}) -> {r}
+    %total = "tt.reduce"(%scanned) <{{axis = 1 : i32}}> ({{
+    ^bb0(%a: {element}, %b: {element}):
+      %s = {combine}
+      "tt.reduce.return"(%s) : ({element}) -> ()
+    }}) : ({r}) -> {over}
+    {sink("%total", over, "total")}
+    %again = ttg.local_load %given : {given} -> {c}
+    {sink("%again", c, "again")}
+    %across = ttg.memdesc_trans %given {{order = array<i32: 1, 0>}} : {given} -> {across}
+    %half = ttg.memdesc_subslice %across[0, 16] : {across} -> {half}
+    %loaded = ttg.local_load %half : {half} -> {part_of_c}
+    {sink("%loaded", part_of_c, "loaded")}
+    tt.return
+  }}
+}}
+"""
+
+
+def turns(loop_depth: int) -> int:
+    """How often something is executed."""
+    return TURNS if loop_depth else 1
+
+
+def said(report: ModuleReport) -> tuple[int, int, int, int]:
+    """Wavefronts, the fewest, bytes and shuffles of a whole kernel, as `explain` has them."""
+    total = np.zeros(4, np.int64)
+    for conversion in report.conversions:
+        f = conversion.figures
+        if f is not None:
+            total += turns(conversion.loop_depth) * np.array(
+                [f.wavefronts, f.minimum_wavefronts, f.bytes, f.shuffles]
+            )
+    for access in report.accesses:
+        assert access.figures is not None, access.detail
+        a = access.figures
+        total += turns(access.loop_depth) * np.array([a.wavefronts, a.minimum_wavefronts, a.bytes, 0])
+    for reduction in report.reductions:
+        assert reduction.figures is not None, reduction.detail
+        r = reduction.figures
+        total += turns(reduction.loop_depth) * np.array(
+            [r.wavefronts, r.minimum_wavefronts, r.bytes, r.shuffles]
+        )
+    wavefronts, minimum, moved, shuffles = map(int, total)
+    return wavefronts, minimum, moved, shuffles
+
+
+def run(text: str, target: str, ours: bool = True) -> Counts:
+    """What the interpreter counts for the whole kernel."""
+    kernel = lower_kernel(text, "kernel.ttgir", target, ours=ours)
+    module = bridge.text_to_upstream(text, bridge.upstream_context())
+    layout = _layout(module.body.operations[0].regions[0].blocks[0].arguments[0].type)
+    registers = [np.zeros((1, 1), np.uint64)] * layout.in_dim_size(REGISTER)
+    return kernel.run([registers, TURNS]).counts
+
+
+@pytest.mark.parametrize("element", ["f32", "i32", "f16"])
+@pytest.mark.parametrize("target", ["cuda:80", "cuda:90", "hip:gfx942", "hip:gfx950"])
+def test_what_parts_take_adds_up_to_what_the_whole_kernel_takes(target: str, element: str) -> None:
+    text = whole_kernel(target, element)
+    report = explained(text, "kernel.ttgir", target)
+    assert [access.loop_depth for access in report.accesses] == [1, 1, 0, 0, 0]
+    assert sorted(r.operation for r in report.reductions) == ["tt.reduce", "tt.reduce", "tt.scan"]
+    assert len(report.conversions) == 1
+    counts = run(text, target)
+    moved = counts.bytes_stored + counts.bytes_loaded
+    *memory, shuffles = said(report)
+    assert memory == [counts.wavefronts, counts.minimum_wavefronts, moved]
+    if target.startswith(
+        "cuda"
+    ):  # elsewhere each part that asks for its warp's number takes an exchange for it
+        assert shuffles == counts.shuffles
+
+
+def test_where_the_axis_of_a_reduction_lies() -> None:
+    report = explained(whole_kernel("cuda:90"), "kernel.ttgir", None)
+    inside, *outside = report.reductions
+    assert (inside.operation, inside.axis, inside.loop_depth) == ("tt.reduce", 0, 1)
+    assert inside.spread == {"register": 1, "lane": 8, "warp": 4, "block": 1}
+    assert all(one.axis == 1 and one.loop_depth == 0 for one in outside)
+    assert all(one.spread == {"register": 8, "lane": 4, "warp": 1, "block": 1} for one in outside)
+    assert all(one.place.line and one.place.file == "kernel.ttgir" for one in report.reductions)
+
+
+def test_buffers_are_found_through_views() -> None:
+    text = whole_kernel("cuda:90")
+    lines = text.splitlines()
+    report = explained(text, "kernel.ttgir", None)
+    made = {access.operation: lines[access.buffer.line - 1].split()[0] for access in report.accesses[:2]}
+    assert made == {"ttg.local_store": "%buffers", "ttg.local_load": "%buffers"}
+    swizzle = "runs of 4 elements (16 bytes) swizzled over 4 phases"
+    assert {access.memory_words for access in report.accesses} == {
+        f"contiguous along dim1, {swizzle}",
+        f"contiguous along dim0, {swizzle}",
+    }
+
+
+CONVERSION = """\
+#r = $ROWS
+#c = $COLUMNS
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, "ttg.target" = "cuda:90",
+                   "ttg.threads-per-warp" = 32 : i32} {
+  tt.func public @kernel(%x: tensor<32x32xf32, #r>, %n: i32) {
+    %y = ttg.convert_layout %x : tensor<32x32xf32, #r> -> tensor<32x32xf32, #c>
+    $SINK
+    tt.return
+  }
+}
+"""
+
+
+def test_the_other_side_is_what_stock_triton_emits_in_the_whole_kernel() -> None:
+    text = CONVERSION.replace("$ROWS", ROWS).replace("$COLUMNS", COLUMNS).replace("$LANES", "4")
+    text = text.replace("$SINK", sink("%y", "tensor<32x32xf32, #c>", "y"))
+    assert explained(text, "kernel.ttgir", None).conversions[0].stock is None
+    report = explained(text, "kernel.ttgir", None, stock=True)
+    (conversion,) = report.conversions
+    assert conversion.stock is not None
+    assert (conversion.stock.status, conversion.stock.detail) == ("right", "")
+    for ours, figures in ((True, conversion.figures), (False, conversion.stock.figures)):
+        assert figures is not None
+        assert _counted(figures) == _of(run(text, "cuda:90", ours)), ours
+    stock = lower_kernel(text, "kernel.ttgir", None, ours=False)
+    assert report.shared_memory[0].stock_peak == _shared(stock.text)
+    jsonschema.validate({"modules": [json.loads(json.dumps(report.as_json()))]}, SCHEMA)
+
+
+def _counted(figures: Figures) -> tuple[int, ...]:
+    return figures.wavefronts, figures.minimum_wavefronts, figures.shuffles, figures.barriers, figures.bytes
+
+
+def _of(counts: Counts) -> tuple[int, ...]:
+    moved = counts.bytes_stored + counts.bytes_loaded
+    return counts.wavefronts, counts.minimum_wavefronts, counts.shuffles, counts.cta_barriers, moved
+
+
+def _shared(llvm: str) -> int:
+    found = re.search(r"ttg\.shared = (\d+) : i32", llvm)
+    assert found is not None
+    return int(found[1])
+
+
+# Real kernels
+
+
+@pytest.fixture(scope="module")
+def real() -> list[tuple[ModuleReport, Compilation]]:
+    """Real modules, each explained and compiled."""
+    found = []
+    for path in MODULES:
+        text, name = source(path), str(path)
+        found.append((explained(text, name, None), compile_text(text, name, None, "llvm")))
+    assert len(found) >= 20
+    return found
+
+
+def test_everything_has_a_place_and_the_schema_holds(real: list[tuple[ModuleReport, Compilation]]) -> None:
+    accesses = reductions = 0
+    for report, _ in real:
+        jsonschema.validate({"modules": [json.loads(json.dumps(report.as_json()))]}, SCHEMA)
+        for one in (*report.conversions, *report.accesses, *report.reductions):
+            assert one.place.line > 0
+        for access in report.accesses:
+            assert access.registers_words
+            assert access.memory_words
+            assert access.buffer.line > 0
+            # The interpreter does not know ds_read_tr of bytes.
+            assert access.figures is not None or (report.target == "hip:gfx950" and "tr8" in access.detail)
+        assert all(one.figures is not None and one.spread for one in report.reductions)
+        accesses, reductions = accesses + len(report.accesses), reductions + len(report.reductions)
+    assert accesses >= 100
+    assert reductions >= 20
+
+
+def test_wavefronts_are_those_that_the_layouts_say(real: list[tuple[ModuleReport, Compilation]]) -> None:
+    """Layouts are chosen by a prediction of the same, from ranks over F2 instead of addresses."""
+    compared = 0
+    for (report, compilation), path in zip(real, MODULES, strict=True):
+        module = bridge.text_to_upstream(source(path), bridge.upstream_context(), str(path))
+        predicted = Counter[tuple[int, int]]()
+        for op in operations(module.operation):
+            if is_access(op):
+                warp = _local(op).wavefronts(_layout(_registers(op)), compilation.target)
+                predicted[position(str(op.location))[1], warp * compilation.num_warps] += 1
+        for access in report.accesses:
+            if access.figures is not None:
+                assert predicted[access.place.line, access.figures.wavefronts], access
+                compared += 1
+    assert compared >= 100
+
+
+def _registers(op: Operation) -> Type:
+    return (op.results[0] if op.name == "ttg.local_load" else op.operands[0]).type
+
+
+def _memory(op: Operation) -> Type:
+    values = {"ttg.local_load": op.operands, "ttg.local_alloc": op.results}.get(op.name, list(op.operands)[1:])
+    return values[0].type
+
+
+def _layout(type_: Type) -> LinearLayout:
+    layout = LayoutTable().of(type_)
+    assert isinstance(layout, LinearLayout)
+    return layout
+
+
+def _local(op: Operation) -> LocalAccess:
+    memory = memory_of(_memory(op))
+    assert memory is not None
+    shape, element, _ = memory
+    size = element_type(element).bits // 8
+    local = LocalAccess.of(_layout(_memory(op)), shape, size, op.name != "ttg.local_load")
+    assert local is not None
+    return local
+
+
+_ALIAS = re.compile(r"^(?P<name>#\w+) = (?P<location>loc\(.*\))$", re.MULTILINE)
+_MOVED = (
+    (re.compile(r"cp\.async\.c[ag]\.shared\.global [^;]*?\], 0x(\w+)"), lambda m: int(m[1], 16)),
+    (re.compile(r"(?:ld|st)\.shared(?:\.v(\d))?\.b(\d+)"), lambda m: int(m[1] or 1) * int(m[2]) // 8),
+    (
+        re.compile(r"nvvm\.(?:ldmatrix|stmatrix) .*: \((.*)\) -> (.*) loc"),
+        lambda m: 4 * max(map(_words, m.groups())),
+    ),
+)
+
+
+def _words(types: str) -> int:
+    """Registers of 32 bits among some types."""
+    return len(re.findall(r"\bi32\b", types))
+
+
+def at_places(llvm: str) -> tuple[Counter[int], Counter[int]]:
+    """Shuffles, and bytes that a thread moves by assembly and matrix instructions, by line."""
+    names = {found["name"]: found["location"] for found in _ALIAS.finditer(llvm)}
+    shuffles, moved = Counter[int](), Counter[int]()
+    for line in llvm.splitlines():
+        at = re.search(r"loc\((#\w+)\)$", line)
+        location = names.get(at[1], "") if at else ""
+        while alias := re.search(r"#loc\w*", location):
+            location = location.replace(alias[0], names.get(alias[0], ""))
+        place = position(location)[1]
+        shuffles[place] += "nvvm.shfl.sync" in line or "nvvm.redux.sync" in line
+        for pattern, size in _MOVED:
+            if found := pattern.search(line):
+                moved[place] += size(found)
+    return shuffles, moved
+
+
+def test_the_whole_kernel_has_the_instructions_that_were_counted(
+    real: list[tuple[ModuleReport, Compilation]],
+) -> None:
+    shuffled = copied = 0
+    for report, compilation in real:
+        if not report.target.startswith("cuda") or len(compilation.kernels) > 1:
+            continue
+        shuffles, moved = at_places(compilation.kernels[0].lowered.text("llvm"))
+        threads = 32 * report.num_warps
+        for line, found in itertools.groupby(sorted(report.reductions, key=_line), key=_line):
+            assert sum(one.figures.shuffles for one in found if one.figures) == shuffles[line], (
+                report.file,
+                line,
+            )
+            shuffled += 1
+        for line, accesses in itertools.groupby(sorted(report.accesses, key=_line), key=_line):
+            group = list(accesses)
+            if all(one.operation.startswith("ttg.async_copy") for one in group):
+                total = sum(one.figures.bytes for one in group if one.figures)
+                assert total == threads * moved[line], (report.file, line)
+                copied += 1
+    assert shuffled >= 20
+    assert copied >= 20
+
+
+def _line(one: object) -> int:
+    place = getattr(one, "place")  # noqa: B009
+    assert isinstance(place, Place)
+    return place.line
+
+
+def test_the_ledger_is_that_of_tritons_allocation(real: list[tuple[ModuleReport, Compilation]]) -> None:
+    kinds = Counter[str]()
+    for report, compilation in real:
+        for ledger, kernel in zip(report.shared_memory, compilation.kernels, strict=True):
+            assert ledger.peak == _shared(kernel.lowered.text("llvm"))
+            assert ledger.live <= ledger.peak
+            ends = [h.offset + h.bytes for h in ledger.holders if h.offset is not None and h.bytes is not None]
+            assert len(ends) == len(ledger.holders), report.file
+            assert max(ends, default=0) == ledger.peak, report.file
+            assert _shared_at_once(ledger) == [], report.file
+            assert Counter(h.bytes for h in ledger.holders if h.kind != "buffer") >= _sizes(
+                kernel.embedded, report
+            )
+            kinds.update(holder.kind for holder in ledger.holders)
+    assert kinds >= Counter(buffer=30, conversion=30, reduction=10, scan=1), kinds
+
+
+def _shared_at_once(ledger: Ledger) -> list[tuple[str, str]]:
+    """Holders that live together and share bytes."""
+    return [
+        (str(a.place), str(b.place))
+        for a, b in itertools.combinations(ledger.holders, 2)
+        if a.first <= b.last and b.first <= a.last
+        if a.offset is not None and b.offset is not None and a.bytes is not None and b.bytes is not None
+        if a.offset < b.offset + b.bytes and b.offset < a.offset + a.bytes
+    ]
+
+
+def _sizes(embedded: str, report: ModuleReport) -> Counter[int | None]:
+    """The sizes of scratch that the installed Triton says beside its offsets; older ones do not."""
+    module = allocate(to_triton(embedded), report.target).module
+    return Counter(
+        op.attributes["allocation.size"].value
+        for op in operations(module.operation)
+        if OFFSET in op.attributes and "allocation.size" in op.attributes
+    )
+
+
+def test_the_scratch_of_warps_is_held_to_the_end() -> None:
+    """Two conversions inside warps share one buffer, which nobody else gets."""
+    rows, columns = (
+        x.replace("$LANES", "4").replace("[1, 4], order", "[4, 1], order") for x in (ROWS, COLUMNS)
+    )
+    text = CONVERSION.replace("$ROWS", rows).replace("$COLUMNS", columns)
+    text = text.replace("$SINK", sink("%y", "tensor<32x32xf32, #c>", "y"))
+    report = explained(text, "kernel.ttgir", None)
+    (ledger,) = report.shared_memory
+    if report.conversions[0].kind == "warp-shared":
+        assert [holder.kind for holder in ledger.holders] == ["conversion"]
+    assert ledger.live == ledger.peak
+
+
+def test_buffers_that_a_loop_uses_live_to_its_end() -> None:
+    text = whole_kernel("cuda:90")
+    (ledger,) = explained(text, "kernel.ttgir", None).shared_memory
+    buffers, given = (holder for holder in ledger.holders if holder.kind == "buffer")
+    assert (buffers.bytes, buffers.last_operation) == (2 * 32 * 32 * 4, "scf.yield")
+    assert (given.bytes, given.last_operation) == (32 * 32 * 4, "ttg.local_load")
+    lines = text.splitlines()
+    assert lines[given.until.line - 1].split()[0] == "%loaded"
+
+
+# The gate and the command
+
+
+def test_conditions_on_memory_and_reductions() -> None:
+    report = explained(whole_kernel("cuda:90"), "kernel.ttgir", None)
+    lost = [a.figures.wavefronts - a.figures.minimum_wavefronts for a in report.accesses if a.figures]
+    assert sum(lost) > 0
+    for text, value in {
+        "accesses": 5,
+        "accesses in loops": 2,
+        "reductions": 3,
+        "reductions in loops": 1,
+        "conflicts": sum(lost),
+        "conflicts in loops": sum(lost[:2]),
+        "shared memory": report.shared_memory[0].peak,
+    }.items():
+        assert Condition.parse(f"{text} == {value}").met([report]), text
+        assert not Condition.parse(f"{text} > {value}").met([report]), text
+
+
+def explain(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Status, output and diagnostics of the command."""
+    status = cli.main(["explain", *arguments])
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
+
+
+def test_text_page_and_gate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, page = tmp_path / "kernel.ttgir", tmp_path / "kernel.html"
+    file.write_text(whole_kernel("cuda:90"))
+    arguments = (str(file), "--stock", "--html", str(page))
+    status, out, _ = explain(capsys, *arguments, "--fail-on", "shared memory > 100000")
+    assert status == 0
+    html = page.read_text()
+    report = explained(file.read_text(), str(file), None)
+    peak = report.shared_memory[0].peak
+    for text in ("accesses to shared memory", "reductions and scans", f"shared memory of kernel: {peak} bytes"):
+        assert text in out
+        assert text in html
+    assert "8 across lanes, 4 across warps" in out
+    assert re.search(r"stock +\d+ wavefronts", out)
+    status, _, err = explain(capsys, *arguments, "--fail-on", "accesses in loops > 0")
+    assert (status, err) == (1, "error: fail-on: accesses in loops > 0: it is 2\n")

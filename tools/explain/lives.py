@@ -1,0 +1,104 @@
+"""How long buffers of shared memory live: from where they are made to the last operation that may touch them.
+
+Operations are numbered in the order they are written. A buffer is touched through its views, and through what
+loops and branches hand on of either; one from outside a loop that is touched inside lives to the loop's end, as
+the next turn may touch it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from triton_linear.dialect.mlir_adapter import Operation, Value
+from triton_linear.tools.explain.memory import VIEWS, is_memory
+
+_LOOPS = ("scf.for", "scf.while")
+
+
+class Lives:
+    """The operations of a kernel in order, and who uses what."""
+
+    def __init__(self, ops: Sequence[Operation]) -> None:
+        self.ops = ops
+        self.numbers = {op: number for number, op in enumerate(ops)}
+        self.users: dict[Value, list[Operation]] = {}
+        for op in ops:
+            for operand in op.operands:
+                if is_memory(operand.type):
+                    self.users.setdefault(operand, []).append(op)
+        self.ends = _ends(ops, self.numbers)
+
+    def last(self, buffer: Operation) -> int:
+        """The number of the last operation that may touch a buffer."""
+        last = self.numbers[buffer]
+        pending, seen = list(buffer.results), set[Value]()
+        while pending:
+            value = pending.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            for user in self.users.get(value, ()):
+                last = max(last, self._until(user, buffer))
+                pending += _aliases(user, value)
+        return last
+
+    def _until(self, user: Operation, buffer: Operation) -> int:
+        """The end of the outermost loop around a user that the buffer is not made in, or the user's own."""
+        last = self.ends[user]
+        around = _parents(buffer)
+        for parent in _parents(user):
+            if parent in around:
+                break
+            if parent.name in _LOOPS:
+                last = self.ends[parent]
+        return last
+
+
+def _ends(ops: Sequence[Operation], numbers: Mapping[Operation, int]) -> dict[Operation, int]:
+    """The number of the last operation inside each operation; its own where there is none."""
+    ends = dict(numbers)
+    for op in reversed(ops):
+        parent = op.parent
+        if parent in ends:
+            ends[parent] = max(ends[parent], ends[op])
+    return ends
+
+
+def _parents(op: Operation) -> list[Operation]:
+    """The operations around an operation, the innermost first."""
+    found = []
+    at = op.parent
+    while at is not None:
+        found.append(at)
+        at = at.parent
+    return found
+
+
+def _aliases(user: Operation, value: Value) -> list[Value]:
+    """What else is the same buffer, or a part of it, because of this use."""
+    if user.name in VIEWS:
+        return list(user.results)
+    numbers = [number for number, operand in enumerate(user.operands) if operand == value]
+    match user.name:
+        case "scf.for":
+            handed = [number - 3 for number in numbers if number >= 3]
+            arguments = user.regions[0].blocks[0].arguments
+            return [*(arguments[n + 1] for n in handed), *(user.results[n] for n in handed)]
+        case "scf.while":
+            arguments = user.regions[0].blocks[0].arguments
+            return [arguments[number] for number in numbers]
+        case "scf.condition":
+            parent = user.parent
+            after = parent.regions[1].blocks[0].arguments
+            return [x for n in numbers if n > 0 for x in (after[n - 1], parent.results[n - 1])]
+        case "scf.yield":
+            parent = user.parent
+            found = [parent.results[n] for n in numbers if n < len(parent.results)]
+            if parent.name == "scf.for":
+                found += [parent.regions[0].blocks[0].arguments[n + 1] for n in numbers]
+            elif parent.name == "scf.while":
+                found = [parent.regions[0].blocks[0].arguments[n] for n in numbers]
+            return found
+        case _:  # what waits for an operation hands its operands on
+            same = [user.results[n] for n in numbers if n < len(user.results)]
+            return [result for result in same if is_memory(result.type)]
