@@ -55,7 +55,11 @@ def of_modules(paths: Sequence[Path]) -> Iterator[Group]:
     for path in itertools.chain.from_iterable(files):
         text = path.read_text()
         target = target_of(text)
-        module = bridge.text_to_upstream(text, bridge.upstream_context(), path.name)
+        try:
+            module = bridge.text_to_upstream(text, bridge.upstream_context(), path.name)
+        except bridge.BridgeError as error:
+            print(f"{path}: left out, not a module of this Triton: {error}", file=sys.stderr)
+            continue
         warps = module.operation.attributes["ttg.num-warps"].value
         for op in operations(module.operation):
             if op.name == "ttg.convert_layout":

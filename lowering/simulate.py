@@ -181,10 +181,21 @@ def interpreter_context() -> ir.Context:
     return context
 
 
+_SPELLINGS = {
+    # MLIR takes a location behind `nvvm.barrier` for one of its operands.
+    "nvvm.barrier loc(": "nvvm.barrier0 loc(",
+    # Newer than the bindings.
+    "rocdl.wave.barrier loc(": 'llvm.call_intrinsic "llvm.amdgcn.wave.barrier"() : () -> () loc(',
+}
+"""How the bindings write what newer releases of Triton print in another way."""
+
+
 def parsed(text: str) -> ir.Module:
-    """A module as Triton prints it. MLIR takes a location behind `nvvm.barrier` for one of its operands."""
+    """A module as Triton prints it."""
+    for printed, known in _SPELLINGS.items():
+        text = text.replace(printed, known)
     try:
-        return ir.Module.parse(text.replace("nvvm.barrier loc(", "nvvm.barrier0 loc("))
+        return ir.Module.parse(text)
     except ir.MLIRError as error:
         raise SimulationError(f"the function does not parse: {error}") from None
 
