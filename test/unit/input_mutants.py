@@ -10,279 +10,29 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from input_words import (
+    ATTRIBUTES,
+    CHOSEN,
+    CONDITIONS,
+    ENCODINGS,
+    GOOD,
+    LAYOUTS,
+    LINES,
+    NUMBERS,
+    OPTIONS,
+    PASSES,
+    SHAPES,
+    SNIPPETS,
+    STAGES,
+    TARGETS,
+    TOKEN,
+    TYPES,
+    UPSTREAM,
+)
+
 TEST = Path(__file__).resolve().parent.parent
 FILE = "@FILE@"
 """Stands in a command line for the path of the input."""
-_TOKEN = re.compile(
-    r'"(?:[^"\\\n]|\\.)*"|[%#!@^]?[A-Za-z_][\w.$-]*|[%#^]\d+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|->|\s+|.'
-)
-_NUMBERS = (
-    *(
-        "0",
-        "-1",
-        "1",
-        "2",
-        "3",
-        "5",
-        "7",
-        "8",
-        "32",
-        "33",
-        "64",
-        "100",
-        "1024",
-        "4096",
-        "65536",
-        "1048576",
-        "2097152",
-    ),
-    *("2147483647", "2147483648", "4294967296", "9223372036854775807", "18446744073709551616", "1" + "0" * 40),
-    *("-2147483648", "1.5", "1e400", "0x10", "00", "007"),
-)
-_TYPES = (
-    *(
-        "f32",
-        "f16",
-        "bf16",
-        "f64",
-        "f8E4M3FN",
-        "f8E5M2",
-        "i1",
-        "i8",
-        "i16",
-        "i32",
-        "i64",
-        "i3",
-        "i128",
-        "index",
-        "none",
-    ),
-    *(
-        "tf32",
-        "f80",
-        "f128",
-        "i4",
-        "complex<f32>",
-        "!tt.ptr<f32>",
-        "!tt.ptr<tensor<4xf32>>",
-        "vector<4xf32>",
-        "()",
-    ),
-)
-_ENCODINGS = (
-    *(
-        "#ttg.blocked",
-        "#ttg.slice",
-        "#ttg.linear",
-        "#ttg.dot_op",
-        "#ttg.nvidia_mma",
-        "#ttg.amd_mfma",
-        "#ttg.amd_wmma",
-    ),
-    *(
-        "#ttg.swizzled_shared",
-        "#ttg.padded_shared",
-        "#ttg.nvmma_shared",
-        "#ttg.shared_linear",
-        "#ttg.none",
-        "#ll.layout",
-    ),
-    *("#ttng.tensor_memory_encoding", "#ttg.generic_linear", "#ttg.amd_rotating_shared", "#ttg.shared_memory"),
-)
-_TARGETS = (
-    *(
-        "cuda:80",
-        "cuda:86",
-        "cuda:90",
-        "cuda:100",
-        "cuda:120",
-        "hip:gfx90a",
-        "hip:gfx942",
-        "hip:gfx950",
-        "hip:gfx1100",
-    ),
-    *(
-        "cuda:90a",
-        "cuda:",
-        "cuda:9000",
-        "cuda:-1",
-        "cuda:٣",
-        "hip:",
-        "hip:gfx",
-        "hip:gfx9",
-        "hip:90",
-        "gfx942",
-        "",
-        "cuda:sm_90",
-    ),
-    *(
-        "rocm:gfx942",
-        "cuda:90\n",
-        "cuda:9" + "0" * 5000,
-        "CUDA:90",
-        " cuda:90",
-        "hip:gfx942:sramecc+",
-        "metal:3",
-        "\u2603",
-        "xpu:x",
-    ),
-)
-_PASSES = (
-    *("linear-assign-layouts", "linear-attach-layouts", "linear-fold-conversions", "linear-select-lowering"),
-    *("linear-outline-conversions", "linear-free-conversions", "linear-permute-contraction"),
-)
-_UPSTREAM = (
-    "cse",
-    "canonicalize",
-    "symbol-dce",
-    "inline",
-    "sccp",
-    "no-such-pass",
-    "strip-debuginfo",
-    "print-ir",
-)
-_OPTIONS = (
-    *(
-        "target=cuda:80",
-        "target=hip:gfx942",
-        "scratch-limit=64",
-        "scratch-limit=0",
-        "scratch-limit=-1",
-        "scratch-limit=",
-    ),
-    *(
-        "scratch-limit=1" + "0" * 5000,
-        "scratch-limit=٣",
-        "scratch-limit=²",
-        "scratch-limit=1.5",
-        "target",
-        "target=",
-        "=",
-        "x=1",
-    ),
-    *(
-        "only=0",
-        "only=-1",
-        "only=99999999999",
-        "target=cuda:80 target=cuda:90",
-        "target={}",
-        "scratch_limit=4",
-        "\u2603=1",
-    ),
-)
-_STAGES = ("mlir", "ttgir", "llvm", "llvmir", "ptx", "amdgcn", "cubin", "hsaco")
-_LINES = (
-    *(
-        "// -----",
-        "// expected-error {{x}}",
-        "// expected-error-re@+1 {{a{{(}}b}}",
-        "// expected-error@",
-        "// expected-note {{",
-    ),
-    *(
-        "// expected-error@-99999 {{x}}",
-        "// expected-error@above {{x}}",
-        "// expected-remark-re@below {{{{[}}}}",
-        "}",
-        "{",
-        "module {",
-    ),
-    *(
-        "// expected-error@+99999999999999999999 {{x}}",
-        "tt.return",
-        "#loc = loc(unknown)",
-        "// -----\n// -----",
-        "!a = !a",
-        "#b = #b",
-    ),
-    *(
-        "#q = #q<#q>",
-        "tt.func private @kernel()",
-        "tt.func @kernel() { tt.return }",
-        "{-# dialect_resources: {} #-}",
-        "^bb0:",
-    ),
-    '"ttg.convert_layout"() : () -> ()',
-)
-_ATTRIBUTES = (
-    *(
-        "ll.plan",
-        "ll.plan = 1",
-        'll.plan = #ll.plan<"x", {}, []>',
-        'll.plan = #ll.plan<"shuffle", {clocks = "a"}, [1]>',
-    ),
-    *(
-        "ll.stock",
-        "ll.stock = 3",
-        'll.stock = "because"',
-        "ll.results = [1]",
-        "ll.results = 5",
-        "ll.arguments = []",
-    ),
-    *(
-        "ll.layout = #ll.layout<{lane = [[1]]}, [2]>",
-        "ll.source = #ll.layout<{lane = [[-1]]}, [3]>",
-        "ll.scratch_limit = 1",
-    ),
-    *(
-        "ll.assigned",
-        "ll.permuted = 0",
-        "foo.bar = 1",
-        '"" = 1',
-        "tt.divisibility = 16 : i32",
-        "noinline = 1",
-        "ttg.partition = array<i32: 9>",
-    ),
-    *(
-        "allocation.offset = -1 : i32",
-        "ll.element = 3",
-        'll.element = "f31"',
-        "ll.results = [#ll.layout<{}, []>]",
-    ),
-)
-_SNIPPETS = (
-    *(
-        "\0",
-        "\ufeff",
-        "\r",
-        "\r\n",
-        "\t",
-        "\v",
-        "\u2028",
-        "\x85",
-        "é",
-        "\U0001f600",
-        "'",
-        '"',
-        "\\",
-        "`",
-        "$",
-        "//",
-        "/*",
-    ),
-    *(
-        "<",
-        ">",
-        "(" * 9,
-        "[" * 500,
-        "{" * 500,
-        "loc(",
-        "%",
-        "#",
-        "!",
-        "@",
-        ":",
-        "->",
-        "=",
-        ",",
-        "x",
-        "?",
-        "*",
-        "%0#1",
-        "%0:2",
-    ),
-)
-_CHOSEN = ("ttg.num-warps", "ttg.num-ctas", "ttg.threads-per-warp", "ttg.target", "ttg.shared", "ttg.maxnreg")
 
 
 @dataclass(frozen=True)
@@ -377,7 +127,7 @@ def _decided(plain: Seed) -> Iterator[Seed]:
 
 def tokens(text: str) -> list[str]:
     """The words of a module, blanks between them included; joined they are the text."""
-    return _TOKEN.findall(text)
+    return TOKEN.findall(text)
 
 
 def _places(found: Sequence[str], wanted: Callable[[str], bool]) -> list[int]:
@@ -397,7 +147,7 @@ def mutate_tokens(rng: random.Random, text: str, other: str) -> str:
     found = tokens(text)
     words = _places(found, _is_word)
     if not words:
-        return text + rng.choice(_SNIPPETS)
+        return text + rng.choice(SNIPPETS)
     at = rng.choice(words)
     way = rng.randrange(16)
     if way == 0:
@@ -415,7 +165,7 @@ def mutate_tokens(rng: random.Random, text: str, other: str) -> str:
             near = (
                 (str(int(own) * 2), str(int(own) + 1), str(int(own) // 2), f"-{own}") if own.isdigit() else ()
             )
-            found[at] = rng.choice((*near, *near, *_NUMBERS))
+            found[at] = rng.choice((*near, *near, *NUMBERS))
     elif way == 6:
         kind = found[at][0]
         alike = _places(found, lambda token: token[0] == kind or (token[0].isalpha() and kind.isalpha()))
@@ -424,26 +174,26 @@ def mutate_tokens(rng: random.Random, text: str, other: str) -> str:
         types = _places(found, lambda token: re.fullmatch(r"x?(?:[bt]?f\d+\w*|i\d+)|index", token) is not None)
         if types:
             at = rng.choice(types)
-            found[at] = ("x" if found[at][0] == "x" else "") + rng.choice(_TYPES)
+            found[at] = ("x" if found[at][0] == "x" else "") + rng.choice(TYPES)
     elif way == 8:
         kinds = _places(found, lambda token: token.startswith(("#ttg.", "#ll.", "#ttng.")))
         if kinds:
-            found[rng.choice(kinds)] = rng.choice(_ENCODINGS)
+            found[rng.choice(kinds)] = rng.choice(ENCODINGS)
     elif way == 9:
         braces = _places(found, lambda token: token == "{")
         if braces:
-            found[rng.choice(braces)] = "{" + rng.choice(_ATTRIBUTES) + rng.choice((", ", "", " "))
+            found[rng.choice(braces)] = "{" + rng.choice(ATTRIBUTES) + rng.choice((", ", "", " "))
     elif way == 10:
         opened = _places(found, lambda token: token == "ttg.convert_layout")
         if opened:
             at = rng.choice(opened)
-            found[at] += rng.choice((" {%s}" % rng.choice(_ATTRIBUTES), "s", " {}", " %0,"))  # noqa: UP031
+            found[at] += rng.choice((" {%s}" % rng.choice(ATTRIBUTES), "s", " {}", " %0,"))  # noqa: UP031
     elif way == 11:
         strings = _places(found, lambda token: token[0] == '"')
         if strings:
             at = rng.choice(strings)
             found[at] = rng.choice(
-                (f'"{rng.choice(_TARGETS)}"', f'"{rng.choice(_CHOSEN)}"', '""', "5 : i32", '"\\00"')
+                (f'"{rng.choice(TARGETS)}"', f'"{rng.choice(CHOSEN)}"', '""', "5 : i32", '"\\00"')
             )
     elif way == 12:
         start, end = sorted((at, rng.choice(words)))
@@ -456,7 +206,7 @@ def mutate_tokens(rng: random.Random, text: str, other: str) -> str:
         start = rng.randrange(len(theirs))
         found[at : at + rng.randrange(3)] = theirs[start : start + rng.randrange(1, 12)]
     else:
-        found[at] = rng.choice(_SNIPPETS)
+        found[at] = rng.choice(SNIPPETS)
     return "".join(found)
 
 
@@ -472,7 +222,7 @@ def mutate_lines(rng: random.Random, text: str, other: str) -> str:
     elif way == 2:
         lines[at], lines[place] = lines[place], lines[at]
     elif way == 3:
-        lines.insert(at, rng.choice(_LINES))
+        lines.insert(at, rng.choice(LINES))
     elif way == 4:
         theirs = other.split("\n")
         lines[at:at] = rng.sample(theirs, min(len(theirs), 2))
@@ -533,6 +283,12 @@ def mutate_bytes(rng: random.Random, data: bytes) -> bytes:
     return data + rng.choice((b"\0", b"\n" * 999, b"}", b"\xff", b"// -----", data[:at]))
 
 
+def line(rng: random.Random, text: str) -> int:
+    """The number of a line, of one with a layout where there is one."""
+    wanted = [number for number, one in enumerate(text.split("\n"), 1) if "#" in one]
+    return rng.choice(wanted or [1])
+
+
 def file_case(rng: random.Random, most_bytes: int) -> Case:
     """A run of a tool on a mutated module, its flags right."""
     chosen, other = rng.choice(seeds(most_bytes)), rng.choice(seeds(most_bytes)).text
@@ -543,22 +299,11 @@ def file_case(rng: random.Random, most_bytes: int) -> Case:
     if rng.random() < 0.12:
         data = mutate_bytes(rng, data)
     if rng.random() < 0.2:
-        return Case("cli", ("verify", FILE), data, True, chosen.name)
+        words = rng.choice(
+            (("verify", FILE), ("verify", FILE), ("explain", FILE), ("view", f"{FILE}:{line(rng, text)}"))
+        )
+        return Case("cli", words, data, True, chosen.name)
     return Case("opt", (FILE, *rng.choice(chosen.flags)), data, True, chosen.name)
-
-
-GOOD = """\
-#near = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
-#far = #ttg.blocked<{sizePerThread = [2], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
-module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, ttg.target = "cuda:90", \
-"ttg.threads-per-warp" = 32 : i32} {
-  tt.func public @kernel(%x: tensor<64xf32, #near>, %p: tensor<64x!tt.ptr<f32>, #far>) {
-    %y = ttg.convert_layout %x : tensor<64xf32, #near> -> tensor<64xf32, #far>
-    tt.store %p, %y : tensor<64x!tt.ptr<f32>, #far>
-    tt.return
-  }
-}
-"""
 
 
 def _garbled(rng: random.Random, text: str) -> str:
@@ -577,8 +322,8 @@ def pipeline(rng: random.Random) -> str:
     """The text of passes, most of it wrong."""
 
     def one() -> str:
-        name = rng.choice((*_PASSES, *_UPSTREAM))
-        return name + (f"{{{rng.choice(_OPTIONS)}}}" if rng.random() < 0.4 else "")
+        name = rng.choice((*PASSES, *UPSTREAM))
+        return name + (f"{{{rng.choice(OPTIONS)}}}" if rng.random() < 0.4 else "")
 
     text = ",".join(one() for _ in range(rng.randrange(4)))
     if rng.random() < 0.5:
@@ -589,10 +334,10 @@ def pipeline(rng: random.Random) -> str:
 def _opt_words(rng: random.Random) -> list[str]:
     ways: tuple[Callable[[], str], ...] = (
         lambda: f"--pass-pipeline={pipeline(rng)}",
-        lambda: f"--{rng.choice(_PASSES)}={rng.choice(_OPTIONS)}",
-        lambda: f"--{rng.choice(_PASSES)}",
-        lambda: f"--target={rng.choice(_TARGETS)}",
-        lambda: f"--emit={rng.choice((*_STAGES, 'sass', '', 'PTX'))}",
+        lambda: f"--{rng.choice(PASSES)}={rng.choice(OPTIONS)}",
+        lambda: f"--{rng.choice(PASSES)}",
+        lambda: f"--target={rng.choice(TARGETS)}",
+        lambda: f"--emit={rng.choice((*STAGES, 'sass', '', 'PTX'))}",
         lambda: rng.choice(
             ("--split-input-file", "--verify-diagnostics", "--verify-diagnostics=all", "--verify-diagnostics=x")
         ),
@@ -614,31 +359,57 @@ def flag_case(rng: random.Random) -> Case:
         if "-o" not in words:
             words += ["-o", "/dev/null"]
         return Case("opt", tuple(words), GOOD.encode())
-    number = lambda: rng.choice((*_NUMBERS, "", "x", "NaN", "inf", "٣"))  # noqa: E731
+    number = lambda: rng.choice((*NUMBERS, "", "x", "NaN", "inf", "٣"))  # noqa: E731
     small = rng.choice(("0", "-1", "x", "", "1.5", "1e3", "-0", "٠", "+0", " 0 ", "0_0"))
     script = rng.choice(("/no/such/script.py", "/", FILE, "", "/dev/null"))
     ways: tuple[Callable[[], list[str]], ...] = (
-        lambda: ["verify", FILE, f"--target={rng.choice(_TARGETS)}"],
+        lambda: ["verify", FILE, f"--target={rng.choice(TARGETS)}"],
         lambda: [
             "verify",
             FILE,
             rng.choice(("--json", "--frob", "-", "--json=1", "--targ=cuda:90", "/no/such")),
         ],
         lambda: ["verify", rng.choice(("/", "", "/no/such", "/dev/null", "/proc/self/mem"))],
-        lambda: ["fuzz", f"--count={small}", f"--seed={number()}", f"--target={rng.choice(_TARGETS)}"],
+        lambda: ["fuzz", f"--count={small}", f"--seed={number()}", f"--target={rng.choice(TARGETS)}"],
         lambda: [
             "fuzz",
             "--count=0",
             f"--assembly={number()}",
             f"--save={rng.choice(('/dev/null', '/proc/x', FILE))}",
         ],
-        lambda: ["demo", "--targets", rng.choice(_TARGETS[9:])],
+        lambda: ["demo", "--targets", rng.choice(TARGETS[9:])],
         lambda: ["demo", rng.choice(("--frob", "--output", "--targets", "x"))],
         lambda: ["demo", "--output", rng.choice(("/dev/null", "/proc/x", FILE)), "--targets", "cuda:90"],
         lambda: ["headroom", script],
         lambda: ["headroom", f"--seconds={number()}", f"--grids={number()}", script],
         lambda: ["headroom", "-m", rng.choice(("no.such.module", "", "..", "triton_linear.nothing"))],
         lambda: ["headroom", "--json", rng.choice(("/", "/no/such/folder/x", FILE)), script],
+        lambda: ["explain", FILE, f"--target={rng.choice(TARGETS)}"],
+        lambda: ["explain", FILE, f"--top={number()}"],
+        lambda: ["explain", FILE, "--fail-on", _garbled(rng, rng.choice(CONDITIONS))],
+        lambda: ["explain", rng.choice(("", "/no/such", "/no/such.py", "/dev/null", "/proc/self/mem"))],
+        lambda: ["explain", FILE, "--html", rng.choice(("/", "/no/such/folder/x", "/proc/x"))],
+        lambda: ["view", f"{FILE}:{rng.choice((*NUMBERS, '', 'x', '٣'))}"],
+        lambda: [
+            "view",
+            mutate_tokens(rng, rng.choice(ENCODINGS), GOOD)[:200],
+            f"--shape={rng.choice(SHAPES)}",
+        ],
+        lambda: ["view", rng.choice(LAYOUTS), f"--to={rng.choice(LAYOUTS)}", f"--shape={rng.choice(SHAPES)}"],
+        lambda: [
+            "view",
+            LAYOUTS[0],
+            "--shape=64",
+            f"--type={rng.choice(('f32', 'f99', '', 'i0', 'x', '*f32'))}",
+        ],
+        lambda: [
+            "view",
+            LAYOUTS[0],
+            "--shape=64",
+            rng.choice(("--view=x", "--rows=x", "--rows=-1", "--format=gif")),
+        ],
+        lambda: ["view", LAYOUTS[0], "--shape=64", "-o", rng.choice(("/", "/no/such/x.svg", "/proc/x.png"))],
+        lambda: ["fuzz", "--replay", rng.choice((FILE, "/", "/no/such", "/dev/null"))],
         lambda: ["version", rng.choice(("x", "--frob", "--json"))],
         lambda: [rng.choice(("", "nothing", "--frob", "-h=1", "--version=2", "verif"))],
         lambda: [],

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import input_mutants
 import pytest
-from input_mutants import FILE, GOOD, Case
+from input_mutants import FILE, Case
 from input_runs import Ended, Runner, judge
+from input_words import GOOD
 from triton_linear.dialect import bridge
 from triton_linear.tools.compile import compile_text, read_module
 from triton_linear.tools.errors import ToolError

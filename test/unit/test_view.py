@@ -343,3 +343,14 @@ def test_the_document_shows_what_is_printed(capsys: pytest.CaptureFixture[str]) 
         printed = iter(capsys.readouterr().out.splitlines())
         for line in lines:
             assert line == "..." or line in printed, (command, line)
+
+
+def test_what_is_wrong_on_a_line_is_said_with_the_line(tmp_path: Path) -> None:
+    file = tmp_path / "two.ttgir"
+    blocked = "#ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>"
+    file.write_text(f"{blocked.replace('1', '3', 1)}\ntensor<64xf32, {blocked}> -> tensor<32xf32, {blocked}>\n")
+    with pytest.raises(ToolError, match=rf"{file}:2:1: error: the types on this line are of tensors of diff"):
+        subjects(f"{file}:2", None, "f32")
+    file.write_text(f"tensor<64xf32, {blocked.replace('[32]', '[32, 1]')}>\n")
+    with pytest.raises(ToolError, match=rf"{file}:1:1: error: #ttg.blocked"):
+        subjects(f"{file}:1", None, "f32")

@@ -60,6 +60,8 @@ def modules(what: str, arguments: list[str]) -> Iterator[tuple[str, str]]:
     path = Path(what)
     if what != "-" and path.suffix != ".py" and arguments:
         fail(f"arguments are for a script: {' '.join(arguments)}")
+    if not what:
+        fail("cannot open input file '': No such file or directory")
     if what == "-":
         yield "<stdin>", sys.stdin.read()
     elif path.is_dir():

@@ -13,7 +13,7 @@ from typing import Any
 from triton_linear.dialect import bridge, encodings, gluon
 from triton_linear.dialect.linear_layout import LinearLayout, dim_names
 from triton_linear.lowering.element import element_type
-from triton_linear.tools.errors import fail
+from triton_linear.tools.errors import ToolError, fail
 
 _TYPE = re.compile(
     r"(?P<kind>tensor|memdesc)<(?P<shape>(?:\d+x)+)(?P<element>[^,<>]+|!tt\.ptr<[^<>]*>), ?(?P<encoding>#)"
@@ -156,9 +156,14 @@ def of_line(text: str, name: str, line: int) -> tuple[Subject, ...]:
         encoding = gluon.attribute_at(lines[line - 1][match.start("encoding") :])
         shape = tuple(map(int, match["shape"].strip("x").split("x")))
         what = f"{match['shape']}{match['element']} {encodings_name(encoding)}"
-        found[of_encoding(encoding, shape, bits_of(match["element"]), what)] = None
+        try:
+            found[of_encoding(encoding, shape, bits_of(match["element"]), what)] = None
+        except ToolError as error:
+            fail(error.diagnostics[0].message, name, line, 1)
     if not found:
         fail("no type with an encoding is on this line", name, line, 1)
+    if len({subject.layout.out_dims for subject in found}) > 1:
+        fail("the types on this line are of tensors of different shapes", name, line, 1)
     return tuple(found)
 
 
