@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         path = chosen.keep / f"{chosen.seed}-{number}.ttgir"
         path.write_bytes(wrong.content or b"")
         what = f"{outcome}: {wrong.shown}  ({wrong.what})\n{ended.out[-500:]}{ended.err[-3000:]}"
-        path.with_suffix(".txt").write_text(what)
+        path.with_suffix(".txt").write_text(what, errors="backslashreplace")
         print(f"{path}: {outcome}: {wrong.shown}")
     took = time.perf_counter() - began
     print(

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import Module
-from triton_linear.tools.compile import backend_for, diagnosed, options_of, vendor_of, with_globals
+from triton_linear.tools.compile import FAILED, backend_for, diagnosed, options_of, vendor_of, with_globals
+from triton_linear.tools.errors import captured_stderr, fail
 
 OFFSET: Final = "allocation.offset"
 """The attribute that says where in shared memory an operation's buffer or scratch begins, in bytes."""
@@ -76,4 +77,16 @@ def allocate(module: Any, target: str) -> Allocation:
         except _Allocated as reached:
             reached.manager.run(module, "make_llir")
     taken = module.get_int_attr("ttg.shared")
-    return Allocation(bridge.to_upstream(module, bridge.upstream_context()), taken or 0)
+    return Allocation(printed_again(module), taken or 0)
+
+
+def printed_again(module: Any) -> Any:
+    """A libtriton module among upstream's.
+
+    Raises ToolError where Triton cannot read what it prints, as of symbols without a name.
+    """
+    try:
+        with captured_stderr():
+            return bridge.to_upstream(module, bridge.upstream_context())
+    except bridge.BridgeError as error:
+        fail(f"{FAILED} 'llvm' was reached: it cannot read what it prints of the module ({error})")

@@ -206,7 +206,7 @@ def diagnosed(stage: str) -> Iterator[None]:
     if rest.strip() and not errors:
         detail = f"{detail}\n{rest.strip()}"
     if not errors:
-        errors = [Diagnostic("error", f"Triton failed before the stage '{stage}' was reached: {detail}")]
+        errors = [Diagnostic("error", f"{FAILED} '{stage}' was reached: {detail}")]
     raise ToolError(*errors) from failure
 
 
@@ -267,6 +267,9 @@ def _check(module: Module, filename: str) -> None:
         raise ToolError(*errors)
 
 
+FAILED = "Triton failed before the stage"
+"""What is said of a failure that Triton gives no place for."""
+
 INTERNAL = "internal error: "
 """In what passes say of an exception that nobody meant to raise."""
 
@@ -278,6 +281,8 @@ def blaming_the_input(text: str, filename: str) -> Iterator[None]:
     try:
         yield
     except ToolError as error:
+        if any(diagnostic.message.startswith(FAILED) for diagnostic in error.diagnostics):
+            raise ToolError(*(_in_file(diagnostic, filename) for diagnostic in error.diagnostics)) from error
         if not any(INTERNAL in diagnostic.message for diagnostic in error.diagnostics):
             raise
         _blame(text, filename)

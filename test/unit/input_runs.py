@@ -122,6 +122,7 @@ class Runner:
         """How the first cases of a batch ended; a signal can only have ended the last one."""
         log = self._folder / "log"
         log.unlink(missing_ok=True)
+        (self._folder / "failure").unlink(missing_ok=True)
         sys.stdout.flush()
         sys.stderr.flush()
         child = os.fork()
@@ -133,17 +134,19 @@ class Runner:
                 self._cases(batch, log, supervised)
                 status = 0
             except BaseException:
-                (self._folder / "failure").write_text(traceback.format_exc())
+                (self._folder / "failure").write_text(traceback.format_exc(), errors="backslashreplace")
             finally:
                 os._exit(status)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)  # what a supervised tool has left where it took too long
         ended = [Ended(*json.loads(line)) for line in log.read_text().splitlines()] if log.exists() else []
-        if status == 1:
-            raise RuntimeError((self._folder / "failure").read_text())
-        if status < 0:
-            ended.append(Ended(status, *self._written()))
+        failure = self._folder / "failure"
+        if status == 1 and failure.exists():
+            raise RuntimeError(failure.read_text())
+        if status:
+            # LLVM ends a process by itself, with status 1, where it has no memory left.
+            ended.append(Ended(-signal.SIGABRT if status > 0 else status, *self._written()))
         return ended
 
     def _written(self) -> tuple[str, str]:
@@ -152,7 +155,8 @@ class Runner:
 
     def _cases(self, batch: Sequence[Case], log: Path, supervised: bool) -> None:
         # Whoever runs this may have put something else in their places.
-        sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+        sys.stderr = os.fdopen(2, "w", closefd=False, errors="backslashreplace")  # as Python's own
         with log.open("w") as record:
             for case in batch:
                 if case.content is not None:

@@ -19,6 +19,7 @@ from triton_linear.passes.layouts import LayoutTable, element_of
 from triton_linear.passes.verifiers import CONVERT
 from triton_linear.tools.compile import (
     Compilation,
+    blaming_the_input,
     compile_text,
     kernels,
     one_by_one,
@@ -51,6 +52,11 @@ def explained(text: str, filename: str, target_name: str | None, *, stock: bool 
     `stock` asks for what stock Triton emits too, which takes a process for each different conversion.
     Raises ToolError.
     """
+    with blaming_the_input(text, filename):
+        return _explained(text, filename, target_name, stock)
+
+
+def _explained(text: str, filename: str, target_name: str | None, stock: bool) -> ModuleReport:
     compilation = compile_text(text, filename, target_name, "llvm")
     checked = check(compilation)
     context = bridge.upstream_context()

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import Module, Operation, Value, operations, producers_of
 from triton_linear.passes.verifiers import CONVERT
-from triton_linear.tools.allocation import OFFSET, Allocation, allocate
+from triton_linear.tools.allocation import OFFSET, Allocation, allocate, printed_again
 from triton_linear.tools.compile import kernels, to_triton
 from triton_linear.tools.errors import ToolError
 from triton_linear.tools.explain.alone import NotAlone, alone
@@ -36,7 +35,7 @@ def ledger(embedded: str, target: str, stubs: Mapping[str, str], stock_peak: int
 
     `stubs` says in words what each of our conversions is, by the symbol that locations name. Raises ToolError.
     """
-    module = bridge.to_upstream(to_triton(embedded), bridge.upstream_context())
+    module = printed_again(to_triton(embedded))
     allocation = allocate(to_triton(embedded), target)
     ops = _of_kernel(module)
     offsets = _offsets(ops, allocation)
