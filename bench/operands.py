@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import itertools
-import json
 import re
 import sys
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ from .kernels import measure, modes, triton_kernels
 from .kernels.case import TRITON, Case
 from .kernels.cases_triton import Kernel, Tensor
 from .kernels.statistics import geometric_mean
+from .report import save
 
 SIZE = 2048
 # Types of the operands, that of the product, and bytes of a row of a block along the inner dimension.
@@ -168,10 +168,7 @@ def main() -> int:
         failures += not case["identical"] or bool(case["fell_back"])
         found["cases"].append(case)
         print(f"{name}: {case['ratio'][1]:.3f}", flush=True)
-    options.output.mkdir(parents=True, exist_ok=True)
-    (options.output / "operands.json").write_text(json.dumps(found, indent=1) + "\n")
-    (options.output / "operands.md").write_text(markdown(found))
-    print(markdown(found).splitlines()[2])
+    print(save(options.output, "operands", markdown, found, indent=1).splitlines()[2])
     return int(failures > 0)
 
 

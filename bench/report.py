@@ -22,8 +22,15 @@ def publish(folder: Path, stem: str, markdown: Callable[[dict[str, Any]], str], 
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         **figures,
     }
+    print(save(folder, stem, markdown, result), end="")
+
+
+def save(
+    folder: Path, stem: str, markdown: Callable[[dict[str, Any]], str], result: dict[str, Any], indent: int = 2
+) -> str:
+    """Write a result to `stem`.json, and as the table that is returned to `stem`.md."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{stem}.json").write_text(json.dumps(result, indent=2) + "\n")
+    (folder / f"{stem}.json").write_text(json.dumps(result, indent=indent) + "\n")
     table = markdown(result)
     (folder / f"{stem}.md").write_text(table)
-    print(table, end="")
+    return table

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import itertools
-import json
 import re
 import sys
 import time
@@ -29,6 +28,7 @@ from .kernels import measure, modes
 from .kernels.case import TRITON, Case
 from .kernels.cases_triton import Kernel, Tensor
 from .kernels.statistics import geometric_mean
+from .report import save
 
 SIZES = ((4096, 4096, 1024), (8192, 8192, 4096))
 BLOCKS = (64, 128, 256)
@@ -185,10 +185,7 @@ def main() -> int:
         failures += not case["identical"] or bool(case["fell_back"])
         found["cases"].append(case)
         print(f"{name}: {case['ratio'][modes.OURS][1]:.3f}", flush=True)
-    options.output.mkdir(parents=True, exist_ok=True)
-    (options.output / "tiles.json").write_text(json.dumps(found, indent=1) + "\n")
-    (options.output / "tiles.md").write_text(markdown(found))
-    print(markdown(found))
+    print(save(options.output, "tiles", markdown, found, indent=1))
     return int(failures > 0)
 
 

@@ -147,9 +147,14 @@ def held_layout_of(
 
     Ensures: a thread has as many elements as the layout has registers, in that order.
     """
-    layout = layout_of(encoding_text, shape, element_bits, release)
-    held = (release or installed_release()) not in COPIES_NOT_HELD
-    return layout if held or not layout.has_in_dim(REGISTER) else layout.remove_zero_bases(REGISTER)
+    return held(layout_of(encoding_text, shape, element_bits, release), release)
+
+
+def held(layout: LinearLayout, release: Release | None = None) -> LinearLayout:
+    """The layout without registers that hold copies, where LLVM IR has no elements for them."""
+    if (release or installed_release()) not in COPIES_NOT_HELD or not layout.has_in_dim(REGISTER):
+        return layout
+    return layout.remove_zero_bases(REGISTER)
 
 
 def is_distributed(encoding_text: str) -> bool:

@@ -1,4 +1,4 @@
-"""The suite of named conversions: its cases, bounds, kernels and reports, without a GPU."""
+"""The suite of named conversions: its cases, kernels and reports, without a GPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ sys.path.insert(0, str(ROOT))
 
 from bench import calibrate  # noqa: E402
 from bench.conversions import build, driver, kernels, measure, report, run  # noqa: E402
-from bench.conversions.bounds import Bound, bound  # noqa: E402
 from bench.conversions.cases import Case, cases, linear  # noqa: E402
 
 TARGET = "cuda:90"
@@ -97,75 +96,6 @@ def test_linear_rejects_wrong_owners() -> None:
         linear((32,), "llllr", 1)
 
 
-# Bounds, by hand. One dimension; columns are listed for registers, lanes and warps.
-
-
-def layout(register: list[int], lane: list[int], warp: list[int], size: int) -> LinearLayout:
-    bases = {"register": register, "lane": lane, "warp": warp}
-    return LinearLayout.from_bases({name: [[v] for v in values] for name, values in bases.items()}, ["dim0"])
-
-
-ROW = layout([64, 128], [1, 2, 4, 8, 16], [32], 256)
-
-
-def test_bound_of_nothing() -> None:
-    assert bound(ROW, ROW, 32) == Bound()
-    assert Bound().limit == "nothing moves"
-
-
-def test_bound_of_one_exchange() -> None:
-    other = layout([1, 128], [64, 2, 4, 8, 16], [32], 256)
-    # Half of 2 warps x 32 lanes x 4 registers moves to another lane: 128 elements of 4 bytes.
-    found = bound(ROW, other, 32)
-    assert found == Bound(exchanged=512)
-    assert (found.clocks, found.limit) == (4, "transport")
-
-
-def test_bound_of_a_lane_permutation() -> None:
-    swapped = layout([64, 128], [2, 1, 4, 8, 16], [32], 256)
-    # Lanes whose two lowest bits agree keep what they hold: half of 256 elements of 2 bytes.
-    assert bound(ROW, swapped, 16) == Bound(exchanged=256)
-
-
-def test_bound_of_a_warp_exchange() -> None:
-    other = layout([32, 128], [1, 2, 4, 8, 16], [64], 256)
-    # Each warp gives away and gets half of its 128 elements: 128 of 4 bytes are stored, and loaded.
-    found = bound(ROW, other, 32)
-    assert found == Bound(stored=512, loaded=512)
-    assert found.clocks == 8
-
-
-def test_bound_of_copies_in_every_warp() -> None:
-    everywhere = layout([32, 64, 128], [1, 2, 4, 8, 16], [0], 256)
-    # Each of 2 warps lacks the 128 elements of the other; all 256 are stored once.
-    assert bound(ROW, everywhere, 8) == Bound(stored=256, loaded=256)
-
-
-def test_bound_of_copies_in_every_lane() -> None:
-    source = layout([], [1, 2, 4, 8, 16], [0], 32)
-    destination = layout([1, 2, 4, 8, 16], [0, 0, 0, 0, 0], [0], 32)
-    # Shuffled, each lane of 2 warps would get 31 words. Each warp holds all 32, so instead 32 words are stored
-    # once and read by each warp at once.
-    assert bound(source, destination, 32) == Bound(exchanged=(32 + 2 * 32) * 4)
-
-
-def test_bound_of_bytes_rearranged_in_a_thread() -> None:
-    source = layout([1, 2, 4], [8, 16, 32, 64, 128], [256], 512)
-    turned = layout([4, 1, 2], [8, 16, 32, 64, 128], [256], 512)
-    # Words (0 1 2 3) and (4 5 6 7) become (0 4 1 5) and (2 6 3 7): two permutes in each of 64 threads.
-    found = bound(source, turned, 8)
-    assert found == Bound(permuted=128)
-    assert (found.clocks, found.limit) == (2, "permutes")
-    renamed = layout([1, 2, 4], [8, 16, 32, 64, 128], [256], 512)
-    assert bound(source, renamed, 8) == Bound()
-
-
-def test_bound_of_whole_words_renamed_is_zero() -> None:
-    source = layout([1, 2, 4, 8], [16, 32, 64, 128, 256], [512], 1024)
-    turned = layout([1, 2, 8, 4], [16, 32, 64, 128, 256], [512], 1024)
-    assert bound(source, turned, 8) == Bound()
-
-
 # Kernels.
 
 
@@ -173,7 +103,8 @@ def test_words_of_bytes_and_of_64_bits() -> None:
     a, _ = build.layouts(case_named("transpose-8-32x32-1w"))
     assert kernels.Words.of(a, 8) == kernels.Words(8, 32, 32)
     assert kernels.Words.of(a, 64) == kernels.Words(32, 64, 32)
-    few = layout([], [1, 2, 4, 8, 16], [], 32)
+    lanes = [[1], [2], [4], [8], [16]]
+    few = LinearLayout.from_bases({"register": [], "lane": lanes, "warp": []}, ["dim0"])
     assert kernels.Words.of(few, 8) == kernels.Words(1, 32, 4)
 
 

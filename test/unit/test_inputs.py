@@ -189,3 +189,17 @@ def test_streams_and_names(line: str, status: int, said: str, tmp_path: Path) ->
     ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=120)
     assert (ran.returncode, ran.stderr.strip()[-len(said) :]) == (status, said)
     assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("triton-linear-opt", "--emit=ptx", "-o", "/dev/null"), ("triton-linear", "explain")]
+)
+def test_where_triton_gives_no_place_the_file_is_named(words: tuple[str, ...], tmp_path: Path) -> None:
+    """A kernel without a name: its text cannot be read again, and what it becomes has no such kernel."""
+    file = tmp_path / "nameless.ttgir"
+    text = GENERIC.replace('"kernel"', '""')
+    file.write_text(ALIASES + (text.replace('ctas" = 1', 'ctas" = 2') if "explain" in words else text))
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    made = subprocess.run([*words, str(file)], env=environment, capture_output=True, text=True, check=False)
+    assert made.returncode == 1
+    assert made.stderr.startswith(f"{file}: error: Triton failed before the stage"), made.stderr

@@ -154,6 +154,7 @@ def test_amd_barrier_needs_its_fences(between: str, ordered: bool) -> None:
 def test_wave_barrier_orders_the_wave() -> None:
     for barrier in (
         'llvm.call_intrinsic "llvm.amdgcn.wave.barrier"() : () -> ()',
+        "rocdl.wave.barrier loc(unknown)",
         'llvm.fence syncscope("workgroup") release',
     ):
         assert scopes(exchange(barrier, flip=1, amd=True)) == []
@@ -163,6 +164,11 @@ def test_wave_barrier_orders_the_wave() -> None:
 def test_fence_alone_orders_nothing_on_nvidia() -> None:
     fence = 'llvm.fence syncscope("block") acq_rel'
     assert scopes(exchange(fence, flip=1)) == [("warp", "read after write")]
+
+
+@pytest.mark.parametrize("barrier", ["nvvm.barrier0", "nvvm.barrier", "nvvm.barrier loc(unknown)"])
+def test_the_barrier_of_the_cta_has_two_names(barrier: str) -> None:
+    assert scopes(exchange(barrier, flip=32)) == []
 
 
 def test_named_and_partial_barriers_are_refused() -> None:

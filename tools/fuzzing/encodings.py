@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 
 from triton_linear.dialect import encodings
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout, dim_names
-from triton_linear.dialect.triton_versions import COPIES_NOT_HELD, installed_release
 from triton_linear.lowering.element import element_type
 
 PLACES = (REGISTER, LANE, WARP, BLOCK)
@@ -44,8 +43,8 @@ def layout_drawn(encoding: str, shape: Sequence[int], element: str) -> LinearLay
     """The layout that an encoding stands for in LLVM IR; one drawn as bases is taken from these."""
     if not is_linear(encoding):
         return encodings.held_layout_of(encoding, tuple(shape), element_type(element).bits)
-    layout = LinearLayout.from_bases(list(bases_of(encoding).items()), dim_names(len(shape)), shape)
-    return layout.remove_zero_bases(REGISTER) if installed_release() in COPIES_NOT_HELD else layout
+    bases = list(bases_of(encoding).items())
+    return encodings.held(LinearLayout.from_bases(bases, dim_names(len(shape)), shape))
 
 
 def transposed(encoding: str, order: Sequence[int]) -> str:
