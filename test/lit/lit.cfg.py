@@ -27,6 +27,8 @@ tools_dir = getattr(config, "triton_linear_tools_dir", os.path.dirname(sys.execu
 config.environment["PATH"] = os.pathsep.join((tools_dir, config.environment.get("PATH", "")))
 if "PYTHONPATH" in os.environ:
     config.environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
+# The cache in the home directory may hold kernels of another checkout, with its paths.
+config.environment["TRITON_CACHE_DIR"] = os.path.join(config.test_exec_root, "triton-cache")
 for tool in ("triton-linear-opt", "triton-linear", "filecheck"):
     if shutil.which(tool, path=config.environment["PATH"]) is None:
         lit_config.fatal(f"lit.cfg.py: tool '{tool}' is not on PATH; install the project with '.[test]' first")

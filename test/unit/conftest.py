@@ -28,6 +28,15 @@ module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.tar
 
 
 @pytest.fixture(scope="session", autouse=True)
+def a_cache_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Triton's cache in the home directory holds kernels of other checkouts: its key has no path of the source,
+    their line tables have."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("triton-cache")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def old_gpus_first() -> None:
     """Triton settles for a process how it casts to 8-bit floats when it first does so, for the GPU at hand.
 
