@@ -131,14 +131,14 @@ def check_script(script: str, module: bool) -> None:
         fail(f"is not a Python script: {error}", script)
 
 
-def gpu_name() -> str:
-    """The GPU's name; fails where there is none."""
+def gpu_name(what: str = "headroom") -> str:
+    """The GPU's name; fails where there is none, which `what` needs."""
     asked = subprocess.run(
         [sys.executable, "-c", _GPU], capture_output=True, text=True, check=False, env=dict(os.environ)
     )
     if asked.returncode:
         lines = asked.stderr.strip().splitlines() or ["the process that asked for it crashed"]
-        fail(f"headroom needs a GPU to measure on: {lines[-1]}")
+        fail(f"{what} needs a GPU to measure on: {lines[-1]}")
     return asked.stdout.strip().splitlines()[-1]
 
 

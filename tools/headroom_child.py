@@ -5,7 +5,8 @@ The first launch of each kernel on each grid is timed, on copies of its argument
 own. What is found goes to the plan's file of records, one JSON object a line, as soon as it is known: a run
 without conversions can go wrong in ways that end the process.
 
-    {"kernel": KEY, "name": ..., "grid": [...], "warps": ..., "seen": CONVERSIONS}   a launch that is new
+    {"kernel": KEY, "name": ..., "grid": [...], "warps": ..., "seen": CONVERSIONS,
+     "module": DIGEST_OF_TTGIR}                                                      a launch that is new
     {"kernel": KEY, "begin": MODE}                                                   it is compiled and run
     {"kernel": KEY, "mode": MODE, "ratio": ..., "microseconds": {...}}               stock / mode, and both
     {"kernel": KEY, "mode": MODE, "conversions": [[place, from, to, lowering, detail], ...]}
@@ -31,7 +32,7 @@ from triton_linear import __main__ as runner
 from triton_linear.report import FREE as LEFT_OUT
 from triton_linear.report import Report
 from triton_linear.tools.copies import Copies, NoCopy
-from triton_linear.tools.launches import Launch, Watch, again
+from triton_linear.tools.launches import Launch, Watch, again, digest
 from triton_linear.tools.modes import FREE, STOCK, mode
 from triton_linear.tools.timing import Clock, GpuClock, side_by_side
 
@@ -87,8 +88,10 @@ class Child:
         if torch.cuda.is_current_stream_capturing():
             return None
         kernel, key = launch.kernel, launch.key
-        seen = kernel.asm.get("ttgir", "").count("ttg.convert_layout")
+        ttgir = kernel.asm.get("ttgir", "")
+        seen = ttgir.count("ttg.convert_layout")
         about = {"name": kernel.metadata.name, "grid": list(launch.grid), "warps": kernel.metadata.num_warps}
+        about["module"] = digest(ttgir)
         self.record(kernel=key, seen=seen, **about)
         self._grids[kernel.hash] += 1
         modes = self._plan.modes if seen else [STOCK]

@@ -35,7 +35,8 @@ class Converted:
 
 @dataclass
 class Kernel:
-    """One kernel on one grid. `speedup` is stock / ours and `headroom` stock / free; None: not known."""
+    """One kernel on one grid. `speedup` is stock / ours and `headroom` stock / free; None: not known. `module`
+    is the digest of its TTGIR."""
 
     key: str
     name: str
@@ -48,6 +49,7 @@ class Kernel:
     headroom: float | None = None
     conversions: tuple[Converted, ...] = ()
     problems: dict[str, str] = field(default_factory=dict)
+    module: str = ""
 
     @property
     def total(self) -> float:
@@ -93,6 +95,7 @@ def kernels_of(records: Iterable[Mapping[str, Any]]) -> list[Kernel]:
         if "name" in record and key not in found:
             grid = tuple(record["grid"])
             found[key] = Kernel(key, record["name"], grid, record["warps"], record["seen"])
+            found[key].module = record.get("module", "")
         if "mode" not in record:
             continue
         kernel, mode = found[key], record["mode"]

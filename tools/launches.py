@@ -12,6 +12,7 @@ has had compiled in other processes come without the source; the environment say
 from __future__ import annotations
 
 import functools
+import hashlib
 import sys
 import threading
 from collections import Counter
@@ -34,6 +35,15 @@ _CHOOSERS = (
 )
 """The methods that time one configuration among several."""
 _KERNEL = "_triton_linear_kernel"
+
+
+def digest(ttgir: str) -> str:
+    """What tells a kernel's TTGIR, its places in the source included, from that of others.
+
+    >>> digest("module {}")
+    'fd224b3138074712'
+    """
+    return hashlib.sha256(ttgir.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,17 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 from triton_linear.tools.errors import Diagnostic, Printer, ToolError, fail
 from triton_linear.tools.explain.gate import Condition
 from triton_linear.tools.explain.gather import explained
-from triton_linear.tools.explain.records import ModuleReport
+from triton_linear.tools.explain.measure import check_script, measured
+from triton_linear.tools.explain.records import Measured, ModuleReport
 from triton_linear.tools.explain.render import WIDTH, as_html, show
+from triton_linear.tools.launches import digest
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -24,12 +27,17 @@ def run(arguments: argparse.Namespace) -> int:
     conditions = [Condition.parse(text) for text in arguments.fail_on]
     if arguments.top is not None and arguments.top < 0:
         fail(f"top: {arguments.top} is negative")
+    times: dict[str, tuple[Measured, ...]] | None = None
+    if arguments.measure:
+        check_script(arguments.what)
+        times = measured(arguments.what, arguments.arguments)
     reports: list[ModuleReport] = []
     failed = False
     for name, text in modules(arguments.what, arguments.arguments):
         arguments.sources[name] = text
         try:
-            reports.append(explained(text, name, arguments.target, stock=arguments.stock))
+            report = explained(text, name, arguments.target, stock=arguments.stock)
+            reports.append(replace(report, measured=None if times is None else times.get(digest(text), ())))
         except ToolError as error:
             failed = True
             printer = Printer(arguments.sources)

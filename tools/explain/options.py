@@ -22,6 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="say beside each conversion what stock Triton emits for it, each run in a process of its own",
     )
+    parser.add_argument(
+        "--measure",
+        action="store_true",
+        help="run the script on the GPU again, and say how long its kernels take with stock Triton, with "
+        "ours and if conversions were free",
+    )
     parser.add_argument("--json", action="store_true", help="print the reports as JSON (docs/explain.md)")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write one self-contained page as well")
     parser.add_argument(

@@ -182,8 +182,25 @@ class Ledger:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """One kernel on one grid, as `triton-linear headroom` times it: the median of a launch by stock Triton, how
+    many times faster ours is and how many times faster it is if conversions are free, and the part of the
+    difference that ours takes; None where it is not known, and `problems` say why, by mode."""
+
+    device: str
+    grid: tuple[int, ...]
+    launches: int
+    stock_microseconds: float | None
+    stock_over_ours: float | None
+    stock_over_free: float | None
+    share_taken: float | None
+    problems: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class ModuleReport:
-    """A module, for one target."""
+    """A module, for one target. `measured` is None where nobody asked for it, and empty where no launch of the
+    kernel was seen."""
 
     file: str
     target: str
@@ -195,6 +212,7 @@ class ModuleReport:
     reductions: tuple[ReductionReport, ...]
     shared_memory: tuple[Ledger, ...]
     assignment: tuple[str, ...]
+    measured: tuple[Measured, ...] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The same as data; `schema.json` describes it."""

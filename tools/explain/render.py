@@ -10,7 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.text import Text
 from triton_linear.tools.explain.anchors import Anchor
-from triton_linear.tools.explain.records import ConversionReport, Figures, ModuleReport, StockReport
+from triton_linear.tools.explain.records import ConversionReport, Figures, Measured, ModuleReport, StockReport
 from triton_linear.tools.explain.render_memory import (
     access,
     count,
@@ -89,6 +89,23 @@ def conversion(report: ConversionReport, rivals: bool = True) -> RenderableType:
     return Group(*lines)
 
 
+def times(report: Measured) -> RenderableType:
+    """What a kernel takes on one grid."""
+    said: list[str] = []
+    if report.stock_microseconds is not None:
+        said.append(f"{report.stock_microseconds:.1f} µs with stock Triton")
+    if report.stock_over_ours is not None:
+        said.append(f"{report.stock_over_ours:.3f} times as fast with ours")
+    if report.stock_over_free is not None:
+        said.append(f"{report.stock_over_free:.3f} times if conversions were free")
+    if report.share_taken is not None:
+        said.append(f"ours saves {report.share_taken:.0%} of that")
+    said += [f"{mode}: {problem}" for mode, problem in report.problems.items()]
+    grid = "x".join(map(str, report.grid))
+    launches = count(report.launches, "launch", "launches")
+    return field("measured", (grid, "bold"), f"  {launches}: {', '.join(said)}")
+
+
 def module(report: ModuleReport, top: int | None) -> RenderableType:
     """A module: its conversions, accesses to shared memory and reductions, the dearest in most loops first, and
     who holds shared memory."""
@@ -105,6 +122,13 @@ def module(report: ModuleReport, top: int | None) -> RenderableType:
     parts += _most(report.reductions, reduction, top, "reductions and scans")
     for kernel in report.shared_memory:
         parts += [Text(), ledger(kernel)]
+    if report.measured is not None:
+        devices = ", ".join(dict.fromkeys(one.device for one in report.measured))
+        parts += [
+            Text(),
+            Text(f"times of a launch, {devices}" if devices else "no launch was seen", "bold underline"),
+        ]
+        parts += map(times, report.measured)
     if report.assignment:
         parts += [Text(), *(Text(line, "dim") for line in report.assignment)]
     title = f"{', '.join(report.kernels)}  ({report.file})"

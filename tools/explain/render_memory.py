@@ -13,9 +13,9 @@ from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP
 from triton_linear.tools.explain.records import AccessReport, Holder, Ledger, Place, ReductionReport
 
 
-def count(number: int, what: str) -> str:
+def count(number: int, what: str, several: str = "") -> str:
     """A number of things."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    return f"{number} {what}" if number == 1 else f"{number} {several or what + 's'}"
 
 
 def shortened(place: str) -> str:

@@ -1,0 +1,139 @@
+"""`triton-linear explain --measure` without a GPU: children compile as the real ones do, times are made up."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from test_explain import SCHEMA, SCRIPT
+from triton_linear.tools import cli, headroom
+from triton_linear.tools.launches import digest
+
+RATIOS = {"ours": 1.25, "free": 2.0}
+_AS_A_CHILD = """
+import sys
+from triton_linear import __main__
+del sys.argv[0]
+__main__._run_file(sys.argv[0])
+"""
+
+
+def _child(status: int, of: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> Any:
+    """A child that runs the script as a real one does; its records of what was compiled go through `of`."""
+
+    def run(plan: headroom.Plan, loud: bool) -> headroom.Ended:
+        assert not loud
+        cache = Path(plan.records).with_suffix(".cache")
+        command = [sys.executable, "-c", _AS_A_CHILD, plan.script, *plan.arguments]
+        environment = {**os.environ, "TRITON_CACHE_DIR": str(cache)}
+        subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False)
+        records: list[dict[str, Any]] = []
+        for number, file in enumerate(sorted(cache.rglob("*.ttgir"))):
+            about = {"name": file.stem, "grid": [8, number + 1, 1], "warps": 4, "seen": 1}
+            key, mode = digest(file.read_text()), plan.modes[0]
+            times = {"stock": 10.0, mode: 10.0 / RATIOS[mode]}
+            records.append({"kernel": key, "module": key, **about})
+            records.append({"kernel": key, "mode": mode, "ratio": RATIOS[mode], "microseconds": times})
+        records = [*of(records), {"launches": {record["kernel"]: 3 for record in records}}]
+        Path(plan.records).write_text("".join(f"{json.dumps(record)}\n" for record in records))
+        return headroom.Ended(status)
+
+    return run
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A script below the working directory, and a GPU."""
+    monkeypatch.setattr(headroom, "gpu_name", lambda what: "some GPU")
+    monkeypatch.chdir(tmp_path)
+    Path("script.py").write_text(SCRIPT)
+    return Path("script.py")
+
+
+def test_times_are_those_of_the_kernel_explained(
+    script: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(headroom, "run_child", _child(0, lambda records: records))
+    assert cli.main(["explain", "--measure", "--json", str(script), "64", "128"]) == 0
+    data = json.loads(capfd.readouterr().out)
+    jsonschema.validate(data, SCHEMA)
+    found = [module["measured"] for module in data["modules"]]
+    assert [len(measured) for measured in found] == [1, 1]
+    assert sorted(measured[0]["grid"] for measured in found) == [[8, 1, 1], [8, 2, 1]]
+    assert found[0][0] == {
+        "device": "some GPU",
+        "grid": found[0][0]["grid"],
+        "launches": 3,
+        "stock_microseconds": 10.0,
+        "stock_over_ours": 1.25,
+        "stock_over_free": 2.0,
+        "share_taken": pytest.approx(0.4),
+        "problems": {},
+    }
+
+
+def test_times_as_text(
+    script: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def faulting(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        if records and records[-1].get("mode") != "free":
+            return records
+        return [*records[:-1], {"kernel": records[-1]["kernel"], "mode": "free", "problem": "faulted"}]
+
+    monkeypatch.setattr(headroom, "run_child", _child(0, faulting))
+    assert cli.main(["explain", "--measure", str(script), "64"]) == 0
+    out = capfd.readouterr().out
+    assert "times of a launch, some GPU" in out
+    assert "8x1x1  3 launches: 10.0 µs with stock Triton, 1.250 times as fast with ours, free: faulted" in out
+
+
+def test_a_kernel_that_is_never_launched_has_no_times(
+    script: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(headroom, "run_child", _child(0, lambda records: []))
+    assert cli.main(["explain", "--measure", str(script), "64"]) == 0
+    assert "no launch was seen" in capfd.readouterr().out
+
+
+def test_nothing_is_measured_unasked(script: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["explain", "--json", str(script), "64"]) == 0
+    data = json.loads(capfd.readouterr().out)
+    jsonschema.validate(data, SCHEMA)
+    assert [module["measured"] for module in data["modules"]] == [None]
+
+
+def test_a_script_that_fails_when_timed(
+    script: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(headroom, "run_child", _child(3, lambda records: records))
+    assert cli.main(["explain", "--measure", str(script), "64"]) == 1
+    said = capfd.readouterr().err
+    assert "script.py: error: the script ended with status 3 when its kernels were timed" in said
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("-", "measure: times are those of kernels that a Python script launches"),
+        ("kernel.ttgir", "measure: times are those of kernels that a Python script launches"),
+        ("nowhere.py", "cannot open script"),
+        ("script.py", "explain --measure needs a GPU"),
+    ],
+)
+def test_what_cannot_be_measured(
+    what: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    Path("script.py").write_text(SCRIPT)
+    assert cli.main(["explain", "--measure", what]) == 1
+    err = capsys.readouterr().err
+    assert message in err
+    assert "Traceback" not in err

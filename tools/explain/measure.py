@@ -1,0 +1,58 @@
+"""Times of a script's kernels for `triton-linear explain --measure`, as `triton-linear headroom` takes them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from triton_linear.tools import headroom
+from triton_linear.tools.errors import fail
+from triton_linear.tools.explain.records import Measured
+from triton_linear.tools.headroom_child import Plan
+from triton_linear.tools.headroom_figures import Kernel, kernels_of
+
+
+def check_script(what: str) -> None:
+    """Fail unless `what` is a Python script: nothing else launches kernels."""
+    if Path(what).suffix != ".py":
+        fail("measure: times are those of kernels that a Python script launches, and this is none", what)
+    headroom.check_script(what, module=False)
+
+
+def measured(script: str, arguments: Sequence[str]) -> dict[str, tuple[Measured, ...]]:
+    """Run a script on the GPU, in child processes, and time each kernel that it launches with stock Triton,
+    with ours and with conversions that cost nothing.
+
+    Gives the figures by the digest of the kernel's TTGIR, the grid that takes longest first. What the script
+    prints is not shown. Fails where there is no GPU, or the script ends with another status than 0.
+    """
+    device = headroom.gpu_name("explain --measure")
+    with tempfile.TemporaryDirectory(prefix="triton-linear-explain-") as folder:
+        plan = Plan(records="", script=os.path.abspath(script), arguments=list(arguments))
+        records, status = headroom.measure(
+            plan, each=False, folder=Path(folder), spawn=lambda plan, loud: headroom.run_child(plan, loud=False)
+        )
+    if status:
+        fail(f"the script ended with status {status} when its kernels were timed", script)
+    found: dict[str, list[Kernel]] = {}
+    for kernel in kernels_of(records):
+        found.setdefault(kernel.module, []).append(kernel)
+    return {
+        module: tuple(_record(kernel, device) for kernel in sorted(kernels, key=lambda each: -each.total))
+        for module, kernels in found.items()
+    }
+
+
+def _record(kernel: Kernel, device: str) -> Measured:
+    return Measured(
+        device,
+        kernel.grid,
+        kernel.launches,
+        kernel.microseconds,
+        kernel.speedup,
+        kernel.headroom,
+        kernel.share,
+        kernel.problems,
+    )
