@@ -43,6 +43,8 @@ from triton_linear.lowering.targets import Target
 from triton_linear.lowering.text import FunctionWriter, Signature, struct_type
 
 STUB_PREFIX = "__ll_cvt_"
+ACCUMULATORS = "_accumulators"
+"""Ends the name of a stub whose calls take what `wgmma` left in its registers."""
 
 _CALL = re.compile(
     rf'^ *(?P<result>%\w+) = "tt\.call"\((?P<operand>%[\w#]+)\) '
@@ -208,7 +210,7 @@ class _Embedder:
         """The code of one call, in lines without the last newline."""
         location = f"#__ll_loc{number}"
         self.locations.append(f'{location} = loc("{call.symbol}"({call.location}))\n')
-        code, result = _code(call.plan, call.signature, self._target)
+        code, result = _code(call.plan, call.signature, self._target, call.symbol.endswith(ACCUMULATORS))
         if self._has_calls:
             hidden = _HIDDEN_BARRIERS[self._target.vendor]
             if hidden == "nvvm.barrier" and installed_release() in BARRIER_0:
@@ -351,9 +353,9 @@ def signature_of(plan: Plan, element: ElementType) -> Signature:
 
 
 @functools.lru_cache(maxsize=256)
-def _code(plan: Plan, signature: Signature, target: Target) -> tuple[str, str]:
+def _code(plan: Plan, signature: Signature, target: Target, accumulators: bool) -> tuple[str, str]:
     writer = FunctionWriter(_PREFIX)
-    result = emit_body(plan, signature, target, writer, f"{_PREFIX}source", f"{_PREFIX}scratch")
+    result = emit_body(plan, signature, target, writer, f"{_PREFIX}source", f"{_PREFIX}scratch", accumulators)
     return writer.body(), result
 
 

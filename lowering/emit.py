@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from triton_linear.lowering.emit_shared import emit_exchange
 from triton_linear.lowering.emit_words import Parts, WordWriter
 from triton_linear.lowering.machines import MACHINES, Machine
+from triton_linear.lowering.packing import stored_words
 from triton_linear.lowering.plan import (
     FreePlan,
     FreeRegister,
@@ -34,11 +35,18 @@ from triton_linear.lowering.text import (
 
 
 def emit_body(
-    plan: Plan, signature: Signature, target: Target, writer: FunctionWriter, value: str, base: str
+    plan: Plan,
+    signature: Signature,
+    target: Target,
+    writer: FunctionWriter,
+    value: str,
+    base: str,
+    accumulators: bool = False,
 ) -> str:
     """Write the code from the struct `value` of source registers to that of destination ones; name the latter.
 
     `base` names the `!llvm.ptr<3>` at which the plan's scratch begins; plans without scratch do not use it.
+    `accumulators`: the source may be what `wgmma` left in its registers.
     """
     machine = MACHINES[target.vendor]
 
@@ -53,7 +61,7 @@ def emit_body(
     elif isinstance(plan, FreePlan):
         values = _free(writer, plan, signature.element, register)
     else:
-        values = _through_words(writer, plan, signature, register, machine, base)
+        values = _through_words(writer, plan, signature, register, machine, base, accumulators)
     result = writer.op(f"llvm.mlir.undef : {signature.result}")
     for index, field in enumerate(values):
         result = writer.op(f"llvm.insertvalue {field}, {result}[{index}] : {signature.result}")
@@ -67,15 +75,20 @@ def _through_words(
     register: Callable[[int], str],
     machine: Machine,
     base: str,
+    accumulators: bool,
 ) -> list[str]:
     """The destination registers of a plan that moves words."""
     element, bits = signature.element, _width(signature.element)
     slots = max(1, 32 // bits)
+    first = plan.stages[0]
+    # Stores read accumulators as they are.
+    unsettled = accumulators and (isinstance(first, ShufflePlan) or bool(stored_words(first).steps))
 
     def packed(number: int) -> Parts:
-        first = number * slots
-        registers = range(first, min(first + slots, signature.source_registers))
-        return _pack(writer, [_to_integer(writer, register(r), element) for r in registers], bits)
+        start = number * slots
+        registers = range(start, min(start + slots, signature.source_registers))
+        word = _pack(writer, [_to_integer(writer, register(r), element) for r in registers], bits)
+        return [machine.settled(writer, part) for part in word] if unsettled else word
 
     words: Sequence[Parts] | Callable[[int], Parts] = packed
     count = max(1, signature.source_registers // slots)

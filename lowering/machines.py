@@ -20,6 +20,9 @@ ONE = "{ .reg .u32 n; mov.u32 n, %nctaid.x; min.u32 $0, n, 1; }"
 GUARDED = ("@$3 mul.lo.u32 $0, $2, $4;", "@!$3 mul.lo.u32 $0, $2, $4;")
 """PTX: where the predicate holds, or does not, the result is $2 times $4, else what it was, which is $1."""
 
+SETTLE = "{ .reg .b16 low, high; mov.b32 {low, high}, $1; mov.b32 $0, {low, high}; }"
+"""PTX for a copy that ptxas does not look through."""
+
 ZERO = {"nvidia": ("mov.u32 $0, 0;", "=r"), "amd": ("v_mov_b32 $0, 0", "=v")}
 """Assembly for zero, and its constraint, where Triton is not to see that it is."""
 
@@ -42,6 +45,9 @@ class Machine(Protocol):
     def replace(self, writer: FunctionWriter, condition: str, kept: str, other: str, inverted: bool) -> str:
         """`other` where the condition holds (`inverted`: where it does not), else `kept`, by an instruction
         that does not run where selects and permutes do, if there is one."""
+
+    def settled(self, writer: FunctionWriter, word: str) -> str:
+        """An accumulator of a matrix product, as instructions of any kind may read it."""
 
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         """Wait for the others of a "warp" or a "cta", and see what they wrote."""
@@ -83,6 +89,10 @@ class _Nvidia:
             f'llvm.inline_asm asm_dialect = att "{text}", "=r,0,r,b,r" {operands} : ({types}) -> {I32}'
         )
 
+    def settled(self, writer: FunctionWriter, word: str) -> str:
+        # Where the accumulators of wgmma begin as a constant, ptxas gives integer instructions that constant.
+        return writer.op(f'llvm.inline_asm asm_dialect = att "{SETTLE}", "=r,r" {word} : ({I32}) -> {I32}')
+
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         if scope == "warp":
             writer.effect(f"nvvm.bar.warp.sync {writer.constant(-1)} : {I32}")
@@ -120,6 +130,9 @@ class _Amd:
     def replace(self, writer: FunctionWriter, condition: str, kept: str, other: str, inverted: bool) -> str:
         zero, one = (other, kept) if inverted else (kept, other)
         return writer.op(f"llvm.select {condition}, {one}, {zero} : i1, {I32}")
+
+    def settled(self, writer: FunctionWriter, word: str) -> str:
+        return word
 
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         if scope == "warp":

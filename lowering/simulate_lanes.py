@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 from triton_linear.lowering import simulate_matrix
-from triton_linear.lowering.machines import GUARDED, ONE, THREAD, ZERO
+from triton_linear.lowering.machines import GUARDED, ONE, SETTLE, THREAD, ZERO
 from triton_linear.lowering.simulate_memory import Bits, SimulationError
 from triton_linear.lowering.simulate_ops import Handler, select_scalar
 from triton_linear.lowering.simulate_program import (
@@ -283,6 +283,7 @@ def _guarded(build: Builder, operands: list[Tree], inverted: bool) -> Tree:
 TEXTS: Final[dict[str, OnOperands]] = {
     ONE: lambda build, _: build.constant(1, 32),
     **dict.fromkeys((text for text, _ in ZERO.values()), lambda build, _: build.constant(0, 32)),
+    SETTLE: lambda _, operands: operands[0],
     GUARDED[0]: lambda build, operands: _guarded(build, operands, inverted=False),
     GUARDED[1]: lambda build, operands: _guarded(build, operands, inverted=True),
 }

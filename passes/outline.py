@@ -16,12 +16,14 @@ from triton_linear.dialect.mlir_adapter import (
     operations,
 )
 from triton_linear.lowering.element import element_type
+from triton_linear.lowering.embed import ACCUMULATORS
 from triton_linear.lowering.free import plan_free
 from triton_linear.lowering.plan import FREE, Plan
 from triton_linear.lowering.prove import refuted
 from triton_linear.lowering.select import select
 from triton_linear.lowering.targets import Target
 from triton_linear.passes import diagnostics
+from triton_linear.passes.accumulators import accumulators
 from triton_linear.passes.layouts import LayoutTable, Unknown
 from triton_linear.passes.verifiers import (
     CONVERT,
@@ -40,6 +42,7 @@ class OutlineConversions:
     Each conversion that moves data becomes a call of a private function, the stub, one for each pair of types
     and plan, behind all other functions. A stub has no body; `ll.source`, `ll.destination`, `ll.element` and
     `ll.plan` say what its calls are to do. A no-op stays a conversion, which Triton lowers to nothing.
+    Calls that take the result of a product of warp groups as it is have stubs of their own, by name.
 
     Requires: every conversion is planned or left to Triton.
     Ensures: only no-ops and conversions left to Triton are left.
@@ -56,9 +59,9 @@ class OutlineConversions:
     def __call__(self, op: Operation, pass_: Any) -> None:
         ops = operations(op)
         names = {inner.attributes["sym_name"].value for inner in ops if inner.name == "tt.func"}
-        table = LayoutTable()
+        table, raw = LayoutTable(), accumulators(ops)
         end = InsertionPoint(op.regions[0].blocks[0])
-        stubs: dict[tuple[Type, Type, str], str] = {}
+        stubs: dict[tuple[Type, Type, str, str], str] = {}
         for conversion in [inner for inner in ops if inner.name == CONVERT]:
             if ll.STOCK in conversion.attributes:
                 continue
@@ -72,9 +75,13 @@ class OutlineConversions:
             if ll.plan_from_text(plan).kind == "noop":
                 continue
             source, result = conversion.operands[0], conversion.results[0]
-            key = (source.type, result.type, plan)
+            kind = ACCUMULATORS if source in raw else ""
+            key = (source.type, result.type, plan, kind)
             if key not in stubs:
-                stubs[key] = next(n for i in range(len(names) + 1) if (n := f"{PREFIX}{i}") not in names)
+                numbered = (
+                    f"{PREFIX}{number}{kind}" for number in range(len(stubs), len(stubs) + len(names) + 1)
+                )
+                stubs[key] = next(name for name in numbered if name not in names)
                 names.add(stubs[key])
                 end.insert(_declare(stubs[key], conversion, plan, table))
             attributes = {"callee": FlatSymbolRefAttr.get(stubs[key], op.context)}

@@ -66,7 +66,7 @@ class GpuClock:
         import torch
 
         self._cuda: Any = torch.cuda
-        self._start, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self._start, self._end = (self._cuda.Event(enable_timing=True) for _ in range(2))
         self._buffer: Any = None
         if flush:
             cache = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size

@@ -44,12 +44,15 @@ def start(site: str, cache: str) -> dict[str, Any]:
 
 
 def given_tensors(launch: launches.Launch) -> list[Any]:
-    """The tensors that a kernel gets, those of descriptors and tuples among them."""
-    found = []
+    """The tensors that a kernel gets, those of descriptors, tuples and flag_gems' views among them."""
+    import torch
+
+    found: list[Any] = []
     for value in (*launch.args, *launch.kwargs.values()):
         for each in tensors([getattr(value, "base", value)]):
-            if all(each is not other for other in found):
-                found.append(each)
+            tensor = each if isinstance(each, torch.Tensor) else getattr(each, "_base", None)
+            if tensor is not None and all(tensor is not other for other in found):
+                found.append(tensor)
     return found
 
 
@@ -109,8 +112,13 @@ def verdict(
     """Whether results are the same, and if not whether rounding or the order of atomics explains it.
 
     `identical`: the same bits. `varies`: stock Triton's own results differ from run to run, and ours are no
-    farther from them than the tolerance or four times that. `within tolerance`, `WRONG`: as it says.
+    farther from them than the tolerance or four times that. `within tolerance`, `WRONG`: as it says. What a
+    kernel does with narrow floats it rounds to them, whatever it stores: of all types of its tensors the widest
+    tolerance is for all results.
     """
+    if tolerance is None:
+        usual = kernels.TOLERANCES
+        tolerance = max((usual.get(str(each.dtype).removeprefix("torch."), 0.0) for each in stock), default=0.0)
     compared = Compared("", "", TRITON, lambda torch, inputs: (lambda: None, ()), tolerance)
     found = kernels.compare(compared, stock, ours)
     noise = kernels.compare(compared, stock, again)
@@ -122,9 +130,10 @@ def verdict(
     return found
 
 
-def context(mode: str) -> AbstractContextManager[Any]:
-    """In the block kernels compile as `mode` says, from the cache that compiling filled."""
-    return compiled.plugin() if mode == modes.OURS else nullcontext()
+def context(mode: str, plugin: bool = True) -> AbstractContextManager[Any]:
+    """In the block kernels compile as `mode` says, from the cache that compiling filled; without the `plugin`
+    all modes are stock Triton."""
+    return compiled.plugin() if plugin and mode == modes.OURS else nullcontext()
 
 
 def _captured(launch: launches.Launch, calls: int) -> Any:
@@ -143,7 +152,7 @@ def _captured(launch: launches.Launch, calls: int) -> Any:
     return graph
 
 
-def compare(kept: Kept, turns: int, tolerance: float | None) -> dict[str, Any]:
+def compare(kept: Kept, turns: int, tolerance: float | None, plugin: bool = True) -> dict[str, Any]:
     """The row of one kernel: whether results agree, and times."""
     import torch
 
@@ -151,7 +160,7 @@ def compare(kept: Kept, turns: int, tolerance: float | None) -> dict[str, Any]:
     for mode in (modes.STOCK, modes.AGAIN, modes.OURS):
         kept.memory.restore()
         try:
-            with context(mode):
+            with context(mode, plugin):
                 kernel = kept.launch.run()
                 torch.cuda.synchronize()
         except Exception as problem:
@@ -167,42 +176,33 @@ def compare(kept: Kept, turns: int, tolerance: float | None) -> dict[str, Any]:
     results.clear()
     kept.memory.restore()
     graphs, calls = {}, 1
+    # What counts in memory may leave its bounds if it goes on from where it stopped.
+    once = "tt.atomic" in kept.launch.compiled().asm["ttgir"]
+    before = kept.memory.restore if once else None
     for mode in (modes.STOCK, modes.OURS):
-        with context(mode):
-            if mode == modes.STOCK:
+        with context(mode, plugin):
+            if once:
+                kept.memory.restore()
+            elif mode == modes.STOCK:
                 single = _captured(kept.launch, 1)
                 milliseconds = min(kernels.replay({"": [single]}, 3)[""])
                 calls = max(1, min(kernels.MOST_CALLS, math.ceil(kernels.GRAPH_MS / max(milliseconds, 1e-3))))
             graphs[mode] = [_captured(kept.launch, calls)]
-    times = kernels.summary(kernels.replay(graphs, turns), calls)
+    times = kernels.summary(kernels.replay(graphs, turns, before), calls)
     row["microseconds"] = times[modes.STOCK]["microseconds"]
     row["ratio"] = times[modes.OURS]["ratio"]
     return row
 
 
-def alone(name: str, rank: str) -> None:
-    """Run a case with stock Triton and nothing else. Raises kernels.Failed."""
-    import torch
-
-    from .cases import by_name
-
+def run(name: str, rank: str, turns: int, plugin: bool = True) -> dict[str, Any]:
+    """The record of a case; without the `plugin` stock Triton is on both sides. Raises kernels.Failed."""
     try:
-        with launches.configured(rank):
-            by_name(name).make(Inputs())()
-        torch.cuda.synchronize()
+        return _run(name, rank, turns, plugin)
     except Exception as problem:
         raise kernels.Failed.of(problem) from None
 
 
-def run(name: str, rank: str, turns: int) -> dict[str, Any]:
-    """The record of a case. Raises kernels.Failed."""
-    try:
-        return _run(name, rank, turns)
-    except Exception as problem:
-        raise kernels.Failed.of(problem) from None
-
-
-def _run(name: str, rank: str, turns: int) -> dict[str, Any]:
+def _run(name: str, rank: str, turns: int, plugin: bool) -> dict[str, Any]:
     import torch
 
     from .cases import by_name
@@ -224,7 +224,7 @@ def _run(name: str, rank: str, turns: int) -> dict[str, Any]:
             record["stopped"] = compiled.error_of(problem)  # What it launched until then is compared.
         for kept in keeper.kept:
             try:
-                record["kernels"].append(compare(kept, turns, case.tolerance))
+                record["kernels"].append(compare(kept, turns, case.tolerance, plugin))
             except Exception as problem:
                 if kernels.lost(problem):
                     raise

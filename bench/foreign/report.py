@@ -54,7 +54,9 @@ def crashes(cases: Iterable[Row]) -> list[str]:
 def problem(case: Row) -> str | None:
     """What kept a case from ending well, at compiling or on the GPU."""
     measured = case.get("measured", {})
-    return case.get("error") or measured.get("error") or measured.get("stopped")
+    once = measured.get("once")
+    said = f"broke its process once, and not when it ran again: {once}" if once else None
+    return case.get("error") or measured.get("error") or measured.get("stopped") or said
 
 
 def attach(rows: list[dict[str, Any]], cases: Iterable[Row]) -> None:
@@ -166,7 +168,7 @@ def packages_table(report: Row) -> list[str]:
         names = {row["kernel"] for case in records for row in case["kernels"] if "stock" in row}
         cases = {case["case"] for case in records}
         found = [(case["case"].partition(": ")[2], problem(case)) for case in records]
-        bad = dict.fromkeys(f"{name} ({text[:90]})" for name, text in found if text)
+        bad = dict.fromkeys(f"{name} ({text[:150]})" for name, text in found if text)
         counts = f"{len(cases)} | {len(names)}"
         lines.append(f"| {package['name']} | {package['version']} | {counts} | {cell('; '.join(bad))} |")
     return lines
@@ -175,6 +177,8 @@ def packages_table(report: Row) -> list[str]:
 def markdown(report: Row) -> str:
     """The page of a run."""
     lines = ["# Kernels of other packages", ""]
+    if report.get("control"):
+        lines += ["Stock Triton on both sides: what is wrong or breaks here is not the plugin's.", ""]
     where = report.get("device") or "nothing launched"
     lines.append(
         f"{where}, Triton {report['triton']}, torch {report['torch']}, triton-linear "

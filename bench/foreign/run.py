@@ -6,7 +6,8 @@
 First every kernel is compiled with both, in parallel processes, for a GPU that need not be there; then, unless
 `--compile-only`, each is launched with both in one process that has the GPU. What crashes costs its case alone.
 foreign.json and foreign.md (`--compile-only`: foreign-compile.*) are written as it goes. The exit status is 1
-if the plugin fails or a result is wrong. `python -m bench.foreign.fetch` gets the packages. `--join` makes one
+if the plugin fails or a result is wrong. `--control` puts stock Triton on both sides (foreign-control.*): what
+breaks then as well is not the plugin's. `python -m bench.foreign.fetch` gets the packages. `--join` makes one
 report of several.
 """
 
@@ -55,6 +56,7 @@ class Run:
             "triton_linear": triton_linear.__version__,
             "torch": _torch_version(),
             "config": options.config,
+            "control": options.control,
             "targets": list(options.target),
             "packages": [
                 {"name": each.name, "version": each.version} for each in packages.PACKAGES if each.kernels
@@ -75,7 +77,12 @@ class Run:
     def save(self) -> None:
         """Write what there is."""
         self.report["seconds"] = round(self.spent, 1)
-        write(self.report, self.options.output, "foreign-compile" if self.options.compile_only else "foreign")
+        write(self.report, self.options.output, f"foreign{self.suffix}")
+
+    @property
+    def suffix(self) -> str:
+        """Of the files' names."""
+        return "-compile" if self.options.compile_only else "-control" if self.options.control else ""
 
     def compile_all(self, cases: Sequence[Case], make_child: Callable[[], Any]) -> None:
         """Compile every case for every target, each in whichever process is free."""
@@ -127,18 +134,31 @@ class Run:
             if self.late():
                 self.report["not_run"].append(record["case"])
                 continue
-            case = record["case"]
-            try:
-                record["measured"] = child.ask(measure.run, case, self.options.config, self.options.turns)
-            except Exception as problem:
-                again = alone(functools.partial(child.ask, measure.alone, case, self.options.config))
-                record["measured"] = {"kernels": [], "error": compiled.error_of(problem)} | again
+            record["measured"] = self.measured(child, record["case"])
             self.save()
             say(f"{record['case']}: {measured_line(record['measured'])} [{self.spent:.0f} s]")
 
+    def measured(self, child: Any, case: str) -> dict[str, Any]:
+        """What the GPU says of a case. One that breaks its process gets another, and where it breaks that too,
+        it is tried with stock Triton on both sides."""
+        plugin = not self.options.control
+
+        def ask(plugin: bool) -> dict[str, Any]:
+            options = self.options
+            return dict(child.ask(measure.run, case, options.config, options.turns, plugin))
+
+        try:
+            return ask(plugin)
+        except Exception as problem:
+            once = compiled.error_of(problem)
+        try:
+            return ask(plugin) | {"once": once}
+        except Exception as problem:
+            return {"kernels": [], "error": compiled.error_of(problem)} | alone(lambda: ask(False))
+
 
 def alone(call: Callable[[], Any]) -> dict[str, str]:
-    """Whether a case that broke its process works with stock Triton alone, as which `call` runs it again."""
+    """Whether a case that broke its process works with stock Triton alone, with which `call` runs it again."""
     try:
         call()
     except Exception as problem:
@@ -221,7 +241,7 @@ def join(paths: Sequence[Path]) -> dict[str, Any]:
     reports = [json.loads(path.read_text()) for path in paths]
     joined = dict(reports[0])
     for report in reports[1:]:
-        for key in ("device", "triton", "triton_linear", "torch", "config"):
+        for key in ("device", "triton", "triton_linear", "torch", "config", "control"):
             if report.get(key) != joined.get(key):
                 raise SystemExit(
                     f"foreign: {key} is {report.get(key)} in one report and {joined.get(key)} in another"
@@ -279,6 +299,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--compile-only", action="store_true", help="launch nothing; no GPU is needed")
     parser.add_argument("--target", nargs="+", default=["cuda:90"], help="for --compile-only")
+    parser.add_argument("--control", action="store_true", help="launch stock Triton's kernels on both sides")
     parser.add_argument("--dump", metavar="DIR", help="the TTGIR of every kernel there")
     parser.add_argument("--join", type=Path, nargs="+", metavar="JSON", help="one report of several")
     parser.add_argument("--list", action="store_true", help="print the cases and stop")
@@ -298,7 +319,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if options.join:
         report = join(options.join)
-        write(report, options.output, "foreign" if report.get("device") else "foreign-compile")
+        suffix = "-compile" if not report.get("device") else "-control" if report.get("control") else ""
+        write(report, options.output, f"foreign{suffix}")
     else:
         report = execute(options, chosen)
     bad = wrong(report)

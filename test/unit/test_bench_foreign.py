@@ -276,8 +276,9 @@ def test_what_crashes_costs_its_case_and_all_is_written_as_it_goes(
     one.compile_all(ALL, lambda: process)
     assert [len(each["kernels"]) for each in one.report["cases"]] == [1, 0, 1, 1]
 
-    def ask(function: Any, name: str, *_: Any) -> dict[str, Any]:
-        breaks = name == "p: c" and not (stock_works and function is measure.alone)
+    def ask(function: Any, name: str, *arguments: Any) -> dict[str, Any]:
+        plugin = arguments[-1]
+        breaks = name == "p: c" and not (stock_works and not plugin)
         return Process.ask(process, function, "broken" if breaks else name)
 
     one.measure_all(SimpleNamespace(ask=ask))
@@ -298,6 +299,41 @@ def test_what_crashes_costs_its_case_and_all_is_written_as_it_goes(
     assert len(run.wrong(one.report)) == int(stock_works)
     one.report["cases"][1]["alone"] = "works"
     assert len(run.wrong(one.report)) == int(stock_works) + 1
+
+
+def test_what_breaks_once_is_measured_again_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, process = started(tmp_path, monkeypatch, None)
+    one.report |= {"device": "X", "packages": [{"name": "p", "version": "1"}]}
+    one.compile_all(ALL[:1], lambda: process)
+    asked: list[bool] = []
+
+    def ask(function: Any, name: str, *arguments: Any) -> dict[str, Any]:
+        asked.append(arguments[-1])
+        return Process.ask(process, function, "broken" if len(asked) == 1 else name)
+
+    one.measure_all(SimpleNamespace(ask=ask))
+    assert asked == [True, True]
+    found = one.report["cases"][0]["measured"]
+    assert found["kernels"]
+    assert "illegal memory access" in found["once"]
+    assert run.wrong(one.report) == []
+    assert "broke its process once, and not when it ran again" in (tmp_path / "foreign.md").read_text()
+
+
+def test_a_control_run_has_stock_triton_on_both_sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, process = started(tmp_path, monkeypatch, None, "--control")
+    one.report |= {"device": "X", "packages": [{"name": "p", "version": "1"}]}
+    one.compile_all(ALL[:1], lambda: process)
+    asked: list[bool] = []
+
+    def ask(function: Any, name: str, *arguments: Any) -> dict[str, Any]:
+        asked.append(arguments[-1])
+        return Process.ask(process, function, name)
+
+    one.measure_all(SimpleNamespace(ask=ask))
+    assert asked == [False]
+    assert "Stock Triton on both sides" in (tmp_path / "foreign-control.md").read_text()
+    assert not (tmp_path / "foreign.md").exists()
 
 
 def test_no_case_begins_when_the_budget_is_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,168 @@
+"""What `wgmma` left in registers, where our code selects among them: ptxas must see what is there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import triton
+import triton_linear
+from triton_linear.dialect import bridge
+from triton_linear.dialect.mlir_adapter import operations
+from triton_linear.examples.spec import gpu_target
+from triton_linear.lowering.embed import ACCUMULATORS
+from triton_linear.passes.accumulators import accumulators
+from triton_linear.tools.compile import compile_text
+from triton_linear.tools.verify import check
+
+MMA = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 64, 16]}>"
+WITHIN_WARPS = (
+    "#ttg.linear<{register = [[1, 0], [2, 0], [0, 8], [0, 16], [0, 32]], "
+    "lane = [[4, 0], [8, 0], [0, 2], [0, 4], [0, 1]], warp = [[16, 0], [32, 0]], block = []}>"
+)
+SHARED = "#ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 16}>"
+MEMORY = f"!ttg.memdesc<64x64xbf16, {SHARED}, #ttg.shared_memory, mutable>"
+ACC, MOVED = f"tensor<64x64xf32, {MMA}>", f"tensor<64x64xf32, {WITHIN_WARPS}>"
+POINTERS = f"tensor<64x64x!tt.ptr<f32>, {WITHIN_WARPS}>"
+HEAD = """
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:90",
+                   "ttg.threads-per-warp" = 32 : i32} {"""
+
+
+def kernel(between: str = "", converted: str = "%next") -> str:
+    """A loop that adds a product to zeros, and stores the sums in a layout that shuffles give."""
+    rows, columns = (f"#ttg.slice<{{dim = {dim}, parent = {WITHIN_WARPS}}}>" for dim in (1, 0))
+    line, numbers = f"tensor<64x1xi32, {WITHIN_WARPS}>", f"tensor<64x64xi32, {WITHIN_WARPS}>"
+    return f"""{HEAD}
+  tt.func public @kernel(%base: !tt.ptr<f32> {{tt.divisibility = 16 : i32}}, %n: i32) {{
+    %zeros = arith.constant dense<0.0> : {ACC}
+    %moved_zeros = arith.constant dense<0.0> : {MOVED}
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %a = ttg.local_alloc : () -> {MEMORY}
+    %width = arith.constant dense<64> : {line}
+    %0 = tt.make_range {{start = 0 : i32, end = 64 : i32}} : tensor<64xi32, {rows}>
+    %1 = tt.expand_dims %0 {{axis = 1 : i32}} : tensor<64xi32, {rows}> -> {line}
+    %2 = arith.muli %1, %width : {line}
+    %3 = tt.broadcast %2 : {line} -> {numbers}
+    %4 = tt.make_range {{start = 0 : i32, end = 64 : i32}} : tensor<64xi32, {columns}>
+    %5 = tt.expand_dims %4 {{axis = 0 : i32}} : tensor<64xi32, {columns}> -> tensor<1x64xi32, {WITHIN_WARPS}>
+    %6 = tt.broadcast %5 : tensor<1x64xi32, {WITHIN_WARPS}> -> {numbers}
+    %7 = arith.addi %3, %6 : {numbers}
+    %8 = tt.splat %base : !tt.ptr<f32> -> {POINTERS}
+    %p = tt.addptr %8, %7 : {POINTERS}, {numbers}
+    %r:2 = scf.for %i = %zero to %n step %one iter_args(%acc = %zeros, %old = %moved_zeros)
+        -> ({ACC}, {MOVED}) : i32 {{
+      tt.store %p, %old : {POINTERS}
+      %next = ttng.warp_group_dot %a, %a, %acc {{inputPrecision = 0 : i32}} : {MEMORY} * {MEMORY} -> {ACC}
+      {between}
+      %moved = ttg.convert_layout {converted} : {ACC} -> {MOVED}
+      scf.yield %next, %moved : {ACC}, {MOVED}
+    }}
+    tt.return
+  }}
+}}
+"""
+
+
+SCALED = f"%scaled = arith.addf %next, %next : {ACC}"
+
+
+def shuffles(ptx: str, folder: Path) -> tuple[int, int]:
+    """How many shuffles are in the PTX, and how many ptxas leaves."""
+    programs = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+    source, binary = folder / "kernel.ptx", folder / "kernel.cubin"
+    source.write_text(ptx)
+    subprocess.run([programs / "ptxas", "--gpu-name", "sm_90a", source, "-o", binary], check=True)
+    sass = subprocess.run([programs / "nvdisasm", "-c", binary], check=True, capture_output=True, text=True)
+    return len(re.findall(r"shfl\.sync", ptx)), len(re.findall(r"\bSHFL\b", sass.stdout))
+
+
+@pytest.mark.parametrize(("between", "converted"), [("", "%next"), (SCALED, "%scaled")])
+def test_shuffles_of_accumulators_reach_the_gpu(
+    between: str, converted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    path = tmp_path / "kernel.ttgir"
+    path.write_text(kernel(between, converted))
+    with triton_linear.enabled(strict=True, assign=False) as reports:
+        made = triton.compile(str(path), target=gpu_target("cuda:90"))
+    assert [c.lowering for report in reports for c in report.conversions] == ["shuffle"]
+    written, left = shuffles(made.asm["ptx"], tmp_path)
+    assert written > 0
+    assert left == written
+    # What is computed with floats in between needs no help.
+    assert ("mov.b32 {low, high}" in made.asm["ptx"]) == (converted == "%next")
+
+
+def test_ptxas_takes_accumulators_for_what_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What all this is for; once a ptxas is right here, it can go."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    path = tmp_path / "kernel.ttgir"
+    path.write_text(kernel())
+    with triton_linear.enabled(strict=True, assign=False):
+        ptx = triton.compile(str(path), target=gpu_target("cuda:90")).asm["ptx"]
+    settled = re.compile(
+        r"\{ \.reg \.b16 low, high; mov\.b32 \{low, high\}, (%r\d+); mov\.b32 (%r\d+),[^}]*\}; \}"
+    )
+    assert settled.search(ptx)
+    written, left = shuffles(settled.sub(r"mov.b32 \2, \1;", ptx), tmp_path)
+    assert left < written
+
+
+def test_the_code_is_right_in_the_interpreter() -> None:
+    (found,) = check(compile_text(kernel(), "kernel.ttgir", None, "llvm"))
+    assert found.ok
+    assert found.plan.startswith("shuffle")
+
+
+# Where registers of products go
+
+
+def count(text: str) -> int:
+    """How many values may be accumulators."""
+    module = bridge.text_to_upstream(text, bridge.upstream_context(), "kernel.ttgir")
+    return len(accumulators(operations(module.operation)))
+
+
+def test_accumulators_are_followed_through_loops_branches_and_moves() -> None:
+    # The product, the argument it becomes, the loop's result; the conversion's result, its argument and result.
+    assert count(kernel()) == 6
+    assert count(kernel(SCALED, "%scaled")) == 3
+    chosen = f"""%c = arith.cmpi slt, %i, %n : i32
+      %branch = scf.if %c -> ({ACC}) {{
+        scf.yield %next : {ACC}
+      }} else {{
+        scf.yield %zeros : {ACC}
+      }}"""
+    assert count(kernel(chosen, "%branch")) == 7
+    twice = f"""%turned = scf.while (%w = %next) : ({ACC}) -> ({ACC}) {{
+        %go = arith.cmpi slt, %i, %n : i32
+        scf.condition(%go) %w : {ACC}
+      }} do {{
+      ^bb0(%v: {ACC}):
+        scf.yield %v : {ACC}
+      }}"""
+    assert count(kernel(twice, "%turned")) == 9
+    assert count(LOADED) == 0
+
+
+LOADED = f"""{HEAD}
+  tt.func public @kernel(%p: tensor<64x64x!tt.ptr<f32>, {MMA}>, %q: {POINTERS}) {{
+    %x = tt.load %p : tensor<64x64x!tt.ptr<f32>, {MMA}>
+    %y = ttg.convert_layout %x : {ACC} -> {MOVED}
+    tt.store %q, %y : {POINTERS}
+    tt.return
+  }}
+}}
+"""
+
+
+def test_only_calls_that_take_accumulators_have_such_stubs() -> None:
+    for text, expected in ((kernel(), 1), (kernel(SCALED, "%scaled"), 0), (LOADED, 0)):
+        compilation = compile_text(text, "kernel.ttgir", None, "llvm")
+        stubs = [site.stub for site in compilation.sites if site.stub is not None]
+        assert len(stubs) == 1
+        assert sum(stub.endswith(ACCUMULATORS) for stub in stubs) == expected
