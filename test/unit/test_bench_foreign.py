@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tarfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -410,7 +411,32 @@ def test_what_stock_triton_does_twice_says_what_the_order_of_atomics_decides(
     monkeypatch: pytest.MonkeyPatch, ours: dict[str, Any], noise: float, expected: str
 ) -> None:
     again = {"result": "within tolerance", "apart": noise} if noise else {"result": "identical", "apart": 0.0}
+    results = {name: [SimpleNamespace(dtype="torch.float32", of=name)] for name in ("stock", "again", "ours")}
     monkeypatch.setattr(
-        measure.kernels, "compare", lambda case, want, got: dict(ours if got == ["ours"] else again)
+        measure.kernels, "compare", lambda case, want, got: dict(ours if got[0].of == "ours" else again)
     )
-    assert measure.verdict(["stock"], ["again"], ["ours"])["result"] == expected
+    assert measure.verdict(results["stock"], results["again"], results["ours"])["result"] == expected
+
+
+@pytest.mark.parametrize(
+    ("types", "said", "expected"),
+    [
+        (("float32", "bfloat16", "int64"), None, 1.6e-2),
+        (("float32", "float32"), None, 1e-5),
+        (("int32",), None, 0.0),
+        (("bfloat16",), 1e-3, 1e-3),
+    ],
+)
+def test_a_kernel_of_narrow_floats_rounds_to_them_whatever_it_stores(
+    monkeypatch: pytest.MonkeyPatch, types: Sequence[str], said: float | None, expected: float
+) -> None:
+    allowed: list[float | None] = []
+
+    def compare(case: Any, want: Any, got: Any) -> dict[str, Any]:
+        allowed.append(case.tolerance)
+        return {"result": "identical", "apart": 0.0}
+
+    monkeypatch.setattr(measure.kernels, "compare", compare)
+    given = [SimpleNamespace(dtype=f"torch.{name}") for name in types]
+    measure.verdict(given, given, given, said)
+    assert allowed == [expected, expected]
