@@ -6,15 +6,18 @@ is in this repository.
 
 from __future__ import annotations
 
+import importlib.machinery
+import importlib.util
 import os
 import sys
 import tarfile
-import types
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+ELSEWHERE = ("transformers",)
+"""What packages import where it is installed, and do without where it is not: here they do without."""
 ARCHIVE = ROOT / ".gpu" / "foreign.tar.xz"
 
 
@@ -157,12 +160,16 @@ def enter(folder: Path) -> None:
     sys.path.insert(0, str(folder))
     for package in PACKAGES:
         for name in package.bare:
-            module = types.ModuleType(name)
+            # Others ask what there is by its spec.
+            spec = importlib.machinery.ModuleSpec(name, None, is_package=True)
+            module = importlib.util.module_from_spec(spec)
             module.__path__ = [str(folder.joinpath(*name.split(".")))]
             sys.modules[name] = module
             parent, _, child = name.rpartition(".")
             if parent:
                 setattr(sys.modules[parent], child, module)
+    for name in ELSEWHERE:
+        sys.modules[name] = None  # type: ignore[assignment]
     os.environ["GEMS_VENDOR"] = "nvidia"
     os.environ.setdefault("FLAGGEMS_CACHE_DIR", str(folder / "flag_gems_cache"))
     os.environ["FLA_TILELANG"] = "0"
