@@ -259,7 +259,7 @@ def join(paths: Sequence[Path]) -> dict[str, Any]:
 def write(report: dict[str, Any], folder: Path, stem: str) -> None:
     """The JSON and the page, each replaced at once."""
     folder.mkdir(parents=True, exist_ok=True)
-    for suffix, text in ((".json", json.dumps(report, indent=1) + "\n"), (".md", markdown(report))):
+    for suffix, text in ((".json", json.dumps(report) + "\n"), (".md", markdown(report))):
         path = folder / f"{stem}{suffix}"
         path.with_suffix(f"{suffix}.tmp").write_text(text)
         path.with_suffix(f"{suffix}.tmp").replace(path)

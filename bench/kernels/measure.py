@@ -219,10 +219,15 @@ def tensors(result: Any) -> list[Any]:
 def replay(
     graphs: Mapping[str, Sequence[Any]], turns: int, before: Callable[[], object] | None = None
 ) -> dict[str, list[float]]:
-    """Milliseconds of each mode in each turn, after three turns to warm up; a mode's graphs take turns too."""
+    """Milliseconds of each mode in each turn, after three turns to warm up; a mode's graphs take turns too.
+
+    Modes are first equally often, so there may be a few turns more: the GPU is idle when the first one is
+    launched, and the launch itself counts.
+    """
     import torch
 
     names = list(graphs)
+    turns = -(-turns // len(names)) * len(names)
     times: dict[str, list[float]] = {name: [] for name in names}
     for turn in range(-3, turns):
         events = {}

@@ -217,8 +217,28 @@ def test_times_are_of_one_call_and_ratios_of_stock(gpu: GPU, monkeypatch: pytest
     assert found["modes"]["again"]["ratio"] == pytest.approx([1.0, 1.0, 1.0])
     assert found["modes"]["ours"]["cold"]["ratio"] == pytest.approx([2.0, 2.0, 2.0])
     assert found["modes"]["stock"]["cold"]["microseconds"] == pytest.approx(125.0)
-    assert gpu.flushes == 3 * (5 + 3)
+    assert gpu.flushes == 3 * (6 + 3)  # Five turns are made six, so that each of three is first twice.
     assert found["modes"]["ours"]["result"] == "identical" and found["modes"]["ours"]["deterministic"]
+
+
+def test_who_launches_while_the_gpu_is_idle_pays_and_each_does_equally_often(
+    gpu: GPU, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = Played(gpu, monkeypatch)
+    played.milliseconds = {"stock": 1.0, "ours": 1.0}
+    idle = [True]
+    replay = Graph.replay
+
+    def launched(graph: Graph) -> None:
+        gpu.now += 0.1 if idle[0] else 0.0
+        idle[0] = False
+        replay(graph)
+
+    monkeypatch.setattr(Graph, "replay", launched)
+    monkeypatch.setattr(sys.modules["torch"].cuda, "synchronize", lambda: idle.__setitem__(0, True))
+    for turns in (8, 9, 15, 16):
+        found = measure.run("played", ["ours"], measure.Effort(turns=turns, cold=0))
+        assert found["modes"]["ours"]["ratio"][1] == pytest.approx(1.0, abs=0.01)
 
 
 def test_free_is_measured_with_what_the_process_has(gpu: GPU, monkeypatch: pytest.MonkeyPatch) -> None:
