@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ import jsonschema
 import pytest
 from test_explain import SCHEMA, SCRIPT
 from triton_linear.tools import cli, headroom
+from triton_linear.tools.explain import measure
+from triton_linear.tools.headroom_figures import Converted, Kernel
 from triton_linear.tools.launches import digest
 
 RATIOS = {"ours": 1.25, "free": 2.0}
@@ -92,6 +94,26 @@ def test_times_as_text(
     out = capfd.readouterr().out
     assert "times of a launch, some GPU" in out
     assert "8x1x1  3 launches: 10.0 µs with stock Triton, 1.250 times as fast with ours, free: faulted" in out
+
+
+@pytest.mark.parametrize(
+    ("left_out", "free", "said"),
+    [
+        ((True, True), 2.0, {}),
+        ((True, False), 2.0, {"free": "1 of 2 conversions cannot be free: it is an integer"}),
+        ((False, False), None, {"free": "2 of 2 conversions cannot be free: it is an integer"}),
+    ],
+)
+def test_what_cannot_be_free_is_said(
+    left_out: Sequence[bool], free: float | None, said: dict[str, str]
+) -> None:
+    noop = Converted("k.py:1", "a", "b", "noop", False, "")
+    rows = [
+        Converted("k.py:2", "a", "b", "shuffle", out, "" if out else "it is an integer") for out in left_out
+    ]
+    kernel = Kernel("key", "k", (8, 1, 1), 4, 3, 3, 10.0, 1.25, 2.0, (noop, *rows))
+    found = measure._record(kernel, "some GPU")
+    assert (found.stock_over_free, found.share_taken is None, found.problems) == (free, free is None, said)
 
 
 def test_a_kernel_that_is_never_launched_has_no_times(

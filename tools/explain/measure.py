@@ -7,11 +7,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from triton_linear.report import NOOP
 from triton_linear.tools import headroom
 from triton_linear.tools.errors import fail
 from triton_linear.tools.explain.records import Measured
 from triton_linear.tools.headroom_child import Plan
 from triton_linear.tools.headroom_figures import Kernel, kernels_of
+from triton_linear.tools.modes import FREE
 
 
 def check_script(what: str) -> None:
@@ -46,13 +48,14 @@ def measured(script: str, arguments: Sequence[str]) -> dict[str, tuple[Measured,
 
 
 def _record(kernel: Kernel, device: str) -> Measured:
+    """One kernel; where none of its conversions could be left out, nothing is known of what they cost."""
+    headroom, share, problems = kernel.headroom, kernel.share, dict(kernel.problems)
+    moving = [one for one in kernel.conversions if one.ours != NOOP]
+    kept = [one for one in moving if not one.left_out]
+    if kept:
+        problems.setdefault(FREE, f"{len(kept)} of {len(moving)} conversions cannot be free: {kept[0].detail}")
+        if len(kept) == len(moving):
+            headroom = share = None
     return Measured(
-        device,
-        kernel.grid,
-        kernel.launches,
-        kernel.microseconds,
-        kernel.speedup,
-        kernel.headroom,
-        kernel.share,
-        kernel.problems,
+        device, kernel.grid, kernel.launches, kernel.microseconds, kernel.speedup, headroom, share, problems
     )

@@ -185,7 +185,7 @@ class Ledger:
 class Measured:
     """One kernel on one grid, as `triton-linear headroom` times it: the median of a launch by stock Triton, how
     many times faster ours is and how many times faster it is if conversions are free, and the part of the
-    difference that ours takes; None where it is not known, and `problems` say why, by mode."""
+    difference that ours takes; None where it is not known. `problems` say why, by mode, or what is not free."""
 
     device: str
     grid: tuple[int, ...]
