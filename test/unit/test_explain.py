@@ -301,6 +301,19 @@ def test_a_folder_gives_each_module_once(tmp_path: Path, capsys: pytest.CaptureF
     assert [module["kernels"] for module in data["modules"]] == [["kernel"], ["other"]]
 
 
+def test_a_conversion_without_a_place_has_that_of_what_forces_it() -> None:
+    placed, convert = [], 0
+    for line in LOOP.splitlines():
+        convert += "convert_layout" in line
+        where = "unknown" if "convert_layout" in line else f'"k.py":{len(placed)}:3'
+        known = line.strip().startswith("%") or "tt.store" in line
+        placed.append(f"{line} loc({where})" if known and not line.rstrip().endswith("{") else line)
+    assert convert == 2
+    inside, after = explained("\n".join(placed), "loop.ttgir", None).conversions
+    loads = [number for number, line in enumerate(placed) if "tt.load" in line]
+    assert [(c.place.file, c.place.line) for c in (inside, after)] == [("k.py", loads[0])] * 2
+
+
 def test_what_is_wrong_with_one_module_leaves_the_others(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

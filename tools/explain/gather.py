@@ -139,7 +139,7 @@ def _report(
     before, after = uses.source(op), uses.destination(op)
     converted = checked.site.converted
     return ConversionReport(
-        Place.of(converted.location),
+        Place.near(converted.location, before, after),
         loop_depth(op),
         short_type(converted.source),
         short_type(converted.destination),

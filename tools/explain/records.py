@@ -25,6 +25,16 @@ class Place:
         file, line, column = user_position(location)
         return cls(file, line, column, linecache.getline(file, line).strip() if line else "")
 
+    @classmethod
+    def near(cls, location: str, *anchors: Anchor | None) -> Place:
+        """The place of a conversion; where Triton gives it none, that of the first anchor which has one."""
+        place = cls.of(location)
+        for anchor in anchors:
+            if not place.line and anchor is not None and anchor.line:
+                code = linecache.getline(anchor.file, anchor.line).strip()
+                place = cls(anchor.file, anchor.line, anchor.column, code)
+        return place
+
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.line else "an unknown place"
 
