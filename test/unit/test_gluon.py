@@ -19,7 +19,7 @@ from triton_linear.lowering.targets import target
 ROWS = gl.BlockedLayout([1, 8], [8, 4], [4, 1], [1, 0])
 COLUMNS = gl.BlockedLayout([8, 1], [4, 8], [1, 4], [0, 1])
 SHAPE = (64, 64)
-TARGETS = ("cuda:80", "cuda:90", "hip:gfx942", "hip:gfx950")
+TARGETS = ("cuda:80", "cuda:90", "cuda:100", "hip:gfx90a", "hip:gfx942", "hip:gfx950")
 
 
 def spread(rng: random.Random, lanes: int, mixed: float = 0.4) -> LinearLayout:
@@ -144,7 +144,7 @@ def test_a_subslice_has_the_conflicts_of_where_it_is() -> None:
 def test_suggested_memory_has_no_conflicts(name: str) -> None:
     """One writer and one reader: never; and the suggestion is what Triton makes of Gluon's object."""
     rng, gpu = random.Random(name), target(name)
-    for _ in range(20):
+    for _ in range(200):
         writer, reader = spread(rng, gpu.lanes), spread(rng, gpu.lanes)
         dtype = rng.choice(["i8", "f16", "f32", "f64"])
         found = gluon.suggest_shared_layout([writer], [reader], SHAPE, dtype, name)
