@@ -284,6 +284,7 @@ def test_a_line_of_a_file_is_its_conversion(tmp_path: Path, capsys: pytest.Captu
         (('{"lane": [[-1]]}',), "expected a list of vectors"),
         (('{"lane"',), "bases: "),
         (("what",), "'what' is no encoding"),
+        (("#blocked", "--shape", "4x4"), "'#blocked' is an alias"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told_in_a_line(
@@ -294,6 +295,22 @@ def test_what_is_wrong_is_told_in_a_line(
     assert "error: " in err
     assert message in err
     assert "Traceback" not in err
+
+
+def test_of_a_file_without_a_line_the_lines_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "x.ttgir"
+    line = "%1 = ttg.convert_layout %0\n"
+    for text, said in (
+        ("module\n" + line, f"as {file}:2; it has conversions on line 2"),
+        (line * 20, f"as {file}:1; it has conversions on lines 1, 2, 3, 4, 5, 6, 7, 8 and 12 more"),
+        ("module\n", f"as {file}:LINE; there is no conversion in it"),
+    ):
+        file.write_text(text)
+        for what in (f"{file}", f"{file}:LINE"):
+            status, _, err = view(capsys, what)
+            assert (status, err) == (1, f"{file}: error: say which line, {said}\n")
 
 
 def test_layouts_of_different_tensors_are_not_drawn_together(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from triton_linear.dialect import bridge, encodings, gluon
 from triton_linear.dialect.linear_layout import LinearLayout, dim_names
@@ -19,7 +19,10 @@ _TYPE = re.compile(
     r"(?P<kind>tensor|memdesc)<(?P<shape>(?:\d+x)+)(?P<element>[^,<>]+|!tt\.ptr<[^<>]*>), ?(?P<encoding>#)"
 )
 _PLACE = re.compile(r"(?P<file>.+):(?P<line>\d+)")
+_ALIAS = re.compile(r"#[A-Za-z_]\w*")
 _GLUON = re.compile(r"(?:\w+\.)*(?P<class>\w*Layout)\(", re.DOTALL)
+MOST_LINES = 8
+"""Lines of a file that are named where none was given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +190,25 @@ def subjects(what: str, shape: str | None, element: str) -> tuple[Subject, ...]:
     if what.startswith("{"):
         return (of_bases(what, sizes, bits),)
     if not what.startswith("#") and not _GLUON.match(what):
+        for name in (what, what.rpartition(":")[0]):
+            if Path(name).is_file():
+                _ask_for_a_line(_read(name), name)
         fail(f"'{what}' is no encoding (#ttg...), no bases as JSON, no layout of Gluon's, and not FILE:LINE")
+    if _ALIAS.fullmatch(what):
+        fail(f"'{what}' is an alias: give what it stands for, #ttg..., or a line that uses it, FILE:LINE")
     if sizes is None:
         fail("the shape of the tensor is missing: --shape 64x32")
     return (of_encoding(what, sizes, bits) if what.startswith("#") else of_gluon(what, sizes, bits),)
+
+
+def _ask_for_a_line(text: str, name: str) -> NoReturn:
+    """Fail for a file without a line, with the lines that are most likely meant."""
+    conversions = [str(at) for at, line in enumerate(text.split("\n"), 1) if "ttg.convert_layout" in line]
+    if not conversions:
+        fail(f"say which line, as {name}:LINE; there is no conversion in it", name)
+    more = f" and {len(conversions) - MOST_LINES} more" if len(conversions) > MOST_LINES else ""
+    lines = f"line{'s' if len(conversions) > 1 else ''} {', '.join(conversions[:MOST_LINES])}{more}"
+    fail(f"say which line, as {name}:{conversions[0]}; it has conversions on {lines}", name)
 
 
 def _read(name: str) -> str:
