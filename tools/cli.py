@@ -43,8 +43,12 @@ def display_name(name: str) -> str:
 def _verify(arguments: argparse.Namespace) -> int:
     from triton_linear.tools.verify import verify_text
 
-    text = read_input(arguments.file)
     name = display_name(arguments.file)
+    if Path(arguments.file).suffix == ".py" and Path(arguments.file).is_file():
+        fail(
+            "is a Python script, not TTGIR; `triton-linear explain` runs scripts and takes their kernels", name
+        )
+    text = read_input(arguments.file)
     arguments.sources[name] = text
     if arguments.lowering == "stock":
         from triton_linear.tools.stock import verify_stock

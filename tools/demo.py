@@ -172,9 +172,25 @@ def gpu_table(device: str, results: Mapping[str, Comparison]) -> Table:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the demo; the exit status is 1 if some emitted code is wrong."""
-    parser = argparse.ArgumentParser(prog="triton-linear demo", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--targets", nargs="+", default=list(TARGETS), metavar="TARGET")
-    parser.add_argument("--output", type=Path, default=Path("build/demo"), help="default: %(default)s")
+    parser = argparse.ArgumentParser(
+        prog="triton-linear demo",
+        description="Compile the example kernels for GPUs that need not be there, and show each conversion: "
+        "its source line, its layouts, the lowering chosen, and what running the emitted code counted.",
+    )
+    parser.add_argument(
+        "--targets",
+        nargs="+",
+        default=list(TARGETS),
+        metavar="TARGET",
+        help=f"cuda:NUMBER or hip:gfxNAME (default {' '.join(TARGETS)})",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("build/demo"),
+        metavar="FOLDER",
+        help="where TTGIR and assembly are left (default %(default)s)",
+    )
     options = parser.parse_args(argv)
     for target in options.targets:
         vendor_of(target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from input_mutants import FILE, Case
 from input_runs import Ended, Runner, judge
 from input_words import GOOD
 from triton_linear.dialect import bridge
+from triton_linear.tools import cli
 from triton_linear.tools.compile import compile_text, read_module
 from triton_linear.tools.errors import ToolError
 
@@ -155,6 +157,27 @@ def test_numbers_of_options(option: str, capfd: pytest.CaptureFixture[str], tmp_
     path.write_text(GOOD)
     assert opt.main([str(path), f"--linear-select-lowering=scratch-limit={option}"]) == 1
     assert "error: linear-select-lowering: option 'scratch-limit' takes a number" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["verify", "explain", "view", "demo", "fuzz", "headroom", "version"])
+def test_help_says_what_every_option_is(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An option has text beside its name, or on the line below."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main([command, "--help"])
+    assert ended.value.code == 0
+    options = capsys.readouterr().out.partition("\noptions:\n")[2].partition("\n\n")[0].splitlines()
+    assert options
+    for line, below in zip(options, [*options[1:], ""], strict=True):
+        if line.startswith("  -"):
+            assert re.search(r"\S  +\S", line) or below.startswith(" " * 10), line
+
+
+def test_a_script_is_not_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "script.py"
+    path.write_text("import triton\n")
+    assert cli.main(["verify", str(path)]) == 1
+    said = "script.py: error: is a Python script, not TTGIR; `triton-linear explain`"
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [["--targets", "cuda:9"], ["--targets", "x"], ["--output", "/dev/null"]])
