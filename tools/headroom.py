@@ -25,6 +25,7 @@ from triton_linear.tools.errors import Diagnostic, ToolError, fail
 from triton_linear.tools.headroom_child import FAULT, Plan
 from triton_linear.tools.launches import ENVIRONMENT
 from triton_linear.tools.modes import FREE, OURS
+from triton_linear.tools.progress import told
 
 CHILD = "triton_linear.tools.headroom_child"
 PATIENCE = 120.0
@@ -162,7 +163,8 @@ def measure(
     records, ended = _rounds(replace(plan, modes=[OURS]), folder, spawn, loud=True)
     if any(record.get("seen") for record in records):
         known = replace(plan, modes=[FREE], each=each, skip=_done(records))
-        records += _rounds(known, folder, spawn, loud=False)[0]
+        with told("timing the kernels with free conversions"):
+            records += _rounds(known, folder, spawn, loud=False)[0]
     return records, ended.status
 
 

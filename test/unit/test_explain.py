@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 from corpus import source
+from rich.console import Console, RenderableType
 from triton_linear.dialect import bridge
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.mlir_adapter import operations
@@ -27,7 +28,9 @@ from triton_linear.tools.explain.anchors import Anchor, Uses, loop_depth
 from triton_linear.tools.explain.gate import Condition
 from triton_linear.tools.explain.gather import explained
 from triton_linear.tools.explain.records import ModuleReport
+from triton_linear.tools.explain.render_memory import field
 from triton_linear.tools.explain.words import in_words
+from triton_linear.tools.progress import told
 from triton_linear.tools.verify import Checked, check
 
 DATA = Path(__file__).parents[1] / "data" / "ttgir"
@@ -288,6 +291,50 @@ def test_text_and_the_status_of_the_gate(tmp_path: Path, capsys: pytest.CaptureF
     assert (status, err) == (1, "error: fail-on: conversions in loops > 0: it is 1\n")
 
 
+def test_what_is_long_is_shown_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A long name of a file stands below the kernel's; a field that is wrapped goes on below its beginning."""
+    file = tmp_path / ("a" * 60) / "loop.ttgir"
+    file.parent.mkdir()
+    file.write_text(LOOP)
+    _, out, _ = explain(capsys, str(file))
+    assert out.startswith("╭─ kernel ─")
+    assert str(file) in "".join(line.strip("│ \n") for line in out.splitlines())
+    wrapped = [line for line in rendered(field("lowered", "word " * 30), width=80).splitlines() if line.strip()]
+    assert len(wrapped) > 1
+    assert wrapped[0].startswith("  lowered   word")
+    assert all(line.startswith(" " * 12 + "word") for line in wrapped[1:])
+
+
+def rendered(what: RenderableType, width: int) -> str:
+    """The text of what rich draws."""
+    console = Console(width=width, file=io.StringIO())
+    with console.capture() as captured:
+        console.print(what)
+    return captured.get()
+
+
+class Terminal(io.StringIO):
+    """Text that says it is shown on a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_is_told_which_module_is_explained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "loop.ttgir"
+    file.write_text(LOOP)
+    assert explain(capsys, str(file))[2] == ""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stderr", terminal := Terminal())
+    assert cli.main(["explain", "loop.ttgir"]) == 0
+    assert terminal.getvalue() == "\r\x1b[Kexplaining loop.ttgir\r\x1b[K"
+    monkeypatch.setenv("COLUMNS", "10")
+    with told("explaining loop.ttgir"):
+        assert terminal.getvalue().endswith("\r\x1b[Kexplai...")
+
+
 def test_a_folder_gives_each_module_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("a", "b", "c"):
         (tmp_path / name).mkdir()
@@ -361,6 +408,12 @@ def test_a_script_is_run_and_its_kernels_explained(tmp_path: Path, capfd: pytest
         "tl.store(destination + i * N + j, tl.load(source + i * N + j).trans())"
     }
     assert "said by the script" in printed.err
+
+
+def test_a_script_without_kernels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("")
+    assert explain(capsys, str(script)) == (1, "", f"{script}: error: the script compiled no kernel\n")
 
 
 @pytest.mark.parametrize(

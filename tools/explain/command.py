@@ -20,6 +20,7 @@ from triton_linear.tools.explain.measure import check_script, measured
 from triton_linear.tools.explain.records import Measured, ModuleReport
 from triton_linear.tools.explain.render import WIDTH, as_html, show
 from triton_linear.tools.launches import digest
+from triton_linear.tools.progress import told
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -30,13 +31,15 @@ def run(arguments: argparse.Namespace) -> int:
     times: dict[str, tuple[Measured, ...]] | None = None
     if arguments.measure:
         check_script(arguments.what)
-        times = measured(arguments.what, arguments.arguments)
+        with told("timing the kernels of the script"):
+            times = measured(arguments.what, arguments.arguments)
     reports: list[ModuleReport] = []
     failed = False
     for name, text in modules(arguments.what, arguments.arguments):
         arguments.sources[name] = text
         try:
-            report = explained(text, name, arguments.target, stock=arguments.stock)
+            with told(f"explaining {name}"):
+                report = explained(text, name, arguments.target, stock=arguments.stock)
             reports.append(replace(report, measured=None if times is None else times.get(digest(text), ())))
         except ToolError as error:
             failed = True
@@ -44,7 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
             for diagnostic in error.diagnostics or [Diagnostic("error", "the passes failed", name)]:
                 printer.print(diagnostic)
     if not reports and not failed:
-        fail("no TTGIR module was found", arguments.what)
+        script = Path(arguments.what).suffix == ".py"
+        fail("the script compiled no kernel" if script else "no TTGIR module was found", arguments.what)
     if arguments.html is not None:
         _write(arguments.html, as_html(reports, arguments.top))
     if arguments.json:

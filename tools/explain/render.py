@@ -30,6 +30,8 @@ _COLOURS = {
     "stock": "magenta",
 }
 WIDTH = 110
+MOST_OF_TITLE = 74
+"""Characters of a title that are all seen on a terminal of 80 columns."""
 
 
 def figures_text(figures: Figures) -> str:
@@ -131,7 +133,10 @@ def module(report: ModuleReport, top: int | None) -> RenderableType:
         parts += map(times, report.measured)
     if report.assignment:
         parts += [Text(), *(Text(line, "dim") for line in report.assignment)]
-    title = f"{', '.join(report.kernels)}  ({report.file})"
+    names = ", ".join(report.kernels)
+    title = f"{names}  ({report.file})"
+    if len(title) > MOST_OF_TITLE:
+        title, parts = names, [Text(report.file), *parts]
     return Panel(Group(*parts), title=Text(title, "bold"), title_align="left")
 
 

@@ -34,8 +34,12 @@ def head(place: Place, loop_depth: int, what: str = "") -> Text:
 
 
 def field(name: str, *parts: str | tuple[str, str]) -> RenderableType:
-    """A line of a report, with its name in front."""
-    return Padding(Text.assemble((f"{name:<10}", "dim"), *parts), (0, 0, 0, 2))
+    """A line of a report, with its name in front; what does not fit goes on below its beginning."""
+    line = Table.grid()
+    line.add_column(width=10, style="dim")
+    line.add_column()
+    line.add_row(name, Text.assemble(*parts))
+    return Padding(line, (0, 0, 0, 2))
 
 
 def short_place(place: Place) -> str:
