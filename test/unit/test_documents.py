@@ -119,11 +119,32 @@ def test_the_script_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "1 conversion: 1 right" in run("triton-linear verify transpose.ttgir --lowering=stock")
     assert "st.shared" in run("triton-linear-opt transpose.ttgir --linear-pipeline --emit=ptx")
     before = Path("transpose.ttgir").read_text().partition("ttg.convert_layout")[0]
-    line = before.count("\n") + 1
-    run(f"triton-linear view transpose.ttgir:{line} -o conversion.html")
+    view = f"triton-linear view transpose.ttgir:{before.count(chr(10)) + 1} -o conversion.html"
+    assert view in readme
+    run(view)
     assert Path("conversion.html").read_text().startswith("<!DOCTYPE html>")
     shown = (ROOT / "docs" / "explain.md").read_text().partition("$ triton-linear explain script.py\n")[2]
     assert run("triton-linear explain script.py") == shown.partition("```")[0]
+
+
+def test_the_report_that_the_document_of_the_plugin_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is that of the README's script without its lines about the package; times and folders differ."""
+    user_environment(tmp_path, monkeypatch)
+    readme = (ROOT / "README.md").read_text()
+    script = next(body for _, _, body in BLOCK.findall(readme) if "ASTSource" in body)
+    plain = re.sub(
+        r"^(import triton_linear|with triton_linear|for report|    print).*\n", "", script, flags=re.M
+    )
+    assert "triton_linear" not in plain
+    Path("script.py").write_text(re.sub(r"^    (source|kernel) =", r"\1 =", plain, flags=re.M))
+    said = (
+        (ROOT / "docs" / "plugin.md").read_text().partition("$ python -m triton_linear --report script.py\n")[2]
+    )
+    said = re.sub(r"\d+\.\d\b", "N", said.partition("```")[0]).replace("/home/me/", "")
+    printed = run("python -m triton_linear --report script.py 2>&1").replace(f"{Path.cwd()}/", "")
+    assert re.sub(r"\d+\.\d\b", "N", printed) == said
 
 
 def user_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
