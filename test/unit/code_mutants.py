@@ -343,8 +343,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     _emitted(
         "emit",
-        "        first = number * slots\n",
-        "        first = number * max(1, slots // 2)\n",
+        "        start = number * slots\n",
+        "        start = number * max(1, slots // 2)\n",
         "registers of a packed word",
     ),
     # --- what stands around the code
@@ -431,8 +431,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     CodeMutant(
         "passes/outline.py",
-        "key = (source.type, result.type, plan)",
-        "key = (source.type, source.type, plan)",
+        "key = (source.type, result.type, plan, kind)",
+        "key = (source.type, source.type, plan, kind)",
         "two conversions share a stub",
         (PASSES, f"{LIT}passes/outline-conversions.mlir"),
     ),

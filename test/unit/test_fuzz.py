@@ -85,8 +85,8 @@ def _swap_outputs(plan: plans.Plan) -> plans.Plan:
 def _run_broken(monkeypatch: pytest.MonkeyPatch, change: Any, text_change: Any = None) -> Totals:
     stock = embed._code
 
-    def broken(plan: Any, signature: Any, target: Any) -> tuple[str, str]:
-        code, result = stock(change(plan), signature, target)
+    def broken(plan: Any, *others: Any) -> tuple[str, str]:
+        code, result = stock(change(plan), *others)
         return (text_change(code) if text_change else code), result
 
     monkeypatch.setattr(embed, "_code", broken)
