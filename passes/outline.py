@@ -62,7 +62,9 @@ class OutlineConversions:
         table, raw = LayoutTable(), accumulators(ops)
         end = InsertionPoint(op.regions[0].blocks[0])
         stubs: dict[tuple[Type, Type, str, str], str] = {}
-        for conversion in [inner for inner in ops if inner.name == CONVERT]:
+        # Told beforehand: the results of conversions are replaced on the way.
+        conversions = [(inner, inner.operands[0] in raw) for inner in ops if inner.name == CONVERT]
+        for conversion, unsettled in conversions:
             if ll.STOCK in conversion.attributes:
                 continue
             if ll.PLAN not in conversion.attributes:
@@ -75,7 +77,7 @@ class OutlineConversions:
             if ll.plan_from_text(plan).kind == "noop":
                 continue
             source, result = conversion.operands[0], conversion.results[0]
-            kind = ACCUMULATORS if source in raw else ""
+            kind = ACCUMULATORS if unsettled else ""
             key = (source.type, result.type, plan, kind)
             if key not in stubs:
                 numbered = (

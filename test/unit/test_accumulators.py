@@ -13,7 +13,10 @@ from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.examples.spec import gpu_target
 from triton_linear.lowering.embed import ACCUMULATORS
+from triton_linear.passes import driver
 from triton_linear.passes.accumulators import accumulators
+from triton_linear.passes.outline import PREFIX, OutlineConversions
+from triton_linear.passes.select import SelectLowering
 from triton_linear.tools.compile import compile_text
 from triton_linear.tools.verify import check
 
@@ -166,3 +169,20 @@ def test_only_calls_that_take_accumulators_have_such_stubs() -> None:
         stubs = [site.stub for site in compilation.sites if site.stub is not None]
         assert len(stubs) == 1
         assert sum(stub.endswith(ACCUMULATORS) for stub in stubs) == expected
+
+
+def test_what_comes_by_way_of_another_conversion_is_an_accumulator_too() -> None:
+    """The first one renames registers, and its result is another value once it is outlined."""
+    renamed = WITHIN_WARPS.replace("[[1, 0], [2, 0], ", "[[2, 0], [1, 0], ")
+    middle = f"tensor<64x64xf32, {renamed}>"
+    first = f"%first = ttg.convert_layout %next : {ACC} -> {MOVED}"
+    text = kernel(f"{first}\n      %second = ttg.convert_layout %first : {MOVED} -> {middle}")
+    text = text.replace(
+        f"%moved = ttg.convert_layout %next : {ACC}", f"%moved = ttg.convert_layout %second : {middle}"
+    )
+    module = bridge.text_to_upstream(text, bridge.upstream_context(), "kernel.ttgir")
+    passes = [SelectLowering("cuda:90"), OutlineConversions()]
+    assert driver.run(module, passes, remarks=False).succeeded
+    called = re.findall(rf"callee = @({PREFIX}\w+)", str(module.operation))
+    assert len(called) == 3
+    assert all(name.endswith(ACCUMULATORS) for name in called)
