@@ -49,6 +49,7 @@ def emit_body(
     `accumulators`: the source may be what `wgmma` left in its registers.
     """
     machine = MACHINES[target.vendor]
+    settler = machine if accumulators else None
 
     @functools.cache
     def register(index: int) -> str:
@@ -59,9 +60,9 @@ def emit_body(
     elif isinstance(plan, RegisterPlan):
         values = [register(index) for index in plan.sources]
     elif isinstance(plan, FreePlan):
-        values = _free(writer, plan, signature.element, register)
+        values = _free(writer, plan, signature.element, register, settler)
     else:
-        values = _through_words(writer, plan, signature, register, machine, base, accumulators)
+        values = _through_words(writer, plan, signature, register, machine, base, settler)
     result = writer.op(f"llvm.mlir.undef : {signature.result}")
     for index, field in enumerate(values):
         result = writer.op(f"llvm.insertvalue {field}, {result}[{index}] : {signature.result}")
@@ -75,20 +76,20 @@ def _through_words(
     register: Callable[[int], str],
     machine: Machine,
     base: str,
-    accumulators: bool,
+    settler: Machine | None,
 ) -> list[str]:
     """The destination registers of a plan that moves words."""
     element, bits = signature.element, _width(signature.element)
     slots = max(1, 32 // bits)
     first = plan.stages[0]
     # Stores read accumulators as they are.
-    unsettled = accumulators and (isinstance(first, ShufflePlan) or bool(stored_words(first).steps))
+    if isinstance(first, SharedPlan) and not stored_words(first).steps:
+        settler = None
 
     def packed(number: int) -> Parts:
         start = number * slots
         registers = range(start, min(start + slots, signature.source_registers))
-        word = _pack(writer, [_to_integer(writer, register(r), element) for r in registers], bits)
-        return [machine.settled(writer, part) for part in word] if unsettled else word
+        return _packed(writer, [register(index) for index in registers], element, settler)
 
     words: Sequence[Parts] | Callable[[int], Parts] = packed
     count = max(1, signature.source_registers // slots)
@@ -106,13 +107,19 @@ def _through_words(
     return [_from_integer(writer, value, element) for value in values]
 
 
-def _free(writer: FunctionWriter, plan: FreePlan, element: str, register: Callable[[int], str]) -> list[str]:
+def _free(
+    writer: FunctionWriter,
+    plan: FreePlan,
+    element: str,
+    register: Callable[[int], str],
+    settler: Machine | None,
+) -> list[str]:
     """The destination registers of a conversion that is left out; those that are made, made in words."""
     bits = _width(element)
     slots = min(max(1, 32 // bits), len(plan.registers))
 
     def packed(registers: Sequence[int]) -> Parts:
-        return _pack(writer, [_to_integer(writer, register(index), element) for index in registers], bits)
+        return _packed(writer, [register(index) for index in registers], element, settler)
 
     @functools.cache
     def made(group: tuple[FreeRegister, ...]) -> tuple[str, ...]:
@@ -179,6 +186,15 @@ def _from_integer(writer: FunctionWriter, value: str, element: str) -> str:
     if element == "i1":
         return writer.op(f"llvm.trunc {value} : i8 to i1")
     return value if element == integer else writer.op(f"llvm.bitcast {value} : {integer} to {element}")
+
+
+def _packed(writer: FunctionWriter, values: Sequence[str], element: str, settler: Machine | None) -> list[str]:
+    """Elements as 32-bit words; by the `settler` where they may be accumulators."""
+    bits = _width(element)
+    if settler is not None and bits == 32:
+        return [settler.settled(writer, value, element) for value in values]
+    words = _pack(writer, [_to_integer(writer, value, element) for value in values], bits)
+    return words if settler is None else [settler.settled(writer, word, I32) for word in words]
 
 
 def _pack(writer: FunctionWriter, values: Sequence[str], bits: int) -> list[str]:

@@ -46,8 +46,8 @@ class Machine(Protocol):
         """`other` where the condition holds (`inverted`: where it does not), else `kept`, by an instruction
         that does not run where selects and permutes do, if there is one."""
 
-    def settled(self, writer: FunctionWriter, word: str) -> str:
-        """An accumulator of a matrix product, as instructions of any kind may read it."""
+    def settled(self, writer: FunctionWriter, value: str, type_: str) -> str:
+        """A word that may be an accumulator of a matrix product, f32 or i32, as an i32 for any instruction."""
 
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         """Wait for the others of a "warp" or a "cta", and see what they wrote."""
@@ -89,9 +89,11 @@ class _Nvidia:
             f'llvm.inline_asm asm_dialect = att "{text}", "=r,0,r,b,r" {operands} : ({types}) -> {I32}'
         )
 
-    def settled(self, writer: FunctionWriter, word: str) -> str:
+    def settled(self, writer: FunctionWriter, value: str, type_: str) -> str:
         # Where the accumulators of wgmma begin as a constant, ptxas gives integer instructions that constant.
-        return writer.op(f'llvm.inline_asm asm_dialect = att "{SETTLE}", "=r,r" {word} : ({I32}) -> {I32}')
+        # LLVM must not see that a float becomes bits: it makes integer instructions of what comes before, then.
+        asm = f'"{SETTLE}", "=r,{"f" if type_ == "f32" else "r"}"'
+        return writer.op(f"llvm.inline_asm asm_dialect = att {asm} {value} : ({type_}) -> {I32}")
 
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         if scope == "warp":
@@ -131,8 +133,8 @@ class _Amd:
         zero, one = (other, kept) if inverted else (kept, other)
         return writer.op(f"llvm.select {condition}, {one}, {zero} : i1, {I32}")
 
-    def settled(self, writer: FunctionWriter, word: str) -> str:
-        return word
+    def settled(self, writer: FunctionWriter, value: str, type_: str) -> str:
+        raise ValueError("AMD's matrix products leave registers like any others")
 
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         if scope == "warp":

@@ -4,24 +4,31 @@ ptxas (12.8 and 12.9, for sm_90a) takes an accumulator for what it was before th
 and an integer instruction (SEL, IMAD, LOP3, ...) reads it: of `x = 0; loop { x = wgmma(x); y = p ? x : z }` it
 makes `y = 0`. Floating-point instructions, conversions of type, stores and shuffles read what is there. Triton
 seldom begins with an integer instruction; our code does where it selects words before it shuffles them.
+
+What LLVM leaves of arithmetic is not known here: it drops a multiplication by one, and makes an integer
+instruction of an absolute value that is used as bits. So all elementwise arithmetic is followed, until its
+result is narrower than a word: that takes an instruction that converts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from triton_linear.dialect.mlir_adapter import Operation, Value
+from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value, producers_of
+from triton_linear.lowering.element import element_type
 
 PRODUCTS = ("ttng.warp_group_dot", "ttng.warp_group_dot_wait")
-# Operations whose results hold registers of their operands, or selections of them.
+# Operations whose results hold registers of their operands, or what is computed from them one by one.
+_ELEMENTWISE = ("arith.", "math.")
 _MOVES = frozenset(
     {
-        "arith.bitcast",
-        "arith.select",
         "tt.bitcast",
         "tt.broadcast",
         "tt.cat",
+        "tt.clampf",
         "tt.expand_dims",
+        "tt.fp_to_fp",
         "tt.join",
         "tt.reshape",
         "tt.split",
@@ -30,49 +37,125 @@ _MOVES = frozenset(
         *PRODUCTS,
     }
 )
+_SIGNS = frozenset({"arith.negf", "math.absf", "math.copysign"})
+# A multiplication or division by -1, a subtraction from -0.
+_NEGATIONS = {
+    "arith.mulf": re.compile(r"-1\.0+e\+00"),
+    "arith.divf": re.compile(r"-1\.0+e\+00"),
+    "arith.subf": re.compile(r"-0\.0+e\+00"),
+}
 _BOUNDS = 3
 """Operands of `scf.for` before those that it carries."""
+_WORD = 32
 
 
 def accumulators(ops: Sequence[Operation]) -> frozenset[Value]:
-    """The results of products of warp groups, and all values that their registers come into unchanged.
+    """The results of products of warp groups, and all values that their registers may come into.
 
-    Loop-carried values and results of branches are followed; arguments of functions are not.
+    Loop-carried values, results of branches, and what functions are given and return are followed.
     """
-    pending = [result for op in ops if op.name in PRODUCTS for result in op.results]
-    if not pending:
-        return frozenset()
+    products = [result for op in ops if op.name in PRODUCTS for result in op.results]
+    return _reached(ops, products) if products else frozenset()
+
+
+def changed_signs(ops: Sequence[Operation]) -> frozenset[Value]:
+    """Those of `accumulators` whose sign has been changed or taken away on the way.
+
+    LLVM does that with AND and XOR where the result is used as bits, whatever stands in between.
+    """
+    raw = accumulators(ops)
+    if not raw:
+        return raw
+    producers = producers_of(ops)
+    changed = [op for op in ops if any(v in raw for v in op.operands) and _changes_sign(op, producers)]
+    return _reached(ops, [result for op in changed for result in op.results])
+
+
+def _changes_sign(op: Operation, producers: Mapping[Value, Operation]) -> bool:
+    """Whether LLVM may take an operation for a change of sign."""
+    constants = _NEGATIONS.get(op.name)
+    if constants is None:
+        return op.name in _SIGNS
+    values = (producers.get(operand) for operand in op.operands)
+    return any(v is not None and v.name == "arith.constant" and constants.search(str(v)) for v in values)
+
+
+def _reached(ops: Sequence[Operation], values: Iterable[Value]) -> frozenset[Value]:
+    """These values, and all that may hold them, or what is computed from them, afterwards."""
     users: dict[Value, list[tuple[Operation, int]]] = {}
     for op in ops:
         for number, operand in enumerate(op.operands):
             users.setdefault(operand, []).append((op, number))
-    seen: set[Value] = set()
+    functions = {op.attributes["sym_name"].value: op for op in ops if op.name == "tt.func"}
+    calls: dict[str, list[Operation]] = {}
+    for op in ops:
+        if op.name == "tt.call":
+            calls.setdefault(op.attributes["callee"].value, []).append(op)
+    pending, seen = list(values), set[Value]()
     while pending:
         value = pending.pop()
         if value not in seen:
             seen.add(value)
             for op, number in users.get(value, ()):
-                pending += _received(op, number)
+                pending += _received(op, number, functions, calls)
     return frozenset(seen)
 
 
-def _received(op: Operation, number: int) -> Iterable[Value]:
-    """What holds operand `number` of an operation afterwards."""
-    if op.name in _MOVES:
-        return list(op.results)
-    if op.name == "scf.for":
+def _received(
+    op: Operation, number: int, functions: Mapping[str, Operation], calls: Mapping[str, Sequence[Operation]]
+) -> Iterable[Value]:
+    """What may hold operand `number` of an operation afterwards."""
+    name = op.name
+    if name in _MOVES or name.startswith(_ELEMENTWISE):
+        return [result for result in op.results if not _narrows(op.operands[number], result)]
+    if name == "scf.for":
         return _carried(op, number - _BOUNDS) if number >= _BOUNDS else ()
-    if op.name == "scf.while":
+    if name == "scf.while":
         return (_argument(op, 0, number),)
-    if op.name == "scf.condition":
+    if name == "scf.condition":
         loop = op.parent.operation
         return (loop.results[number - 1], _argument(loop, 1, number - 1)) if number else ()
-    if op.name == "scf.yield":
+    if name == "scf.yield":
         around = op.parent.operation
         if around.name == "scf.for":
             return _carried(around, number)
         return (_argument(around, 0, number) if around.name == "scf.while" else around.results[number],)
+    if name == "ttg.warp_yield":
+        return (op.parent.operation.results[number],)
+    if name == "tt.call":
+        called = functions.get(op.attributes["callee"].value)
+        return (_argument(called, 0, number),) if called is not None and len(called.regions[0].blocks) else ()
+    if name == "tt.return":
+        function = op.parent.operation.attributes["sym_name"].value
+        return [call.results[number] for call in calls.get(function, ())]
+    if name.startswith("cf."):
+        return _jumped(op, number)
     return ()
+
+
+def _narrows(operand: Value, result: Value) -> bool:
+    """Whether elements of a word or more become narrower ones."""
+    return _bits(operand) >= _WORD > _bits(result)
+
+
+def _bits(value: Value) -> int:
+    """Bits of an element; those of a word where it is no number."""
+    type_ = value.type
+    element = str(type_.element_type if isinstance(type_, RankedTensorType) else type_)
+    try:
+        return element_type(element).bits
+    except ValueError:
+        return _WORD
+
+
+def _jumped(op: Operation, number: int) -> Iterator[Value]:
+    """The arguments of the blocks that a branch goes to; `cf.cond_br` has its condition first."""
+    place = number - (op.name == "cf.cond_br")
+    for block in op.successors:
+        if 0 <= place < len(block.arguments):
+            yield block.arguments[place]
+            return
+        place -= len(block.arguments)
 
 
 def _carried(loop: Operation, number: int) -> tuple[Value, Value]:

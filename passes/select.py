@@ -12,6 +12,7 @@ from triton_linear.lowering.plan import NoOpPlan, Plan, Selection
 from triton_linear.lowering.select import select
 from triton_linear.lowering.targets import Target
 from triton_linear.passes import diagnostics
+from triton_linear.passes.accumulators import changed_signs
 from triton_linear.passes.addresses import address_conversions
 from triton_linear.passes.layouts import LayoutTable, Unknown, element_of
 from triton_linear.passes.planning import WARP_SPECIALIZE, Planning
@@ -20,6 +21,7 @@ from triton_linear.passes.verifiers import CONVERT, Verifier, every_conversion_i
 _SEEN_THROUGH = (
     "it leads to an address or a mask of a memory access, whose width Triton takes from what it knows of them"
 )
+_SIGN = "it takes what `wgmma` left with its sign changed, in an integer instruction that ptxas has wrong"
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,9 @@ class SelectLowering(Planning):
     Every `ttg.convert_layout` gets `ll.plan`: the kind of the cheapest plan for the target, the figures of
     its cost, and the planners that were passed over with the basis vectors that did not fit. A conversion
     that cannot be ours gets `ll.stock` instead, the reason why it is left to Triton, and a remark that says
-    so: its layouts are not known, it crosses CTAs, it is in code that only some warps of the CTA run, or it
-    leads to an address or a mask, where Triton's axis analysis has to see through it.
+    so: its layouts are not known, it crosses CTAs, it is in code that only some warps of the CTA run, it
+    leads to an address or a mask, where Triton's axis analysis has to see through it, or it takes accumulators
+    of `wgmma` with another sign (`passes/accumulators.py`).
 
     Requires: nothing.
     Ensures: every conversion has either attribute.
@@ -53,14 +56,17 @@ class SelectLowering(Planning):
         if not conversions:
             return
         partial = _PartialCode.find(ops)
-        addresses = address_conversions(ops)
+        addresses, signs = address_conversions(ops), changed_signs(ops)
         table = LayoutTable()
         attributes: dict[Selection, Attribute] = {}
         for conversion in conversions:
             ll.undecide(conversion)
             decision = self.decide(conversion, gpu, table, partial)
-            if conversion in addresses and isinstance(decision, Selection) and decision.plan != NoOpPlan():
-                decision = _SEEN_THROUGH
+            if isinstance(decision, Selection) and decision.plan != NoOpPlan():
+                if conversion in addresses:
+                    decision = _SEEN_THROUGH
+                elif conversion.operands[0] in signs:
+                    decision = _SIGN
             if isinstance(decision, str):
                 conversion.attributes[ll.STOCK] = StringAttr.get(decision, op.context)
                 diagnostics.remark(conversion, f"conversion left to Triton: {decision}")

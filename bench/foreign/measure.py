@@ -177,7 +177,8 @@ def compare(kept: Kept, turns: int, tolerance: float | None, plugin: bool = True
     kept.memory.restore()
     graphs, calls = {}, 1
     # What counts in memory may leave its bounds if it goes on from where it stopped.
-    once = "tt.atomic" in kept.launch.compiled().asm["ttgir"]
+    ttgir = kept.launch.compiled().asm["ttgir"]
+    once = any(name in ttgir for name in ("atomic", "atom.global", "red.global", "async_tma_reduce"))
     before = kept.memory.restore if once else None
     for mode in (modes.STOCK, modes.OURS):
         with context(mode, plugin):

@@ -14,7 +14,7 @@ from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.examples.spec import gpu_target
 from triton_linear.lowering.embed import ACCUMULATORS
 from triton_linear.passes import driver
-from triton_linear.passes.accumulators import accumulators
+from triton_linear.passes.accumulators import accumulators, changed_signs
 from triton_linear.passes.outline import PREFIX, OutlineConversions
 from triton_linear.passes.select import SelectLowering
 from triton_linear.tools.compile import compile_text
@@ -29,6 +29,7 @@ SHARED = "#ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, eleme
 MEMORY = f"!ttg.memdesc<64x64xbf16, {SHARED}, #ttg.shared_memory, mutable>"
 ACC, MOVED = f"tensor<64x64xf32, {MMA}>", f"tensor<64x64xf32, {WITHIN_WARPS}>"
 POINTERS = f"tensor<64x64x!tt.ptr<f32>, {WITHIN_WARPS}>"
+PROGRAMS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 HEAD = """
 module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:90",
                    "ttg.threads-per-warp" = 32 : i32} {"""
@@ -75,29 +76,76 @@ SCALED = f"%scaled = arith.addf %next, %next : {ACC}"
 
 def shuffles(ptx: str, folder: Path) -> tuple[int, int]:
     """How many shuffles are in the PTX, and how many ptxas leaves."""
-    programs = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
     source, binary = folder / "kernel.ptx", folder / "kernel.cubin"
     source.write_text(ptx)
-    subprocess.run([programs / "ptxas", "--gpu-name", "sm_90a", source, "-o", binary], check=True)
-    sass = subprocess.run([programs / "nvdisasm", "-c", binary], check=True, capture_output=True, text=True)
-    return len(re.findall(r"shfl\.sync", ptx)), len(re.findall(r"\bSHFL\b", sass.stdout))
+    subprocess.run([PROGRAMS / "ptxas", "--gpu-name", "sm_90a", source, "-o", binary], check=True)
+    return len(re.findall(r"shfl\.sync", ptx)), len(re.findall(r"\bSHFL\b", disassembled(binary)))
 
 
-@pytest.mark.parametrize(("between", "converted"), [("", "%next"), (SCALED, "%scaled")])
+def disassembled(binary: Path) -> str:
+    """The machine code of a cubin, as text."""
+    done = subprocess.run([PROGRAMS / "nvdisasm", "-c", binary], check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+UNITS = f"%ones = arith.constant dense<1.0> : {ACC}\n"
+WIDE, BITS = ACC.replace("f32", "f64"), ACC.replace("f32", "i32")
+COMPUTED = {
+    "selected": f"%m = arith.select %go, %next, %zeros : {ACC}",
+    "doubled": f"%m = arith.addf %next, %next : {ACC}",
+    "times one": f"{UNITS}%m = arith.mulf %next, %ones : {ACC}",
+    "wide and back": f"%n1 = arith.extf %next : {ACC} to {WIDE}\n%m = arith.truncf %n1 : {WIDE} to {ACC}",
+    "bits and back": f"%n1 = tt.bitcast %next : {ACC} -> {BITS}\n%m = tt.bitcast %n1 : {BITS} -> {ACC}",
+}
+
+
+@pytest.mark.parametrize("name", ["as it is", *COMPUTED])
 def test_shuffles_of_accumulators_reach_the_gpu(
-    between: str, converted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     path = tmp_path / "kernel.ttgir"
-    path.write_text(kernel(between, converted))
+    between = f"%go = arith.cmpi slt, %i, %one : i32\n{COMPUTED.get(name, '')}"
+    path.write_text(kernel(between, "%m" if name in COMPUTED else "%next"))
     with triton_linear.enabled(strict=True, assign=False) as reports:
         made = triton.compile(str(path), target=gpu_target("cuda:90"))
     assert [c.lowering for report in reports for c in report.conversions] == ["shuffle"]
     written, left = shuffles(made.asm["ptx"], tmp_path)
     assert written > 0
     assert left == written
-    # What is computed with floats in between needs no help.
-    assert ("mov.b32 {low, high}" in made.asm["ptx"]) == (converted == "%next")
+    assert "mov.b32 {low, high}" in made.asm["ptx"]
+
+
+LESS = f"%minus = arith.constant dense<-1.0> : {ACC}\n"
+SIGNS = {
+    "absolute": f"%m = math.absf %next : {ACC}",
+    "times minus one": f"{LESS}%m = arith.mulf %next, %minus : {ACC}",
+    "over minus one": f"{LESS}%m = arith.divf %next, %minus : {ACC}",
+    "doubled absolute": f"%n1 = math.absf %next : {ACC}\n%m = arith.addf %n1, %n1 : {ACC}",
+}
+
+
+@pytest.mark.parametrize("name", SIGNS)
+def test_changed_signs_are_left_to_triton(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stock Triton stores floats, and reads them right: the product is there, and adds to its registers."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    path = tmp_path / "kernel.ttgir"
+    path.write_text(kernel(SIGNS[name], "%m"))
+    with triton_linear.enabled(assign=False) as reports:
+        made = triton.compile(str(path), target=gpu_target("cuda:90"))
+    (found,) = [conversion for report in reports for conversion in report.conversions]
+    assert (found.lowering, "wgmma" in found.detail) == ("triton", True)
+    shuffles(made.asm["ptx"], tmp_path)
+    assert re.search(r"HGMMA\S* R\d+,", disassembled(tmp_path / "kernel.cubin"))
+
+
+def test_other_signs_are_ours() -> None:
+    ones = f"{UNITS}%m = arith.mulf %next, %ones : {ACC}"
+    less = f"%m = arith.subf %zeros, %next : {ACC}"
+    texts = [kernel(between, "%m") for between in (COMPUTED["doubled"], ones, less)]
+    for text in (*texts, LOADED):
+        module = bridge.text_to_upstream(text, bridge.upstream_context(), "kernel.ttgir")
+        assert changed_signs(operations(module.operation)) == frozenset()
 
 
 def test_ptxas_takes_accumulators_for_what_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +181,7 @@ def count(text: str) -> int:
 def test_accumulators_are_followed_through_loops_branches_and_moves() -> None:
     # The product, the argument it becomes, the loop's result; the conversion's result, its argument and result.
     assert count(kernel()) == 6
-    assert count(kernel(SCALED, "%scaled")) == 3
+    assert count(kernel(SCALED, "%scaled")) == 7
     chosen = f"""%c = arith.cmpi slt, %i, %n : i32
       %branch = scf.if %c -> ({ACC}) {{
         scf.yield %next : {ACC}
@@ -150,6 +198,28 @@ def test_accumulators_are_followed_through_loops_branches_and_moves() -> None:
       }}"""
     assert count(kernel(twice, "%turned")) == 9
     assert count(LOADED) == 0
+    narrow = ACC.replace("f32", "bf16")
+    assert count(kernel(f"%narrow = arith.truncf %next : {ACC} to {narrow}")) == 6
+
+
+def test_accumulators_are_followed_into_functions_and_blocks() -> None:
+    called = f"%m = tt.call @other(%next) : ({ACC}) -> {ACC}"
+    other = f"""
+  tt.func private @other(%x: {ACC}) -> {ACC} attributes {{noinline = true}} {{
+    tt.return %x : {ACC}
+  }}
+}}
+"""
+    assert count(kernel(called, "%m").rstrip().removesuffix("}") + other) == 8
+    jumps = f"""    }}
+    %go = arith.cmpi slt, %zero, %n : i32
+    cf.cond_br %go, ^bb1, ^bb2(%r#0 : {ACC})
+  ^bb1:
+    cf.br ^bb2(%zeros : {ACC})
+  ^bb2(%b: {ACC}):
+    %c = ttg.convert_layout %b : {ACC} -> {MOVED}
+    tt.return"""
+    assert count(kernel().replace("    }\n    tt.return", jumps)) == 8
 
 
 LOADED = f"""{HEAD}
@@ -164,7 +234,7 @@ LOADED = f"""{HEAD}
 
 
 def test_only_calls_that_take_accumulators_have_such_stubs() -> None:
-    for text, expected in ((kernel(), 1), (kernel(SCALED, "%scaled"), 0), (LOADED, 0)):
+    for text, expected in ((kernel(), 1), (kernel(SCALED, "%scaled"), 1), (LOADED, 0)):
         compilation = compile_text(text, "kernel.ttgir", None, "llvm")
         stubs = [site.stub for site in compilation.sites if site.stub is not None]
         assert len(stubs) == 1

@@ -106,7 +106,7 @@ def _run_script(path: Path, arguments: list[str], cache: str) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     return subprocess.run(
-        [sys.executable, str(path), *arguments], env=environment, stdout=2, check=False
+        [sys.executable, os.path.abspath(path), *arguments], env=environment, stdout=2, check=False
     ).returncode
 
 
