@@ -68,7 +68,7 @@ def changed_signs(ops: Sequence[Operation]) -> frozenset[Value]:
         return raw
     producers = producers_of(ops)
     changed = [op for op in ops if any(v in raw for v in op.operands) and _changes_sign(op, producers)]
-    return _reached(ops, [result for op in changed for result in op.results])
+    return _reached(ops, [result for op in changed for result in op.results]) if changed else frozenset()
 
 
 def _changes_sign(op: Operation, producers: Mapping[Value, Operation]) -> bool:

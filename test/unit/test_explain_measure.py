@@ -63,7 +63,7 @@ def test_times_are_those_of_the_kernel_explained(
     script: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(headroom, "run_child", _child(0, lambda records: records))
-    assert cli.main(["explain", "--measure", "--json", f"./{script}", "64", "128"]) == 0
+    assert cli.main(["explain", "--measure", "--json", f"../{Path.cwd().name}/{script}", "64", "128"]) == 0
     data = json.loads(capfd.readouterr().out)
     jsonschema.validate(data, SCHEMA)
     found = [module["measured"] for module in data["modules"]]

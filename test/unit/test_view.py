@@ -371,3 +371,18 @@ def test_what_is_wrong_on_a_line_is_said_with_the_line(tmp_path: Path) -> None:
     file.write_text(f"tensor<64xf32, {blocked.replace('[32]', '[32, 1]')}>\n")
     with pytest.raises(ToolError, match=rf"{file}:1:1: error: #ttg.blocked"):
         subjects(f"{file}:1", None, "f32")
+
+
+def test_a_conversion_that_has_no_plan_is_named_by_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Element 8 is nowhere in the source."""
+    source, destination = (
+        f"#ttg.linear<{{register = [], lane = [[1], [2], [4], {fourth}, [16]], warp = [], block = []}}>"
+        for fourth in ("[5]", "[8]")
+    )
+    file = tmp_path / "kernel.ttgir"
+    types = [f"tensor<32xf32, {layout}>" for layout in (source, destination)]
+    file.write_text(f"//\n%y = ttg.convert_layout %x : {types[0]} -> {types[1]}\n")
+    assert cli.main(["view", f"{file}:2"]) == 1
+    assert f"{file}:2:1: error: " in capsys.readouterr().err

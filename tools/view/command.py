@@ -16,7 +16,7 @@ from triton_linear.tools.view import text as texts
 from triton_linear.tools.view.memory import access_text, memory_text
 from triton_linear.tools.view.options import FORMATS
 from triton_linear.tools.view.places import is_distributed
-from triton_linear.tools.view.subject import Subject, subjects, together
+from triton_linear.tools.view.subject import Subject, place_of, subjects, together
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -35,7 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         content = drawn(shown[:2], kind, arguments.view, target, arguments.rows)
     except ValueError as error:
-        fail(str(error))
+        file, line = place_of(arguments.what) or ("", 0)
+        fail(str(error), file, line, min(line, 1))
     _write(content, arguments.output, kind)
     return 0
 

@@ -183,9 +183,8 @@ def subjects(what: str, shape: str | None, element: str) -> tuple[Subject, ...]:
     """What `what` names: `FILE:LINE`, JSON bases, an encoding attribute, or a Gluon layout."""
     what = what.strip()
     bits = bits_of(element)
-    place = _PLACE.fullmatch(what)
-    if place and not what.startswith(("#", "{")):
-        return of_line(_read(place["file"]), place["file"], int(place["line"]))
+    if place := place_of(what):
+        return of_line(_read(place[0]), *place)
     sizes = shape_of(shape) if shape else None
     if what.startswith("{"):
         return (of_bases(what, sizes, bits),)
@@ -199,6 +198,14 @@ def subjects(what: str, shape: str | None, element: str) -> tuple[Subject, ...]:
     if sizes is None:
         fail("the shape of the tensor is missing: --shape 64x32")
     return (of_encoding(what, sizes, bits) if what.startswith("#") else of_gluon(what, sizes, bits),)
+
+
+def place_of(what: str) -> tuple[str, int] | None:
+    """File and line, where `what` is `FILE:LINE`."""
+    place = _PLACE.fullmatch(what.strip())
+    if place is None or what.strip().startswith(("#", "{")):
+        return None
+    return place["file"], int(place["line"])
 
 
 def _ask_for_a_line(text: str, name: str) -> NoReturn:
