@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from triton_linear.lowering.emit_shared import emit_exchange
 from triton_linear.lowering.emit_words import Parts, WordWriter
-from triton_linear.lowering.machines import MACHINES, Machine
+from triton_linear.lowering.machines import Machine, machine_of
 from triton_linear.lowering.packing import stored_words
 from triton_linear.lowering.plan import (
     FreePlan,
@@ -48,7 +48,7 @@ def emit_body(
     `base` names the `!llvm.ptr<3>` at which the plan's scratch begins; plans without scratch do not use it.
     `accumulators`: the source may be what `wgmma` left in its registers.
     """
-    machine = MACHINES[target.vendor]
+    machine = machine_of(target)
     settler = machine if accumulators else None
 
     @functools.cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from triton_linear.lowering.lanes import Move
 from triton_linear.lowering.machines import Machine
 from triton_linear.lowering.text import I32, FunctionWriter, build_vector
 from triton_linear.lowering.words import Gather, Step
@@ -77,9 +78,17 @@ class WordWriter:
     def _write(self, step: Step) -> Parts:
         if isinstance(step, Gather):
             return self._gather(step)
+        moves = self._machine.route(step)
+        if moves is not None:
+            return [self._moved(part, moves) for part in self.word(step.word)]
         columns = step.lane_columns
         lane = step.lane_xor if columns is None else self._lane(columns, step.lane_xor)
         return [self._machine.shuffle(self._writer, part, lane) for part in self.word(step.word)]
+
+    def _moved(self, part: str, moves: Iterable[Move]) -> str:
+        for move in moves:
+            part = self._machine.move(self._writer, part, move)
+        return part
 
     def _lane(self, columns: tuple[int, ...], flipped: int) -> str:
         """The lane that the columns name, with these bits flipped."""

@@ -60,9 +60,10 @@ def _cost(plan: SharedPlan, alu: int, target: Target) -> Cost:
     shuffles = beside = 0
     for stage in (plan.before, plan.after):
         if stage is not None:
-            shuffles += stage.shuffles
+            moving, passes = stage.moving(target)
+            shuffles += passes
             beside += stage.replacements
-            alu += stage.gathers - stage.replacements
+            alu += stage.gathers - stage.replacements + moving
     costs = target.costs
     barrier = costs.warp_barrier if plan.scope == "warp" else costs.cta_barrier
     first = int(target.waits_before_stores and plan.stores_apart)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Protocol
 
-from triton_linear.lowering.text import I32, FunctionWriter
+from triton_linear.lowering.lanes import DPP, SWIZZLE, Move, route
+from triton_linear.lowering.targets import Target
+from triton_linear.lowering.text import I32, FunctionWriter, struct_type
+from triton_linear.lowering.words import Shuffle
 
 BARRIER = "gpu.barrier"
 """The CTA's barrier, in the form that Triton's barrier analysis knows."""
@@ -35,6 +39,12 @@ class Machine(Protocol):
 
     def shuffle(self, writer: FunctionWriter, word: str, lane: str | int) -> str:
         """`word` of the lane that a value names, or of the own lane xor a constant."""
+
+    def route(self, step: Shuffle) -> tuple[Move, ...] | None:
+        """The lane instructions that do a shuffle; None where `shuffle` is to."""
+
+    def move(self, writer: FunctionWriter, word: str, move: Move) -> str:
+        """`word` of the lane that a lane instruction reads."""
 
     def permute(self, writer: FunctionWriter, low: str, high: str, selector: str) -> str:
         """A word of bytes of two others, as `selector` says."""
@@ -70,6 +80,12 @@ class _Nvidia:
         mode, where = ("bfly", writer.constant(lane)) if isinstance(lane, int) else ("idx", lane)
         everyone, clamp = writer.constant(-1), writer.constant(31)
         return writer.op(f"nvvm.shfl.sync {mode} {everyone}, {word}, {where}, {clamp} : {I32} -> {I32}")
+
+    def route(self, step: Shuffle) -> tuple[Move, ...] | None:
+        return None
+
+    def move(self, writer: FunctionWriter, word: str, move: Move) -> str:
+        raise ValueError(f"no NVIDIA GPU has {move}")
 
     def permute(self, writer: FunctionWriter, low: str, high: str, selector: str) -> str:
         operands, types = ", ".join((low, high, selector)), ", ".join((I32, I32, I32))
@@ -111,6 +127,12 @@ class _Amd:
     """AMDGCN through ROCDL. `ds_bpermute` addresses lanes in bytes; a wave's LDS accesses execute in order,
     so inside a wave only the compiler needs a fence."""
 
+    def __init__(self, lanes: int = 64, instructions: tuple[str, ...] = ()) -> None:
+        self._lanes, self._instructions = lanes, instructions
+
+    def route(self, step: Shuffle) -> tuple[Move, ...] | None:
+        return route(step, self._instructions, self._lanes)
+
     def thread(self, writer: FunctionWriter) -> str:
         return writer.op(f"rocdl.workitem.id.x : {I32}")
 
@@ -120,6 +142,22 @@ class _Amd:
             lane = writer.binary("xor", own, writer.constant(lane))
         address = writer.binary("shl", lane, writer.constant(2))
         return writer.op(f"rocdl.ds_bpermute {address}, {word} : ({I32}, {I32}) -> {I32}")
+
+    def move(self, writer: FunctionWriter, word: str, move: Move) -> str:
+        if move.operation == DPP:
+            # Every lane reads one of its row, so nothing is left of what was there.
+            old = writer.op(f"llvm.mlir.undef : {I32}")
+            return writer.op(f"rocdl.update.dpp {old}, {word} with {move.control}, 15, 15, true : {I32}")
+        if move.operation == SWIZZLE:
+            offset = writer.constant(move.control)
+            return writer.op(f"rocdl.ds_swizzle {word}, {offset} : ({I32}, {I32}) -> {I32}")
+        pair = struct_type(I32, 2)
+        swap = f"rocdl.permlane{move.control}.swap {word}, {word}, false, false"
+        swapped = writer.op(f"{swap} : ({I32}, {I32}) -> {pair}")
+        even, odd = (writer.op(f"llvm.extractvalue {swapped}[{index}] : {pair}") for index in (0, 1))
+        own = writer.binary("and", self.thread(writer), writer.constant(move.control))
+        is_odd = writer.op(f'llvm.icmp "ne" {own}, {writer.constant(0)} : {I32}')
+        return writer.op(f"llvm.select {is_odd}, {even}, {odd} : i1, {I32}")
 
     def permute(self, writer: FunctionWriter, low: str, high: str, selector: str) -> str:
         # V_PERM_B32 numbers the bytes of its second operand first, and has a byte for each byte it picks.
@@ -147,4 +185,12 @@ class _Amd:
 
 
 MACHINES: dict[str, Machine] = {"nvidia": _Nvidia(), "amd": _Amd()}
-"""By `Target.vendor`."""
+"""By `Target.vendor`; those of AMD without what only some of its GPUs have."""
+
+
+@functools.cache
+def machine_of(target: Target) -> Machine:
+    """The machine of a target."""
+    if not target.lane_instructions:
+        return MACHINES[target.vendor]
+    return _Amd(target.lanes, target.lane_instructions)

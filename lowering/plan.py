@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from triton_linear.lowering.lanes import work
 from triton_linear.lowering.targets import Target
 from triton_linear.lowering.words import Gather, Shuffle, Step
 
@@ -131,6 +132,13 @@ class ShufflePlan:
     def shuffles(self) -> int:
         """Words that come from another lane."""
         return sum(isinstance(step, Shuffle) for step in self.steps)
+
+    def moving(self, target: Target) -> tuple[int, int]:
+        """(vector instructions, passes through the shuffle pipe) of its shuffles, for each part of a word."""
+        if not target.lane_instructions:
+            return 0, self.shuffles
+        each = [work(s, target.lane_instructions, target.lanes) for s in self.steps if isinstance(s, Shuffle)]
+        return sum(alu for alu, _ in each), sum(passes for _, passes in each)
 
     @property
     def gathers(self) -> int:

@@ -119,14 +119,16 @@ def cost(plan: Plan, element: ElementType, target: Target, warps: int = 4) -> Co
     moving = found.shuffles * max(table.lone_shuffle, warps * table.shuffle)
     busy = table.alone * (moving + found.alu * table.lone_alu)
     busy += table.alone_beside * found.beside * table.lone_alu
+    # What vector instructions move is there as soon as what they compute.
+    wait = table.shuffle_wait if found.shuffles else 0.0
     if isinstance(plan, ShufflePlan):
-        return replace(found, latency=busy + table.shuffle_wait * plan.phases)
+        return replace(found, latency=busy + wait * plan.phases)
     phases = sum(stage.phases for stage in (plan.before, plan.after) if stage is not None)
     rounds = zip(plan.store.rounds, plan.load.rounds, strict=True)
     waits = [table.memory_wait + table.lone_access * (len(stores) + len(loads)) for stores, loads in rounds]
     busy += table.alone * warps * found.wavefronts * table.wavefront
     stops = plan.barriers * table.barrier_wait if plan.scope == "cta" else 0.0
-    latency = busy + sum(waits) + stops + phases * table.shuffle_wait
+    latency = busy + sum(waits) + stops + phases * wait
     return replace(found, latency=latency)
 
 

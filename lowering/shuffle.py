@@ -102,8 +102,9 @@ def _unspread_plan(conv: Conversion, element: ElementType) -> ShufflePlan | None
 def cost_of_shuffle(plan: ShufflePlan, element: ElementType, target: Target) -> Cost:
     """Count what one warp executes; clocks by the target's table."""
     parts = 2 if element.bits == 64 else 1
-    shuffles, beside = plan.shuffles * parts, plan.replacements * parts
-    alu = plan.gathers * parts - beside
+    moving, shuffles = plan.moving(target)
+    shuffles, beside = shuffles * parts, plan.replacements * parts
+    alu = (plan.gathers + moving) * parts - beside
     clocks = target.costs.clocks(shuffles * target.costs.shuffle, alu, beside)
     return Cost(clocks, shuffles=shuffles, alu=alu, beside=beside)
 

@@ -23,7 +23,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from triton_linear.lowering import tiles
+from triton_linear.lowering import lanes, tiles
 from triton_linear.lowering.clocks import H200
 
 
@@ -79,6 +79,8 @@ class Target:
     load_matrix: bool = False
     store_matrix: bool = False
     replaces_beside_selects: bool = False
+    lane_instructions: tuple[str, ...] = ()
+    """Those that move words between lanes by a fixed xor (AMD's, see `lowering/lanes.py`)."""
     waits_before_stores: bool = False
     """Whether an exchange whose stores lie apart begins with a barrier of the warp (see `Machine.together`)."""
     likely_warps: int = 8
@@ -208,6 +210,7 @@ def _make(name: str, kib: int) -> Target:
         kib * 1024,
         _AMD,
         _AMD_PHASES,
+        lane_instructions=lanes.AVAILABLE[name],
         scratch_bytes=(16 if kib > 64 else 8) * 1024,
         resident_warps=32,
         registers=128 * 1024,

@@ -1,0 +1,134 @@
+"""How words move between the lanes of an AMD wave, as data: instructions, and routes made of them.
+
+A shuffle by a fixed xor of lane numbers needs no memory and no address where an instruction has it built in:
+
+- DPP (`update.dpp`) reads a lane of the same row of 16 while it moves: any lane of the own four (`quad_perm`),
+  the mirrored lane of eight or sixteen (xor 7 and 15), the lane eight further round (xor 8). Two of them give
+  every xor below 16. One vector instruction each.
+- `ds_swizzle` reads the lane with any of the low five bits flipped, by the LDS crossbar, at no address.
+- `v_permlane16_swap` and `v_permlane32_swap` exchange the odd rows, or halves, of one register with the even
+  ones of another. Of two copies of a word they make one of its even rows and one of its odd ones: a copy, a
+  swap and a select give xor 16 and 32.
+- `ds_bpermute` reads any lane, by an address in every lane. It is what is left.
+
+Sources: "AMD Instinct MI200", "MI300" and "CDNA4" ISA, DPP_CTRL, DS_SWIZZLE_B32 and V_PERMLANE*_SWAP_B32.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from triton_linear.lowering.words import Shuffle
+
+DPP, SWIZZLE, SWAP = "dpp", "swizzle", "swap"
+_QUAD = 4
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Move:
+    """One instruction that gives each lane the word of another: `control` is DPP_CTRL, the offset of
+    `ds_swizzle` or the lanes that a swap exchanges at a time."""
+
+    operation: str
+    control: int
+
+    @property
+    def alu(self) -> int:
+        """Vector instructions of it."""
+        return {DPP: 1, SWIZZLE: 0, SWAP: 3}[self.operation]
+
+    @property
+    def passes(self) -> int:
+        """Passes of a wave through the LDS crossbar."""
+        return int(self.operation == SWIZZLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """An instruction: what it does, and its control by the xor of lane numbers that this gives."""
+
+    operation: str
+    controls: Mapping[int, int]
+
+
+def quad_perm(lanes: tuple[int, int, int, int]) -> int:
+    """The DPP_CTRL with which lane k of four reads lane `lanes[k]`.
+
+    >>> hex(quad_perm((1, 0, 3, 2)))
+    '0xb1'
+    """
+    return sum(lane << 2 * place for place, lane in enumerate(lanes))
+
+
+def _flipped(xor: int) -> int:
+    return quad_perm((0 ^ xor, 1 ^ xor, 2 ^ xor, 3 ^ xor))
+
+
+INSTRUCTIONS: Mapping[str, Instruction] = {
+    "quad_perm": Instruction(DPP, {xor: _flipped(xor) for xor in (1, 2, 3)}),
+    "row_half_mirror": Instruction(DPP, {7: 0x141}),
+    "row_mirror": Instruction(DPP, {15: 0x140}),
+    "row_ror:8": Instruction(DPP, {8: 0x128}),
+    "ds_swizzle": Instruction(SWIZZLE, {xor: xor << 10 | 0x1F for xor in range(1, 32)}),
+    "v_permlane16_swap": Instruction(SWAP, {16: 16}),
+    "v_permlane32_swap": Instruction(SWAP, {32: 32}),
+}
+
+CDNA2 = ("quad_perm", "row_half_mirror", "row_mirror", "row_ror:8", "ds_swizzle")
+CDNA4 = (*CDNA2, "v_permlane16_swap", "v_permlane32_swap")
+AVAILABLE: Mapping[str, tuple[str, ...]] = {"hip:gfx90a": CDNA2, "hip:gfx942": CDNA2, "hip:gfx950": CDNA4}
+
+# A vector instruction is 1, a swap 3 of them; a pass through the crossbar takes two clocks of the CU and a wait
+# that not everything hides; `ds_bpermute` takes an address on top.
+_WEIGHTS = {DPP: 2, SWAP: 6, SWIZZLE: 7}
+_PERMUTE_WEIGHT = 9
+
+
+@functools.cache
+def _routes(instructions: tuple[str, ...], lanes: int) -> Mapping[int, tuple[Move, ...]]:
+    """The lightest sequence of moves for each xor that has one lighter than `ds_bpermute`."""
+    steps = [
+        (xor, Move(instruction.operation, control), _WEIGHTS[instruction.operation])
+        for instruction in (INSTRUCTIONS[name] for name in instructions)
+        for xor, control in instruction.controls.items()
+        if xor < lanes
+    ]
+    found: dict[int, tuple[Move, ...]] = {}
+    queue: list[tuple[int, int, int, tuple[Move, ...]]] = [(0, 0, 0, ())]
+    while queue:
+        weight, length, xor, route = heapq.heappop(queue)
+        if xor in found:
+            continue
+        found[xor] = route
+        for flipped, move, more in steps:
+            if xor ^ flipped not in found and weight + more < _PERMUTE_WEIGHT:
+                heapq.heappush(queue, (weight + more, length + 1, xor ^ flipped, (*route, move)))
+    return found
+
+
+def route(step: Shuffle, instructions: tuple[str, ...], lanes: int) -> tuple[Move, ...] | None:
+    """The moves that do a shuffle, one after the other; None where it takes `ds_bpermute`."""
+    if not instructions:
+        return None
+    columns = step.lane_columns
+    if columns is None:
+        return _routes(instructions, lanes).get(step.lane_xor)
+    bits = lanes.bit_length() - 1
+    own = tuple(1 << bit for bit in range(bits))
+    inside = max(step.lane_xor, *columns[:2], 0) < _QUAD
+    if "quad_perm" not in instructions or not inside or columns[2:] != own[2:] + (0,) * (len(columns) - bits):
+        return None
+    first, second = columns[:2]
+    read = (0, first, second, first ^ second)
+    return (Move(DPP, quad_perm((*(lane ^ step.lane_xor for lane in read),))),)  # type: ignore[arg-type]
+
+
+def work(step: Shuffle, instructions: tuple[str, ...], lanes: int) -> tuple[int, int]:
+    """(vector instructions, passes through the crossbar that lanes exchange words by) of a shuffle."""
+    moves = route(step, instructions, lanes)
+    if moves is None:
+        return 0, 1
+    return sum(move.alu for move in moves), sum(move.passes for move in moves)
