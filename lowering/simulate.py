@@ -3,9 +3,10 @@
     outcome = simulate(text, registers, target, num_warps=4, shared_bytes=16384)
 
 The text is parsed by upstream MLIR, its operations become closures once (`simulate_program`, handlers in
-`simulate_ops`, `simulate_casts`, `simulate_lanes` and `simulate_matrix`), and those run over numpy arrays of
-shape (trials, threads): every trial is an independent run with other register contents. Shared memory
-(`simulate_memory`) checks bounds and alignment and finds races; `simulate_counts` says what it all costs.
+`simulate_ops`, `simulate_casts`, `simulate_lanes`, `simulate_amd` and `simulate_matrix`), and those run over
+numpy arrays of shape (trials, threads): every trial is an independent run with other register contents. Shared
+memory (`simulate_memory`) checks bounds and alignment and finds races; `simulate_counts` says what it all
+costs.
 Operations without a handler, control flow and whatever the machine would not define are refused with the
 place in the text.
 """
@@ -18,7 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
-from triton_linear.lowering import simulate_casts, simulate_lanes, simulate_ops
+from triton_linear.lowering import simulate_amd, simulate_casts, simulate_lanes, simulate_ops
 from triton_linear.lowering.simulate_counts import Counts, costs
 from triton_linear.lowering.simulate_memory import Bits, Race, SharedMemory, SimulationError
 from triton_linear.lowering.simulate_program import POISON, Aggregate, Builder, Machine, Scalar, Tree, leaves
@@ -26,7 +27,12 @@ from triton_linear.lowering.targets import Target
 
 __all__ = ["Outcome", "Race", "SimulationError", "simulate"]
 
-HANDLERS = {**simulate_ops.OPERATIONS, **simulate_casts.OPERATIONS, **simulate_lanes.OPERATIONS}
+HANDLERS = {
+    **simulate_ops.OPERATIONS,
+    **simulate_casts.OPERATIONS,
+    **simulate_lanes.OPERATIONS,
+    **simulate_amd.OPERATIONS,
+}
 
 # Scratch starts where an allocator may put it: aligned to the widest access and to nothing more.
 SHARED_BASE = 1040

@@ -9,8 +9,7 @@
   for it is not interpreted, so neither is a kernel that goes on to read what was copied.
 - NVIDIA: `ldmatrix` and `stmatrix` as operations, `redux.sync`, and division that is right to two units in the
   last place, which is as undefined here.
-- AMD: DPP, `ds_swizzle` in its bit mode and `permlane16/32.swap`. Source: CDNA3 and CDNA4 ISA, DPP_CTRL and
-  DS_SWIZZLE_B32; V_PERMLANE16_SWAP_B32.
+- AMD: `permlane16/32.swap` as intrinsics.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
-from triton_linear.lowering import simulate_arithmetic, simulate_lanes, simulate_matrix
+from triton_linear.lowering import simulate_amd, simulate_arithmetic, simulate_lanes, simulate_matrix
 from triton_linear.lowering.marks import NUMBER
 from triton_linear.lowering.simulate_memory import Bits, SimulationError
 from triton_linear.lowering.simulate_ops import Handler, filled, signed
@@ -31,7 +30,6 @@ from triton_linear.lowering.simulate_program import (
     Builder,
     Machine,
     Scalar,
-    Source,
     Tree,
     byte_size,
     leaves,
@@ -270,152 +268,13 @@ def _redux(build: Builder, op: ir.Operation) -> Tree:
     return d
 
 
-# AMD
-
-_ROW: Final = 16
-_HALF_WAVE: Final = 32
-
-
-def _dpp_source(control: int, lane: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The lane that each lane reads; -1 for one outside its row."""
-    row, within = lane & -_ROW, lane & (_ROW - 1)
-    kind, amount = control >> 4, control & 15
-    if control < 0x100:
-        quad = np.array([(control >> (2 * k)) & 3 for k in range(4)])
-        return np.asarray((lane & ~3) | quad[lane & 3])
-    if amount and kind in (0x10, 0x11):
-        moved = within + amount if kind == 0x10 else within - amount
-        return np.asarray(np.where((moved >= 0) & (moved < _ROW), row + moved, -1))
-    if amount and kind == 0x12:
-        return row | ((within - amount) & (_ROW - 1))
-    if control == 0x140:
-        return row | (_ROW - 1 - within)
-    if control == 0x141:
-        return (lane & ~7) | (7 - (lane & 7))
-    if control == 0x142:
-        return np.where(row > 0, row - 1, -1)
-    if control == 0x143:
-        return np.where(lane >= _HALF_WAVE, _HALF_WAVE - 1, -1)
-    raise SimulationError(f"DPP control {control:#x} is not interpreted")
-
-
-def _update_dpp(build: Builder, op: ir.Operation) -> Tree:
-    """`update.dpp(old, source)`: a lane that is masked, or reads outside its row, keeps `old`."""
-    old, value = (build.scalar(build.solid_tree(tree)) for tree in build.operands(op))
-    numbers = {name: op.attributes[name].value for name in ("dppCtrl", "rowMask", "bankMask")}
-    zeros = bool(op.attributes["boundCtrl"].value)
-    bits = build.bits_of(op.results[0])
-    lane = np.arange(build.target.lanes, dtype=np.int64)
-    source = _dpp_source(numbers["dppCtrl"], lane)
-    masked = ((numbers["rowMask"] >> (lane // _ROW)) & 1 == 0) | (
-        (numbers["bankMask"] >> (lane % _ROW // 4)) & 1 == 0
-    )
-    # Zero is read outside the row only where the lane is not masked.
-    keeps, reads_zero = masked | ((source < 0) & (not zeros)), (source < 0) & zeros & ~masked
-    d = build.new()
-    build.shuffles += 1
-
-    def step(machine: Machine) -> None:
-        warps = machine.threads // machine.lanes
-        base = np.repeat(np.arange(warps) * machine.lanes, machine.lanes)
-        index = base + np.tile(np.where(source < 0, lane, source), warps)
-        keep, zero = np.tile(keeps, warps), np.tile(reads_zero, warps)
-        _refuse_sleepers(machine, np.where(keep | zero, machine.thread, index))
-
-        def moved(of: Bits, before: Bits) -> Bits:
-            wide = np.broadcast_to(of, (len(of), machine.threads))
-            return np.where(keep, before, np.where(zero, np.uint64(0), wide[:, index]))
-
-        machine.values[d] = moved(machine.values[value], machine.values[old])
-        if old in machine.undefined or value in machine.undefined:
-            mask = moved(machine.undefined.get(value, _NONE), machine.undefined.get(old, _NONE))
-            machine.undefined[d] = mask & scalar_mask(bits)
-
-    build.emit(step)
-    return d
-
-
-def _refuse_sleepers(machine: Machine, source: npt.NDArray[np.intp]) -> None:
-    active = machine.memory.active
-    if active is not None and not active[source[active]].all():
-        raise SimulationError("a lane is read that does not execute the instruction")
-
-
-def _swizzle(build: Builder, op: ir.Operation) -> Tree:
-    value, pattern = build.operands(op)
-    control = build.constants.get(build.scalar(pattern))
-    if control is None:
-        raise SimulationError("a swizzle that is not constant is not interpreted")
-    if control >> 15 & 1:
-        if control >> 8 != 0x80:
-            raise SimulationError(f"ds_swizzle of {control:#x} is not interpreted")
-        lanes = _quad(control & 0xFF)
-    else:
-        kept, forced, flipped = control & 31, control >> 5 & 31, control >> 10 & 31
-
-        def lanes(lane: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-            return (lane & _HALF_WAVE) | (((lane & kept) | forced) ^ flipped)
-
-    return _moved(build, ("swizzle", control), value, lanes)
-
-
-def _quad(control: int) -> Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]]:
-    return lambda lane: _dpp_source(control, lane)
-
-
-def _moved(
-    build: Builder,
-    key: tuple[str, int],
-    value: Tree,
-    lanes: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]],
-) -> Tree:
-    """`value` of the lane that `lanes` gives for each."""
-
-    def find(machine: Machine) -> Source:
-        base = machine.thread - machine.lane
-        return Source((base + lanes(machine.lane))[None, :], np.ones((1, 1), np.uint64))
-
-    return simulate_lanes.exchange(build, key, value, find)[0]
-
-
-def _swap(rows: int) -> Handler:
-    return lambda build, op: _swapped(build, build.operands(op), rows)
-
-
-def _swapped(build: Builder, operands: list[Tree], rows: int) -> Tree:
-    """Odd groups of `rows` lanes of the first register change places with the even ones of the second."""
-    first, second = (build.scalar(build.solid_tree(tree)) for tree in operands)
-    results = (build.new(), build.new())
-    build.shuffles += 1
-
-    def step(machine: Machine) -> None:
-        odd = (machine.lane & rows) != 0
-        _refuse_sleepers(machine, machine.thread ^ rows)
-
-        def swapped(a: Bits, b: Bits) -> tuple[Bits, Bits]:
-            wide = [np.broadcast_to(x, (len(x), machine.threads)) for x in (a, b)]
-            other = machine.thread ^ rows
-            return np.where(odd, wide[1][:, other], wide[0]), np.where(odd, wide[1], wide[0][:, other])
-
-        values = swapped(machine.values[first], machine.values[second])
-        for slot, value in zip(results, values, strict=True):
-            machine.values[slot] = value
-        if first in machine.undefined or second in machine.undefined:
-            masks = swapped(machine.undefined.get(first, _NONE), machine.undefined.get(second, _NONE))
-            for slot, mask in zip(results, masks, strict=True):
-                machine.undefined[slot] = mask
-
-    build.emit(step)
-    return results
-
-
 def _intrinsic(build: Builder, op: ir.Operation) -> Tree | None:
     name = str(op.attributes["intrin"]).strip('"')
     if found := re.fullmatch(r"llvm\.amdgcn\.permlane(16|32)\.swap", name):
         first, second, *flags = build.operands(op)
         if any(build.constants.get(build.scalar(flag)) for flag in flags):
             raise SimulationError("a swap that fetches from inactive lanes is not interpreted")
-        return _swapped(build, [first, second], int(found[1]))
+        return simulate_amd.swapped(build, [first, second], int(found[1]))
     if name in _APPROXIMATE:
         build.alu["arithmetic"] += 1
         return filled(build.type_of(op.results[0]), build.undefined_slot)
@@ -448,8 +307,4 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "nvvm.ldmatrix": _matrix(load=True),
     "nvvm.stmatrix": _matrix(load=False),
     "nvvm.redux.sync": _redux,
-    "rocdl.update.dpp": _update_dpp,
-    "rocdl.ds_swizzle": _swizzle,
-    "rocdl.permlane16.swap": _swap(16),
-    "rocdl.permlane32.swap": _swap(32),
 }
