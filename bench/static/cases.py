@@ -1,7 +1,8 @@
 """The cases of `bench/conversions` for waves of 64 lanes, with the matrix instructions of each AMD target.
 
-What was the accumulator of mma.sync is that of mfma 16x16, what was wgmma's is mfma 32x32 with its tile transposed,
-as Triton has it; operands have the widths that mfma of the target take. The rest is the same with a sixth lane bit.
+What was the accumulator of mma.sync is that of mfma 16x16, what was wgmma's that of mfma 32x32, most of them
+transposed, as Triton has them. Operands have the widths that the target's mfma take. The rest is the same with
+a sixth lane bit.
 """
 
 from __future__ import annotations
@@ -174,15 +175,8 @@ def _lanes() -> Iterator[Case]:
     shape = (16, 256)
     a = linear(shape, "llllllwwrrrr", 4)
     for bit in range(bits_of_lane):
-        owners = [f"L{i}" if i != bit else "r" for i in range(bits_of_lane)] + [
-            "w",
-            "w",
-            f"L{bit}",
-            "r",
-            "r",
-            "r",
-        ]
-        b = linear(shape, " ".join(owners), 4)
+        owners = " ".join(f"L{i}" if i != bit else "r" for i in range(bits_of_lane))
+        b = linear(shape, f"{owners} w w L{bit} r r r", 4)
         yield Case(f"exchange-lane{bit}-32", "lanes", shape, 32, 4, a, b)
     for name, order in (
         ("reverse", "L5 L4 L3 L2 L1 L0"),
@@ -234,3 +228,8 @@ def cases(target: str) -> tuple[Case, ...]:
     if len(set(names)) != len(names):
         raise ValueError(f"names of cases that occur twice: {sorted({n for n in names if names.count(n) > 1})}")
     return found
+
+
+def case_called(target: str, name: str) -> Case:
+    """The case of a target that has this name; raises StopIteration where there is none."""
+    return next(case for case in cases(target) if case.name == name)

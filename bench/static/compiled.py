@@ -13,7 +13,6 @@ import triton
 import triton_linear
 from triton.backends.amd.compiler import HIPBackend
 from triton_linear.dialect import bridge
-from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.examples.spec import gpu_target
 from triton_linear.tools.compile import with_globals
 
@@ -21,6 +20,7 @@ from bench.conversions.build import layouts
 from bench.conversions.cases import Case
 
 from .amdgcn import Loop, figures, loop
+from .cases import cases
 from .kernels import source
 
 BYTES = "vector<4xi8>"
@@ -45,43 +45,37 @@ def in_words(text: str) -> str:
 
     The backend for AMD has no registers for vectors of bytes.
     """
-    structs = [found for found in _ASSEMBLY.finditer(text) if BYTES in found["types"]]
-    text = _ASSEMBLY.sub(lambda found: _in_words(found) if BYTES in found["types"] else found[0], text)
-    for found in structs:
-        if not found["type"].startswith("!llvm.struct"):
+    for found in [each for each in _ASSEMBLY.finditer(text) if BYTES in each["types"]]:
+        text = text.replace(found[0], _in_words(found))
+        if found["type"] == BYTES:
             continue
+        words = found["type"].replace(BYTES, "i32")
         taken = re.compile(
-            rf"^(?P<indent> *)(?P<part>%\w+) = llvm\.extractvalue {found['result']}(?P<index>\[\d+\]) : "
-            rf"{re.escape(found['type'])}(?P<location>.*)$",
+            rf"^( *)%(\w+) = llvm\.extractvalue {found['result']}(\[\d+\]) : {re.escape(found['type'])}(.*)$",
             re.MULTILINE,
         )
-        words = found["type"].replace(BYTES, "i32")
         text = taken.sub(
-            lambda part, result=found["result"], words=words: (
-                f"{part['indent']}%word_of_{part['part'][1:]} = llvm.extractvalue {result}{part['index']} : {words}"
-                f"{part['location']}\n{part['indent']}{part['part']} = llvm.bitcast %word_of_{part['part'][1:]} : "
-                f"i32 to {BYTES}{part['location']}"
-            ),
+            rf"\1%word_of_\2 = llvm.extractvalue {found['result']}\3 : {words}\4"
+            rf"\n\1%\2 = llvm.bitcast %word_of_\2 : i32 to {BYTES}\4",
             text,
         )
     return text
 
 
 def _in_words(found: re.Match[str]) -> str:
+    """An assembly operation between casts; a result of several words stays a struct."""
     indent, location, result = found["indent"], found["location"], found["result"]
     lines, words = [], []
     for number, operand in enumerate(found["operands"].split(", ")):
-        word = f"%given{number}_to_{result[1:]}"
-        lines.append(f"{indent}{word} = llvm.bitcast {operand} : {BYTES} to i32{location}")
-        words.append(word)
-    single = not found["type"].startswith("!llvm.struct")
+        words.append(f"%given{number}_to_{result[1:]}")
+        lines.append(f"{words[-1]} = llvm.bitcast {operand} : {BYTES} to i32")
+    types, given = (found[name].replace(BYTES, "i32") for name in ("types", "type"))
+    single = found["type"] == BYTES
     name = f"%word_of_{result[1:]}" if single else result
-    types = found["types"].replace(BYTES, "i32")
-    given = found["type"].replace(BYTES, "i32")
-    lines.append(f"{indent}{name} = {found['op']} {', '.join(words)} : ({types}) -> {given}{location}")
+    lines.append(f"{name} = {found['op']} {', '.join(words)} : ({types}) -> {given}")
     if single:
-        lines.append(f"{indent}{result} = llvm.bitcast {name} : i32 to {BYTES}{location}")
-    return "\n".join(lines)
+        lines.append(f"{result} = llvm.bitcast {name} : i32 to {BYTES}")
+    return "\n".join(f"{indent}{line}{location}" for line in lines)
 
 
 class _WithWords:
@@ -138,13 +132,5 @@ def compile_case(case: Case, target: str, ours: bool, convert: bool = True) -> K
 
 @functools.cache
 def empty_loop(target: str) -> Loop:
-    """What the loop takes without conversions: it counts its turns, and no register is touched."""
-    from .cases import cases
-
+    """What the loop takes without conversions: it counts its turns, and touches no vector register."""
     return compile_case(cases(target)[0], target, ours=False, convert=False).loop
-
-
-def sides(case: Case) -> tuple[tuple[LinearLayout, LinearLayout], ...]:
-    """(source, destination) of the two conversions."""
-    a, b = layouts(case)
-    return (a, b), (b, a)

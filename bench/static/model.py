@@ -1,33 +1,21 @@
 """Modelled clocks of one wave's round trip on a CU that other waves keep busy, from what was counted.
 
-The same table of costs and the same combination of pipes as the planners' (`lowering/targets.py`); what it lacks
-is here. All constants go into the result, each with its source.
+The table of costs and the way of combining pipes are the planners' (`lowering/targets.py`), what they lack is
+here. All constants go into the result, each with its source, and so does what others would make of it: some
+were measured by nobody.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from triton_linear.lowering.targets import Target
+from triton_linear.lowering.targets import Costs, Target
 
-from .amdgcn import (
-    BARRIER,
-    BPERMUTE,
-    DPP,
-    LANE,
-    OTHER_LDS,
-    PERM,
-    SPILL,
-    SWAP,
-    SWIZZLE,
-    VALU,
-    WIDE,
-    Loop,
-)
+from .amdgcn import BARRIER, BPERMUTE, DPP, LANE, PERM, SWAP, SWIZZLE, VALU
 
-ISA = "CDNA2, CDNA3 and CDNA4 ISA manuals"
-WIDE_RATE = 4.0
-SPILL_CLOCKS = 4.0
+Counts = Mapping[str, float]
+OVERLAPS = ("cubic norm", "longer of both", "sum")
 
 
 @dataclass(frozen=True)
@@ -39,61 +27,90 @@ class Constant:
     source: str
 
 
+@dataclass(frozen=True)
+class Model:
+    """Constants: those of the planners, slots of the vector pipe that a swap of rows takes, clocks that a state
+    of `s_nop` takes, and how long the LDS and vector pipes take together."""
+
+    costs: Costs
+    swap: float = 1.0
+    nop: float = 0.0
+    overlap: str = OVERLAPS[0]
+
+    def clocks(self, kinds: Counts, wavefronts: float, nop_states: float = 0.0) -> float:
+        """Clocks of a CU for the instructions of one wave, by kind, and the wavefronts of its LDS accesses."""
+        costs = self.costs
+        exchanged = kinds.get(BPERMUTE, 0) + kinds.get(SWIZZLE, 0)
+        memory = wavefronts * costs.wavefront + exchanged * costs.shuffle
+        vector = vector_instructions(kinds) + (self.swap - 1) * kinds.get(SWAP, 0)
+        waits = kinds.get(BARRIER, 0) * costs.cta_barrier + nop_states * self.nop
+        if self.overlap == OVERLAPS[0]:
+            return costs.clocks(memory, vector) + waits
+        return (max if self.overlap == OVERLAPS[1] else _sum)(memory, vector * costs.alu) + waits
+
+
+def _sum(a: float, b: float) -> float:
+    return a + b
+
+
+def vector_instructions(kinds: Counts) -> float:
+    """Vector instructions of a round trip."""
+    return sum(kinds.get(kind, 0) for kind in (DPP, PERM, SWAP, LANE, VALU))
+
+
 def constants(target: Target) -> tuple[Constant, ...]:
-    """Everything that `clocks` multiplies with."""
+    """Everything that `Model.clocks` multiplies with, for people."""
     costs = target.costs
     return (
         Constant(
-            "LDS wavefront (128 bytes)",
+            "LDS wavefront",
             costs.wavefront,
-            f"{ISA}: 32 banks of 4 bytes, 128 bytes a clock and CU; wavefronts are counted by the interpreter",
+            "CDNA ISA manuals: each bank of LDS serves a word of 4 bytes a clock; the interpreter counts wavefronts "
+            "by the banks and phases of the target (`lowering/targets.py`)",
         ),
         Constant(
             "ds_bpermute, ds_swizzle",
             costs.shuffle,
-            f"{ISA}: through the LDS crossbar, 64 lanes of 4 bytes in two passes of 128 bytes",
+            "CDNA ISA manuals: they take the crossbar of LDS, 64 lanes of 4 bytes in two passes of 128 bytes; no "
+            "measurement on CDNA was found",
         ),
         Constant(
-            "vector instruction of a wave (DPP, v_perm, v_permlane swap, moves, selects, ...)",
+            "vector instruction (moves, selects, v_perm_b32, DPP)",
             costs.alu,
-            f"{ISA}: 64 lanes on a SIMD of 16 take four clocks, four SIMDs work at a time",
+            "CDNA ISA manuals: 64 lanes on a SIMD of 16 take four clocks, and four SIMDs work at a time",
         ),
         Constant(
-            "vector instruction on 64 bits or a full multiplication",
-            WIDE_RATE * costs.alu,
-            "quarter rate: LLVM, llvm/lib/Target/AMDGPU/SISchedule.td (WriteQuarterRate32, Write64Bit)",
+            "v_permlane16_swap, v_permlane32_swap",
+            costs.alu,
+            "taken to be a vector instruction as others; no measurement was found",
         ),
-        Constant("s_barrier", costs.cta_barrier, "an estimate, as lowering/targets.py has it for the planners"),
+        Constant(
+            "s_barrier", costs.cta_barrier, "an estimate (`lowering/targets.py`); no measurement was found"
+        ),
         Constant(
             "s_nop, s_waitcnt, scalar instructions",
             0.0,
-            "they hold up one wave, which others fill in for; listed, not charged",
-        ),
-        Constant(
-            "access of scratch or global memory (spills)",
-            SPILL_CLOCKS,
-            f"{ISA}: 64 lanes of 4 bytes at 64 bytes a clock and CU of the first-level cache",
+            "they hold up one wave while others run; those that the compiler needs are counted and listed",
         ),
     )
 
 
-def clocks(loop: Loop, wavefronts: float, target: Target) -> float:
-    """Clocks of a CU: LDS and vector pipes beside one another as `Costs.clocks` has it, then barriers and spills.
-
-    `wavefronts` are those of the loads and stores of one wave.
-    """
+def variations(target: Target) -> dict[str, Model]:
+    """The model with other constants, by what is other."""
     costs = target.costs
-    memory = wavefronts * costs.wavefront + loop.of(BPERMUTE, SWIZZLE, OTHER_LDS) * costs.shuffle
-    return costs.clocks(memory, vector_instructions(loop)) + (
-        loop.kinds.get(BARRIER, 0) * costs.cta_barrier + loop.kinds.get(SPILL, 0) * SPILL_CLOCKS
-    )
-
-
-def vector_instructions(loop: Loop) -> float:
-    """Slots of the vector pipe that a round trip takes."""
-    kinds = loop.kinds
-    single = sum(kinds.get(kind, 0) for kind in (DPP, PERM, SWAP, LANE, VALU))
-    return single + WIDE_RATE * kinds.get(WIDE, 0)
+    model = Model(costs)
+    return {
+        "as above": model,
+        "s_barrier 0": replace(model, costs=replace(costs, cta_barrier=0.0)),
+        "s_barrier 16": replace(model, costs=replace(costs, cta_barrier=16.0)),
+        "ds_bpermute, ds_swizzle 1": replace(model, costs=replace(costs, shuffle=1.0)),
+        "ds_bpermute, ds_swizzle 4": replace(model, costs=replace(costs, shuffle=4.0)),
+        "permlane swaps 2": replace(model, swap=2.0),
+        "permlane swaps 4": replace(model, swap=4.0),
+        "each state of s_nop 1": replace(model, nop=1.0),
+        "pipes: the longer of both": replace(model, overlap=OVERLAPS[1]),
+        "pipes: the sum of both": replace(model, overlap=OVERLAPS[2]),
+    }
 
 
 def ratio(stock: float, ours: float) -> float:
