@@ -65,14 +65,14 @@ def constants(target: Target) -> tuple[Constant, ...]:
         Constant(
             "LDS wavefront",
             costs.wavefront,
-            "CDNA ISA manuals: each bank of LDS serves a word of 4 bytes a clock; the interpreter counts wavefronts "
-            "by the banks and phases of the target (`lowering/targets.py`)",
+            "CDNA ISA manuals: each bank of LDS serves 4 bytes a clock; the interpreter counts wavefronts by "
+            "the banks and phases of the target (`lowering/targets.py`)",
         ),
         Constant(
             "ds_bpermute, ds_swizzle",
             costs.shuffle,
-            "CDNA ISA manuals: they take the crossbar of LDS, 64 lanes of 4 bytes in two passes of 128 bytes; no "
-            "measurement on CDNA was found",
+            "CDNA ISA manuals: they take the crossbar of LDS, 64 lanes of 4 bytes in two passes of 128 bytes; "
+            "no measurement on CDNA was found",
         ),
         Constant(
             "vector instruction (moves, selects, v_perm_b32, DPP)",

@@ -1,0 +1,364 @@
+"""The suite of conversions for AMD GPUs: cases, how AMDGCN is counted, the model, and some cases in full."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from triton_linear.dialect.linear_layout import LANE, WARP
+from triton_linear.lowering.targets import target as target_called
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+from bench.conversions.build import layouts  # noqa: E402
+from bench.conversions.cases import Case  # noqa: E402
+from bench.conversions.cases import cases as nvidia_cases  # noqa: E402
+from bench.static import amdgcn, compiled, job, model, report, run  # noqa: E402
+from bench.static.amdgcn import Loop  # noqa: E402
+from bench.static.cases import TARGETS, VERSIONS, cases, columns, rows  # noqa: E402
+
+# Cases.
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_groups_are_those_of_the_suite_for_nvidia(target: str) -> None:
+    assert {case.group for case in cases(target)} == {case.group for case in nvidia_cases()}
+    assert len(cases(target)) >= len(nvidia_cases())
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_layouts_fit(target: str) -> None:
+    for case in cases(target):
+        a, b = layouts(case)
+        for layout in (a, b):
+            assert layout.in_dim_size(LANE) == target_called(target).lanes, case.name
+            assert layout.in_dim_size(WARP) == case.warps, case.name
+            assert layout.is_surjective(), case.name
+        assert a.out_dims == b.out_dims, case.name
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_matrix_instruction_is_of_the_target(target: str) -> None:
+    versions = {
+        layout.version
+        for case in cases(target)
+        for side in (case.a, case.b)
+        for layout in (side, getattr(side, "parent", None))
+        if hasattr(layout, "instr_shape")
+    }
+    assert versions == {VERSIONS[target]}
+
+
+# Counting.
+
+TEXT = """
+kernel:                                 ; @kernel
+.Lfunc_begin0:
+	s_load_dwordx2 s[2:3], s[0:1], 0x0
+	v_and_b32_e32 v1, 0xc0, v0
+	v_lshlrev_b32_e32 v4, 4, v0
+	ds_write_b8 v0, v1
+.LBB0_1:
+	;;#ASMSTART
+	; the tensor enters
+	;;#ASMEND
+	.loc	1 58 17                         ; kernels.py:58:17
+	ds_write_b128 v0, v[20:23]              ; 16-byte Folded Spill
+	s_cbranch_vccnz .LBB0_2
+	ds_read2st64_b32 v[8:9], v2 offset1:4
+.LBB0_2:                                ;   in Loop: Header=BB0_1 Depth=1
+	s_waitcnt lgkmcnt(0)
+	;;#ASMSTART
+	; the tensor crosses
+	;;#ASMEND
+	s_nop 1
+	v_mov_b32_dpp v1, v2 quad_perm:[1,0,3,2] row_mask:0xf bank_mask:0xf
+	v_cndmask_b32_e64 v1, v2, v3, s[0:1]
+	s_barrier
+	;;#ASMSTART
+	; the tensor leaves
+	;;#ASMEND
+	;;#ASMSTART
+	; the tensor enters
+	;;#ASMEND
+	ds_write_b128 v0, v[20:23]
+	ds_read2st64_b32 v[8:9], v2 offset1:4
+	;;#ASMSTART
+	; the tensor crosses
+	;;#ASMEND
+	v_cndmask_b32_e32 v1, v2, v3, vcc
+	;;#ASMSTART
+	; the tensor leaves
+	;;#ASMEND
+	s_cbranch_scc1 .LBB0_1
+	v_mov_b32_e32 v9, v8
+	s_endpgm
+.LBB0_9:
+	s_branch .LBB0_9
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("ds_read_u8 v1, v2 offset:3", "ds_read_b8"),
+        ("ds_read_u16_d16_hi v1, v2", "ds_read_b16"),
+        ("ds_read_i8 v1, v2", "ds_read_b8"),
+        ("ds_read_b96 v[0:2], v4", "ds_read_b96"),
+        ("ds_read2_b64 v[0:3], v4 offset1:8", "ds_read2_b64"),
+        ("ds_write2st64_b64 v0, v[2:3], v[4:5] offset1:1", "ds_write2_b64"),
+        ("ds_write_b8_d16_hi v0, v1", "ds_write_b8"),
+        ("ds_write_b16 v0, v1", "ds_write_b16"),
+        ("ds_read_b64_tr_b8 v[0:1], v2", "ds_read_tr_b64"),
+        ("ds_bpermute_b32 v0, v1, v2", "ds_bpermute"),
+        ("ds_swizzle_b32 v0, v1 offset:swizzle(SWAP,16)", "ds_swizzle"),
+        ("v_mov_b32_dpp v4, v5 row_half_mirror row_mask:0xf bank_mask:0xf", "dpp"),
+        ("v_or_b32_dpp v4, v5, v6 row_shr:4 row_mask:0xf bank_mask:0xa", "dpp"),
+        ("v_permlane16_swap_b32_e32 v0, v1", "v_permlane"),
+        ("v_perm_b32 v0, v1, v2, s4", "v_perm_b32"),
+        ("v_readfirstlane_b32 s4, v0", "v_readlane"),
+        ("v_cndmask_b32_e32 v0, v1, v2, vcc", "valu"),
+        ("v_accvgpr_read_b32 v0, a1", "valu"),
+        ("s_barrier", "s_barrier"),
+        ("s_waitcnt lgkmcnt(0)", "s_waitcnt"),
+        ("s_nop 1", "s_nop"),
+        ("s_cbranch_scc1 .LBB0_1", "salu"),
+    ],
+)
+def test_kinds(line: str, kind: str) -> None:
+    assert amdgcn.kind_of(line) == kind
+
+
+@pytest.mark.parametrize("line", ["scratch_load_dword v1, off, s32", "global_store_dword v[0:1], v2, off"])
+def test_memory_in_the_loop_is_an_error(line: str) -> None:
+    with pytest.raises(ValueError, match="the loop accesses memory"):
+        amdgcn.kind_of(line)
+
+
+def test_an_unknown_instruction_of_lds_is_an_error() -> None:
+    with pytest.raises(ValueError, match="not counted: 'ds_add_u32"):
+        amdgcn.kind_of("ds_add_u32 v0, v1")
+
+
+def test_the_loop_is_counted_by_round_trips() -> None:
+    found = amdgcn.loop(TEXT)
+    assert found.kinds == {
+        "dpp": 0.5,
+        "ds_read2_b32": 1.0,
+        "ds_write_b128": 1.0,
+        "s_barrier": 0.5,
+        "s_nop": 0.5,
+        "s_waitcnt": 0.5,
+        "salu": 1.0,
+        "valu": 1.0,
+    }
+    assert found.opcodes == {"s_cbranch_scc1": 0.5, "s_cbranch_vccnz": 0.5, "v_cndmask_b32": 1.0}
+    assert (found.nop_states, found.setup, found.bytes_accessed) == (1.0, 2, 24.0)
+
+
+def test_what_the_empty_loop_takes_is_taken_off() -> None:
+    base = Loop({"salu": 1.0, "s_waitcnt": 1.0}, {"s_cbranch_scc1": 0.5}, 0.0, 1)
+    found = amdgcn.loop(TEXT).less(base)
+    assert "salu" not in found.kinds and found.kinds["s_waitcnt"] == -0.5
+    assert "s_cbranch_scc1" not in found.opcodes
+    assert found.setup == 1
+
+
+def test_text_without_the_loop_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no loop around the conversions"):
+        amdgcn.loop(TEXT.replace("s_cbranch_scc1 .LBB0_1", "s_nop 0"))
+
+
+def test_figures_are_those_of_the_metadata() -> None:
+    text = "    .private_segment_fixed_size: 8\n  - .agpr_count:     4\n    .vgpr_count:     12\n"
+    assert amdgcn.figures(text) == {"vgprs": 12, "agprs": 4, "spilled": 8}
+    with pytest.raises(ValueError, match="'agpr_count'"):
+        amdgcn.figures("    .vgpr_count:     12\n")
+
+
+def test_assembly_of_bytes_is_one_of_words() -> None:
+    bytes_ = "vector<4xi8>"
+    struct = f"!llvm.struct<({bytes_}, {bytes_})>"
+    text = (
+        f'  %5 = llvm.inline_asm asm_dialect = att "; x", "=v,=v,v,v" %3, %4 : ({bytes_}, {bytes_}) '
+        f"-> {struct} loc(#loc1)\n"
+        f"  %6 = llvm.extractvalue %5[1] : {struct} loc(#loc1)\n"
+        f'  %7 = llvm.inline_asm asm_dialect = att "; x", "=v,v" %6 : ({bytes_}) -> {bytes_} loc(#loc1)\n'
+        '  %8 = llvm.inline_asm asm_dialect = att "; x", "=v,v" %c : (i32) -> i32 loc(#loc1)\n'
+    )
+    changed = compiled.in_words(text)
+    lines = [line.strip().removesuffix(" loc(#loc1)") for line in changed.splitlines()]
+    assert lines == [
+        "%given0_to_5 = llvm.bitcast %3 : vector<4xi8> to i32",
+        "%given1_to_5 = llvm.bitcast %4 : vector<4xi8> to i32",
+        '%5 = llvm.inline_asm asm_dialect = att "; x", "=v,=v,v,v" %given0_to_5, %given1_to_5 : (i32, i32) -> '
+        "!llvm.struct<(i32, i32)>",
+        "%word_of_6 = llvm.extractvalue %5[1] : !llvm.struct<(i32, i32)>",
+        "%6 = llvm.bitcast %word_of_6 : i32 to vector<4xi8>",
+        "%given0_to_7 = llvm.bitcast %6 : vector<4xi8> to i32",
+        '%word_of_7 = llvm.inline_asm asm_dialect = att "; x", "=v,v" %given0_to_7 : (i32) -> i32',
+        "%7 = llvm.bitcast %word_of_7 : i32 to vector<4xi8>",
+        '%8 = llvm.inline_asm asm_dialect = att "; x", "=v,v" %c : (i32) -> i32',
+    ]
+
+
+# The model.
+
+
+def test_clocks_are_those_of_the_pipes_and_barriers() -> None:
+    costs = target_called("hip:gfx942").costs
+    found = model.Model(costs)
+    assert found.clocks({}, 0) == 0
+    assert found.clocks({"s_barrier": 2.0, "s_waitcnt": 9.0, "salu": 9.0}, 0) == 2 * costs.cta_barrier
+    assert found.clocks({}, 32) == pytest.approx(32 * costs.wavefront)
+    assert found.clocks({"ds_swizzle": 3.0, "ds_bpermute": 4.0}, 0) == pytest.approx(7 * costs.shuffle)
+    vector = {"dpp": 1.0, "v_perm_b32": 2.0, "v_permlane": 3.0, "v_readlane": 4.0, "valu": 5.0}
+    assert found.clocks(vector, 0) == pytest.approx(15 * costs.alu)
+    assert found.clocks(vector, 32) == pytest.approx(costs.clocks(32 * costs.wavefront, 15))
+
+
+def test_every_variation_changes_what_it_names() -> None:
+    target = target_called("hip:gfx950")
+    kinds = {"s_barrier": 1.0, "ds_bpermute": 2.0, "v_permlane": 2.0, "valu": 9.0}
+    found = {name: each.clocks(kinds, 8.0, 3.0) for name, each in model.variations(target).items()}
+    base = found.pop("as above")
+    assert base == model.Model(target.costs).clocks(kinds, 8.0, 3.0)
+    less = {name for name, clocks in found.items() if clocks < base}
+    assert less == {"s_barrier 0", "ds_bpermute, ds_swizzle 1", "pipes: the longer of both"}
+    assert all(clocks != base for clocks in found.values())
+
+
+def test_constants_are_those_that_are_used() -> None:
+    target = target_called("hip:gfx90a")
+    clocks = {constant.name: constant.clocks for constant in model.constants(target)}
+    found = model.Model(target.costs)
+    assert clocks["LDS wavefront"] == found.clocks({}, 1)
+    assert clocks["ds_bpermute, ds_swizzle"] == found.clocks({"ds_swizzle": 1.0}, 0)
+    assert clocks["v_permlane16_swap, v_permlane32_swap"] == found.clocks({"v_permlane": 1.0}, 0)
+    assert clocks["s_barrier"] == found.clocks({"s_barrier": 1.0}, 0)
+
+
+# Cases in full.
+
+
+def counted(target: str, case: str, method: str) -> dict[str, Any]:
+    found = job.work(job.Job(target, case, method, compiled.empty_loop(target)))
+    assert found["problems"] == []
+    assert found["vgprs"] > 0 and found["spilled"] == 0
+    return found
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_empty_loop_has_no_vector_instructions(target: str) -> None:
+    assert set(compiled.empty_loop(target).kinds) == {"salu"}
+
+
+@pytest.mark.parametrize("method", [job.STOCK, job.OURS])
+def test_a_transpose_of_bytes(method: str) -> None:
+    """32 x 32 bytes of one wave: 4 words of a lane are stored and loaded, both ways; by stock byte by byte."""
+    found = counted("hip:gfx942", "transpose-8-32x32-1w", method)
+    kinds = found["instructions"]
+    written = sum(amdgcn.access_bytes(kind) * count for kind, count in kinds.items() if "write" in kind)
+    assert written == 2 * 16
+    assert found["lds"] >= 1024
+    # 64 lanes with 16 bytes each, both ways, stored and loaded, 128 bytes a wavefront: 32 at least.
+    assert found["wavefronts"] >= 32
+    assert found["clocks"] > found["wavefronts"]
+    assert (kinds.get("ds_write_b8", 0) > 0) == (method == job.STOCK)
+    assert found["vector"] > 0
+
+
+def test_swaps_of_stock_on_cdna4() -> None:
+    """The accumulator of one product as the operand of the next: half of 16 words change lanes, both ways."""
+    found = counted("hip:gfx950", "attention-mfma32-k8-16-128x64", job.STOCK)
+    assert found["instructions"] == {"v_permlane": 16.0}
+    assert (found["wavefronts"], found["lds"]) == (0, 0)
+    assert found["clocks"] == pytest.approx(16.0)
+
+
+def test_what_is_already_there_takes_nothing() -> None:
+    for method in (job.STOCK, job.OURS):
+        found = counted("hip:gfx942", "attention-mfma32-k4-16-128x64", method)
+        assert (found["instructions"], found["clocks"]) == ({}, 0)
+
+
+def test_one_word_of_bytes_compiles() -> None:
+    shape = (16, 16)
+    case = Case("one word", "transpose", shape, 8, 1, rows(shape, 8, 1, 32), columns(shape, 8, 1, 32))
+    found = compiled.compile_case(case, "hip:gfx942", ours=True)
+    assert model.vector_instructions(found.loop.kinds) > 0
+
+
+def test_triton_is_as_it_was() -> None:
+    backend = compiled.HIPBackend.__dict__["make_llir"]
+    with pytest.raises(RuntimeError), compiled.bytes_in_words():
+        assert compiled.HIPBackend.__dict__["make_llir"] is not backend
+        raise RuntimeError
+    assert compiled.HIPBackend.__dict__["make_llir"] is backend
+
+
+def test_a_failure_is_recorded() -> None:
+    (found,) = job.batch([job.Job("hip:gfx942", "no such case", job.OURS, Loop({}, {}))])
+    assert found["error"].startswith("StopIteration")
+
+
+# Reports.
+
+
+def result(**gains: float | None) -> dict[str, Any]:
+    """A result whose cases are called by their gains."""
+
+    def side(clocks: float | None) -> dict[str, Any]:
+        if clocks is None:
+            return {"error": "no code"}
+        counts = {"instructions": {"valu": clocks}, "wavefronts": 0.0, "nop_states": 0.0, "clocks": clocks}
+        return counts | {"plans": ["shuffle: 1"], "problems": [], "setup": 1, "vgprs": 2, "lds": 3}
+
+    target = target_called("hip:gfx950")
+    found = [
+        {"name": name, "group": "lanes", "shape": [64], "bits": 32, "warps": 1}
+        | {job.STOCK: side(None if gain is None else 10 * gain), job.OURS: side(10.0)}
+        for name, gain in gains.items()
+    ]
+    constants = [vars(constant) for constant in model.constants(target)]
+    facts = {"triton": "3.6.0", "triton_linear": "0", "date": "today", "seconds": 1.0}
+    return facts | {"targets": [{"target": target.name, "constants": constants, "cases": found}]}
+
+
+def test_losers_are_first_and_marked() -> None:
+    text = report.markdown(result(good=4.0, same=1.0, bad=0.25, none=None))
+    assert "not timed" in text
+    assert "- hip:gfx950: geometric mean of stock / ours 1.00, 4 cases, 1 better, 1 worse, 1 without" in text
+    rows = [line for line in text.splitlines() if "| 64, 32 bits, 1 warps |" in line]
+    assert [row.split(" ")[1] for row in rows] == ["none", "bad", "same", "good"]
+    assert ["worse**" in row for row in rows] == [False, True, False, False]
+    assert "| 10.0, 40.0 | 0, 0 | other vector 10 | other vector 40 |" in rows[-1]
+    assert "What went wrong with that of stock Triton:\n\n- none: no code" in text
+    assert "| s_barrier 16 | 1.00, 1 worse |" in text
+
+
+def test_a_run_writes_its_result_and_takes_stock_from_an_earlier_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    asked = ["--target", "hip:gfx942", "--only", "^slice-rows-to-vector", "--workers", "1"]
+    assert run.main([*asked, "--output", str(tmp_path)]) == 0
+    path = tmp_path / "static.json"
+    found = json.loads(path.read_text())
+    (case,) = found["targets"][0]["cases"]
+    assert case[job.STOCK]["plans"] == ["right", "right"]
+    assert case[job.STOCK]["instructions"]["ds_write_b32"] > 0
+    assert 0 < case[job.OURS]["clocks"] < case[job.STOCK]["clocks"]
+    assert "0 problems of ours" in capsys.readouterr().err
+    case[job.STOCK]["clocks"] = 1000.0
+    path.write_text(json.dumps(found))
+    assert run.main([*asked, "--output", str(tmp_path), "--stock", str(path), "--stem", "again"]) == 0
+    again = json.loads((tmp_path / "again.json").read_text())
+    assert again["targets"][0]["cases"][0][job.STOCK]["clocks"] == 1000.0
+    with pytest.raises(SystemExit, match="is of Triton 0"):
+        path.write_text(json.dumps(found | {"triton": "0"}))
+        run.earlier(path)
