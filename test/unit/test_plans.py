@@ -59,7 +59,7 @@ def random_pair(rng, machine):
     return src, dst, warp_bits
 
 
-@pytest.mark.parametrize("name", ["cuda:90", "hip:gfx942"])
+@pytest.mark.parametrize("name", ["cuda:90", "hip:gfx942", "hip:gfx950"])
 def test_every_plan_of_random_pairs(name):
     machine, rng, seen = target(name), random.Random(90), {}
     for _ in range(250):
