@@ -21,9 +21,9 @@ from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.conversion import Hardware, Reach, reach_between
 from triton_linear.lowering.element import ElementType
 from triton_linear.lowering.lanes import SWAP, natives
+from triton_linear.lowering.phases import LOAD, STORE
 from triton_linear.lowering.plan import Cost
 from triton_linear.lowering.targets import Target
-
 
 _QUAD_BITS, _ROW_BITS = 2, 4
 """Bits of a lane's number within four lanes, and within a row, which DPP reads across."""
@@ -90,8 +90,8 @@ class Relation(NamedTuple):
     """How far a conversion reaches; within threads `bits` are chosen among, within warps exchanged with lanes.
 
     strict: exchanges are of bits without copies; without exchanges, there are no shuffles that do it. rows: how
-    many of the exchanges stay in rows of 16 lanes; without exchanges, 1 where all lanes stay in fours. copies: the
-    source has copies in a warp, so that exchanges are made all at once.
+    many of the exchanges stay in rows of 16 lanes; without exchanges, 1 where all lanes stay in fours. copies:
+    the source has copies in a warp, so that exchanges are made all at once.
     """
 
     reach: Reach
@@ -239,7 +239,10 @@ def _shuffled(shuffles: float, selects: float, warps: int, element: ElementType,
 def _shared(sides: tuple[float, float], warps: int, target: Target, barrier: float, meets: bool) -> Cost:
     """`sides` has the words that a thread stores and those that it loads."""
     table = target.costs
-    wavefronts = sum(max(1.0, side * 4 * target.lanes / target.wavefront_bytes) for side in sides)
+    wavefronts = sum(
+        max(1.0, side * 4 * target.lanes / target.most_bytes(kind))
+        for kind, side in zip((STORE, LOAD), sides, strict=True)
+    )
     accesses = sum(max(1.0, side * 4 / target.max_access_bytes) for side in sides)
     latency = table.alone * warps * wavefronts * table.wavefront
     latency += table.memory_wait + table.lone_access * accesses + (table.barrier_wait if meets else 0.0)

@@ -82,6 +82,7 @@ INSTRUCTIONS: Mapping[str, Instruction] = {
     "v_permlane32_swap": Instruction(SWAP, {32: 32}),
 }
 
+
 @dataclass(frozen=True, slots=True)
 class Native:
     """An exchange of a register bit with a lane bit without selects: what it is, for which lane bits, and the

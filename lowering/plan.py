@@ -186,11 +186,11 @@ class MemorySide:
     transposed: bool = False
     choices: int = 0
 
-    def wavefronts(self, element_bytes: int, target: Target) -> int:
+    def wavefronts(self, kind: str, element_bytes: int, target: Target) -> int:
         """Wavefronts of one access of a warp: a matrix is one, a vector takes one for each phase."""
         if self.transposed:
             return self.slots * element_bytes // target.bank_bytes
-        return target.lanes // target.lanes_per_phase(self.access_bytes)
+        return target.lanes // target.service(kind, self.access_bytes).count
 
 
 @dataclass(frozen=True, slots=True)
