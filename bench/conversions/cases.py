@@ -36,16 +36,18 @@ class Case:
         return f"{'x'.join(map(str, self.shape))} of {self.bits} bits, {warps}"
 
 
-def rows(shape: Shape, bits: int, warps: int, vector_bits: int = 128) -> gl.BlockedLayout:
+def rows(shape: Shape, bits: int, warps: int, vector_bits: int = 128, lanes: int = LANES) -> gl.BlockedLayout:
     """Row-major, as a coalesced global access has it: `vector_bits` per thread along the rows."""
     vector = max(1, min(vector_bits // bits, shape[1]))
-    across = min(LANES, max(1, shape[1] // vector))
-    return gl.BlockedLayout([1, vector], [LANES // across, across], [warps, 1], [1, 0])
+    across = min(lanes, max(1, shape[1] // vector))
+    return gl.BlockedLayout([1, vector], [lanes // across, across], [warps, 1], [1, 0])
 
 
-def columns(shape: Shape, bits: int, warps: int, vector_bits: int = 128) -> gl.BlockedLayout:
+def columns(
+    shape: Shape, bits: int, warps: int, vector_bits: int = 128, lanes: int = LANES
+) -> gl.BlockedLayout:
     """`rows` of the transposed tensor."""
-    turned = rows((shape[1], shape[0]), bits, warps, vector_bits)
+    turned = rows((shape[1], shape[0]), bits, warps, vector_bits, lanes)
     return gl.BlockedLayout(turned.size_per_thread[::-1], turned.threads_per_warp[::-1], [1, warps], [0, 1])
 
 
@@ -59,15 +61,15 @@ def mma3(warps: int, width: int) -> gl.NVMMADistributedLayout:
     return gl.NVMMADistributedLayout([3, 0], [4, warps // 4], [16, width, 16])
 
 
-def vector(per_thread: int, warps: int) -> gl.BlockedLayout:
+def vector(per_thread: int, warps: int, lanes: int = LANES) -> gl.BlockedLayout:
     """One-dimensional, `per_thread` neighbours in a thread."""
-    return gl.BlockedLayout([per_thread], [LANES], [warps], [0])
+    return gl.BlockedLayout([per_thread], [lanes], [warps], [0])
 
 
-def linear(shape: Shape, order: str, warps: int) -> gl.DistributedLinearLayout:
+def linear(shape: Shape, order: str, warps: int, lanes: int = LANES) -> gl.DistributedLinearLayout:
     """A layout by the owner of each index bit, lowest first, the last dimension's bits before: `rrlllllw`.
 
-    r, l and w stand for the next register, lane and warp bit; `L0` to `L4` for a lane bit by number.
+    r, l and w stand for the next register, lane and warp bit; `L0` to `L4` (`L5`) for a lane bit by number.
     """
     units = [
         [(1 << bit) * (dim == axis) for axis in range(len(shape))]
@@ -78,15 +80,17 @@ def linear(shape: Shape, order: str, warps: int) -> gl.DistributedLinearLayout:
     if len(tokens) != len(units):
         raise ValueError(f"linear: {len(tokens)} owners for {len(units)} index bits")
     owned: dict[str, list[Any]] = {"r": [], "w": []}
-    lanes: list[Any] = [None] * 5
+    lane_bits: list[Any] = [None] * (lanes.bit_length() - 1)
     for token, unit in zip(tokens, units, strict=True):
         if token in owned:
             owned[token].append(unit)
         else:
-            lanes[int(token[1]) if len(token) > 1 else lanes.index(None)] = unit
-    if len(owned["w"]) != warps.bit_length() - 1 or None in lanes:
-        raise ValueError(f"linear: '{order}' does not name 5 lane bits and the bits of {warps} warps")
-    return gl.DistributedLinearLayout(owned["r"], lanes, owned["w"], [], list(shape))
+            lane_bits[int(token[1]) if len(token) > 1 else lane_bits.index(None)] = unit
+    if len(owned["w"]) != warps.bit_length() - 1 or None in lane_bits:
+        raise ValueError(
+            f"linear: '{order}' does not name {len(lane_bits)} lane bits and the bits of {warps} warps"
+        )
+    return gl.DistributedLinearLayout(owned["r"], lane_bits, owned["w"], [], list(shape))
 
 
 def _accumulators() -> Iterator[Case]:

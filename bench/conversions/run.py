@@ -193,12 +193,12 @@ def execute(options: argparse.Namespace) -> dict[str, Any]:
     for case in chosen:
         forced = forced_methods(case, targets.target(target)) if options.force else []
         work += [(case.name, method) for method in (*options.methods, *forced, BASELINE)]
-    with _progress() as progress:
-        task = progress.add_task("compile", total=len(work))
-        built = compile_all(work, target, bool(options.dry), options.workers, lambda: progress.advance(task))
+    with progress() as bars:
+        task = bars.add_task("compile", total=len(work))
+        built = compile_all(work, target, bool(options.dry), options.workers, lambda: bars.advance(task))
         compiled = time.perf_counter()
         results = [described(case) for case in chosen]
-        task = progress.add_task("bound" if options.dry else "time", total=len(chosen))
+        task = bars.add_task("bound" if options.dry else "time", total=len(chosen))
         for case, result in zip(chosen, results, strict=True):
             mine = [b for b in built if b.case == case.name]
             methods = result["methods"] = {b.method: b.facts() for b in mine}
@@ -207,7 +207,7 @@ def execute(options: argparse.Namespace) -> dict[str, Any]:
                     clock = timer.ask(ask_clock, case.name, next(b for b in mine if b.method == BASELINE))
                 for method, timed in timer.time(case, mine).items():
                     methods[method] |= timed
-            progress.advance(task)
+            bars.advance(task)
     timer.close()
     return {
         "device": name,
@@ -226,10 +226,11 @@ def execute(options: argparse.Namespace) -> dict[str, Any]:
 
 
 @contextmanager
-def _progress() -> Iterator[Progress]:
+def progress() -> Iterator[Progress]:
+    """A bar for each task, on standard error."""
     columns = (TextColumn("{task.description:8}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        yield progress
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        yield bars
 
 
 def write(report: dict[str, Any], folder: Path, stem: str) -> list[Path]:

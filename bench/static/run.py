@@ -1,0 +1,154 @@
+"""Compiles the suite for AMD GPUs by stock Triton and with the plugin, interprets both, and counts.
+
+    python -m bench.static [--target hip:gfx942]... [--only REGEX] [--stock FILE] [--workers 2]
+
+Results go to bench/results as static.json and static.md. Nothing is timed, and no GPU is needed. `--stock`
+takes what stock Triton does from an earlier result, so that only the plugin's side is made anew; only where
+neither the cases nor the interpreter changed since. The exit status is 1 if the plugin failed on a case, or the
+interpreter found its code wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import triton
+import triton_linear
+from triton_linear.lowering.targets import target as target_called
+from triton_linear.tools.isolated import Isolation, Lost
+
+from bench.conversions.run import progress
+from bench.report import publish
+
+from .cases import TARGETS, cases
+from .compiled import empty_loop
+from .job import OURS, STOCK, Job, batch
+from .model import constants
+from .report import counted, markdown, of_target, problems
+
+SECONDS = 120
+MEMORY = 16 << 30
+TOGETHER = 8
+"""Jobs that share a process: starting one takes longer than a job."""
+WARM = ("bench.static.job", *(f"mlir.dialects.{name}" for name in ("gpu", "llvm", "rocdl")))
+Key = tuple[str, str, str]
+"""Target, case, method."""
+Counted = dict[str, Any]
+
+
+def earlier(path: Path | None) -> dict[Key, Counted]:
+    """What stock Triton did in a result; raises SystemExit for one of another Triton."""
+    if path is None:
+        return {}
+    result = json.loads(path.read_text())
+    if result["triton"] != triton.__version__:
+        raise SystemExit(f"static: {path} is of Triton {result['triton']}, this is {triton.__version__}")
+    return {
+        (each["target"], case["name"], STOCK): case[STOCK]
+        for each in result["targets"]
+        for case in each["cases"]
+        if "error" not in case[STOCK]
+    }
+
+
+def count(jobs: Sequence[Job], workers: int, tick: Callable[[], None]) -> list[Counted]:
+    """What each job found. Those whose process ended are tried again one by one."""
+    isolation: Isolation[list[Counted]] = Isolation(batch, WARM, SECONDS, MEMORY)
+    batches = [jobs[first : first + TOGETHER] for first in range(0, len(jobs), TOGETHER)]
+    found: list[Counted] = []
+    together = isolation.map([(each,) for each in batches], workers, tick)
+    for members, results in zip(batches, together, strict=True):
+        if isinstance(results, Lost):
+            for alone in isolation.map([([job],) for job in members], workers):
+                found += [{"error": alone.reason}] if isinstance(alone, Lost) else alone
+        else:
+            found += results
+    return found
+
+
+def execute(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Every case of every target, by both."""
+    found = earlier(options.stock)
+    chosen = {
+        target: [case for case in cases(target) if re.search(options.only, case.name)]
+        for target in options.target or TARGETS
+    }
+    jobs = [
+        Job(target, case.name, method, empty_loop(target))
+        for target, members in chosen.items()
+        for case in members
+        for method in (STOCK, OURS)
+        if method == OURS or (target, case.name, STOCK) not in found
+    ]
+    if not jobs:
+        raise SystemExit(f"static: no case matches '{options.only}'")
+    with progress() as bars:
+        task = bars.add_task("count", total=-(-len(jobs) // TOGETHER))
+        results = count(jobs, options.workers, lambda: bars.advance(task))
+    found |= {(job.target, job.case, job.method): result for job, result in zip(jobs, results, strict=True)}
+    return [
+        {
+            "target": target,
+            "constants": [vars(constant) for constant in constants(target_called(target))],
+            "cases": [
+                {
+                    "name": case.name,
+                    "group": case.group,
+                    "shape": list(case.shape),
+                    "bits": case.bits,
+                    "warps": case.warps,
+                    "a": str(case.a),
+                    "b": str(case.b),
+                    STOCK: found[target, case.name, STOCK],
+                    OURS: found[target, case.name, OURS],
+                }
+                for case in members
+            ],
+        }
+        for target, members in chosen.items()
+    ]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run and write; see the module's docstring."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.static",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--target", action="append", choices=TARGETS, help="may be said several times")
+    parser.add_argument("--only", metavar="REGEX", default="", help="the cases whose names match")
+    parser.add_argument("--stock", type=Path, metavar="FILE", help="an earlier static.json")
+    parser.add_argument("--workers", type=int, default=2, help="processes at a time (default 2)")
+    parser.add_argument("--output", type=Path, default=Path(__file__).parents[1] / "results")
+    parser.add_argument("--stem", default="static", help="the name of the result files (default static)")
+    options = parser.parse_args(argv)
+    begun = time.perf_counter()
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["TRITON_CACHE_DIR"] = cache
+        targets = execute(options)
+    seconds = round(time.perf_counter() - begun, 1)
+    publish(
+        options.output,
+        options.stem,
+        markdown,
+        triton_linear=triton_linear.__version__,
+        seconds=seconds,
+        targets=targets,
+    )
+    wrong = [f"{each['target']} {problem}" for each in targets for problem in problems(each, OURS)]
+    for line in wrong:
+        print(line, file=sys.stderr)
+    for each in targets:
+        print(of_target(counted(each)), file=sys.stderr)
+    print(f"{len(wrong)} problems of ours; {seconds:.0f} s", file=sys.stderr)
+    return int(bool(wrong))
