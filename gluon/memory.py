@@ -15,6 +15,7 @@ from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, Lin
 from triton_linear.dialect.notebook import Explained
 from triton_linear.gluon.units import bytes_of, target_of
 from triton_linear.lowering.banks import Addresses, Touch, touches
+from triton_linear.lowering.phases import LOAD, STORE
 from triton_linear.lowering.placement import Exchange, Room, place
 from triton_linear.lowering.targets import Target
 
@@ -66,16 +67,20 @@ def bank_conflicts(
     *,
     alloc_shape: Sequence[int] | None = None,
     offsets: Sequence[int] | None = None,
+    kind: str = LOAD,
 ) -> BankReport:
-    """What storing or loading a tensor in the layout `registers` asks of memory laid out as `shared`.
+    """What loading a tensor in the layout `registers` asks of memory laid out as `shared`, or storing it.
 
-    A subslice is at `offsets` of an allocation of `alloc_shape`, as `memdesc.slice` makes it.
+    `kind` is "load" or "store", which AMD's GPUs serve in different phases. A subslice is at `offsets` of an
+    allocation of `alloc_shape`, as `memdesc.slice` makes it.
 
     Requires: sizes and offsets are powers of two, or zero. Ensures: every address is computed, paddings
     included; matrix instructions (`ldmatrix`, `stmatrix`) are not considered.
 
     Raises ValueError for layouts that do not fit the shape.
     """
+    if kind not in (LOAD, STORE):
+        raise ValueError(f"bank_conflicts: kind is '{LOAD}' or '{STORE}', not {kind!r}")
     gpu, size = target_of(target), bytes_of(dtype)
     whole = tuple(alloc_shape) if alloc_shape is not None else tuple(shape)
     start = tuple(offsets) if offsets is not None else (0,) * len(shape)
@@ -86,7 +91,8 @@ def bank_conflicts(
     if any(at + extent > most for at, extent, most in zip(start, shape, whole, strict=True)):
         raise ValueError(f"bank_conflicts: the slice {tuple(shape)} at {start} is not inside {whole}")
     addresses = _addresses(shared, whole, size)
-    return BankReport(_touches(addresses, linear_layout(registers, shape), size, gpu, start), gpu.name)
+    asked = _touches(addresses, linear_layout(registers, shape), size, gpu, start, kind)
+    return BankReport(asked, gpu.name)
 
 
 def _addresses(shared: Any, shape: tuple[int, ...], size: int) -> Addresses:
@@ -130,11 +136,12 @@ def _touches(
     size: int,
     target: Target,
     start: tuple[int, ...],
+    kind: str,
 ) -> tuple[Touch, ...]:
     points = _points(registers, REGISTER, LANE) + np.array(start, np.int64)
     if points.shape[1] != target.lanes:
         raise ValueError(f"the layout has {points.shape[1]} lanes, {target.name} has {target.lanes}")
-    return touches(addresses[tuple(np.moveaxis(points, -1, 0))], size, target)
+    return touches(addresses[tuple(np.moveaxis(points, -1, 0))], size, target, kind)
 
 
 @dataclass(frozen=True)
@@ -191,8 +198,8 @@ def suggest_shared_layout(
         addresses = _addresses(memory, tuple(shape), size)
         start = (0,) * len(shape)
         reports = [
-            tuple(BankReport(_touches(addresses, one, size, gpu, start), gpu.name) for one in side)
-            for side in (stored, loaded)
+            tuple(BankReport(_touches(addresses, one, size, gpu, start, kind), gpu.name) for one in side)
+            for kind, side in ((STORE, stored), (LOAD, loaded))
         ]
         suggestion = SharedSuggestion(shared_layout(memory), memory, *reports)
         if best is None or suggestion.wavefronts < best.wavefronts:

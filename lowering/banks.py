@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from triton_linear.lowering.phases import LOAD
 from triton_linear.lowering.simulate_counts import wavefronts
 from triton_linear.lowering.targets import Target
 
@@ -42,9 +43,9 @@ class Touch:
         return sum(phase.wavefronts for phase in self.phases)
 
 
-def touches(places: Addresses, element_bytes: int, target: Target) -> tuple[Touch, ...]:
-    """The accesses of one warp that moves every register of every lane, with the widest vectors that fit all
-    lanes.
+def touches(places: Addresses, element_bytes: int, target: Target, kind: str = LOAD) -> tuple[Touch, ...]:
+    """The loads or stores of one warp that moves every register of every lane, with the widest vectors that fit
+    all lanes.
 
     Requires: `places` has shape (registers, lanes), the byte address of each element. Ensures: a register
     whose addresses another one has too is moved once; vectors are of a power of two elements, at most
@@ -58,7 +59,7 @@ def touches(places: Addresses, element_bytes: int, target: Target) -> tuple[Touc
     while left:
         vector = _vector(places, left, element_bytes, target)
         left = [register for register in left if register not in vector]
-        found.append(_touch(places[vector[0]], tuple(vector), element_bytes, target))
+        found.append(_touch(places[vector[0]], tuple(vector), element_bytes, target, kind))
     return tuple(found)
 
 
@@ -83,17 +84,20 @@ def _vector(places: Addresses, left: list[int], element_bytes: int, target: Targ
     return best
 
 
-def _touch(addresses: Addresses, registers: tuple[int, ...], element_bytes: int, target: Target) -> Touch:
+def _touch(
+    addresses: Addresses, registers: tuple[int, ...], element_bytes: int, target: Target, kind: str
+) -> Touch:
     width = len(registers) * element_bytes
-    together = target.lanes_per_phase(width)
+    service = target.service(kind, width)
+    order = service.order(len(addresses))
     words = max(1, width // target.bank_bytes)
     phases = []
-    for start in range(0, len(addresses), together):
-        lanes = tuple(range(start, start + together))
+    for start in range(0, len(addresses), service.count):
+        lanes = tuple(sorted(order[start : start + service.count]))
         asked = {int(addresses[lane]) // target.bank_bytes + word for lane in lanes for word in range(words)}
         banks: dict[int, int] = {}
         for word in sorted(asked):
-            banks[word % target.banks] = banks.get(word % target.banks, 0) + 1
+            banks[word % service.banks] = banks.get(word % service.banks, 0) + 1
         phases.append(Phase(lanes, banks))
-    _, minimum = wavefronts(addresses[None], width, together, target.banks)
+    _, minimum = wavefronts(addresses[None, list(order)], width, service.count, service.banks)
     return Touch(registers, width, tuple(map(int, addresses)), tuple(phases), int(minimum.sum()))

@@ -20,8 +20,15 @@ from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.conversion import Hardware, Reach, reach_between
 from triton_linear.lowering.element import ElementType
+from triton_linear.lowering.lanes import SWAP, natives
+from triton_linear.lowering.phases import LOAD, STORE
 from triton_linear.lowering.plan import Cost
 from triton_linear.lowering.targets import Target
+
+_QUAD_BITS, _ROW_BITS = 2, 4
+"""Bits of a lane's number within four lanes, and within a row, which DPP reads across."""
+
+_LEAST_IN_ROWS = 1.25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,17 +89,21 @@ class Side:
 class Relation(NamedTuple):
     """How far a conversion reaches; within threads `bits` are chosen among, within warps exchanged with lanes.
 
-    strict: exchanges are of bits without copies; without exchanges, there are no shuffles that do it.
+    strict: exchanges are of bits without copies; without exchanges, there are no shuffles that do it. rows: how
+    many of the exchanges stay in rows of 16 lanes; without exchanges, 1 where all lanes stay in fours. copies:
+    the source has copies in a warp, so that exchanges are made all at once.
     """
 
     reach: Reach
     bits: int
     strict: bool
+    rows: int = 0
+    copies: bool = False
 
 
 @functools.lru_cache(maxsize=16384)
-def relation(source: Side, target: Side) -> Relation:
-    """What bounds ask of the conversion from one side to the other."""
+def relation(source: Side, target: Side, by_rows: bool = False) -> Relation:
+    """What bounds ask of the conversion from one side to the other; its `rows` only `by_rows`."""
     reach = source.reach_to(target)
     if reach == Reach.THREAD:
         moves = source.threads != target.threads
@@ -101,12 +112,24 @@ def relation(source: Side, target: Side) -> Relation:
         return Relation(reach, 0, False)
     here, there = source.hardware, target.hardware
     exchanged = f2.rank((*here.register, *there.register)) - source.held
+    rows = _in_rows(source, target, exchanged) if by_rows else 0
     if not source.distinct:
-        return Relation(reach, exchanged, False)
+        return Relation(reach, exchanged, False, rows, by_rows)
     if exchanged:
         lanes = f2.rank((*here.lane, *there.lane)) - source.lanes
-        return Relation(reach, exchanged, target.distinct and lanes >= exchanged)
-    return Relation(reach, 0, f2.rank((*here.register, *there.lane)) < source.held + target.lanes)
+        return Relation(reach, exchanged, target.distinct and lanes >= exchanged, rows)
+    return Relation(reach, 0, f2.rank((*here.register, *there.lane)) < source.held + target.lanes, rows)
+
+
+def _in_rows(source: Side, target: Side, exchanged: int) -> int:
+    here, there = source.hardware, target.hardware
+    if exchanged:
+        row = (*here.register, *here.lane[:_ROW_BITS])
+        return f2.rank(row) + exchanged - f2.rank((*row, *there.register))
+    fours = (*here.register, *here.lane[:_QUAD_BITS])
+    moved = map(operator.xor, source.threads[_QUAD_BITS:], target.threads[_QUAD_BITS:])
+    stay = f2.rank((*here.register, *moved)) == source.held
+    return int(stay and f2.rank((*fours, *there.lane[:_QUAD_BITS])) == f2.rank(fours))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,7 +165,7 @@ class Bounds:
 
     def of(self, source: Side, target: Side) -> Least:
         """`least_cost` from one side to the other."""
-        related = relation(source, target)
+        related = relation(source, target, bool(self.target.lane_instructions))
         key = related, target.held, len(source.hardware.warp), len(source.hardware.block)
         found = self.known.get(key)
         if found is None:
@@ -150,7 +173,7 @@ class Bounds:
         return found
 
     def _ways(self, related: Relation, held: int, warp_bits: int, block_bits: int) -> dict[str, Cost]:
-        reach, bits, strict = related
+        reach, bits, strict, _, _ = related
         if reach == Reach.THREAD and not bits:
             return {"registers": Cost()}
         element, target = self.element, self.target
@@ -166,6 +189,10 @@ class Bounds:
         made = max(1.0, words)
         if reach == Reach.THREAD:
             ways["shuffle"] = _shuffled(0.0, max(1.0, (words * (1 << bits)) - made), warps, element, target)
+        elif target.lane_instructions:
+            if bits or not strict:
+                shuffles, alu = _by_lane_instructions(words, related, target)
+                ways["shuffle"] = _shuffled(shuffles, alu, warps, element, target)
         elif strict and bits:
             shuffles = words * max(bits / 2 - 0.25, 0.5)
             ways["shuffle"] = _shuffled(shuffles, 1.0 * bits * words, warps, element, target)
@@ -173,6 +200,26 @@ class Bounds:
             share = 1 - 1 / (1 << bits) if bits else 1.0
             ways["shuffle"] = _shuffled(words * share, 0.0, warps, element, target)
         return ways
+
+
+def _by_lane_instructions(words: float, related: Relation, target: Target) -> tuple[float, float]:
+    """(shuffles, vector instructions) at least: of exchanges in rows, and of others."""
+    _, bits, strict, rows, copies = related
+    swaps = any(native.operation == SWAP for native in natives(target.lane_instructions).values())
+    others = bits - rows
+    if strict:
+        # In a row half a shuffle for each word, now one vector instruction, and its selects; or as many shifts.
+        if swaps:
+            return 0.0, words * (_LEAST_IN_ROWS * rows + 0.5 * others)
+        return words * max(0.0, others / 2 - 0.25), words * (_LEAST_IN_ROWS * rows + 1.0 * others)
+    if not bits:
+        return (0.0, words) if rows else (words, 0.0)
+    inside = words * ((1 << rows) - 1) / (1 << bits)
+    outside = words * ((1 << bits) - (1 << rows)) / (1 << bits)
+    if not swaps:
+        return outside, inside
+    # A swap of two words, or of a word with a copy of itself, which `ds_swizzle` may be lighter than.
+    return 0.0, max(1.0, inside + outside * (2.0 if copies else 0.5))
 
 
 def _shuffled(shuffles: float, selects: float, warps: int, element: ElementType, target: Target) -> Cost:
@@ -183,9 +230,6 @@ def _shuffled(shuffles: float, selects: float, warps: int, element: ElementType,
     alu = beside = selects / 2
     if not target.replaces_beside_selects:
         alu, beside = selects, 0.0
-    if target.lane_instructions:
-        # The lightest way is one vector instruction for each.
-        alu, shuffles = alu + shuffles, 0.0
     wait = table.shuffle_wait if shuffles else 0.0
     busy = table.alone * (shuffles * max(table.lone_shuffle, warps * table.shuffle) + alu * table.lone_alu)
     busy += table.alone_beside * beside * table.lone_alu
@@ -195,7 +239,10 @@ def _shuffled(shuffles: float, selects: float, warps: int, element: ElementType,
 def _shared(sides: tuple[float, float], warps: int, target: Target, barrier: float, meets: bool) -> Cost:
     """`sides` has the words that a thread stores and those that it loads."""
     table = target.costs
-    wavefronts = sum(max(1.0, side * 4 * target.lanes / target.wavefront_bytes) for side in sides)
+    wavefronts = sum(
+        max(1.0, side * 4 * target.lanes / target.most_bytes(kind))
+        for kind, side in zip((STORE, LOAD), sides, strict=True)
+    )
     accesses = sum(max(1.0, side * 4 / target.max_access_bytes) for side in sides)
     latency = table.alone * warps * wavefronts * table.wavefront
     latency += table.memory_wait + table.lone_access * accesses + (table.barrier_wait if meets else 0.0)

@@ -18,6 +18,7 @@ from triton_linear.dialect import f2
 from triton_linear.lowering.element import ElementType
 from triton_linear.lowering.fragments import Fragment, transposed
 from triton_linear.lowering.packing import loaded_words, stored_words
+from triton_linear.lowering.phases import LOAD, STORE
 from triton_linear.lowering.placement import Exchange, Placement, Room, place, place_against, shared_registers
 from triton_linear.lowering.plan import Access, Cost, MemorySide, SharedPlan
 from triton_linear.lowering.swizzle import Columns
@@ -53,8 +54,8 @@ def cheapest(
 def _cost(plan: SharedPlan, alu: int, target: Target) -> Cost:
     """The cost of a plan that packs the words of its accesses with `alu` instructions."""
     wavefronts = sum(
-        len(accesses) * side.wavefronts(plan.element_bytes, target)
-        for side in (plan.store, plan.load)
+        len(accesses) * side.wavefronts(kind, plan.element_bytes, target)
+        for kind, side in ((STORE, plan.store), (LOAD, plan.load))
         for accesses in side.rounds
     )
     shuffles = beside = 0

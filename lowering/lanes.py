@@ -1,4 +1,4 @@
-"""How words move between the lanes of an AMD wave, as data: instructions, and routes made of them.
+"""How words move between the lanes of an AMD wave, as data: instructions, routes made of them, exchanges.
 
 A shuffle by a fixed xor of lane numbers needs no memory and no address where an instruction has it built in:
 
@@ -11,6 +11,10 @@ A shuffle by a fixed xor of lane numbers needs no memory and no address where an
   swap and a select give xor 16 and 32.
 - `ds_bpermute` reads any lane, by an address in every lane. It is what is left.
 
+The swaps do by themselves what otherwise takes selects: a register bit and lane bit 4 or 5 change places. For
+lane bits 2 and 3 so do two shifts by DPP within the row (`row_shl`, `row_shr`), each of which writes only those
+groups of four lanes that its bank mask names, over the word that the others keep.
+
 Sources: "AMD Instinct MI200", "MI300" and "CDNA4" ISA, DPP_CTRL, DS_SWIZZLE_B32 and V_PERMLANE*_SWAP_B32.
 """
 
@@ -21,10 +25,11 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from triton_linear.lowering.words import Shuffle
+from triton_linear.lowering.words import Exchange, Shuffle
 
 DPP, SWIZZLE, SWAP = "dpp", "swizzle", "swap"
 _QUAD = 4
+_ROW_SHIFT_LEFT, _ROW_SHIFT_RIGHT = 0x100, 0x110
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -77,7 +82,24 @@ INSTRUCTIONS: Mapping[str, Instruction] = {
     "v_permlane32_swap": Instruction(SWAP, {32: 32}),
 }
 
-CDNA2 = ("quad_perm", "row_half_mirror", "row_mirror", "row_ror:8", "ds_swizzle")
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """An exchange of a register bit with a lane bit without selects: what it is, for which lane bits, and the
+    vector instructions that two words take, copies of words that are still to be read included."""
+
+    operation: str
+    lane_bits: tuple[int, ...]
+    alu: int
+
+
+EXCHANGES: Mapping[str, Native] = {
+    "bank_mask": Native(DPP, (2, 3), 3),
+    "v_permlane16_swap": Native(SWAP, (4,), 1),
+    "v_permlane32_swap": Native(SWAP, (5,), 1),
+}
+
+CDNA2 = ("quad_perm", "row_half_mirror", "row_mirror", "row_ror:8", "ds_swizzle", "bank_mask")
 CDNA4 = (*CDNA2, "v_permlane16_swap", "v_permlane32_swap")
 AVAILABLE: Mapping[str, tuple[str, ...]] = {"hip:gfx90a": CDNA2, "hip:gfx942": CDNA2, "hip:gfx950": CDNA4}
 
@@ -92,7 +114,7 @@ def _routes(instructions: tuple[str, ...], lanes: int) -> Mapping[int, tuple[Mov
     """The lightest sequence of moves for each xor that has one lighter than `ds_bpermute`."""
     steps = [
         (xor, Move(instruction.operation, control), _WEIGHTS[instruction.operation])
-        for instruction in (INSTRUCTIONS[name] for name in instructions)
+        for instruction in (INSTRUCTIONS[name] for name in instructions if name in INSTRUCTIONS)
         for xor, control in instruction.controls.items()
         if xor < lanes
     ]
@@ -126,8 +148,27 @@ def route(step: Shuffle, instructions: tuple[str, ...], lanes: int) -> tuple[Mov
     return (Move(DPP, quad_perm((*(lane ^ step.lane_xor for lane in read),))),)  # type: ignore[arg-type]
 
 
-def work(step: Shuffle, instructions: tuple[str, ...], lanes: int) -> tuple[int, int]:
-    """(vector instructions, passes through the crossbar that lanes exchange words by) of a shuffle."""
+@functools.cache
+def natives(instructions: tuple[str, ...]) -> Mapping[int, Native]:
+    """The exchange for each lane bit that has one."""
+    found = [EXCHANGES[name] for name in instructions if name in EXCHANGES]
+    return {bit: native for native in found for bit in native.lane_bits}
+
+
+def shift(lane_bit: int, side: int) -> tuple[int, int]:
+    """(DPP_CTRL, bank mask) with which one side of an exchange takes the other's word over its own.
+
+    >>> [hex(value) for value in (*shift(2, side=0), *shift(3, side=1))]
+    ['0x114', '0xa', '0x108', '0x3']
+    """
+    banks = sum(1 << bank for bank in range(4) if bank >> (lane_bit - 2) & 1 != side)
+    return (_ROW_SHIFT_LEFT if side else _ROW_SHIFT_RIGHT) | 1 << lane_bit, banks
+
+
+def work(step: Shuffle | Exchange, instructions: tuple[str, ...], lanes: int) -> tuple[float, int]:
+    """(vector instructions, passes through the crossbar that lanes exchange words by) of a step."""
+    if isinstance(step, Exchange):
+        return natives(instructions)[step.lane_bit].alu / 2, 0
     moves = route(step, instructions, lanes)
     if moves is None:
         return 0, 1

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 from typing import Protocol
 
-from triton_linear.lowering.lanes import DPP, SWIZZLE, Move, route
+from triton_linear.lowering.lanes import DPP, SWAP, SWIZZLE, Move, natives, route, shift
 from triton_linear.lowering.targets import Target
 from triton_linear.lowering.text import I32, FunctionWriter, struct_type
 from triton_linear.lowering.words import Shuffle
@@ -45,6 +45,9 @@ class Machine(Protocol):
 
     def move(self, writer: FunctionWriter, word: str, move: Move) -> str:
         """`word` of the lane that a lane instruction reads."""
+
+    def exchange(self, writer: FunctionWriter, first: str, second: str, lane_bit: int) -> tuple[str, str]:
+        """Two words after their choice and a bit of the lanes have changed places, by lane instructions."""
 
     def permute(self, writer: FunctionWriter, low: str, high: str, selector: str) -> str:
         """A word of bytes of two others, as `selector` says."""
@@ -86,6 +89,9 @@ class _Nvidia:
 
     def move(self, writer: FunctionWriter, word: str, move: Move) -> str:
         raise ValueError(f"no NVIDIA GPU has {move}")
+
+    def exchange(self, writer: FunctionWriter, first: str, second: str, lane_bit: int) -> tuple[str, str]:
+        raise ValueError("no NVIDIA GPU exchanges registers with lanes")
 
     def permute(self, writer: FunctionWriter, low: str, high: str, selector: str) -> str:
         operands, types = ", ".join((low, high, selector)), ", ".join((I32, I32, I32))
@@ -151,13 +157,29 @@ class _Amd:
         if move.operation == SWIZZLE:
             offset = writer.constant(move.control)
             return writer.op(f"rocdl.ds_swizzle {word}, {offset} : ({I32}, {I32}) -> {I32}")
-        pair = struct_type(I32, 2)
-        swap = f"rocdl.permlane{move.control}.swap {word}, {word}, false, false"
-        swapped = writer.op(f"{swap} : ({I32}, {I32}) -> {pair}")
-        even, odd = (writer.op(f"llvm.extractvalue {swapped}[{index}] : {pair}") for index in (0, 1))
+        even, odd = self._swapped(writer, word, word, move.control)
         own = writer.binary("and", self.thread(writer), writer.constant(move.control))
         is_odd = writer.op(f'llvm.icmp "ne" {own}, {writer.constant(0)} : {I32}')
         return writer.op(f"llvm.select {is_odd}, {even}, {odd} : i1, {I32}")
+
+    def exchange(self, writer: FunctionWriter, first: str, second: str, lane_bit: int) -> tuple[str, str]:
+        if natives(self._instructions)[lane_bit].operation == SWAP:
+            return self._swapped(writer, first, second, 1 << lane_bit)
+        sides = []
+        for side, (kept, taken) in enumerate(((first, second), (second, first))):
+            control, banks = shift(lane_bit, side)
+            dpp = f"rocdl.update.dpp {kept}, {taken} with {control}, 15, {banks}, false"
+            sides.append(writer.op(f"{dpp} : {I32}"))
+        return sides[0], sides[1]
+
+    def _swapped(self, writer: FunctionWriter, first: str, second: str, rows: int) -> tuple[str, str]:
+        """Both words after the odd groups of `rows` lanes of the first and the even ones of the second have
+        changed places."""
+        pair = struct_type(I32, 2)
+        swap = f"rocdl.permlane{rows}.swap {first}, {second}, false, false"
+        swapped = writer.op(f"{swap} : ({I32}, {I32}) -> {pair}")
+        zero, one = (writer.op(f"llvm.extractvalue {swapped}[{index}] : {pair}") for index in (0, 1))
+        return zero, one
 
     def permute(self, writer: FunctionWriter, low: str, high: str, selector: str) -> str:
         # V_PERM_B32 numbers the bytes of its second operand first, and has a byte for each byte it picks.

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from triton_linear.dialect import f2
+from triton_linear.lowering.phases import LOAD, STORE
 from triton_linear.lowering.swizzle import Columns, Side, Swizzle, optimal_swizzle
 from triton_linear.lowering.targets import Target
 
@@ -138,9 +139,10 @@ def _attempts(exchange: Exchange, common: Columns, room: Room) -> list[tuple[Col
             pairs.append((common, (*common, *load_extra[:count])))
 
     def time(pair: tuple[Columns, Columns]) -> float:
+        registers = exchange.store_register, exchange.load_register
         return sum(
-            _side_time(registers, len(vector), room)
-            for registers, vector in zip((exchange.store_register, exchange.load_register), pair, strict=True)
+            _side_time(kind, columns, len(vector), room)
+            for kind, columns, vector in zip((STORE, LOAD), registers, pair, strict=True)
         )
 
     return sorted(pairs, key=time)
@@ -174,10 +176,9 @@ def _placed(exchange: Exchange, store: Columns, load: Columns, rounds: Columns, 
     swizzle = optimal_swizzle(
         rounds,
         rest,
-        _side(store, exchange.store_lane, element_bytes, target),
-        _side(load, exchange.load_lane, element_bytes, target),
+        _side(STORE, store, exchange.store_lane, element_bytes, target),
+        _side(LOAD, load, exchange.load_lane, element_bytes, target),
         word_bits,
-        bank_bits=(target.wavefront_bytes // max(target.bank_bytes, element_bytes)).bit_length() - 1,
     )
     if swizzle.conflicts > 1:
         return None
@@ -191,13 +192,14 @@ def _placed(exchange: Exchange, store: Columns, load: Columns, rounds: Columns, 
     return placement
 
 
-def _side(vector: Columns, lanes: Columns, element_bytes: int, target: Target) -> Side:
-    phase = target.lanes_per_phase(element_bytes << len(vector)).bit_length() - 1
-    return Side(vector, f2.extend((), lanes[:phase]))
+def _side(kind: str, vector: Columns, lanes: Columns, element_bytes: int, target: Target) -> Side:
+    service = target.service(kind, element_bytes << len(vector))
+    banks = service.banks * target.bank_bytes // max(target.bank_bytes, element_bytes)
+    return Side(vector, service.columns(lanes), banks.bit_length() - 1)
 
 
-def _side_time(registers: Columns, vector_bits: int, room: Room) -> float:
+def _side_time(kind: str, registers: Columns, vector_bits: int, room: Room) -> float:
     """Clocks of one warp's accesses: their wavefronts, and an issue slot each."""
     accesses = (1 << f2.rank(registers)) >> vector_bits
-    phases = room.target.lanes // room.target.lanes_per_phase(room.element_bytes << vector_bits)
+    phases = room.target.lanes // room.target.service(kind, room.element_bytes << vector_bits).count
     return accesses * (phases * room.target.costs.wavefront + room.target.costs.alu)

@@ -7,11 +7,12 @@ the warp above. `mask` fields select bits of that number; `parity(mask & thread)
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from triton_linear.lowering.lanes import work
 from triton_linear.lowering.targets import Target
-from triton_linear.lowering.words import Gather, Shuffle, Step
+from triton_linear.lowering.words import Exchange, Gather, Shuffle, Step
 
 FREE = "free"
 """The kind of plans that convert nothing."""
@@ -131,14 +132,15 @@ class ShufflePlan:
     @property
     def shuffles(self) -> int:
         """Words that come from another lane."""
-        return sum(isinstance(step, Shuffle) for step in self.steps)
+        return sum(not isinstance(step, Gather) for step in self.steps)
 
     def moving(self, target: Target) -> tuple[int, int]:
         """(vector instructions, passes through the shuffle pipe) of its shuffles, for each part of a word."""
         if not target.lane_instructions:
             return 0, self.shuffles
-        each = [work(s, target.lane_instructions, target.lanes) for s in self.steps if isinstance(s, Shuffle)]
-        return sum(alu for alu, _ in each), sum(passes for _, passes in each)
+        moving = [step for step in self.steps if isinstance(step, Exchange | Shuffle)]
+        each = [work(step, target.lane_instructions, target.lanes) for step in moving]
+        return math.ceil(sum(alu for alu, _ in each)), sum(passes for _, passes in each)
 
     @property
     def gathers(self) -> int:
@@ -184,11 +186,11 @@ class MemorySide:
     transposed: bool = False
     choices: int = 0
 
-    def wavefronts(self, element_bytes: int, target: Target) -> int:
+    def wavefronts(self, kind: str, element_bytes: int, target: Target) -> int:
         """Wavefronts of one access of a warp: a matrix is one, a vector takes one for each phase."""
         if self.transposed:
             return self.slots * element_bytes // target.bank_bytes
-        return target.lanes // target.lanes_per_phase(self.access_bytes)
+        return target.lanes // target.service(kind, self.access_bytes).count
 
 
 @dataclass(frozen=True, slots=True)

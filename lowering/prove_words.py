@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from triton_linear.lowering.prove_functions import ThreadFunctions, Value
-from triton_linear.lowering.words import Gather, Shuffle, Step
+from triton_linear.lowering.words import Exchange, Gather, Shuffle, Step
 
 Word = tuple["Value | None", ...]
 """What each slot holds; None where that is undefined in some thread, or nobody's element."""
@@ -33,6 +33,8 @@ def run_words(
     for number, step in enumerate(steps):
         if isinstance(step, Shuffle):
             words.append(_shuffled(functions, step, words, lane_bits, thread_bits, number))
+        elif isinstance(step, Exchange):
+            words.append(_exchanged(functions, step, words, lane_bits, thread_bits, number))
         else:
             words.append(_gathered(functions, step, words, slots, thread_bits, number))
 
@@ -74,6 +76,23 @@ def _shuffled(
     )
     moved = functions.moved
     return tuple([None if value is None else moved(value, threads, step.lane_xor) for value in word])
+
+
+def _exchanged(
+    functions: ThreadFunctions,
+    step: Exchange,
+    words: Sequence[Word],
+    lane_bits: int,
+    thread_bits: int,
+    number: int,
+) -> Word:
+    if not 0 <= step.lane_bit < lane_bits or step.side not in (0, 1) or len(step.words) != 2:
+        raise Refuted(f"step {number} exchanges lane bit {step.lane_bit} of {lane_bits}, side {step.side}")
+    kept, other = chosen(words, (step.words[step.side], step.words[1 - step.side]))
+    sent = Shuffle(0, 1 << step.lane_bit)
+    taken = _shuffled(functions, sent, [other], lane_bits, thread_bits, number)
+    sides = (taken, kept) if step.side else (kept, taken)
+    return tuple(_selected(functions, 1 << step.lane_bit, *sides))
 
 
 def _gathered(

@@ -22,16 +22,19 @@ round's sender and receiver share. V is chosen near the words in which both side
 
 All m exchanges at once take about 2 m R selects. One after another each takes R / 2 shuffles and 3 R / 2
 selects, so all but the last are made one by one, or all but the last two where lanes change places besides.
+Where a GPU exchanges a lane bit with the choice between two words natively, that may come first. The register
+bit has to number words then: one inside them changes places with one that does, by a permute for each word.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from triton_linear.dialect import f2
 from triton_linear.lowering.conversion import Conversion, Hardware, Origin, Reach, between
 from triton_linear.lowering.element import ElementType
+from triton_linear.lowering.lanes import natives
 from triton_linear.lowering.plan import Cost, Rejected, ShufflePlan
 from triton_linear.lowering.targets import Target
 from triton_linear.lowering.words import Place, Row, Shuffle, TooLong, WordBuilder, spread, steering
@@ -75,9 +78,14 @@ def plan_shuffle(conv: Conversion, element: ElementType, target: Target) -> Shuf
     """
     if conv.reach > Reach.WARP:
         return Rejected(PLANNER, conv.witness(Reach.WARP))
-    best = _unspread_plan(conv, element)
+    best = _unspread_plan(_State.of(conv.src, element.per_word), conv.dst)
     if best is None:
         return Rejected(PLANNER, _entangled(_Blocks.of(conv)))
+    if bits := natives(target.lane_instructions):
+        state = _natively(_State.of(conv.src, element.per_word), conv.dst, bits)
+        native = None if state is None else _unspread_plan(state, conv.dst)
+        if native is not None:
+            best = min(best, native, key=lambda plan: cost_of_shuffle(plan, element, target).clocks)
     if not target.replaces_beside_selects:
         return best
     # The other pipe is idle here, but not in every kernel: it has to pay.
@@ -87,16 +95,27 @@ def plan_shuffle(conv: Conversion, element: ElementType, target: Target) -> Shuf
     return beside if clocks > _WORTH_REPLACING * less else best
 
 
-def _unspread_plan(conv: Conversion, element: ElementType) -> ShufflePlan | None:
+def _unspread_plan(state: _State, wanted: Hardware) -> ShufflePlan | None:
     """The plan that makes exchanges one by one as long as that is cheaper, and the rest at once."""
-    state = _State.of(conv.src, element.per_word)
-    while not _is_best_at_once(state.held, conv.dst):
-        following = _exchanged(state.held, conv.dst, element.per_word)
-        after = None if following is None else state.advance(following)
+    while not _is_best_at_once(state.held, wanted):
+        swap = _next_swap(state.held, wanted, state.builder.slots)
+        after = None if swap is None else state.advance(swap.following(state.held))
         if after is None:
             break
         state = after
-    return state.finish(conv.dst)
+    return state.finish(wanted)
+
+
+def _natively(state: _State, wanted: Hardware, bits: Collection[int]) -> _State | None:
+    """What is left after the exchanges of these lane bits, each by instructions of its own; None where there
+    are none."""
+    source = state.held
+    while True:
+        swap = _next_swap(state.held, wanted, state.builder.slots, bits)
+        after = None if swap is None else state.exchange(swap, wanted)
+        if after is None:
+            return None if state.held == source else state
+        state = after
 
 
 def cost_of_shuffle(plan: ShufflePlan, element: ElementType, target: Target) -> Cost:
@@ -131,6 +150,43 @@ class _State:
         """The state that holds `following`."""
         found = self._best(_Blocks.of(between(self.held, following)))
         return None if found is None else _State(*found, following, self.phases + 1)
+
+    def exchange(self, swap: _Swap, wanted: Hardware) -> _State | None:
+        """The state after an exchange by the instructions that there are for it."""
+        builder, held, words = self.builder.copy(), self.held, list(self.words)
+        inside = builder.slots.bit_length() - 1
+        bits = [bit for bit in _bits(swap.combination) if bit >= inside]
+        bit, combination = swap.bit, swap.combination
+        if not bits:
+            # The register bit is inside words: another, one that is to be inside them if there is one, has to
+            # take its place. It numbers words itself then.
+            final = f2.Echelon(wanted.register[:inside])
+            outside = range(inside, len(held.register))
+            other = min(outside, key=lambda b: (held.register[b] not in final, b), default=None)
+            if other is None:
+                return None
+            units = list(f2.identity(len(held.register)))
+            units[bit], units[other] = units[other], combination
+            register = tuple(f2.multiply_vector(held.register, unit) for unit in units)
+            words = [
+                builder.gather((), (tuple((words[r // builder.slots], r % builder.slots) for r in row),))
+                for row in _rows(f2.sums(tuple(units)), builder.slots)
+            ]
+            held, bit, combination = replace(held, register=register), other, 1 << other
+        elif bit < inside:
+            bit = bits[0]
+        low, high = combination & (builder.slots - 1), combination >> inside
+        made = list(words)
+        for first in range(len(words)):
+            second = first ^ 1 << bit - inside
+            if first < second:
+                other_word = words[first ^ high]
+                if low:
+                    row = tuple((other_word, slot ^ low) for slot in range(builder.slots))
+                    other_word = builder.gather((), (row,))
+                made[first], made[second] = builder.exchange(words[first], other_word, swap.lane)
+        following = _Swap(swap.lane, bit, combination).following(held)
+        return _State(builder, tuple(made), following, self.phases)
 
     def finish(self, wanted: Hardware) -> ShufflePlan | None:
         """The plan that ends with `wanted`."""
@@ -169,27 +225,53 @@ def _is_best_at_once(held: Hardware, wanted: Hardware) -> bool:
     return exchanges <= 1 or (exchanges == 2 and moved > exchanges)
 
 
-def _exchanged(held: Hardware, wanted: Hardware, slots: int) -> Hardware | None:
-    """The layout after one exchange that gives a lane bit its final column, taken from a register bit."""
+@dataclass(frozen=True, slots=True)
+class _Swap:
+    """An exchange that gives a lane bit the sum of some register bits, `combination`, and one of these, `bit`,
+    what the lane bit was."""
+
+    lane: int
+    bit: int
+    combination: int
+
+    def following(self, held: Hardware) -> Hardware:
+        """The layout after it."""
+        lane, bit = self.lane, self.bit
+        column = f2.multiply_vector(held.register, self.combination)
+        register = (*held.register[:bit], held.lane[lane], *held.register[bit + 1 :])
+        return replace(held, register=register, lane=(*held.lane[:lane], column, *held.lane[lane + 1 :]))
+
+
+def _next_swap(
+    held: Hardware, wanted: Hardware, slots: int, lanes: Collection[int] | None = None
+) -> _Swap | None:
+    """An exchange that gives a lane bit (one of `lanes`, if told) its final column, taken from registers."""
     columns = (*held.register, *held.lane)
     if f2.rank(columns) < len(columns):
         return None  # copies: what a lane would give up has no one place to go to
     span, final = f2.Echelon(held.register), f2.Echelon(wanted.register)
     inside_words = f2.Echelon(wanted.register[: slots.bit_length() - 1])
     for lane, column in enumerate(wanted.lane):
-        combination = span.solve(column) if column != held.lane[lane] else None
+        differs = column != held.lane[lane] and (lanes is None or lane in lanes)
+        combination = span.solve(column) if differs else None
         if not combination:
             continue
         given = held.lane[lane]
-        bits = [bit for bit in range(len(held.register)) if combination >> bit & 1]
         # The register bit that is given up: one that is not to stay, where the lane's column is to end.
         bit = min(
-            bits,
+            _bits(combination),
             key=lambda b: (held.register[b] in final, (1 << b < slots) != (given in inside_words), b),
         )
-        register = (*held.register[:bit], given, *held.register[bit + 1 :])
-        return replace(held, register=register, lane=(*held.lane[:lane], column, *held.lane[lane + 1 :]))
+        return _Swap(lane, bit, combination)
     return None
+
+
+def _rows(registers: Sequence[int], slots: int) -> list[Sequence[int]]:
+    return [registers[start : start + slots] for start in range(0, len(registers), slots)]
+
+
+def _bits(mask: int) -> list[int]:
+    return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
 
 
 # --- what one phase sends and takes -------------------------------------------------------------------------

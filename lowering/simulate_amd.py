@@ -58,7 +58,7 @@ def _update_dpp(build: Builder, op: ir.Operation) -> Tree:
     # Zero is read outside the row only where the lane is not masked.
     keeps, reads_zero = masked | ((source < 0) & (not zeros)), (source < 0) & zeros & ~masked
     d = build.new()
-    build.shuffles += 1
+    build.alu["dpp"] += 1
 
     def step(machine: Machine) -> None:
         warps = machine.threads // machine.lanes
@@ -131,7 +131,7 @@ def swapped(build: Builder, operands: list[Tree], rows: int) -> Tree:
     """Odd groups of `rows` lanes of the first register change places with the even ones of the second."""
     first, second = (build.scalar(build.solid_tree(tree)) for tree in operands)
     results = (build.new(), build.new())
-    build.shuffles += 1
+    build.alu["swap"] += 1
 
     def step(machine: Machine) -> None:
         odd = (machine.lane & rows) != 0

@@ -1,7 +1,7 @@
 """What the interpreter counts: shared-memory wavefronts by the phase rule, and the operations of one warp.
 
-The phase rule. An access of `width` bytes per lane is served in phases of consecutive lanes, so few that one
-phase can be at most `banks` words wide without a conflict (32 lanes of 4 bytes or less, 16 of 8, 8 of 16).
+The phase rule. An access of `width` bytes per lane is served in phases of some lanes (`phases`), so few that
+one phase can be at most `banks` words wide without a conflict (32 lanes of 4 bytes or less, 16 of 8, 8 of 16).
 Within a phase every bank serves one of its words per wavefront, to however many lanes want it: lanes that
 touch the same word (the same address, or other bytes of it) share a wavefront. A phase therefore takes as
 many wavefronts as its busiest bank has distinct words. Source: CUDA C++ programming guide, shared memory.
@@ -25,8 +25,8 @@ def wavefronts(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Wavefronts of warp accesses, and the fewest that any placement of the same distinct words needs.
 
-    Requires: `addresses` has one byte address per lane on its last axis, each a multiple of min(width, 4);
-    lanes_per_phase divides the number of lanes.
+    Requires: `addresses` has one byte address per lane on its last axis, phase by phase, each a multiple of
+    min(width, 4); lanes_per_phase divides the number of lanes.
     Ensures: both results have the shape of the other axes; the second is at most the first.
 
     >>> counts, fewest = wavefronts([[lane * 128 for lane in range(32)], [0] * 32], 4, 32, 32)
@@ -118,11 +118,15 @@ def costs(recorded: Sequence[Recorded], target: Target) -> tuple[Access, ...]:
     """What each access took, in order."""
     found: dict[int, Access] = {}
     whole = [k for k, r in enumerate(recorded) if r.threads is None]
-    for width, threads in {(recorded[k].width, len(recorded[k].addresses)) for k in whole}:
-        which = [k for k in whole if (recorded[k].width, len(recorded[k].addresses)) == (width, threads)]
-        phase = target.lanes_per_phase(width)
-        addresses = np.stack([recorded[k].addresses for k in which]).reshape(len(which), -1, phase)
-        counts, fewest = wavefronts(addresses, width, phase, target.banks)
+    alike: dict[tuple[str, int, int], list[int]] = {}
+    for k in whole:
+        alike.setdefault((recorded[k].kind, recorded[k].width, len(recorded[k].addresses)), []).append(k)
+    for (kind, width, _), which in alike.items():
+        service = target.service(kind, width)
+        lanes = min(target.lanes, len(recorded[which[0]].addresses))
+        addresses = np.stack([recorded[k].addresses for k in which]).reshape(len(which), -1, lanes)
+        served = addresses[..., list(service.order(lanes))] if lanes >= service.count else addresses
+        counts, fewest = wavefronts(served, width, min(lanes, service.count), service.banks)
         for k, count, minimum in zip(which, counts.sum(axis=1), fewest.sum(axis=1), strict=True):
             found[k] = Access(recorded[k].operation, recorded[k].kind, width, int(count), int(minimum))
     for k, access in enumerate(recorded):
@@ -133,11 +137,13 @@ def costs(recorded: Sequence[Recorded], target: Target) -> tuple[Access, ...]:
 
 def _part(access: Recorded, threads: npt.NDArray[np.intp], target: Target) -> Access:
     """What an access of part of the threads took; in a phase, those that sleep are as one that does not."""
-    phase = target.lanes_per_phase(access.width)
+    service = target.service(access.kind, access.width)
+    place = np.argsort(service.order(target.lanes))
+    phases = (threads // target.lanes * target.lanes + place[threads % target.lanes]) // service.count
     count = minimum = 0
-    for number in np.unique(threads // phase):
-        addresses = access.addresses[threads // phase == number]
-        filled = np.concatenate([addresses, np.repeat(addresses[:1], phase - len(addresses))])
-        counts, fewest = wavefronts(filled, access.width, phase, target.banks)
+    for number in np.unique(phases):
+        addresses = access.addresses[phases == number]
+        filled = np.concatenate([addresses, np.repeat(addresses[:1], service.count - len(addresses))])
+        counts, fewest = wavefronts(filled, access.width, service.count, service.banks)
         count, minimum = count + int(counts), minimum + int(fewest)
     return Access(access.operation, access.kind, access.width, count, minimum)

@@ -12,6 +12,10 @@ common complement: with I = Q_store ∩ Q_load, Q_store = I + E and Q_load = I +
 e_i + f_i and a complement C of Q_store + Q_load. So vectors of equal width never conflict; of different width
 they can, when the elements of the wider vector are neither in the narrower nor among its lanes (arXiv
 2505.23819, section on optimal swizzling, where both sides share one vector).
+
+Where one side has more banks than the other (CDNA4's loads and stores), the segments are those of the side that
+has more, and its last bank bits are segments of the other side too. They come from outside the span of that
+side's Q and the segments, so that those and the segments together meet Q in zero if the segments do.
 """
 
 from __future__ import annotations
@@ -29,6 +33,8 @@ class Side:
 
     vector: Columns
     phase: Columns
+    bank_bits: int
+    """Address bits, in elements, of a wavefront beyond those within a bank's word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +61,10 @@ class Swizzle:
         return (*self.low, *self.filler, *self.bank, *self.segment, *self.rounds)
 
 
-def optimal_swizzle(
-    rounds: Columns, rest: Columns, store: Side, load: Side, word_bits: int, bank_bits: int
-) -> Swizzle:
+def optimal_swizzle(rounds: Columns, rest: Columns, store: Side, load: Side, word_bits: int) -> Swizzle:
     """A swizzle for these sides with as few conflicts as their vectors allow.
 
-    `word_bits` counts the address bits, in elements, within a bank word; `bank_bits` the others of a wavefront.
+    `word_bits` counts the address bits, in elements, within a bank word.
 
     Requires: one vector is a prefix of the other; `rest` completes the wider and `rounds` to a basis.
     Ensures: no conflicts where the vectors are equal.
@@ -81,17 +85,18 @@ def optimal_swizzle(
     sums = tuple(e ^ f for e, f in zip(only_store, only_load, strict=False))
     outside = f2.extend((*both, *only_store, *only_load), free)
     conflicting = (*only_store[pairs:], *only_load[pairs:], *both)
+    bank_bits = max(store.bank_bits, load.bank_bits)
     count = max(0, len(free) - max(0, bank_bits - len(words)))
     segment = (*sums, *outside, *conflicting)[:count]
-    bank = f2.extend((*inside, *words, *segment), (*store_span, *load_span, *free))
-    return Swizzle(
-        low,
-        filler,
-        _in_lane_order(bank, store.phase),
-        segment,
-        rounds,
-        max(_conflicts(store, inside, segment), _conflicts(load, inside, segment)),
-    )
+    spans = (store_span, load_span) if store.bank_bits <= load.bank_bits else (load_span, store_span)
+    bank = f2.extend((*inside, *words, *segment), (*spans[0], *spans[1], *free))
+    if store.bank_bits == load.bank_bits:
+        bank = _in_lane_order(bank, store.phase)
+    conflicts = [
+        _conflicts(side, inside, (*segment, *bank[max(0, side.bank_bits - len(words)) :]))
+        for side in (store, load)
+    ]
+    return Swizzle(low, filler, bank, segment, rounds, max(conflicts))
 
 
 def _within(space: Columns, modulo: Columns, candidates: Columns) -> Columns:

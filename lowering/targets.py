@@ -6,15 +6,15 @@ place, on another (`bench/calibrate.py`: SEL and @P IMAD in turn take as long as
 Which instructions an NVIDIA GPU has, and how many lanes share a wavefront, is in `lowering/tiles.py`.
 
 Shared-memory capacities: CUDA programming guide, table of technical specifications per compute capability
-(the maximum a thread block may ask for), and the CDNA ISA manuals (LDS per work-group). Banks and bandwidth:
-32 banks of 4 bytes, one 128-byte wavefront per clock, on every target listed here.
+(the maximum a thread block may ask for), and the CDNA ISA manuals (LDS per work-group). Banks and phases:
+`lowering/phases.py`; one wavefront per clock, on every target listed here.
 
 What a multiprocessor (SM, CU) has for all its CTAs: the same table, where each CTA is charged 1 KiB of shared
 memory more; and the CDNA ISA manuals: 512 vector registers for each lane of four SIMDs, 8 waves on each.
 
 Instruction costs are clocks per warp instruction and SM with 16 warps resident, measured on one H200 for the
 NVIDIA targets. Those of AMD targets follow from the issue rates of the CDNA ISA manuals: a wave of 64
-takes four clocks per vector instruction on a 16-lane SIMD, and LDS serves 128 bytes per clock and CU.
+takes four clocks per vector instruction on a 16-lane SIMD, and LDS serves a wavefront per clock and CU.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from triton_linear.lowering import lanes, tiles
+from triton_linear.lowering import lanes, phases, tiles
 from triton_linear.lowering.clocks import H200
+from triton_linear.lowering.phases import Service, Services
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Clocks of one warp instruction (`shuffle`, `alu`), of one 128-byte `wavefront`, of one barrier.
+    """Clocks of one warp instruction (`shuffle`, `alu`), of one `wavefront`, of one barrier.
 
     Shuffles and wavefronts share a pipe; selects and permutes have one of their own, replacements another as
     fast. A warp that has its scheduler to itself issues a shuffle every `lone_shuffle` clocks, arithmetic every
@@ -71,8 +72,7 @@ class Target:
     lanes: int
     max_shared_bytes: int
     costs: Costs
-    phases: Mapping[int, int] = field(hash=False)
-    """Lanes that shared memory serves together, by the bytes that each touches."""
+    services: Services = field(hash=False)
     banks: int = 32
     bank_bytes: int = 4
     max_access_bytes: int = 16
@@ -98,8 +98,12 @@ class Target:
 
     @property
     def wavefront_bytes(self) -> int:
-        """Bytes that shared memory serves at once: every bank one word."""
+        """Bytes that shared memory serves at once at most: every bank one word."""
         return self.banks * self.bank_bytes
+
+    def most_bytes(self, kind: str) -> int:
+        """Bytes of a wavefront of the widest loads or stores."""
+        return self.service(kind, self.max_access_bytes).banks * self.bank_bytes
 
     def shared_budget(self, warps: int, words: int) -> int:
         """Bytes that a CTA of `warps` warps can ask for without being what limits the CTAs of a multiprocessor.
@@ -116,13 +120,13 @@ class Target:
         whole = self.max_shared_bytes + self.reserved_shared_bytes
         return min(self.max_shared_bytes, whole // ctas - self.reserved_shared_bytes)
 
-    def lanes_per_phase(self, access_bytes: int) -> int:
-        """Consecutive lanes served together when each touches `access_bytes` bytes.
+    def service(self, kind: str, access_bytes: int) -> Service:
+        """How loads or stores are served, of which each lane touches `access_bytes` bytes.
 
-        >>> [target("cuda:90").lanes_per_phase(size) for size in (1, 4, 8, 16)]
+        >>> [target("cuda:90").service("load", size).count for size in (1, 4, 8, 16)]
         [32, 32, 16, 8]
         """
-        return self.phases[access_bytes]
+        return self.services[kind, access_bytes]
 
 
 def measured(clocks: Mapping[str, tuple[float, float, float | None]]) -> dict[str, float]:
@@ -162,9 +166,6 @@ _AMD = Costs(
     barrier_wait=20.0,
 )
 
-# CDNA ISA manuals: LDS serves 128 bytes at a time.
-_AMD_PHASES = {1: 32, 2: 32, 4: 32, 8: 16, 16: 8}
-
 _SHARED_KIB = {
     "cuda:80": 163,
     "cuda:86": 99,
@@ -193,7 +194,7 @@ def _make(name: str, kib: int) -> Target:
             32,
             kib * 1024,
             _NVIDIA,
-            tiles.phase_lanes(capability),
+            phases.uniform(tiles.phase_lanes(capability)),
             load_matrix="ldmatrix.x4.trans" in names,
             store_matrix="stmatrix.x4.trans" in names,
             replaces_beside_selects="@p mul.lo" in names,
@@ -209,7 +210,8 @@ def _make(name: str, kib: int) -> Target:
         64,
         kib * 1024,
         _AMD,
-        _AMD_PHASES,
+        phases.AMD[name],
+        banks=max(service.banks for service in phases.AMD[name].values()),
         lane_instructions=lanes.AVAILABLE[name],
         scratch_bytes=(16 if kib > 64 else 8) * 1024,
         resident_warps=32,

@@ -66,7 +66,20 @@ class Shuffle:
     lane_columns: tuple[int, ...] | None = None
 
 
-Step = Gather | Shuffle
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Word `side` of two after a bit of the lanes and the choice between the words have changed places.
+
+    A lane whose bit `lane_bit` is `side` keeps `words[side]`; the others take the other word of the lane that
+    differs in that bit. Both sides of the same words are one instruction, or two that need no condition.
+    """
+
+    words: tuple[int, int]
+    lane_bit: int
+    side: int
+
+
+Step = Gather | Shuffle | Exchange
 
 
 class TooLong(Exception):
@@ -96,6 +109,11 @@ class WordBuilder:
     def shuffle(self, step: Shuffle) -> int:
         """The word of a shuffle; equal ones are made once."""
         return self._step(step, step)
+
+    def exchange(self, first: int, second: int, lane_bit: int) -> tuple[int, int]:
+        """Two words after their choice and a bit of the lanes have changed places."""
+        steps = [Exchange((first, second), lane_bit, side) for side in (0, 1)]
+        return self._step(steps[0], steps[0]), self._step(steps[1], steps[1])
 
     def gather(self, masks: Sequence[int], table: Table) -> int:
         """The word that `table` describes; nothing is made where there is one already."""
@@ -216,6 +234,13 @@ def _essential(masks: tuple[int, ...], table: Table) -> tuple[tuple[int, ...], T
     return masks, table
 
 
+def read_by(step: Step) -> tuple[int, ...]:
+    """The words that a step reads."""
+    if isinstance(step, Gather):
+        return step.sources
+    return step.words if isinstance(step, Exchange) else (step.word,)
+
+
 def steering(columns: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """(vector, mask) with: the sum of `columns` over the set bits of x is that of the vectors whose
     parity(mask & x) is one; the vectors are independent.
@@ -245,10 +270,10 @@ def spread(steps: Sequence[Step], outputs: Sequence[int], given: int) -> tuple[S
     """
     travelled = [False] * given
     for step in steps:
-        travelled.append(isinstance(step, Shuffle) or all(travelled[word] for word in step.sources))
+        travelled.append(not isinstance(step, Gather) or all(travelled[word] for word in step.sources))
     last_use: dict[int, int] = {}
     for index, step in enumerate(steps):
-        last_use |= dict.fromkeys(step.sources if isinstance(step, Gather) else (step.word,), index)
+        last_use |= dict.fromkeys(read_by(step), index)
     last_use |= dict.fromkeys(outputs, len(steps))
     marked: list[Step] = []
     gathered = replaced = 0

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from triton_linear.dialect import f2
 from triton_linear.dialect.encodings.shared import PARTITION
 from triton_linear.dialect.linear_layout import LANE, REGISTER, LinearLayout
+from triton_linear.lowering.phases import LOAD, STORE
 from triton_linear.lowering.targets import Target
 from triton_linear.passes.assignment.memory import VECTOR, Access, Bit, layout_of_bits
 
@@ -121,8 +122,10 @@ class LocalAccess:
         lanes = [self.offset(basis) for basis in bases[LANE]]
         size = self.bytes_at_once(layout, target.max_access_bytes)
         count = 1 << (f2.rank(registers) - (size // self.element_bytes).bit_length() + 1)
-        phase = target.lanes_per_phase(size).bit_length() - 1
-        plain = (count << max(0, len(lanes) - phase)) * _conflicts(lanes[:phase], size, target)
+        service = target.service(STORE if self.is_store else LOAD, size)
+        together = [f2.multiply_vector(lanes, lane) for lane in service.lanes]
+        phases = max(1, (1 << len(lanes)) // service.count)
+        plain = count * phases * _conflicts(together, size, service.banks, target)
         return min(plain, self._matrix_wavefronts(registers, lanes, target) or plain)
 
     def clocks(self, layout: LinearLayout, target: Target) -> float:
@@ -152,14 +155,14 @@ class LocalAccess:
             return None
         if any(offset % _ROW_BYTES for offset in (*rows, *outer)):
             return None
-        return (1 << f2.rank(outer)) * _conflicts(rows, _ROW_BYTES, target)
+        return (1 << f2.rank(outer)) * _conflicts(rows, _ROW_BYTES, target.banks, target)
 
     def fewest(self, shape: Sequence[int], warps: int, target: Target) -> int:
         """Wavefronts of a warp if every one is full, the tensor being shared out evenly."""
         size = self.element_bytes
         for extent in shape:
             size *= extent
-        return max(1, size // (target.wavefront_bytes << warps))
+        return max(1, size // (target.most_bytes(STORE if self.is_store else LOAD) << warps))
 
     def packs(self, layout: LinearLayout) -> int:
         """Instructions of a thread that put elements of less than a word together from several registers.
@@ -175,11 +178,11 @@ class LocalAccess:
         return 1 << f2.rank(registers)
 
 
-def _conflicts(lanes: Sequence[int], size: int, target: Target) -> int:
+def _conflicts(lanes: Sequence[int], size: int, bank_count: int, target: Target) -> int:
     """How often the bank that is asked most is asked, by lanes with these offsets for `size` bytes each."""
     inside = [1 << bit for bit in range((size // target.bank_bytes).bit_length() - 1)]
     words = [offset // target.bank_bytes for offset in lanes]
-    banks = [word % target.banks for word in words]
+    banks = [word % bank_count for word in words]
     return 1 << (f2.rank([*words, *inside]) - f2.rank([*banks, *inside]))
 
 

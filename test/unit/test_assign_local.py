@@ -232,7 +232,7 @@ def test_wavefronts_are_those_of_the_addresses(tile: tuple[LinearLayout, str, st
     total = 0
     for start in sums(registers):
         addresses = [start ^ lane for lane in sums(lanes)]
-        together = GPU.lanes_per_phase(size)
+        together = GPU.service("store", size).count
         for phase in range(0, len(addresses), together):
             words = {a // 4 + w for a in addresses[phase : phase + together] for w in range(max(1, size // 4))}
             banks = [word % 32 for word in words]

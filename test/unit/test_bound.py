@@ -15,7 +15,7 @@ from triton_linear.lowering.targets import target
 from triton_linear.tools.fuzzing.pairs import drawn_layout
 from triton_linear.tools.random_layouts import random_pairs
 
-TARGETS = ["cuda:80", "cuda:90", "hip:gfx942"]
+TARGETS = ["cuda:80", "cuda:90", "hip:gfx942", "hip:gfx950"]
 
 
 def drawn(gpu):
@@ -54,8 +54,10 @@ def test_no_way_is_cheaper(name):
                 for warps in (1, 8, 32):
                     assert least.ways[kind].expected(warps) <= cost.expected(warps) * (1 + 1e-9)
                 compared[kind].append(least.ways[kind].expected(8) / cost.expected(8))
+    # What lanes exchange without the crossbar takes almost nothing at best, and much with copies.
+    near = {"hip:gfx942": 0.3, "hip:gfx950": 0.15}.get(name, 0.5)
     for kind, shares in compared.items():
-        assert len(shares) > 20 and statistics.median(shares) > 0.5, kind
+        assert len(shares) > 20 and statistics.median(shares) > (near if kind == "shuffle" else 0.5), kind
 
 
 @pytest.mark.parametrize("name", TARGETS)

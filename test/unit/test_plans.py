@@ -59,7 +59,7 @@ def random_pair(rng, machine):
     return src, dst, warp_bits
 
 
-@pytest.mark.parametrize("name", ["cuda:90", "hip:gfx942"])
+@pytest.mark.parametrize("name", ["cuda:90", "hip:gfx942", "hip:gfx950"])
 def test_every_plan_of_random_pairs(name):
     machine, rng, seen = target(name), random.Random(90), {}
     for _ in range(250):
@@ -96,31 +96,32 @@ def test_a_renaming_is_the_same_in_every_thread(name):
     assert isinstance(plan, Rejected) and f"destination {name}=" in plan.reason
 
 
-def phase_conflicts(columns, accesses, access_bytes, machine):
+def phase_conflicts(columns, accesses, service, access_bytes, machine):
     """The wavefronts that each phase takes: the most words that its lanes want of one bank."""
-    lanes = machine.lanes_per_phase(access_bytes)
+    order = service.order(machine.lanes)
     wavefronts = set()
     for access in accesses:
-        for first in range(0, machine.lanes, lanes):
+        for first in range(0, machine.lanes, service.count):
             words = set()
-            for lane in range(first, first + lanes):
+            for lane in order[first : first + service.count]:
                 address = plan_machine.linear(columns, lane) ^ access.offset
                 words.update(range(address // 4, (address + access_bytes + 3) // 4))
-            wavefronts.add(max(Counter(word % machine.banks for word in words).values()))
+            wavefronts.add(max(Counter(word % service.banks for word in words).values()))
     return wavefronts
 
 
-@pytest.mark.parametrize("name", ["cuda:90", "hip:gfx942"])
+@pytest.mark.parametrize("name", ["cuda:90", "hip:gfx942", "hip:gfx950"])
 def test_no_phase_of_an_exchange_conflicts(name):
     machine, rng, accesses = target(name), random.Random(7), 0
     for _ in range(400):
         src, dst, _ = random_pair(rng, machine)
         element = rng.choice(ELEMENTS)
         plan = plan_cta_shared(conversion(src, dst), element, machine, rng.choice((256, 4096, 1 << 20)))
-        for side in (plan.store, plan.load):
+        for kind, side in (("store", plan.store), ("load", plan.load)):
             for round_ in side.rounds:
                 accesses += len(round_)
-                found = phase_conflicts(side.columns, round_, side.access_bytes, machine)
+                service = machine.service(kind, side.access_bytes)
+                found = phase_conflicts(side.columns, round_, service, side.access_bytes, machine)
                 assert found <= {1}, (src, dst, plan)
     assert accesses > 1000
 

@@ -155,7 +155,8 @@ def test_every_target_knows_what_it_has() -> None:
         assert found.load_matrix == (tile("ldmatrix.x4.trans") in available(capability))
         assert found.store_matrix == (tile("stmatrix.x4.trans") in available(capability))
         for size, lanes in phase_lanes(capability).items():
-            assert found.lanes_per_phase(size) == lanes == tile_of_store(size).phase_lanes
+            counts = {found.service(kind, size).count for kind in ("load", "store")}
+            assert counts == {lanes} == {tile_of_store(size).phase_lanes}
     assert [target(f"cuda:{c}").store_matrix for c in CAPABILITIES] == [False, False, True, True]
 
 

@@ -77,7 +77,7 @@ def _record(
     if stub.plan.kind == "cta-shared" and stub.element.bits == 32:
         totals.wide += 1
         for access in verdict.counts.accesses:
-            least = least_wavefronts(access.width, compilation)
+            least = least_wavefronts(access.kind, access.width, compilation)
             if access.wavefronts > least:
                 totals.excess += 1
                 message = (
@@ -87,10 +87,10 @@ def _record(
                 totals.fail("wavefronts", message, single)
 
 
-def least_wavefronts(width: int, compilation: Compilation) -> int:
+def least_wavefronts(kind: str, width: int, compilation: Compilation) -> int:
     """The lemma's minimum for an access of all warps: each phase of lanes is one wavefront."""
     target = compilation.target
-    return compilation.num_warps * (target.lanes // target.lanes_per_phase(width))
+    return compilation.num_warps * (target.lanes // target.service(kind, width).count)
 
 
 def title(single: Program) -> str:

@@ -9,6 +9,7 @@ from triton_linear.dialect import encodings
 from triton_linear.dialect.encodings.shared import PARTITION, PaddedShared
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.banks import Touch, touches
+from triton_linear.lowering.phases import LOAD, STORE
 from triton_linear.lowering.targets import Target
 from triton_linear.tools.errors import fail
 from triton_linear.tools.view.places import Grid, Run, coordinates
@@ -55,8 +56,8 @@ class Memory:
         names = tuple(str(row * line) for row in range(rows))
         return Grid("shared memory", "byte \\ element", names, tuple(spans), cells)
 
-    def touches(self, registers: LinearLayout) -> tuple[Touch, ...]:
-        """What warp 0 asks to store or load a tensor so laid out, with the widest vectors that fit every lane.
+    def touches(self, registers: LinearLayout, kind: str = LOAD) -> tuple[Touch, ...]:
+        """What warp 0 asks to load or store a tensor so laid out, with the widest vectors that fit every lane.
 
         Requires: both are layouts of one tensor. Matrix instructions are not considered.
         """
@@ -65,7 +66,7 @@ class Memory:
         places = np.array(
             [[self.addresses[offset_of[tuple(point)]] for point in row] for row in table.tolist()], np.int64
         )
-        return touches(places, self.size, self.target)
+        return touches(places, self.size, self.target, kind)
 
 
 def _follows(before: tuple[int, ...] | None, now: tuple[int, ...] | None) -> bool:
@@ -89,10 +90,18 @@ def memory_text(subject: Subject, target: Target, most_rows: int) -> str:
 
 
 def access_text(memory: Subject, registers: Subject, target: Target) -> str:
-    """A line for each access, and for each phase of one with conflicts which banks are asked more than once."""
-    asked = Memory(memory, target).touches(registers.layout)
+    """A line for each access, and for each phase of one with conflicts which banks are asked more than once;
+    loads and stores apart where they are served differently."""
+    place = Memory(memory, target)
+    loads, stores = (place.touches(registers.layout, kind) for kind in (LOAD, STORE))
+    if loads == stores:
+        return "\n".join(_access_lines("accesses", loads))
+    return "\n".join((*_access_lines("loads", loads), *_access_lines("stores", stores)))
+
+
+def _access_lines(accesses: str, asked: tuple[Touch, ...]) -> list[str]:
     total, least = sum(t.wavefronts for t in asked), sum(t.minimum for t in asked)
-    lines = [f"accesses of warp 0: {total} wavefronts ({least} at least)"]
+    lines = [f"{accesses} of warp 0: {total} wavefronts ({least} at least)"]
     alike: dict[tuple[int, int, int], list[Touch]] = {}
     for touch in asked:
         alike.setdefault((touch.width, touch.wavefronts, touch.minimum), []).append(touch)
@@ -103,10 +112,21 @@ def access_text(memory: Subject, registers: Subject, target: Target) -> str:
         if times > minimum:
             worst = [str(bank) for bank, words in phase.banks.items() if words == phase.wavefronts]
             shown = ", ".join(worst[:8]) + (", ..." if len(worst) > 8 else "")
-            who = f"lanes {phase.lanes[0]}-{phase.lanes[-1]} ask {phase.wavefronts} words"
+            who = f"lanes {_runs(phase.lanes)} ask {phase.wavefronts} words"
             first = ", ".join(map(str, same[0].registers))
             lines.append(f"    for register {first}, {who} of bank {shown}")
-    return "\n".join(lines)
+    return lines
+
+
+def _runs(numbers: tuple[int, ...]) -> str:
+    """Ascending numbers as runs, as in "0-3, 20-23"."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(f"{first}-{last}" for first, last in runs)
 
 
 def _wavefronts(count: int) -> str:

@@ -1,0 +1,87 @@
+"""Which lanes shared memory serves together, and over how many banks, by the kind and width of the access.
+
+A wave or warp is served in phases. The lanes of one phase are a coset of a subspace of the lane numbers, not
+always consecutive ones: a wide load of CDNA takes lanes 0 to 3 with 20 to 23. Lanes of unlike phases never
+conflict. Each bank gives one word in a wavefront.
+
+Sources. NVIDIA: `lowering/tiles.py`. AMD: the conflicts that nod-ai/amd-shark-ai measured pair by pair on
+MI300X, MI350X, gfx1100 and gfx1201 (docs/empirical-lds), those of all pairs that HipKittens measured on MI355X
+(analysis/paper_experiments/phases), the ROCm documentation of Composable Kernel ("LDS bank conflicts") for wide
+stores, and rocRoller's LDSBankModel for what has 64 banks on CDNA4. gfx90a was measured nowhere and is taken to
+be as gfx942. Of loads of 32 bits on CDNA4 the sources say one phase of 64 banks or two of 32; the latter takes
+as long in the worst case and is assumed. Loads that transpose are taken to be as loads of their width.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from triton_linear.dialect import f2
+
+LOAD, STORE = "load", "store"
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The lanes served with lane 0 are the sums of `lanes`, numbers of lanes; a phase is as wide as `banks`."""
+
+    lanes: tuple[int, ...]
+    banks: int
+
+    @property
+    def count(self) -> int:
+        """Lanes of one phase."""
+        return 1 << len(self.lanes)
+
+    def order(self, lanes: int) -> tuple[int, ...]:
+        """All `lanes` lanes of a warp, phase by phase.
+
+        >>> Service((1, 4), 32).order(8)
+        (0, 1, 4, 5, 2, 3, 6, 7)
+        """
+        return _order(self.lanes, lanes)
+
+    def columns(self, lanes: tuple[int, ...]) -> tuple[int, ...]:
+        """What the lanes of a phase have, a basis of it, where lane bit j has `lanes[j]`."""
+        return f2.extend((), (f2.multiply_vector(lanes, lane) for lane in self.lanes))
+
+
+Services = Mapping[tuple[str, int], Service]
+"""By kind of access and the bytes that each lane touches."""
+
+
+@functools.cache
+def _order(phase: tuple[int, ...], lanes: int) -> tuple[int, ...]:
+    together = sorted(f2.sums(phase))
+    starts = f2.sums(f2.extend(phase, f2.identity(lanes.bit_length() - 1)))
+    return tuple(start ^ lane for start in sorted(starts) for lane in together)
+
+
+def consecutive(count: int, banks: int = 32) -> Service:
+    """Phases of `count` consecutive lanes."""
+    return Service(f2.identity(count.bit_length() - 1), banks)
+
+
+def uniform(lanes: Mapping[int, int]) -> Services:
+    """Phases of so many consecutive lanes, by width, of loads and stores alike."""
+    return {(kind, size): consecutive(count) for kind in (LOAD, STORE) for size, count in lanes.items()}
+
+
+_PLAIN = uniform({1: 32, 2: 32, 4: 32, 8: 16, 16: 8})
+
+CDNA3: Services = {**_PLAIN, (LOAD, 12): Service((1, 2, 20), 32), (LOAD, 16): Service((1, 2, 20), 32)}
+"""Loads of 128 bits: lanes 0-3 and 20-23, 4-7 and 16-19, 8-11 and 28-31, 12-15 and 24-27; so from 32 on."""
+
+CDNA4: Services = {**CDNA3, (LOAD, 8): consecutive(32, 64), (LOAD, 16): Service((1, 2, 12, 20), 64)}
+"""Loads of 64 and 128 bits have 64 banks; of 128: lanes 0-3, 12-15 and 20-27, the rest of 0-31; so from 32."""
+
+RDNA3: Services = CDNA3
+RDNA4: Services = {**_PLAIN, (LOAD, 12): consecutive(8)}
+
+AMD: Mapping[str, Services] = {
+    "hip:gfx90a": CDNA3,
+    "hip:gfx942": CDNA3,
+    "hip:gfx950": CDNA4,
+}
