@@ -72,6 +72,9 @@ def work(job: Job) -> dict[str, Any]:
     run = _ours if job.method == OURS else _stock
     runs = [run(case, source, destination, target) for source, destination in directions(case)]
     problems = [each.problem for each in runs if each.problem]
+    plans = [each.what for each in runs]
+    if job.method == OURS and plans != list(kernel.plans):
+        problems.append(f"the plugin carried out {kernel.plans}")
     found: dict[str, Any] = {
         **kernel.figures,
         "instructions": loop.kinds,
@@ -79,7 +82,7 @@ def work(job: Job) -> dict[str, Any]:
         "nop_states": loop.nop_states,
         "vector": vector_instructions(loop.kinds),
         "setup": loop.setup,
-        "plans": [each.what for each in runs],
+        "plans": plans,
         "problems": problems,
     }
     verdicts = [each.verdict for each in runs if each.what != NOOP]
@@ -110,11 +113,11 @@ def _ours(case: Case, source: LinearLayout, destination: LinearLayout, target: T
 def _stock(case: Case, source: LinearLayout, destination: LinearLayout, target: Target) -> _Run:
     """What Triton emits, in a kernel with this conversion alone."""
     shape = "x".join(map(str, case.shape))
-    types = (
+    before, after = (
         f"tensor<{shape}xi{case.bits}, {encodings.linear_encoding_text(layout)}>"
         for layout in (source, destination)
     )
-    finding = check_conversion(*types, case.warps, target.name)
+    finding = check_conversion(before, after, case.warps, target.name)
     if finding.verdict is None:
         return _Run(finding.status, None, f"{finding.status}: {finding.detail}")
     return _Run(finding.status, finding.verdict, _problem(finding.verdict))

@@ -66,7 +66,7 @@ def constants(target: Target) -> tuple[Constant, ...]:
             "LDS wavefront",
             costs.wavefront,
             "CDNA ISA manuals: each bank of LDS serves 4 bytes a clock; the interpreter counts wavefronts by "
-            "the banks and phases of the target (`lowering/targets.py`)",
+            "the banks and phases of the target (`lowering/phases.py`)",
         ),
         Constant(
             "ds_bpermute, ds_swizzle",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -291,6 +292,26 @@ def test_one_word_of_bytes_compiles() -> None:
     case = Case("one word", "transpose", shape, 8, 1, rows(shape, 8, 1, 32), columns(shape, 8, 1, 32))
     found = compiled.compile_case(case, "hip:gfx942", ours=True)
     assert model.vector_instructions(found.loop.kinds) > 0
+
+
+def test_another_plan_than_was_interpreted_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compiled_otherwise(*arguments: Any, **options: Any) -> compiled.Kernel:
+        return replace(compiled.compile_case(*arguments, **options), plans=("shuffle", "shuffle"))
+
+    monkeypatch.setattr(job, "compile_case", compiled_otherwise)
+    found = job.work(job.Job("hip:gfx942", "vector-4-to-1-32-256-1w", job.OURS, Loop({}, {})))
+    assert found["problems"] == ["the plugin carried out ('shuffle', 'shuffle')"]
+
+
+def test_more_bytes_than_were_interpreted_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def with_another_load(*arguments: Any, **options: Any) -> compiled.Kernel:
+        kernel = compiled.compile_case(*arguments, **options)
+        return replace(kernel, loop=Loop(dict(kernel.loop.kinds) | {"ds_read_b128": 99.0}, {}))
+
+    monkeypatch.setattr(job, "compile_case", with_another_load)
+    found = job.work(job.Job("hip:gfx942", "transpose-8-32x32-1w", job.STOCK, Loop({}, {})))
+    (problem,) = found["problems"]
+    assert "bytes of LDS in the loop, 64 in the interpreter" in problem
 
 
 def test_triton_is_as_it_was() -> None:
