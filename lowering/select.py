@@ -53,7 +53,7 @@ def select(
     if reason := _misfit(src, dst, target):
         return Selection(None, Cost(), (Rejected("any", reason),))
     conv = conversion(src, dst)
-    limit = target.scratch_bytes if scratch_limit is None else scratch_limit
+    limit = target.scratch_limit(1 << len(conv.src.warp)) if scratch_limit is None else scratch_limit
     rejected: list[Rejected] = []
     for attempt in (plan_noop(conv), plan_registers(conv)):
         if not isinstance(attempt, Rejected):
@@ -80,7 +80,7 @@ def candidates(
     if _misfit(src, dst, target):
         return ()
     conv = conversion(src, dst)
-    limit = target.scratch_bytes if scratch_limit is None else scratch_limit
+    limit = target.scratch_limit(1 << len(conv.src.warp)) if scratch_limit is None else scratch_limit
     at_once = [plan for plan in (plan_noop(conv), plan_registers(conv)) if not isinstance(plan, Rejected)]
     movers = (
         plan_shuffle(conv, element, target),

@@ -86,7 +86,9 @@ class Target:
     likely_warps: int = 8
     """Warps that a multiprocessor holds while it converts, if nothing else is known: two CTAs of four."""
     scratch_bytes: int = 16 * 1024
-    """Scratch that a conversion may take before it goes in rounds over less."""
+    """Scratch that a conversion of four warps or fewer may take before it goes in rounds over less."""
+    scratch_grows: bool = False
+    """Whether a CTA of more warps may take more, in proportion."""
     resident_warps: int = 64
     """Warps that a multiprocessor takes."""
     registers: int = 64 * 1024
@@ -104,6 +106,14 @@ class Target:
     def most_bytes(self, kind: str) -> int:
         """Bytes of a wavefront of the widest loads or stores."""
         return self.service(kind, self.max_access_bytes).banks * self.bank_bytes
+
+    def scratch_limit(self, warps: int) -> int:
+        """Bytes of scratch that a CTA of `warps` warps may take where nothing else is known.
+
+        >>> target("hip:gfx942").scratch_limit(8), target("cuda:90").scratch_limit(8)
+        (32768, 32768)
+        """
+        return self.scratch_bytes * max(4, warps) // 4 if self.scratch_grows else self.scratch_bytes
 
     def shared_budget(self, warps: int, words: int) -> int:
         """Bytes that a CTA of `warps` warps can ask for without being what limits the CTAs of a multiprocessor.
@@ -203,7 +213,8 @@ def _make(name: str, kib: int) -> Target:
             resident_warps=64 if kib > 128 and name != "cuda:87" else 48,
             reserved_shared_bytes=1024,
         )
-    # A CU of 512 KiB of registers and 64 KiB of LDS runs out of the latter first.
+    # Kernels with matrix products hold 128 registers and more in each lane, which leaves a CU 16 waves. A quarter
+    # of the LDS for each four of them does not make them fewer.
     return Target(
         name,
         "amd",
@@ -213,7 +224,8 @@ def _make(name: str, kib: int) -> Target:
         phases.AMD[name],
         banks=max(service.banks for service in phases.AMD[name].values()),
         lane_instructions=lanes.AVAILABLE[name],
-        scratch_bytes=(16 if kib > 64 else 8) * 1024,
+        scratch_bytes=(32 if kib > 64 else 16) * 1024,
+        scratch_grows=True,
         resident_warps=32,
         registers=128 * 1024,
     )
