@@ -116,8 +116,7 @@ def markdown(report: Result) -> str:
         "wavefronts are those of one wave when the emitted code runs in the interpreter, which also checks "
         "every register and looks for races. Clocks are modelled from both.",
         "",
-        f"Triton {report['triton']}, triton-linear {report['triton_linear']}, {report['date']}; "
-        f"{report['seconds']:.0f} s.",
+        f"Triton {report['triton']}, triton-linear {report['triton_linear']}, {report['date']}.",
         "",
         *(f"- {of_target(found)}" for found in targets),
         "",

@@ -32,7 +32,7 @@ from bench.report import publish
 from .cases import TARGETS, cases
 from .compiled import empty_loop
 from .job import OURS, STOCK, Job, batch
-from .model import constants
+from .model import Model, constants
 from .report import counted, markdown, of_target, problems
 
 SECONDS = 120
@@ -46,18 +46,24 @@ Counted = dict[str, Any]
 
 
 def earlier(path: Path | None) -> dict[Key, Counted]:
-    """What stock Triton did in a result; raises SystemExit for one of another Triton."""
+    """What stock Triton did in a result, its clocks by the constants of today.
+
+    Raises SystemExit for a result of another Triton.
+    """
     if path is None:
         return {}
     result = json.loads(path.read_text())
     if result["triton"] != triton.__version__:
         raise SystemExit(f"static: {path} is of Triton {result['triton']}, this is {triton.__version__}")
-    return {
-        (each["target"], case["name"], STOCK): case[STOCK]
-        for each in result["targets"]
-        for case in each["cases"]
-        if "error" not in case[STOCK]
-    }
+    found: dict[Key, Counted] = {}
+    for each in result["targets"]:
+        model = Model(target_called(each["target"]).costs)
+        for case in each["cases"]:
+            stock = case[STOCK]
+            if "wavefronts" in stock:
+                clocks = model.clocks(stock["instructions"], stock["wavefronts"], stock["nop_states"])
+                found[each["target"], case["name"], STOCK] = stock | {"clocks": clocks}
+    return found
 
 
 def count(jobs: Sequence[Job], workers: int, tick: Callable[[], None]) -> list[Counted]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -327,6 +329,12 @@ def test_a_failure_is_recorded() -> None:
     assert found["error"].startswith("StopIteration")
 
 
+@pytest.mark.parametrize("module", [amdgcn, model])
+def test_docstrings(module: ModuleType) -> None:
+    outcome = doctest.testmod(module)
+    assert outcome.attempted > 0 and not outcome.failed
+
+
 # Reports.
 
 
@@ -375,11 +383,11 @@ def test_a_run_writes_its_result_and_takes_stock_from_an_earlier_one(
     assert case[job.STOCK]["instructions"]["ds_write_b32"] > 0
     assert 0 < case[job.OURS]["clocks"] < case[job.STOCK]["clocks"]
     assert "0 problems of ours" in capsys.readouterr().err
-    case[job.STOCK]["clocks"] = 1000.0
+    case[job.STOCK] |= {"wavefronts": 1000.0, "instructions": {}}
     path.write_text(json.dumps(found))
     assert run.main([*asked, "--output", str(tmp_path), "--stock", str(path), "--stem", "again"]) == 0
     again = json.loads((tmp_path / "again.json").read_text())
-    assert again["targets"][0]["cases"][0][job.STOCK]["clocks"] == 1000.0
+    assert again["targets"][0]["cases"][0][job.STOCK]["clocks"] == pytest.approx(1000.0)
     with pytest.raises(SystemExit, match="is of Triton 0"):
         path.write_text(json.dumps(found | {"triton": "0"}))
         run.earlier(path)
