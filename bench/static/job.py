@@ -63,7 +63,8 @@ def batch(jobs: Sequence[Job]) -> list[dict[str, Any]]:
 def work(job: Job) -> dict[str, Any]:
     """What a round trip of the case takes.
 
-    `clocks` and `wavefronts` are missing where the interpreter does not know what was emitted.
+    `clocks`, `wavefronts` and what those were `without_conflicts` of banks are missing where the interpreter
+    does not know what was emitted.
     """
     target = target_called(job.target)
     case = case_called(job.target, job.case)
@@ -93,6 +94,7 @@ def work(job: Job) -> dict[str, Any]:
         if loop.bytes_accessed > accessed:
             problems.append(f"{loop.bytes_accessed:g} bytes of LDS in the loop, {accessed} in the interpreter")
         found["wavefronts"] = wavefronts
+        found["without_conflicts"] = sum(each.minimum_wavefronts for each in counts) / case.warps
         found["clocks"] = Model(target.costs).clocks(loop.kinds, wavefronts, loop.nop_states)
     return found
 

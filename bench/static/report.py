@@ -61,18 +61,18 @@ class Counted:
         return Counted(self.target, [case for case, _ in pairs], [gain for _, gain in pairs])
 
 
-def counted(each: Result, model: Model | None = None) -> Counted:
-    """A target of a result, by the model of its run or by another."""
-    return Counted(each["target"], each["cases"], [_gain(case, model) for case in each["cases"]])
+def counted(each: Result, model: Model | None = None, wavefronts: str = "wavefronts") -> Counted:
+    """A target of a result, by the model of its run or by another, that may take other wavefronts."""
+    model = model or Model(target_called(each["target"]).costs)
+    return Counted(each["target"], each["cases"], [_gain(case, model, wavefronts) for case in each["cases"]])
 
 
-def _gain(case: Result, model: Model | None) -> float | None:
+def _gain(case: Result, model: Model, wavefronts: str) -> float | None:
     clocks = []
     for side in (case[STOCK], case[OURS]):
         if "clocks" not in side:
             return None
-        counts = (side["instructions"], side["wavefronts"], side["nop_states"])
-        clocks.append(side["clocks"] if model is None else model.clocks(*counts))
+        clocks.append(model.clocks(side["instructions"], side[wavefronts], side["nop_states"]))
     return ratio(*clocks)
 
 
@@ -137,6 +137,9 @@ def markdown(report: Result) -> str:
             found = counted(each, variations(target_called(each["target"]))[name])
             cells.append(f"{found.mean}, {found.worse} worse")
         lines.append(f"| {name} | {' | '.join(cells)} |")
+    without = [counted(each, wavefronts="without_conflicts") for each in report["targets"]]
+    cells = [f"{found.mean}, {found.worse} worse" for found in without]
+    lines.append(f"| no bank conflicts | {' | '.join(cells)} |")
     for each, found in zip(report["targets"], targets, strict=True):
         lines += ["", f"## {found.target}", "", *_target(each, found)]
     return "\n".join(lines) + "\n"

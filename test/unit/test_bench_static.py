@@ -270,7 +270,7 @@ def test_a_transpose_of_bytes(method: str) -> None:
     assert found["lds"] >= 1024
     # 64 lanes with 16 bytes each, both ways, stored and loaded, 128 bytes a wavefront: 32 at least.
     assert found["wavefronts"] >= 32
-    assert found["clocks"] > found["wavefronts"]
+    assert found["clocks"] > found["wavefronts"] >= found["without_conflicts"] > 0
     assert (kinds.get("ds_write_b8", 0) > 0) == (method == job.STOCK)
     assert found["vector"] > 0
 
@@ -345,6 +345,7 @@ def result(**gains: float | None) -> dict[str, Any]:
         if clocks is None:
             return {"error": "no code"}
         counts = {"instructions": {"valu": clocks}, "wavefronts": 0.0, "nop_states": 0.0, "clocks": clocks}
+        counts["without_conflicts"] = 0.0
         return counts | {"plans": ["shuffle: 1"], "problems": [], "setup": 1, "vgprs": 2, "lds": 3}
 
     target = target_called("hip:gfx950")
@@ -368,6 +369,7 @@ def test_losers_are_first_and_marked() -> None:
     assert "| 10.0, 40.0 | 0, 0 | other vector 10 | other vector 40 |" in rows[-1]
     assert "What went wrong with that of stock Triton:\n\n- none: no code" in text
     assert "| s_barrier 16 | 1.00, 1 worse |" in text
+    assert "| no bank conflicts | 1.00, 1 worse |" in text
 
 
 def test_a_run_writes_its_result_and_takes_stock_from_an_earlier_one(
