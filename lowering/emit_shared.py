@@ -15,7 +15,6 @@ from triton_linear.lowering.text import (
     FunctionWriter,
     build_vector,
     split_vector,
-    struct_type,
     vector_type,
 )
 
@@ -56,7 +55,7 @@ class _Memory:
     """Writes the accesses of a plan."""
 
     def __init__(self, writer: FunctionWriter, plan: SharedPlan, machine: Machine, base: str) -> None:
-        self._writer, self._plan, self._base = writer, plan, base
+        self._writer, self._plan, self._base, self._machine = writer, plan, base, machine
         self._thread = machine.thread(writer)
 
     def addresses(self, columns: Sequence[int]) -> Callable[[int], str]:
@@ -86,9 +85,7 @@ class _Memory:
         writer, side = self._writer, self._plan.store
         parts = [part for word in words for part in word]
         if side.transposed:
-            types, values = ", ".join([I32] * len(parts)), ", ".join(parts)
-            intrinsic = _intrinsic("st", len(parts))
-            writer.effect(f"llvm.call_intrinsic {intrinsic}({address}, {values}) : ({SHARED}, {types}) -> ()")
+            self._machine.store_matrix(writer, address, parts)
             return
         type_, narrow = self._type(side)
         value = build_vector(writer, parts, I32)
@@ -100,7 +97,8 @@ class _Memory:
         """The words of one access."""
         writer, side = self._writer, self._plan.load
         if side.transposed:
-            parts = self._load_matrix(address, side.slots * self._plan.element_bytes // 4)
+            count = side.slots * self._plan.element_bytes // 4
+            parts = self._machine.load_matrix(writer, side.matrix, address, count)
         else:
             type_, narrow = self._type(side)
             value = writer.op(f"llvm.load {address} {_aligned(side)} : {SHARED} -> {type_}")
@@ -110,25 +108,12 @@ class _Memory:
         per_word = max(1, self._plan.element_bytes // 4)
         return [parts[start : start + per_word] for start in range(0, len(parts), per_word)]
 
-    def _load_matrix(self, address: str, count: int) -> list[str]:
-        writer = self._writer
-        result = I32 if count == 1 else struct_type(I32, count)
-        intrinsic = _intrinsic("ld", count)
-        loaded = writer.op(f"llvm.call_intrinsic {intrinsic}({address}) : ({SHARED}) -> {result}")
-        if count == 1:
-            return [loaded]
-        return [writer.op(f"llvm.extractvalue {loaded}[{index}] : {result}") for index in range(count)]
-
     @staticmethod
     def _type(side: MemorySide) -> tuple[str, bool]:
         """The type of a vector access, and whether it is narrower than a word."""
         if side.access_bytes < 4:
             return f"i{8 * side.access_bytes}", True
         return vector_type(I32, side.access_bytes // 4), False
-
-
-def _intrinsic(kind: str, count: int) -> str:
-    return f'"llvm.nvvm.{kind}matrix.sync.aligned.m8n8.x{count}.trans.b16"'
 
 
 def _aligned(side: MemorySide) -> str:

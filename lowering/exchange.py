@@ -10,6 +10,7 @@ which then selects what the thread stores.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -97,15 +98,22 @@ def exchange_plans(
     if element.memory_bytes <= 2 and (narrow or stored_words(plan).steps or loaded_words(plan).steps):
         # Elements of less than a word that one side gathers one by one, or with permutes: the matrix
         # instructions transpose them.
-        loads = stores = None
-        if target.load_matrix:
-            loads = transposed(sharing.load_register, sharing.load_lane, shared, room.element_bytes)
-            yield from build.by_matrices(None, loads)
-        if target.store_matrix:
-            stores = transposed(sharing.store_register, sharing.store_lane, shared, room.element_bytes)
-            yield from build.by_matrices(stores, None)
-        if stores and loads and stores.vector == loads.vector:
-            yield from build.by_matrices(stores, loads)
+        size = room.element_bytes
+        loads = [
+            transposed(name, sharing.load_register, sharing.load_lane, shared, size)
+            for name in target.load_matrix
+        ]
+        stores = [
+            transposed(name, sharing.store_register, sharing.store_lane, shared, size)
+            for name in target.store_matrix
+        ]
+        for load in loads:
+            yield from build.by_matrices(None, load)
+        for store in stores:
+            yield from build.by_matrices(store, None)
+        for store, load in itertools.product(stores, loads):
+            if store and load and store.vector == load.vector:
+                yield from build.by_matrices(store, load)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +287,7 @@ class _Accesses:
             columns=(*lane_columns, *warp_columns),
             rounds=rounds,
             slots=self.slots,
-            transposed=self.fragment is not None,
+            matrix="" if self.fragment is None else self.fragment.name,
             choices=choices,
         )
 

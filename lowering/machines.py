@@ -8,7 +8,7 @@ from typing import Protocol
 
 from triton_linear.lowering.lanes import DPP, SWAP, SWIZZLE, Move, natives, route, shift
 from triton_linear.lowering.targets import Target
-from triton_linear.lowering.text import I32, FunctionWriter, struct_type
+from triton_linear.lowering.text import I32, SHARED, FunctionWriter, split_vector, struct_type, vector_type
 from triton_linear.lowering.words import Shuffle
 
 BARRIER = "gpu.barrier"
@@ -61,6 +61,12 @@ class Machine(Protocol):
 
     def settled(self, writer: FunctionWriter, value: str, type_: str) -> str:
         """A word that may be an accumulator of a matrix product, f32 or i32, as an i32 for any instruction."""
+
+    def load_matrix(self, writer: FunctionWriter, name: str, address: str, count: int) -> list[str]:
+        """`count` words by a load that transposes."""
+
+    def store_matrix(self, writer: FunctionWriter, address: str, words: Sequence[str]) -> None:
+        """Store words by `stmatrix`."""
 
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         """Wait for the others of a "warp" or a "cta", and see what they wrote."""
@@ -117,6 +123,19 @@ class _Nvidia:
         asm = f'"{SETTLE}", "=r,{"f" if type_ == "f32" else "r"}"'
         return writer.op(f"llvm.inline_asm asm_dialect = att {asm} {value} : ({type_}) -> {I32}")
 
+    def load_matrix(self, writer: FunctionWriter, name: str, address: str, count: int) -> list[str]:
+        result = I32 if count == 1 else struct_type(I32, count)
+        intrinsic = _matrix_intrinsic("ld", count)
+        loaded = writer.op(f"llvm.call_intrinsic {intrinsic}({address}) : ({SHARED}) -> {result}")
+        if count == 1:
+            return [loaded]
+        return [writer.op(f"llvm.extractvalue {loaded}[{index}] : {result}") for index in range(count)]
+
+    def store_matrix(self, writer: FunctionWriter, address: str, words: Sequence[str]) -> None:
+        types, values = ", ".join([I32] * len(words)), ", ".join(words)
+        intrinsic = _matrix_intrinsic("st", len(words))
+        writer.effect(f"llvm.call_intrinsic {intrinsic}({address}, {values}) : ({SHARED}, {types}) -> ()")
+
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         if scope == "warp":
             writer.effect(f"nvvm.bar.warp.sync {writer.constant(-1)} : {I32}")
@@ -127,6 +146,17 @@ class _Nvidia:
         # To save registers ptxas stores what one load of global memory gave before it begins the next, and
         # waits for each in turn. It moves nothing across a barrier, and a warp's takes a third of a clock.
         self.barrier(writer, "warp")
+
+
+def _matrix_intrinsic(kind: str, count: int) -> str:
+    return f'"llvm.nvvm.{kind}matrix.sync.aligned.m8n8.x{count}.trans.b16"'
+
+
+TRANSPOSING = {
+    "ds_read_b64_tr_b16": ("llvm.amdgcn.ds.read.tr16.b64", vector_type("i16", 4)),
+    "ds_read_b64_tr_b8": ("llvm.amdgcn.ds.read.tr8.b64", vector_type(I32, 2)),
+}
+"""AMD's loads that transpose: the intrinsic, and the type that LLVM has it give."""
 
 
 class _Amd:
@@ -195,6 +225,17 @@ class _Amd:
 
     def settled(self, writer: FunctionWriter, value: str, type_: str) -> str:
         raise ValueError("AMD's matrix products leave registers like any others")
+
+    def load_matrix(self, writer: FunctionWriter, name: str, address: str, count: int) -> list[str]:
+        intrinsic, type_ = TRANSPOSING[name]
+        words = vector_type(I32, count)
+        loaded = writer.op(f'llvm.call_intrinsic "{intrinsic}"({address}) : ({SHARED}) -> {type_}')
+        if type_ != words:
+            loaded = writer.op(f"llvm.bitcast {loaded} : {type_} to {words}")
+        return split_vector(writer, loaded, I32, count)
+
+    def store_matrix(self, writer: FunctionWriter, address: str, words: Sequence[str]) -> None:
+        raise ValueError("AMD has no stores that transpose")
 
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         if scope == "warp":

@@ -174,23 +174,27 @@ class MemorySide:
     """The stores or the loads of an exchange, by round.
 
     A thread's byte address is the xor of `columns[j]` over the set bits j of its thread number, xor the
-    access's offset. It moves `slots` elements of the thread, at that address or, where `transposed`, by
-    `ldmatrix.trans` or `stmatrix.trans`, whose rows the address lanes name. Stores have 2^`choices`
-    alternatives. No access has bank conflicts.
+    access's offset. It moves `slots` elements of the thread, at that address or, where `matrix` names one, by
+    an instruction that transposes (`transposing.FORMS`), whose rows of `access_bytes` the address lanes name.
+    Stores have 2^`choices` alternatives. No access has bank conflicts.
     """
 
     access_bytes: int
     columns: tuple[int, ...]
     rounds: tuple[tuple[Access, ...], ...]
     slots: int
-    transposed: bool = False
+    matrix: str = ""
     choices: int = 0
 
+    @property
+    def transposed(self) -> bool:
+        """Whether its accesses transpose."""
+        return bool(self.matrix)
+
     def wavefronts(self, kind: str, element_bytes: int, target: Target) -> int:
-        """Wavefronts of one access of a warp: a matrix is one, a vector takes one for each phase."""
-        if self.transposed:
-            return self.slots * element_bytes // target.bank_bytes
-        return target.lanes // target.service(kind, self.access_bytes).count
+        """Wavefronts of one access of a warp: one for each phase of the lanes that name an address."""
+        addresses = self.slots * element_bytes * target.lanes // self.access_bytes
+        return addresses // target.service(kind, self.access_bytes).count
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,10 +26,7 @@ from triton_linear.lowering.plan import MemorySide, SharedPlan
 from triton_linear.lowering.prove_functions import ThreadFunctions, Value
 from triton_linear.lowering.prove_words import Refuted, Word, chosen, packed, run_words
 from triton_linear.lowering.targets import Target
-
-_ROW = 16
-"""Bytes of a row of a matrix access: 8 elements of 16 bits, at an address that is a multiple of that."""
-_MATRICES = (1, 2, 4)
+from triton_linear.lowering.transposing import FORMS, Form
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +133,12 @@ def _addresses(plan: SharedPlan, side: MemorySide, name: str, threads: Threads, 
     columns = (*side.columns, *((0,) * (threads.bits - len(side.columns))))
     if len(columns) > threads.bits:
         raise Refuted(f"addresses of the {name}s depend on {len(columns)} bits of a thread number")
-    if side.transposed:
+    form = FORMS.get(side.matrix)
+    if side.matrix:
         able = target.load_matrix if name == "load" else target.store_matrix
-        if not able or threads.lane_bits != 5 or size > 2 or width not in [4 * count for count in _MATRICES]:
+        if form is None or side.matrix not in able or not _moves(form, side, size, threads.lane_bits):
             raise Refuted(f"no transposing {name} moves {side.slots} elements of {size} bytes")
-        covered, aligned = _ROW, _ROW
+        covered = aligned = form.row_bytes
     else:
         covered = aligned = width
         if width != side.access_bytes or width & (width - 1) or width > target.max_access_bytes:
@@ -152,18 +150,27 @@ def _addresses(plan: SharedPlan, side: MemorySide, name: str, threads: Threads, 
         reached |= address
     if reached + covered > plan.scratch_bytes:
         raise Refuted(f"a {name} reaches byte {reached + covered - 1} of {plan.scratch_bytes}")
-    if not side.transposed:
+    if form is None:
         return _Addresses(columns, tuple(range(0, width, size)))
-    # PTX ISA, ldmatrix and stmatrix: register k of lane l has elements 2 (l % 4) and 2 (l % 4) + 1 of row l / 4
-    # of matrix k, and lane 8 k + i names the address of row i. With `.trans` row and column change places: it
-    # has rows 2 (l % 4) and 2 (l % 4) + 1 of column l / 4, which is at 2 (l / 4) bytes in each row.
-    low, second, third, *matrices = columns[:5]
-    of_lanes = (second, third, 2, 4, 8)
+    # What an address lane's bit comes from adds that bit's column; result lanes of the row, units along it.
+    adds = dict(zip(form.lanes, columns, strict=False))
+    adds |= {f"l{lane}": form.unit << place for place, lane in enumerate(form.row)}
+    of_lanes = [adds[f"l{lane}"] for lane in range(threads.lane_bits)]
+    inside = [size << bit for bit in range((form.unit // size).bit_length() - 1)]
     positions = [0]
-    for step in (*((1,) if size == 1 else ()), low, *matrices):
+    for step in (*inside, *(adds[f"r{bit}"] for bit in range(form.register_bits))):
         if len(positions) < side.slots:
             positions += [position ^ step for position in positions]
-    return _Addresses((*of_lanes, *columns[5:]), tuple(positions))
+    return _Addresses((*of_lanes, *columns[threads.lane_bits :]), tuple(positions))
+
+
+def _moves(form: Form, side: MemorySide, element_bytes: int, lane_bits: int) -> bool:
+    """Whether an instruction moves so many elements of this size."""
+    if element_bytes > form.unit or lane_bits != len(form.row) + len(form.lanes) - form.register_bits:
+        return False
+    units = side.slots * element_bytes // form.unit
+    counts = [1 << bits for bits in range(form.fewest, form.register_bits + 1)]
+    return side.access_bytes == form.row_bytes and units in counts
 
 
 def _keep_apart(plan: SharedPlan, sides: Sequence[_Addresses], threads: Threads) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
-from triton_linear.lowering import simulate_lanes
+from triton_linear.lowering import simulate_lanes, simulate_matrix
 from triton_linear.lowering.simulate_memory import Bits, SimulationError
 from triton_linear.lowering.simulate_ops import Handler
 from triton_linear.lowering.simulate_program import Builder, Machine, Source, Tree, scalar_mask
@@ -159,4 +159,5 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "rocdl.ds_swizzle": _swizzle,
     "rocdl.permlane16.swap": _swap(16),
     "rocdl.permlane32.swap": _swap(32),
+    **{f"rocdl.ds.read.{name}": handler for name, handler in simulate_matrix.READS.items()},
 }

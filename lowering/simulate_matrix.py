@@ -1,4 +1,5 @@
-"""Handlers of NVIDIA's matrix instructions: `ldmatrix`, `stmatrix` and `movmatrix` of 8x8 matrices of 16 bits.
+"""Handlers of instructions that transpose: NVIDIA's `ldmatrix`, `stmatrix` and `movmatrix` of 8x8 matrices of
+16 bits, and AMD's loads `ds_read_b64_tr_b16` and `ds_read_b64_tr_b8`.
 
 The fragment of a matrix: lane l holds elements 2(l mod 4) and 2(l mod 4)+1 of row l div 4, the first in the low
 half of its register; `.trans` means the fragment of the transposed matrix. In memory every row is 16 bytes at
@@ -6,6 +7,10 @@ an address of its own: lane 8k+r gives that of row r of matrix k, and other lane
 Source: PTX ISA, `ldmatrix`, `stmatrix` and `movmatrix`.
 
 The two memory instructions are intrinsics; `movmatrix`, which has none, is inline assembly.
+
+AMD's loads take 8 bytes at the address of each lane, then exchange units within rows of 16 lanes: unit u of
+lane i of a row is, with n units in 8 bytes, unit i mod n of the lane (16 u + i) div n of that row.
+Source: CDNA4 ISA, LDS transposing loads.
 """
 
 from __future__ import annotations
@@ -16,7 +21,16 @@ import numpy as np
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 from triton_linear.lowering.simulate_memory import Bits, Indices, SimulationError
 from triton_linear.lowering.simulate_ops import Handler
-from triton_linear.lowering.simulate_program import Aggregate, Builder, Machine, Scalar, Tree, Type
+from triton_linear.lowering.simulate_program import (
+    Aggregate,
+    Builder,
+    Machine,
+    Scalar,
+    Tree,
+    Type,
+    element_bits,
+    elements,
+)
 
 _LANES: Final = 32
 _SIDE: Final = 8
@@ -25,6 +39,9 @@ _ROW_BYTES: Final = _SIDE * _ELEMENT_BYTES
 _HALF: Final = np.uint64(0xFFFF)
 _SHIFT: Final = np.uint64(16)
 _STORE_CAPABILITY: Final = 90
+_READ_BYTES: Final = 8
+_ROW_LANES: Final = 16
+_BYTE: Final = 8
 
 TRANSPOSE: Final = "movmatrix.sync.aligned.m8n8.trans.b16"
 
@@ -168,7 +185,61 @@ def _store(count: int, transposed: bool) -> Handler:
     return handler
 
 
+# AMD's loads
+
+
+def _transposing(unit: int) -> Handler:
+    def handler(build: Builder, op: ir.Operation) -> Tree:
+        if not build.target.load_matrix or build.target.vendor != "amd":
+            raise SimulationError(f"{build.target.name} has no loads that transpose")
+        pointer = build.type_of(op.operands[0])
+        if not isinstance(pointer, Scalar) or pointer.space != 3:
+            raise SimulationError("an access outside shared memory (address space 3) is not interpreted")
+        address = build.scalar(build.operands(op)[0])
+        build.granule = min(build.granule, unit)
+        whole = build.type_of(op.results[0])
+        fields = elements(whole)
+        bits = element_bits(fields[0])
+        if bits * len(fields) != _READ_BYTES * _BYTE:
+            raise SimulationError(f"expected a result of {_READ_BYTES} bytes")
+        slots = tuple(build.new() for _ in fields)
+        operation, units = build.operation, _READ_BYTES // unit
+
+        def transposed(loaded: list[Bits], machine: Machine) -> list[Bits]:
+            """The result's fields, from the units that each lane read."""
+            wide = np.stack([np.broadcast_to(one, (len(one), machine.threads)) for one in loaded])
+            lane = machine.thread % _ROW_LANES
+            row = machine.thread - lane
+            fields: list[Bits] = [np.zeros((wide.shape[1], machine.threads), np.uint64) for _ in slots]
+            for u in range(units):
+                found = wide[lane % units, :, row + (_ROW_LANES * u + lane) // units].T
+                at = u * unit * _BYTE
+                fields[at // bits] |= found << np.uint64(at % bits)
+            return fields
+
+        def step(machine: Machine) -> None:
+            if machine.memory.active is not None and not machine.memory.active.all():
+                raise SimulationError("lanes of a load that transposes do not execute it")
+            if address in machine.undefined:
+                raise SimulationError("the load's address is undefined")
+            values, masks = machine.memory.load(operation, machine.values[address], _READ_BYTES, unit, 1)
+            for slot, value in zip(slots, transposed(values, machine), strict=True):
+                machine.values[slot] = value
+            if masks is not None:
+                for slot, mask in zip(slots, transposed(masks, machine), strict=True):
+                    machine.undefined[slot] = mask
+
+        build.emit(step)
+        return slots
+
+    return handler
+
+
+READS: Final[dict[str, Handler]] = {"tr16.b64": _transposing(2), "tr8.b64": _transposing(1)}
+
 INTRINSICS: Final[dict[str, Handler]] = {
+    **{f"llvm.amdgcn.ds.read.{name}": handler for name, handler in READS.items()},
+} | {
     f"llvm.nvvm.{name}.sync.aligned.m8n8.x{count}{suffix}.b16": make(count, bool(suffix))
     for name, make in (("ldmatrix", _load), ("stmatrix", _store))
     for count in (1, 2, 4)

@@ -76,8 +76,9 @@ class Target:
     banks: int = 32
     bank_bytes: int = 4
     max_access_bytes: int = 16
-    load_matrix: bool = False
-    store_matrix: bool = False
+    load_matrix: tuple[str, ...] = ()
+    store_matrix: tuple[str, ...] = ()
+    """Loads and stores that transpose, of `transposing.FORMS`."""
     replaces_beside_selects: bool = False
     lane_instructions: tuple[str, ...] = ()
     """Those that move words between lanes by a fixed xor (AMD's, see `lowering/lanes.py`)."""
@@ -205,16 +206,16 @@ def _make(name: str, kib: int) -> Target:
             kib * 1024,
             _NVIDIA,
             phases.uniform(tiles.phase_lanes(capability)),
-            load_matrix="ldmatrix.x4.trans" in names,
-            store_matrix="stmatrix.x4.trans" in names,
+            load_matrix=("ldmatrix",) if "ldmatrix.x4.trans" in names else (),
+            store_matrix=("stmatrix",) if "stmatrix.x4.trans" in names else (),
             replaces_beside_selects="@p mul.lo" in names,
             waits_before_stores=True,
             scratch_bytes=scratch,
             resident_warps=64 if kib > 128 and name != "cuda:87" else 48,
             reserved_shared_bytes=1024,
         )
-    # Kernels with matrix products hold 128 registers and more in each lane, which leaves a CU 16 waves. A quarter
-    # of the LDS for each four of them does not make them fewer.
+    # Kernels with matrix products hold 128 registers and more in each lane, which leaves a CU 16 waves. A
+    # quarter of the LDS for each four of them does not make them fewer.
     return Target(
         name,
         "amd",
@@ -223,6 +224,7 @@ def _make(name: str, kib: int) -> Target:
         _AMD,
         phases.AMD[name],
         banks=max(service.banks for service in phases.AMD[name].values()),
+        load_matrix=("ds_read_b64_tr_b16", "ds_read_b64_tr_b8") if name == "hip:gfx950" else (),
         lane_instructions=lanes.AVAILABLE[name],
         scratch_bytes=(32 if kib > 64 else 16) * 1024,
         scratch_grows=True,

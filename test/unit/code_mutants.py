@@ -10,9 +10,12 @@ from dataclasses import dataclass
 PLANS = "test/unit/test_plans.py::test_every_plan_of_random_pairs[cuda:90]"
 FUZZ = tuple(
     f"test/unit/test_fuzz.py::test_random_pairs_are_lowered_right[{target}]"
-    for target in ("cuda:90", "hip:gfx942")
+    for target in ("cuda:90", "hip:gfx942", "hip:gfx950")
 )
-RUN = tuple(f"test/unit/test_verify.py::test_emitted_conversions[{vendor}]" for vendor in ("nvidia", "amd"))
+RUN = tuple(
+    f"test/unit/test_verify.py::test_emitted_conversions[{kind}]" for kind in ("nvidia", "amd", "cdna4")
+)
+TRANSPOSING = "test/unit/test_plans.py::test_loads_of_cdna4_transpose"
 PROVE = "test/unit/test_prove.py"
 WORDS = "test/unit/test_words.py"
 SCRATCH = "test/unit/test_scratch.py"
@@ -184,9 +187,61 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     _planned(
         "fragments",
-        "lanes=(*half, *lanes[:2], *matrices, *unused)",
-        "lanes=(*lanes[:2], *half, *matrices, *unused)",
+        "lanes=tuple(by_source.get(source, 0) for source in form.lanes)",
+        "lanes=tuple(by_source.get(source, 0) for source in sorted(form.lanes))",
         "rows that the lanes of a matrix access name",
+    ),
+    _planned(
+        "transposing",
+        '("l2", "l3", "r0", "r1", "l4", "l5"), fewest=2',
+        '("r0", "r1", "l2", "l3", "l4", "l5"), fewest=2',
+        "whose rows a transposing load of half-words reads",
+        TRANSPOSING,
+    ),
+    _planned(
+        "transposing",
+        '("l3", "r0", "r1", "r2", "l4", "l5"), fewest=3',
+        '("r0", "r1", "r2", "l3", "l4", "l5"), fewest=3',
+        "whose rows a transposing load of bytes reads",
+        TRANSPOSING,
+    ),
+    # --- exchanges by lane instructions
+    _planned(
+        "shuffle",
+        "other_word = words[first ^ high]",
+        "other_word = words[second]",
+        "word that changes places with a lane bit",
+        PLANS.replace("cuda:90", "hip:gfx950"),
+    ),
+    _planned(
+        "shuffle",
+        "(other_word, slot ^ low) for slot",
+        "(other_word, slot) for slot",
+        "slots of a word that changes places with a lane bit",
+        PLANS.replace("cuda:90", "hip:gfx950"),
+    ),
+    _planned(
+        "shuffle",
+        "units[bit], units[other] = units[other], combination",
+        "units[bit], units[other] = units[other], units[bit]",
+        "register bit inside words that is to number them",
+        PLANS.replace("cuda:90", "hip:gfx950"),
+    ),
+    _emitted("lanes", "lane << 2 * place", "lane << 2 * lane", "lanes of a quad", *RUN[1:], *FUZZ[1:]),
+    _emitted("lanes", "{8: 0x128}", "{8: 0x124}", "lanes by which a row is turned", *RUN[1:], *FUZZ[1:]),
+    _emitted("lanes", "{7: 0x141}", "{7: 0x140}", "half of a row that is mirrored", *RUN[1:], *FUZZ[1:]),
+    _emitted("lanes", "xor << 10 | 0x1F", "xor << 10 | 0xF", "lanes ds_swizzle keeps", *RUN[1:], *FUZZ[1:]),
+    _emitted("lanes", "& 1 != side)", "& 1 == side)", "banks that a shift writes", *RUN[1:], *FUZZ[1:]),
+    _emitted(
+        "lanes",
+        "(_ROW_SHIFT_LEFT if side else _ROW_SHIFT_RIGHT)",
+        "(_ROW_SHIFT_RIGHT if side else _ROW_SHIFT_LEFT)",
+        "direction of a shift",
+        *RUN[1:],
+        *FUZZ[1:],
+    ),
+    _emitted(
+        "machines", "{is_odd}, {even}, {odd}", "{is_odd}, {odd}, {even}", "arms of a swap", RUN[2], FUZZ[2]
     ),
     _planned(
         "shared",
@@ -322,7 +377,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         'return f"i{16 * side.access_bytes}", True',
         "width of a narrow access",
     ),
-    _emitted("emit_shared", "x{count}.trans.b16", "x{count}.b16", "matrix accesses do not transpose"),
+    _emitted("machines", "x{count}.trans.b16", "x{count}.b16", "matrix accesses do not transpose"),
     _emitted(
         "emit_shared",
         "alignment = {side.access_bytes} : i64",

@@ -96,6 +96,16 @@ def _places(side, element_bytes, thread, lanes, offset):
         start = linear(side.columns, thread) ^ offset
         assert start % side.access_bytes == 0
         return [start + slot * element_bytes for slot in range(side.slots)]
+    if side.matrix.startswith("ds_read"):
+        # Unit u of lane i of 16 is unit i % n of the 8 bytes that lane (16 u + i) / n of these names.
+        unit, lane = int(side.matrix.rpartition("_b")[2]) // 8, thread % 16
+        units, places = 8 // unit, []
+        for byte in range(0, side.slots * element_bytes, element_bytes):
+            namer = (16 * (byte // unit) + lane) // units
+            start = linear(side.columns, thread - lane + namer) ^ offset
+            assert start % 8 == 0
+            places.append(start + lane % units * unit + byte % unit)
+        return places
     # Matrix k, half h of the word in lane l: row 2 (l % 4) + h, which lane 8 k + row names; column l / 4.
     places, lane = [], thread % lanes
     for byte in range(0, side.slots * element_bytes, element_bytes):

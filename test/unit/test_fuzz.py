@@ -30,7 +30,7 @@ def fuzz_singles(target: str, count: int, assembly: int = 0) -> Totals:
     return fuzz([Plan(target, SEED, count, assembly, (SINGLES,))], jobs=0)[target]
 
 
-@pytest.mark.parametrize("target", ["cuda:90", "hip:gfx942"])
+@pytest.mark.parametrize("target", ["cuda:90", "hip:gfx942", "hip:gfx950"])
 def test_random_pairs_are_lowered_right(target: str) -> None:
     totals = fuzz_singles(target, count=120, assembly=5)
     assert totals.failures == []
@@ -113,7 +113,7 @@ def test_a_missing_barrier_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_access_above_the_minimum_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judged, "least_wavefronts", lambda width, compilation: 0)
+    monkeypatch.setattr(judged, "least_wavefronts", lambda kind, width, compilation: 0)
     totals = fuzz_singles("cuda:90", count=96)
     assert totals.wide and totals.excess >= totals.wide and not totals.ok
 

@@ -9,14 +9,20 @@ import plan_machine
 import pytest
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
-from triton_linear.lowering.conversion import conversion
+from triton_linear.lowering.conversion import Hardware, conversion
 from triton_linear.lowering.element import element_type
+from triton_linear.lowering.embed import signature_of
+from triton_linear.lowering.emit import emit
+from triton_linear.lowering.exchange import exchange_plans
+from triton_linear.lowering.placement import Exchange
 from triton_linear.lowering.plan import Rejected
+from triton_linear.lowering.prove import refuted
 from triton_linear.lowering.registers import plan_noop, plan_registers
 from triton_linear.lowering.select import select
 from triton_linear.lowering.shared import plan_cta_shared, plan_warp_shared
 from triton_linear.lowering.shuffle import plan_shuffle
 from triton_linear.lowering.targets import target
+from triton_linear.lowering.verify import verify_conversion
 
 ELEMENTS = [element_type(name) for name in ("i1", "i8", "f16", "f32", "i64")]
 
@@ -179,6 +185,30 @@ def test_sixteen_bit_transposes_use_matrix_accesses(side, warps):
         plan = plan_cta_shared(conversion(src, dst), element_type("f16"), target("cuda:80"), 1 << 20)
         assert not plan.store.transposed
         check(plan, src, dst, 32, warps)
+
+
+@pytest.mark.parametrize("warps", [1, 2, 4])
+def test_loads_of_cdna4_transpose(warps):
+    """What a matrix product wants of a row-major second operand: all that the planner offers is right, emitted
+    and proved, and what transposes is chosen."""
+    gpu, names = target("hip:gfx950"), Counter()
+    for version, bits in ((4, "f16"), (4, "i8")):
+        element = element_type(bits)
+        mfma = f"#ttg.amd_mfma<{{version = {version}, warpsPerCTA = [1, {warps}], instrShape = [16, 16, 32], "
+        operand = f"#ttg.dot_op<{{opIdx = 1, parent = {mfma}isTransposed = true}}>, kWidth = 8}}>"
+        wide = 16 // element.memory_bytes
+        rows = layout_of(blocked([1, wide], [wide, 64 // wide], [warps, 1], [1, 0]), (64, 64))
+        dst = layout_of(operand, (64, 64))
+        a, b = Hardware.of(rows), Hardware.of(dst)
+        exchange = Exchange(a.register, a.lane, a.warp, b.register, b.lane, b.warp)
+        for plan in exchange_plans("cta", exchange, element, gpu, 1 << 20):
+            names[plan.load.matrix] += 1
+            check(plan, rows, dst, 64, warps)
+            text = emit(plan, signature_of(plan, element), gpu)
+            assert verify_conversion(text, rows, dst, element, gpu, warps, plan.scratch_bytes).ok
+            assert refuted(plan, rows, dst, element, gpu) is None
+        assert select(rows, dst, element, gpu).plan.load.matrix == f"ds_read_b64_tr_b{element.bits}"
+    assert names["ds_read_b64_tr_b16"] and names["ds_read_b64_tr_b8"], names
 
 
 def test_bytes_travel_in_pairs_through_matrix_accesses():

@@ -19,7 +19,7 @@ from triton_linear.lowering.simulate import SimulationError
 from triton_linear.lowering.targets import Target, target
 from triton_linear.lowering.verify import Verdict, element_patterns, held_elements, verify_conversion
 
-NVIDIA, AMD = target("cuda:90"), target("hip:gfx942")
+NVIDIA, AMD, CDNA4 = target("cuda:90"), target("hip:gfx942"), target("hip:gfx950")
 F32 = element_type("f32")
 
 
@@ -250,7 +250,7 @@ def scratch(plan: SharedPlan | ShufflePlan) -> int:
     return plan.scratch_bytes if isinstance(plan, SharedPlan) else 0
 
 
-@pytest.mark.parametrize("machine", [NVIDIA, AMD], ids=["nvidia", "amd"])
+@pytest.mark.parametrize("machine", [NVIDIA, AMD, CDNA4], ids=["nvidia", "amd", "cdna4"])
 def test_emitted_conversions(machine: Target) -> None:
     """Right, without races, as expensive as the cost model says, and no bank conflict at 32 bits."""
     rng = random.Random(7)

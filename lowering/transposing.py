@@ -1,0 +1,57 @@
+"""The instructions that transpose on the way between registers and shared memory, as permutations of bits.
+
+`ldmatrix.trans` reads 8x8 matrices of 16-bit words. Lane i of its address lanes names a row of 16 bytes; lane l
+receives two words of column l / 4, those of rows 2 (l % 4) and 2 (l % 4) + 1. So along the bits of the result
+
+    column in a row (3 bits, the lowest of the address) = result lane bits 2, 3, 4
+    row in a matrix (3 bits)                            = half of a register, result lane bits 0, 1
+    matrix (0, 1 or 2 bits)                             = register bits
+
+and the address lanes count rows, then matrices. `stmatrix.trans` is the reverse (PTX ISA, sections on ldmatrix
+and stmatrix).
+
+`ds_read_b64_tr_b16` reads 8 bytes at the address of every lane, four words of 16 bits; within each row of 16
+lanes, lane i then receives word i % 4 of the lanes i / 4, 4 + i / 4, 8 + i / 4 and 12 + i / 4.
+`ds_read_b64_tr_b8` does so with eight bytes: byte i % 8 of the lanes 2 r + i / 8 for r = 0..7 (CDNA4 ISA, LDS
+transposing loads; the permutation as in Triton's lowering of local loads for gfx950). Again a row is what
+result lanes count, and what register bits count is in other lanes' rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A transposing access, bit by bit.
+
+    `unit` bytes stay together. Result lane bits `row` count them along a row, the lowest of the address. The
+    bits of an address lane are result lane bits and register bits, "l2" and "r0"; an access has `fewest`
+    register bits at least, and what it lacks is no matter.
+    """
+
+    unit: int
+    row: tuple[int, ...]
+    lanes: tuple[str, ...]
+    fewest: int
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes at the address of a lane."""
+        return self.unit << len(self.row)
+
+    @property
+    def register_bits(self) -> int:
+        """Register bits that an access has at most."""
+        return sum(source.startswith("r") for source in self.lanes)
+
+
+_MATRICES = Form(2, (2, 3, 4), ("r0", "l0", "l1", "r1", "r2"), fewest=1)
+FORMS: Mapping[str, Form] = {
+    "ldmatrix": _MATRICES,
+    "stmatrix": _MATRICES,
+    "ds_read_b64_tr_b16": Form(2, (0, 1), ("l2", "l3", "r0", "r1", "l4", "l5"), fewest=2),
+    "ds_read_b64_tr_b8": Form(1, (0, 1, 2), ("l3", "r0", "r1", "r2", "l4", "l5"), fewest=3),
+}
