@@ -99,21 +99,23 @@ def exchange_plans(
         # Elements of less than a word that one side gathers one by one, or with permutes: the matrix
         # instructions transpose them.
         size = room.element_bytes
-        loads = [
-            transposed(name, sharing.load_register, sharing.load_lane, shared, size)
-            for name in target.load_matrix
-        ]
-        stores = [
-            transposed(name, sharing.store_register, sharing.store_lane, shared, size)
-            for name in target.store_matrix
-        ]
+        loads = _fragments(target.load_matrix, sharing.load_register, sharing.load_lane, shared, size)
+        stores = _fragments(target.store_matrix, sharing.store_register, sharing.store_lane, shared, size)
         for load in loads:
             yield from build.by_matrices(None, load)
         for store in stores:
             yield from build.by_matrices(store, None)
         for store, load in itertools.product(stores, loads):
-            if store and load and store.vector == load.vector:
+            if store.vector == load.vector:
                 yield from build.by_matrices(store, load)
+
+
+def _fragments(
+    names: Iterable[str], registers: Columns, lanes: Columns, shared: Columns, element_bytes: int
+) -> list[Fragment]:
+    """The transposing accesses of one side that fit."""
+    found = [transposed(name, registers, lanes, shared, element_bytes) for name in names]
+    return [fragment for fragment in found if fragment is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +132,6 @@ class _Builder:
     def by_matrices(self, store: Fragment | None, load: Fragment | None) -> list[SharedPlan]:
         """The plan whose stores, loads, or both are matrix accesses; none where it has no placement."""
         fragments = [fragment for fragment in (store, load) if fragment is not None]
-        if not fragments:
-            return []
         exchange = self.sharing
         if store is not None:
             exchange = replace(exchange, store_register=(*store.vector, *store.outer), store_lane=store.lanes)

@@ -17,6 +17,7 @@ from triton_linear.dialect.encodings.shared import PARTITION
 from triton_linear.dialect.linear_layout import LANE, REGISTER, LinearLayout
 from triton_linear.lowering.phases import LOAD, STORE
 from triton_linear.lowering.targets import Target
+from triton_linear.lowering.transposing import FORMS
 from triton_linear.passes.assignment.memory import VECTOR, Access, Bit, layout_of_bits
 
 GOOD_ENOUGH = 1.5
@@ -138,11 +139,13 @@ class LocalAccess:
         return self.copied.clocks(layout, self.bytes_at_once(layout))
 
     def _matrix_wavefronts(self, registers: Sequence[int], lanes: Sequence[int], target: Target) -> int | None:
-        """The same with `stmatrix` or `ldmatrix`, None where they do not fit.
+        """The same with `stmatrix` or `ldmatrix` or with loads that transpose, None where they do not fit.
 
         A row is 16 bytes, the words of four lanes, and there are eight; or, transposed, the half-words of eight
         lanes, each of which has two.
         """
+        if target.vendor == "amd":
+            return None if self.is_store else self._transposing_wavefronts(registers, lanes, target)
         fits = target.store_matrix if self.is_store else target.load_matrix
         if not fits or self.copied is not None or self.element_bytes > _WORD or len(lanes) != _LANE_BITS:
             return None
@@ -156,6 +159,27 @@ class LocalAccess:
         if any(offset % _ROW_BYTES for offset in (*rows, *outer)):
             return None
         return (1 << f2.rank(outer)) * _conflicts(rows, _ROW_BYTES, target.banks, target)
+
+    def _transposing_wavefronts(
+        self, registers: Sequence[int], lanes: Sequence[int], target: Target
+    ) -> int | None:
+        """With an instruction of `transposing.FORMS` whose rows are of these elements."""
+        for form in (FORMS[name] for name in target.load_matrix):
+            row = [form.unit << place for place in range(len(form.row))]
+            fits = form.unit == self.element_bytes and [lanes[lane] for lane in form.row] == row
+            if not fits or len(registers) < form.register_bits or self.copied is not None:
+                continue
+            columns = {f"l{lane}": offset for lane, offset in enumerate(lanes)}
+            columns |= {f"r{bit}": registers[bit] for bit in range(form.register_bits)}
+            named = [columns[source] for source in form.lanes]
+            outer = registers[form.register_bits :]
+            if any(offset % form.row_bytes for offset in (*named, *outer)):
+                continue
+            service = target.service(LOAD, form.row_bytes)
+            together = [f2.multiply_vector(named, lane) for lane in service.lanes]
+            phases = target.lanes // service.count << f2.rank(outer)
+            return phases * _conflicts(together, form.row_bytes, service.banks, target)
+        return None
 
     def fewest(self, shape: Sequence[int], warps: int, target: Target) -> int:
         """Wavefronts of a warp if every one is full, the tensor being shared out evenly."""

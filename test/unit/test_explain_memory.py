@@ -263,8 +263,7 @@ def test_everything_has_a_place_and_the_schema_holds(real: list[tuple[ModuleRepo
             assert access.registers_words
             assert access.memory_words
             assert access.buffer.line > 0
-            # The interpreter does not know ds_read_tr of bytes.
-            assert access.figures is not None or (report.target == "hip:gfx950" and "tr8" in access.detail)
+            assert access.figures is not None, access
         assert all(one.figures is not None and one.spread for one in report.reductions)
         accesses, reductions = accesses + len(report.accesses), reductions + len(report.reductions)
     assert accesses >= 100
