@@ -8,6 +8,7 @@ from typing import Any
 
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+from triton.experimental.gluon._runtime import GluonASTSource
 
 
 def gpu_target(name: str) -> GPUTarget:
@@ -28,7 +29,7 @@ def gpu_target(name: str) -> GPUTarget:
 
 @dataclass(frozen=True)
 class KernelSpec:
-    """One kernel with its argument types, constants and launch options.
+    """One kernel, of Triton or Gluon, with its argument types, constants and launch options.
 
     `aligned` names the arguments that are multiples of 16, as Triton's JIT would find at launch.
     """
@@ -36,7 +37,7 @@ class KernelSpec:
     name: str
     function: Any
     signature: Mapping[str, str]
-    constants: Mapping[str, int | bool]
+    constants: Mapping[str, Any]
     aligned: tuple[str, ...]
     options: Mapping[str, int] = field(default_factory=dict)
 
@@ -45,7 +46,8 @@ class KernelSpec:
         names = list(self.function.arg_names)
         signature = {name: self.signature.get(name, "constexpr") for name in names}
         attributes = {(names.index(name),): [["tt.divisibility", 16]] for name in self.aligned}
-        return ASTSource(self.function, signature, constexprs=dict(self.constants), attrs=attributes)
+        source = GluonASTSource if self.function.is_gluon() else ASTSource
+        return source(self.function, signature, constexprs=dict(self.constants), attrs=attributes)
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,15 @@ def _fuzz(arguments: argparse.Namespace) -> int:
     return run(arguments)
 
 
+def _every(text: str) -> int:
+    """Of how many modules one is meant: `all` means 1."""
+    if text == "all":
+        return 1
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is neither a number nor 'all'")
+    return int(text)
+
+
 def _add_fuzz(fuzz: argparse.ArgumentParser) -> None:
     option = fuzz.add_argument
     fuzz.epilog = (
@@ -97,10 +106,11 @@ def _add_fuzz(fuzz: argparse.ArgumentParser) -> None:
     )
     option(
         "--assembly",
-        type=int,
+        type=_every,
         default=16,
         metavar="N",
-        help="take every N-th module of singles on to PTX or AMDGCN; 0: none (default %(default)s)",
+        help="take every N-th module of singles on to PTX or hsaco; 0: none, all: every one "
+        "(default %(default)s)",
     )
     option("--save", type=Path, metavar="FOLDER", help="write all modules there, as input of `verify`")
     option(

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
-from triton_linear.examples import EXAMPLES, specs
+from triton_linear.examples import examples, specs
 from triton_linear.examples.compare import Comparison, compare, gpu_name
 from triton_linear.examples.spec import KernelSpec, gpu_target
 from triton_linear.lowering.targets import target as target_called
@@ -227,7 +227,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     device = gpu_name()
     if device is not None:
-        results = {example.__name__.rpartition(".")[2]: compare(example) for example in EXAMPLES}
+        present = triton.runtime.driver.active.get_current_target()
+        results = {example.__name__.rpartition(".")[2]: compare(example) for example in examples(present)}
         show(console, gpu_table(device, results))
         failed |= not all(ran.identical and ran.right["plugin"] for ran in results.values())
     for line in closing:

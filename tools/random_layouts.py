@@ -9,8 +9,8 @@ registers, only registers and lanes, or everything, so that every kind of plan h
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.triton_versions import DEPENDENT_VECTORS, SUMS_OF_BITS, installed_release
@@ -31,11 +31,6 @@ ELEMENTS = (
     "f64",
     "!tt.ptr<f16>",
 )
-# What cannot be stored as it is: the type it is stored as, and the operation that makes it so.
-_STORED_AS = {
-    "i1": ("i8", "arith.extui {} : {} to {}"),
-    "!tt.ptr<f16>": ("i64", "tt.ptr_to_int {} : {} -> {}"),
-}
 MAX_TENSOR_BYTES = 64 * 1024
 
 # A basis vector: which dimension it moves in and by how much; by = 0 moves nowhere.
@@ -291,32 +286,31 @@ def random_pairs(seed: int, count: int, lanes: int) -> list[tuple[int, list[Pair
     return groups
 
 
-def module_text(pairs: Sequence[Pair], warps: int, lanes: int, target: str, stored: bool = False) -> str:
+def module_text(pairs: Sequence[Pair], warps: int, lanes: int, target: str, assembled: bool = False) -> str:
     """A TTGIR module with one kernel that converts every pair, one conversion a line.
 
-    The results go to a function that nothing is known of, or (`stored`, for assembly) to global memory.
+    The tensors are arguments, and the results go to a function that nothing is known of. Or (`assembled`) both
+    ends are inline assembly, a line for each register: LLVM takes long for arguments of hundreds, and gives up
+    on as many stores, each in a block of its own.
     """
-    arguments: list[str] = []
+    register = "r" if target.startswith("cuda") else "v"
+    arguments = ["%narrow: i32", "%wide: i64"] if assembled else []
     body: list[str] = []
     sinks: list[str] = []
     for index, pair in enumerate(pairs):
         source, destination = pair.type(pair.source), pair.type(pair.destination)
-        arguments.append(f"%x{index}: {source}")
-        value, element = f"%y{index}", pair.element
+        value = f"%y{index}"
+        if assembled:
+            body += _from_assembly(f"%x{index}", pair, register)
+        else:
+            arguments.append(f"%x{index}: {source}")
         body.append(f'{value} = ttg.convert_layout %x{index} : {source} -> {destination} loc("pair {index}")')
-        if not stored:
-            body.append(f"tt.call @use{index}({value}) : ({destination}) -> ()")
-            sinks.append(f"  tt.func private @use{index}(%x: {destination}) attributes {{noinline = true}} {{")
-            sinks.append("    tt.return\n  }")
+        if assembled:
+            body += _into_assembly(value, pair, register)
             continue
-        if element in _STORED_AS:
-            element, cast = _STORED_AS[element]
-            integers = destination.replace(f"x{pair.element},", f"x{element},", 1)
-            body.append(f"%z{index} = {cast.format(value, destination, integers)}")
-            value = f"%z{index}"
-        pointers = destination.replace(f"x{pair.element},", f"x!tt.ptr<{element}>,", 1)
-        arguments.append(f"%p{index}: {pointers}")
-        body.append(f"tt.store %p{index}, {value} : {pointers}")
+        body.append(f"tt.call @use{index}({value}) : ({destination}) -> ()")
+        sinks.append(f"  tt.func private @use{index}(%x: {destination}) attributes {{noinline = true}} {{")
+        sinks.append("    tt.return\n  }")
     lines = "\n    ".join(body)
     return (
         f'module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = {warps} : i32, '
@@ -325,3 +319,57 @@ def module_text(pairs: Sequence[Pair], warps: int, lanes: int, target: str, stor
         + "".join(f"{sink}\n" for sink in sinks)
         + "}\n"
     )
+
+
+def _integer(element: str) -> tuple[str, str]:
+    """The integer of an element's bits, and that which it has in registers: 32 bits or 64."""
+    if element.startswith("!tt.ptr"):
+        return "i64", "i64"
+    integer = element if element.startswith("i") else f"i{_digits(element)}"
+    return integer, "i64" if integer == "i64" else "i32"
+
+
+def _assembly(name: str, text: str, value: str, element: str, type_: str, register: str) -> str:
+    """Assembly that may have an effect, for each register of `value`; `register`: constraint for 32 bits."""
+    constraint = "l" if (register, element) == ("r", "i64") else register
+    return (
+        f'{name} = tt.elementwise_inline_asm "// {text}" '
+        f'{{constraints = "={constraint},{constraint}", packed_element = 1 : i32, pure = false}} '
+        f"{value} : {type_} -> {type_}"
+    )
+
+
+def _from_assembly(name: str, pair: Pair, register: str) -> Iterator[str]:
+    """Lines that make a tensor in the source layout, of which LLVM knows nothing."""
+
+    def typed(element: str) -> str:
+        return replace(pair, element=element).type(pair.source)
+
+    integer, whole = _integer(pair.element)
+    given = "wide" if whole == "i64" else "narrow"
+    yield f"{name}_s = tt.splat %{given} : {whole} -> {typed(whole)}"
+    made = name if pair.element == whole else f"{name}_a"
+    yield _assembly(made, "source", f"{name}_s", whole, typed(whole), register)
+    if integer != whole:
+        value, made = made, name if pair.element == integer else f"{name}_n"
+        yield f"{made} = arith.trunci {value} : {typed(whole)} to {typed(integer)}"
+    if pair.element != integer:
+        operation = "tt.int_to_ptr" if pair.element.startswith("!tt.ptr") else "tt.bitcast"
+        yield f"{name} = {operation} {made} : {typed(integer)} -> {pair.type(pair.source)}"
+
+
+def _into_assembly(value: str, pair: Pair, register: str) -> Iterator[str]:
+    """Lines that take all registers of a tensor in the destination's layout."""
+
+    def typed(element: str) -> str:
+        return replace(pair, element=element).type(pair.destination)
+
+    name, (integer, whole) = value, _integer(pair.element)
+    if pair.element != integer:
+        operation = "tt.ptr_to_int" if pair.element.startswith("!tt.ptr") else "tt.bitcast"
+        yield f"{name}_n = {operation} {value} : {typed(pair.element)} -> {typed(integer)}"
+        value = f"{name}_n"
+    if integer != whole:
+        yield f"{name}_a = arith.extui {value} : {typed(integer)} to {typed(whole)}"
+        value = f"{name}_a"
+    yield _assembly(f"{name}_s", "result", value, whole, typed(whole), register)

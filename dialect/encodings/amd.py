@@ -75,6 +75,9 @@ class AmdMfma(DotParent):
     def to_linear_layout(self, shape: Sequence[int]) -> LinearLayout:
         check_shape(self.name, shape, self.rank)
         m, n = self.instr_shape[:2]
+        if (m, n) == (64, 4) and not self.is_transposed:
+            # Triton takes the attribute, and lays out its operands; of its results it asserts this.
+            raise MalformedEncoding(f"{self.name}: results of 64x4 are laid out transposed only")
         m_axis, n_axis = self.rank - 2, self.rank - 1
         neighbours = 1 if self.element_bits == 64 else 4
         along, across, side = (n_axis, m_axis, m) if self.is_transposed else (m_axis, n_axis, n)

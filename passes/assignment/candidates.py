@@ -10,6 +10,7 @@ of its registers come at the price of selects.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,7 +21,7 @@ from triton_linear.dialect.encodings.derived import slice_layout
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
 from triton_linear.lowering.targets import Target
 from triton_linear.passes.assignment import memory
-from triton_linear.passes.assignment.graph import Edge, Graph, Group, Path
+from triton_linear.passes.assignment.graph import Edge, Graph, Group, Path, Reduction
 from triton_linear.passes.assignment.local import GOOD_ENOUGH, LocalAccess
 from triton_linear.passes.assignment.local import layouts as local_layouts
 from triton_linear.passes.assignment.memory import Access
@@ -132,6 +133,7 @@ class Candidates:
     def __post_init__(self) -> None:
         self.of: dict[Group, list[Candidate]] = {}
         self.changes: dict[Group, dict[ShapeChange, None]] = {}
+        self._most_scratch = 0
 
     def find(self) -> dict[Group, list[Candidate]]:
         """Raises NoLayout where a group's present encoding has no layout, and it is no pinned one."""
@@ -142,6 +144,9 @@ class Candidates:
                 self.changes.setdefault(group, {})[path[0]] = None
         for group in self.graph.groups:
             self.of[group] = [Candidate(group.encoding, layout_of(group.encoding, group.shape))]
+            for reduction in group.reductions:
+                taken = scratch_bytes(reduction, self.of[group][0].layout)
+                self._most_scratch = max(self._most_scratch, taken)
         by_group: dict[Group, list[Edge]] = {}
         for edge in self.graph.edges:
             by_group.setdefault(edge.source, []).append(edge)
@@ -199,6 +204,11 @@ class Candidates:
                     if other is not group:
                         yield from self._add(other, layout)
 
+    def _has_scratch(self, reduction: Reduction, layout: LinearLayout) -> bool:
+        """Whether a reduction may be done in this layout. On AMD targets, where the CTAs that a CU has at once
+        share its 64 KiB (gfx950: 160 KiB), none may take more scratch than a reduction of the module does."""
+        return self.target.vendor == "nvidia" or scratch_bytes(reduction, layout) <= self._most_scratch
+
     def _copies(self, local: LocalAccess, layout: LinearLayout) -> bool:
         """Whether a copy may have this layout; on AMD targets each warp must write its lanes in a row."""
         return not local.copied or (self.target.vendor == "nvidia" and local.copies_rightly(layout))
@@ -227,6 +237,8 @@ class Candidates:
         except ValueError:  # a layout that no encoding of Triton's denotes
             return []
         if not all(reducible(candidate, reduction.axis) for reduction in group.reductions):
+            return []
+        if not all(self._has_scratch(reduction, layout) for reduction in group.reductions):
             return []
         if not all(self._copies(local, layout) for local, _ in group.locals):
             return []
@@ -327,3 +339,13 @@ def reducible(candidate: Candidate, axis: int) -> bool:
         return False
     crosses = any(basis[axis] for basis in bases.get(WARP, ()))
     return not crosses or not candidate.encoding.startswith("#ttg.linear")
+
+
+def scratch_bytes(reduction: Reduction, layout: LinearLayout) -> int:
+    """Bytes of shared memory that Triton's lowering of a reduction takes: where several warps lie along the
+    axis, each has a partial result for every place of the other dimensions."""
+    warps = sum(1 for basis in dict(layout.bases).get(WARP, ()) if basis[reduction.axis])
+    if not warps:
+        return 0
+    places = math.prod(size for axis, (_, size) in enumerate(layout.out_dims) if axis != reduction.axis)
+    return (places << warps) * sum(-(-width // 8) for width in reduction.widths)

@@ -13,10 +13,11 @@ import pytest
 from triton_linear.lowering import embed
 from triton_linear.lowering import plan as plans
 from triton_linear.lowering.plan import RegisterPlan, SharedPlan, ShufflePlan
+from triton_linear.tools.compile import Kernel, compile_text, lower, to_triton
 from triton_linear.tools.errors import ToolError
 from triton_linear.tools.fuzzing import pairs as judged
 from triton_linear.tools.fuzzing import run
-from triton_linear.tools.fuzzing.report import record
+from triton_linear.tools.fuzzing.report import markdown, record
 from triton_linear.tools.fuzzing.run import PROGRAMS, SINGLES, Plan, fuzz, units
 from triton_linear.tools.fuzzing.totals import Totals
 from triton_linear.tools.isolated import Lost
@@ -36,8 +37,28 @@ def test_random_pairs_are_lowered_right(target: str) -> None:
     assert totals.failures == []
     assert (totals.conversions, totals.wrong, totals.races, totals.left, totals.excess) == (120, 0, 0, 0, 0)
     assert totals.ok and totals.assembled and totals.wide
+    assert totals.assembled_conversions == 16 * totals.assembled < totals.conversions
     moved = {"registers", "shuffle", "warp-shared", "cta-shared"}
     assert moved <= {kind for kind, count in totals.kinds.items() if count >= 3}
+
+
+@pytest.mark.parametrize("target", ["hip:gfx90a", "hip:gfx942", "hip:gfx950"])
+def test_all_of_amd_can_be_assembled(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels: list[Kernel] = []
+
+    def kept(*arguments: Any) -> Any:
+        compilation = compile_text(*arguments)
+        kernels.extend(compilation.kernels)
+        return compilation
+
+    monkeypatch.setattr(judged, "compile_text", kept)
+    totals = fuzz_singles(target, count=20, assembly=1)
+    assert totals.ok and not totals.stock
+    assert (totals.conversions, totals.assembled_conversions, totals.assembled) == (20, 20, 2)
+    assert len(kernels) == 2
+    for kernel in kernels:
+        code = kernel.lowered.stages["hsaco"]
+        assert isinstance(code, bytes) and code.startswith(b"\x7fELF") and b"conversions.kd" in code
 
 
 def test_the_same_seed_gives_the_same_pairs() -> None:
@@ -131,10 +152,24 @@ def test_a_conversion_taken_for_a_no_op_is_found() -> None:
     assert not judged.moves_nothing(layouts[0], layouts[1], 32, 1)
 
 
-def test_results_are_stored_in_modules_for_assembly() -> None:
-    ((warps, pairs),) = random_pairs(SEED, 1, 64)
-    text = module_text(pairs, warps, 64, "hip:gfx942", stored=True)
-    assert "tt.store" in text and "tt.call" not in text
+@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize(("target", "lanes"), [("hip:gfx942", 64), ("cuda:90", 32)])
+def test_assembly_has_every_register_of_both_ends(target: str, lanes: int, element: str) -> None:
+    """A conversion between two registers of each of the lanes."""
+    size = 2 * lanes
+    bits = [[1 << bit] for bit in range(size.bit_length() - 1)]
+    pair = Pair(
+        (size,),
+        element,
+        f"#ttg.linear<{{register = {bits[:1]}, lane = {bits[1:]}, warp = [], block = []}}>",
+        f"#ttg.linear<{{register = {bits[1:2]}, lane = {bits[:1] + bits[2:]}, warp = [], block = []}}>",
+        "by hand",
+    )
+    text = module_text([pair], 1, lanes, target, assembled=True)
+    assert "tt.store" not in text and "tt.call" not in text
+    kernel = lower(to_triton(text), target, judged.ASSEMBLED["amd" if lanes == 64 else "nvidia"])
+    code = kernel.text("amdgcn" if lanes == 64 else "ptx")
+    assert (code.count("// source"), code.count("// result")) == (2, 2)
 
 
 def test_an_unknown_target_is_named() -> None:
@@ -234,7 +269,7 @@ def test_a_program_that_stock_triton_fails_on_is_counted_apart() -> None:
 
 def test_runs_are_recorded_and_add_up(tmp_path: Path) -> None:
     (unit,) = units(Plan("cuda:90", SEED, 2, kinds=(SINGLES,)))
-    totals = Totals(conversions=7, modules=1, wrong=1, kinds=Counter(shuffle=7))
+    totals = Totals(conversions=7, modules=2, wrong=1, assembled_conversions=4, kinds=Counter(shuffle=7))
     totals.fail("wrong", "1 warps: something", unit.programs[0])
     for seed in (3, 4):
         record(tmp_path / "fuzz", seed, None, {"cuda:90": totals, "hip:gfx942": Totals(conversions=2)}, 1.5)
@@ -244,3 +279,6 @@ def test_runs_are_recorded_and_add_up(tmp_path: Path) -> None:
     assert text.startswith("18 random conversions") and "2 failures" in text and "3 s in 2 runs" in text
     assert "| cuda:90 | 14 | 0 | 2 | 0 | 0 | 0 | 0 |" in text and "| shuffle | 14 |" in text
     assert "- cuda:90, seed 4: wrong: 1 warps: something" in text
+    assert "| 3 | both | cuda:90, hip:gfx942 | 9 | 4 | 2 |" in text
+    del runs[0]["targets"]["hip:gfx942"]["assembled_conversions"]  # not counted in records of old
+    assert "| 3 | both | cuda:90, hip:gfx942 | 9 |  | 2 |" in markdown(runs)

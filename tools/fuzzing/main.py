@@ -96,7 +96,7 @@ def in_words(totals: Totals) -> str:
     broken = f"; {totals.broken} broken" if totals.broken else ""
     return (
         f"{kinds or 'nothing'}; {totals.modules} modules, {totals.programs} of them programs, "
-        f"{totals.assembled} assembled{stock}{broken}"
+        f"{totals.assembled} assembled with {totals.assembled_conversions} conversions{stock}{broken}"
     )
 
 

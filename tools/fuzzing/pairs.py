@@ -1,8 +1,8 @@
 """Modules of single conversions between random layouts, each judged by itself.
 
 Every pair of layouts is a conversion in a TTGIR module, sixteen to a module. The module goes the whole road
-to the LLVM dialect (every N-th to assembly as well), and the code of each conversion is run in the interpreter,
-against the layouts as they were drawn: those the passes derived from the encodings must be the same.
+to the LLVM dialect (every N-th to PTX or to hsaco as well), and the code of each conversion is run in the
+interpreter, against the layouts as they were drawn: the passes must have derived the same from the encodings.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.lowering.verify import Verdict, held_elements
-from triton_linear.tools.compile import STAGES, Compilation, Site, compile_text
+from triton_linear.tools.compile import Compilation, Site, compile_text, vendor_of
 from triton_linear.tools.fuzzing.encodings import layout_drawn
 from triton_linear.tools.fuzzing.program import Convert, Program
 from triton_linear.tools.fuzzing.totals import Totals
@@ -20,8 +20,10 @@ from triton_linear.tools.random_layouts import Pair, module_text, random_pair
 from triton_linear.tools.verify import run_stubs
 
 PAIRS_PER_MODULE = 16
-# Assembly takes one kernel per module with all its arguments, so fewer pairs make one.
-PAIRS_PER_ASSEMBLY = 4
+MOST_REGISTERS = 128
+"""Elements of a thread beyond which a pair is not drawn for assembly: LLVM takes minutes to spill them."""
+ASSEMBLED = {"nvidia": "ptx", "amd": "hsaco"}
+"""Where modules that are assembled end: at text where the binary would take ptxas, a process of its own."""
 
 
 def drawn_layout(pair: Pair, encoding: str) -> LinearLayout:
@@ -127,10 +129,20 @@ def is_single(program: Program) -> bool:
     return len(program.steps) == 1 and isinstance(program.steps[0], Convert)
 
 
-def draw_pairs(rng: random.Random, lanes: int, count: int) -> tuple[int, list[Pair]]:
+def draw_pairs(rng: random.Random, lanes: int, count: int, assembled: bool) -> tuple[int, list[Pair]]:
     """The warps and the pairs of a module."""
     warps = rng.choice((1, 2, 4, 8))
-    return warps, [random_pair(rng, lanes, warps) for _ in range(count)]
+    drawn: list[Pair] = []
+    while len(drawn) < count:
+        pair = random_pair(rng, lanes, warps)
+        if not assembled or _registers(pair) <= MOST_REGISTERS:
+            drawn.append(pair)
+    return warps, drawn
+
+
+def _registers(pair: Pair) -> int:
+    """Elements of a thread on the side that has more of them."""
+    return max(drawn_layout(pair, side).in_dim_size(REGISTER) for side in (pair.source, pair.destination))
 
 
 def examine_pairs(singles: Sequence[Program], lanes: int, assembled: bool, name: str) -> Totals:
@@ -138,11 +150,14 @@ def examine_pairs(singles: Sequence[Program], lanes: int, assembled: bool, name:
 
     Requires: they are for one target and one number of warps.
     """
-    totals = Totals(modules=1, assembled=int(assembled))
+    totals = Totals(modules=1)
     first = singles[0]
     text = pairs_text(singles, lanes, assembled)
-    stage = STAGES["nvidia" if first.target.startswith("cuda") else "amd"][2 if assembled else 0]
+    stage = last_stage(first.target, assembled)
     compilation = compile_text(text, name, first.target, stage)
+    if assembled and all(kernel.lowered.stages[stage] for kernel in compilation.kernels):
+        totals.assembled += 1
+        totals.assembled_conversions += len(singles)
     verdicts = run_stubs(compilation)
     left = {_number(site): site for site in compilation.sites}
     for number, single in enumerate(singles):
@@ -154,10 +169,19 @@ def examine_pairs(singles: Sequence[Program], lanes: int, assembled: bool, name:
     return totals
 
 
+def last_stage(target: str, assembled: bool) -> str:
+    """How far a module for a target is taken.
+
+    >>> last_stage("hip:gfx90a", assembled=True), last_stage("cuda:90", assembled=False)
+    ('hsaco', 'llvm')
+    """
+    return ASSEMBLED[vendor_of(target)] if assembled else "llvm"
+
+
 def pairs_text(singles: Sequence[Program], lanes: int, assembled: bool) -> str:
     """The module of programs of one conversion each."""
     first = singles[0]
-    return module_text([as_pair(s) for s in singles], first.warps, lanes, first.target, stored=assembled)
+    return module_text([as_pair(s) for s in singles], first.warps, lanes, first.target, assembled)
 
 
 def _number(site: Site) -> int:

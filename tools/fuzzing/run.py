@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from triton_linear.lowering.targets import target as target_called
-from triton_linear.tools.compile import STAGES, lower, to_triton, vendor_of
+from triton_linear.tools.compile import lower, to_triton
 from triton_linear.tools.errors import ToolError, fail
 from triton_linear.tools.fuzzing import pairs
 from triton_linear.tools.fuzzing.draw import draw_program
@@ -108,9 +108,8 @@ def _program(plan: Plan, number: int) -> Unit:
 def _singles(plan: Plan, number: int, most: int) -> Unit:
     target = target_called(plan.target)
     assembled = plan.assembly > 0 and number % plan.assembly == plan.assembly - 1
-    count = pairs.PAIRS_PER_ASSEMBLY if assembled else pairs.PAIRS_PER_MODULE
     rng = random.Random(f"{plan.seed} {SINGLES} {target.name} {number}")
-    warps, drawn = pairs.draw_pairs(rng, target.lanes, min(count, most))
+    warps, drawn = pairs.draw_pairs(rng, target.lanes, min(pairs.PAIRS_PER_MODULE, most), assembled)
     singles = tuple(pairs.as_program(pair, warps, target.name) for pair in drawn)
     return Unit(SINGLES, number, plan.seed, singles, assembled)
 
@@ -126,8 +125,7 @@ def stock(unit: Unit) -> Totals:
     """The same through stock Triton: a program is run, single conversions are compiled as far as ours."""
     if unit.kind == PROGRAMS:
         return examine_program(unit.programs[0], unit.name, ours=False)
-    last = STAGES[vendor_of(unit.target)][2 if unit.assembled else 0]
-    lower(to_triton(unit.text()), unit.target, last)
+    lower(to_triton(unit.text()), unit.target, pairs.last_stage(unit.target, unit.assembled))
     return Totals()
 
 

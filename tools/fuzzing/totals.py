@@ -20,7 +20,7 @@ class Failure:
 
 @dataclass
 class Totals:
-    """What a run found."""
+    """What a run found; `assembled` modules, which hold `assembled_conversions`."""
 
     conversions: int = 0
     modules: int = 0
@@ -33,6 +33,7 @@ class Totals:
     excess: int = 0
     broken: int = 0
     assembled: int = 0
+    assembled_conversions: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     steps: Counter[str] = field(default_factory=Counter)
     stock: Counter[str] = field(default_factory=Counter)

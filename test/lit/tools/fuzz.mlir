@@ -2,6 +2,8 @@
 // RUN: triton-linear verify %t.folder/cuda-90-5-singles-0000.ttgir | FileCheck %s --check-prefix=SAVED
 // RUN: triton-linear fuzz --replay %t.folder/cuda-90-5-programs-0000.ttgir | FileCheck %s --check-prefix=REPLAY
 // RUN: triton-linear fuzz --count 8 --seed 5 --target hip:gfx942 --target cuda:80 --only singles | FileCheck %s --check-prefix=BOTH
+// RUN: triton-linear fuzz --count 6 --seed 5 --target hip:gfx90a --only singles --assembly all | FileCheck %s --check-prefix=ALL
+// RUN: not triton-linear fuzz --assembly some 2>&1 | FileCheck %s --check-prefix=SOME
 // RUN: not triton-linear fuzz --count -1 2>&1 | FileCheck %s --check-prefix=COUNT
 // RUN: not triton-linear fuzz --jobs 0 2>&1 | FileCheck %s --check-prefix=JOBS
 // RUN: not triton-linear fuzz --target cuda:1 2>&1 | FileCheck %s --check-prefix=TARGET
@@ -23,6 +25,10 @@
 // BOTH-NEXT: all 2 targets: {{.*}} 2 modules
 // BOTH-NEXT: 8 conversions, 0 wrong, 0 races
 
+// ALL:      hip:gfx90a, seed 5: {{.*}} 1 modules, 0 of them programs, 1 assembled with 6 conversions
+// ALL-NEXT: 6 conversions, 0 wrong, 0 races
+
+// SOME:    error: argument --assembly: 'some' is neither a number nor 'all'
 // COUNT:   error: count: -1 is negative
 // JOBS:    error: jobs: 0 is not a number of processes
 // TARGET:  error: unknown target 'cuda:1'; known: cuda:80
