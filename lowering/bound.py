@@ -230,7 +230,7 @@ def _shuffled(shuffles: float, selects: float, warps: int, element: ElementType,
     alu = beside = selects / 2
     if not target.replaces_beside_selects:
         alu, beside = selects, 0.0
-    wait = table.shuffle_wait if shuffles else 0.0
+    wait = table.shuffle_wait if shuffles else table.select_wait
     busy = table.alone * (shuffles * max(table.lone_shuffle, warps * table.shuffle) + alu * table.lone_alu)
     busy += table.alone_beside * beside * table.lone_alu
     return Cost(table.clocks(shuffles * table.shuffle, alu, beside), busy + wait)

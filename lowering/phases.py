@@ -9,7 +9,8 @@ MI300X, MI350X, gfx1100 and gfx1201 (docs/empirical-lds), those of all pairs tha
 (analysis/paper_experiments/phases), the ROCm documentation of Composable Kernel ("LDS bank conflicts") for wide
 stores, and rocRoller's LDSBankModel for what has 64 banks on CDNA4. gfx90a was measured nowhere and is taken to
 be as gfx942. Of loads of 32 bits on CDNA4 the sources say one phase of 64 banks or two of 32; the latter takes
-as long in the worst case and is assumed. Loads that transpose are taken to be as loads of their width.
+as long in the worst case and is assumed. Loads that transpose are taken to be as loads of their width, stores of
+96 bits as those of 128.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def uniform(lanes: Mapping[int, int]) -> Services:
     return {(kind, size): consecutive(count) for kind in (LOAD, STORE) for size, count in lanes.items()}
 
 
-_PLAIN = uniform({1: 32, 2: 32, 4: 32, 8: 16, 16: 8})
+_PLAIN = uniform({1: 32, 2: 32, 4: 32, 8: 16, 12: 8, 16: 8})
 
 CDNA3: Services = {**_PLAIN, (LOAD, 12): Service((1, 2, 20), 32), (LOAD, 16): Service((1, 2, 20), 32)}
 """Loads of 128 bits: lanes 0-3 and 20-23, 4-7 and 16-19, 8-11 and 28-31, 12-15 and 24-27; so from 32 on."""

@@ -119,8 +119,7 @@ def cost(plan: Plan, element: ElementType, target: Target, warps: int = 4) -> Co
     moving = found.shuffles * max(table.lone_shuffle, warps * table.shuffle)
     busy = table.alone * (moving + found.alu * table.lone_alu)
     busy += table.alone_beside * found.beside * table.lone_alu
-    # What vector instructions move is there as soon as what they compute.
-    wait = table.shuffle_wait if found.shuffles else 0.0
+    wait = table.shuffle_wait if found.shuffles else table.select_wait
     if isinstance(plan, ShufflePlan):
         return replace(found, latency=busy + wait * plan.phases)
     phases = sum(stage.phases for stage in (plan.before, plan.after) if stage is not None)

@@ -35,7 +35,8 @@ class Costs:
     Shuffles and wavefronts share a pipe; selects and permutes have one of their own, replacements another as
     fast. A warp that has its scheduler to itself issues a shuffle every `lone_shuffle` clocks, arithmetic every
     `lone_alu`, an access every `lone_access` beside its wavefronts. Of all that, `alone` and of replacements
-    `alone_beside` are not hidden by one another; results take `shuffle_wait`, `memory_wait`, `barrier_wait`.
+    `alone_beside` are not hidden by one another; results take `shuffle_wait`, `memory_wait`, `barrier_wait`,
+    those of vector instructions alone `select_wait`.
     """
 
     shuffle: float
@@ -49,6 +50,7 @@ class Costs:
     shuffle_wait: float
     memory_wait: float
     barrier_wait: float
+    select_wait: float
     alone: float = 0.7
     alone_beside: float = 0.3
 
@@ -162,6 +164,7 @@ _NVIDIA = Costs(
     shuffle_wait=24.0,
     memory_wait=26.0,
     barrier_wait=10.0,
+    select_wait=24.0,
 )
 _AMD = Costs(
     shuffle=2.0,
@@ -175,6 +178,7 @@ _AMD = Costs(
     shuffle_wait=64.0,
     memory_wait=64.0,
     barrier_wait=20.0,
+    select_wait=0.0,
 )
 
 _SHARED_KIB = {
