@@ -62,7 +62,7 @@ class Swizzle:
 
 
 def optimal_swizzle(rounds: Columns, rest: Columns, store: Side, load: Side, word_bits: int) -> Swizzle:
-    """A swizzle for these sides with as few conflicts as their vectors allow.
+    """A swizzle for these sides with as few conflicts as any whose banks and segments are sums of `rest`.
 
     `word_bits` counts the address bits, in elements, within a bank word.
 

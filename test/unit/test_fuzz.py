@@ -36,7 +36,7 @@ def test_random_pairs_are_lowered_right(target: str) -> None:
     totals = fuzz_singles(target, count=120, assembly=5)
     assert totals.failures == []
     assert (totals.conversions, totals.wrong, totals.races, totals.left, totals.excess) == (120, 0, 0, 0, 0)
-    assert totals.ok and totals.assembled and totals.wide
+    assert totals.ok and totals.assembled and totals.shared
     assert totals.assembled_conversions == 16 * totals.assembled < totals.conversions
     moved = {"registers", "shuffle", "warp-shared", "cta-shared"}
     assert moved <= {kind for kind, count in totals.kinds.items() if count >= 3}
@@ -136,7 +136,7 @@ def test_a_missing_barrier_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_access_above_the_minimum_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judged, "least_wavefronts", lambda kind, width, compilation: 0)
     totals = fuzz_singles("cuda:90", count=96)
-    assert totals.wide and totals.excess >= totals.wide and not totals.ok
+    assert totals.shared and totals.excess >= totals.shared and not totals.ok
 
 
 def test_a_conversion_taken_for_a_no_op_is_found() -> None:

@@ -76,8 +76,8 @@ def _record(
         details = "; ".join(map(str, (*verdict.examples[:2], *verdict.races[:2])))
         kind = "wrong" if verdict.wrong else "race"
         totals.fail(kind, f"{what}: {stub.plan.summary()}: {details}", single)
-    if stub.plan.kind == "cta-shared" and stub.element.bits == 32:
-        totals.wide += 1
+    if stub.plan.kind in ("cta-shared", "warp-shared"):
+        totals.shared += 1
         for access in verdict.counts.accesses:
             least = least_wavefronts(access.kind, access.width, compilation)
             if access.wavefronts > least:

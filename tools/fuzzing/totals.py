@@ -29,7 +29,7 @@ class Totals:
     left: int = 0
     wrong: int = 0
     races: int = 0
-    wide: int = 0
+    shared: int = 0
     excess: int = 0
     broken: int = 0
     assembled: int = 0
@@ -60,6 +60,5 @@ class Totals:
     def __str__(self) -> str:
         return (
             f"{self.conversions} conversions, {self.wrong} wrong, {self.races} races; "
-            f"{self.wide} CTA-scope conversions of 32-bit elements, {self.excess} accesses above the minimum "
-            "of wavefronts"
+            f"{self.shared} through shared memory, {self.excess} accesses above the minimum of wavefronts"
         )

@@ -13,7 +13,7 @@
 // RUN: not triton-linear fuzz --replay %t.missing 2>&1 | FileCheck %s --check-prefix=MISSING
 
 // CUDA:      cuda:90, seed 5: {{.*}}; {{[0-9]+}} modules, {{[1-9]}} of them programs, {{[1-9]}} assembled
-// CUDA-NEXT: {{[0-9]+}} conversions, 0 wrong, 0 races; {{[0-9]+}} CTA-scope conversions of 32-bit elements, 0 accesses above the minimum of wavefronts
+// CUDA-NEXT: {{[0-9]+}} conversions, 0 wrong, 0 races; {{[0-9]+}} through shared memory, 0 accesses above the minimum of wavefronts
 
 // SAVED: {{[0-9]+}} conversion{{s?}} verified, 0 wrong
 
