@@ -80,7 +80,7 @@ CDNA4: Services = {**CDNA3, (LOAD, 8): consecutive(32, 64), (LOAD, 16): Service(
 
 RDNA3: Services = CDNA3
 """Alike as far as 32 lanes go, which is all that a wave of Triton has there."""
-RDNA4: Services = {**_PLAIN, (LOAD, 12): consecutive(8)}
+RDNA4: Services = _PLAIN
 """Wide loads take consecutive lanes."""
 
 AMD: Mapping[str, Services] = {
