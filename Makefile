@@ -25,7 +25,7 @@ help:
 	@echo "make test    run the test suite; the last line counts the tests"
 	@echo "make matrix  run the tests of what Triton decides on Tritons newer than 3.6.0, and print a table"
 	@echo "make bench   measure compile time with and without the passes, and run the GPU checks if there is one"
-	@echo "make fuzz    verify 20,000 random conversions for six targets, alone and in programs"
+	@echo "make fuzz    verify 20,000 random conversions for eight targets, alone and in programs"
 	@echo "make lint    check style and types"
 	@echo "make format  lay the code out as 'make lint' wants it"
 	@echo "make docs    build the documents as a site in build/site; a link that leads nowhere is an error"

@@ -86,7 +86,7 @@ def _type(shape: Sequence[int], bits: int, layout: Any) -> str:
 def of_random(target: str, seed: int, count: int) -> Group:
     """Random pairs of layouts."""
     found: list[tuple[str, Conversion]] = []
-    for warps, pairs in random_pairs(seed, count, target_called(target).lanes):
+    for warps, pairs in random_pairs(seed, count, target_called(target).lanes, target):
         for number, pair in enumerate(pairs):
             conversion = (pair.type(pair.source), pair.type(pair.destination), warps, target)
             found.append((f"{pair.family}, {warps} warps, number {number}", conversion))

@@ -57,6 +57,9 @@ CONTIGUOUS_FIRST: Final = Span((3, 8))
 SMALL_OPERANDS: Final = Span((3, 8))
 """The operands of an mma with 8 rows (m8n8k4 of f64) have tiles of their own."""
 
+WMMA_TILES_BY_BASES: Final = Span((3, 7))
+"""A wmma encoding says by basis vectors how warps lie, instead of by their number along each dimension."""
+
 WMMA_OPERANDS_UNKNOWN: Final = Span((3, 7), (3, 8))
 """Operands of wmma whose tiles are given by bases have an order of their own, which nothing here knows."""
 

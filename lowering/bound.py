@@ -20,7 +20,7 @@ from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.conversion import Hardware, Reach, reach_between
 from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.lanes import SWAP, natives
+from triton_linear.lowering.lanes import SWAP, moves_by_vectors, natives
 from triton_linear.lowering.phases import LOAD, STORE
 from triton_linear.lowering.plan import Cost
 from triton_linear.lowering.targets import Target
@@ -29,6 +29,7 @@ _QUAD_BITS, _ROW_BITS = 2, 4
 """Bits of a lane's number within four lanes, and within a row, which DPP reads across."""
 
 _LEAST_IN_ROWS = 1.25
+_FOURS = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,8 +91,8 @@ class Relation(NamedTuple):
     """How far a conversion reaches; within threads `bits` are chosen among, within warps exchanged with lanes.
 
     strict: exchanges are of bits without copies; without exchanges, there are no shuffles that do it. rows: how
-    many of the exchanges stay in rows of 16 lanes; without exchanges, 1 where all lanes stay in fours. copies:
-    the source has copies in a warp, so that exchanges are made all at once.
+    many of the exchanges stay in rows of 16 lanes; without exchanges, 2 where all lanes stay in fours, 1 in
+    rows. copies: the source has copies in a warp, so that exchanges are made all at once.
     """
 
     reach: Reach
@@ -126,10 +127,16 @@ def _in_rows(source: Side, target: Side, exchanged: int) -> int:
     if exchanged:
         row = (*here.register, *here.lane[:_ROW_BITS])
         return f2.rank(row) + exchanged - f2.rank((*row, *there.register))
-    fours = (*here.register, *here.lane[:_QUAD_BITS])
-    moved = map(operator.xor, source.threads[_QUAD_BITS:], target.threads[_QUAD_BITS:])
+    return _stay(source, target, _QUAD_BITS) + _stay(source, target, _ROW_BITS)
+
+
+def _stay(source: Side, target: Side, bits: int) -> bool:
+    """Whether every 2^`bits` lanes read each other, all alike."""
+    here, there = source.hardware, target.hardware
+    group = (*here.register, *here.lane[:bits])
+    moved = map(operator.xor, source.threads[bits:], target.threads[bits:])
     stay = f2.rank((*here.register, *moved)) == source.held
-    return int(stay and f2.rank((*fours, *there.lane[:_QUAD_BITS])) == f2.rank(fours))
+    return stay and f2.rank((*group, *there.lane[:bits])) == f2.rank(group)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,6 +213,9 @@ def _by_lane_instructions(words: float, related: Relation, target: Target) -> tu
     """(shuffles, vector instructions) at least: of exchanges in rows, and of others."""
     _, bits, strict, rows, copies = related
     swaps = any(native.operation == SWAP for native in natives(target.lane_instructions).values())
+    if bits and moves_by_vectors(target.lane_instructions, target.lanes):
+        # No lane is farther than those of a row are elsewhere.
+        return 0.0, words * (_LEAST_IN_ROWS * bits if strict else 1 - 1 / (1 << bits))
     others = bits - rows
     if strict:
         # In a row half a shuffle for each word, now one vector instruction, and its selects; or as many shifts.
@@ -213,7 +223,8 @@ def _by_lane_instructions(words: float, related: Relation, target: Target) -> tu
             return 0.0, words * (_LEAST_IN_ROWS * rows + 0.5 * others)
         return words * max(0.0, others / 2 - 0.25), words * (_LEAST_IN_ROWS * rows + 1.0 * others)
     if not bits:
-        return (0.0, words) if rows else (words, 0.0)
+        near = rows == _FOURS or (rows and "v_permlane16" in target.lane_instructions)
+        return (0.0, words) if near else (words, 0.0)
     inside = words * ((1 << rows) - 1) / (1 << bits)
     outside = words * ((1 << bits) - (1 << rows)) / (1 << bits)
     if not swaps:

@@ -4,7 +4,9 @@ A shuffle by a fixed xor of lane numbers needs no memory and no address where an
 
 - DPP (`update.dpp`) reads a lane of the same row of 16 while it moves: any lane of the own four (`quad_perm`),
   the mirrored lane of eight or sixteen (xor 7 and 15), the lane eight further round (xor 8). Two of them give
-  every xor below 16. One vector instruction each.
+  every xor below 16; RDNA has every one of these in one instruction (`row_xmask`). One vector instruction each.
+- `v_permlane16` of RDNA reads any lane of the own row, `v_permlanex16` any of the other row of a pair, each as
+  16 selects say that are the same for all rows: one vector instruction, and two scalars that hold the selects.
 - `ds_swizzle` reads the lane with any of the low five bits flipped, by the LDS crossbar, at no address.
 - `v_permlane16_swap` and `v_permlane32_swap` exchange the odd rows, or halves, of one register with the even
   ones of another. Of two copies of a word they make one of its even rows and one of its odd ones: a copy, a
@@ -15,27 +17,31 @@ The swaps do by themselves what otherwise takes selects: a register bit and lane
 lane bits 2 and 3 so do two shifts by DPP within the row (`row_shl`, `row_shr`), each of which writes only those
 groups of four lanes that its bank mask names, over the word that the others keep.
 
-Sources: "AMD Instinct MI200", "MI300" and "CDNA4" ISA, DPP_CTRL, DS_SWIZZLE_B32 and V_PERMLANE*_SWAP_B32.
+Sources: "AMD Instinct MI200", "MI300" and "CDNA4" ISA, DPP_CTRL, DS_SWIZZLE_B32 and V_PERMLANE*_SWAP_B32;
+"RDNA3" and "RDNA4" ISA, DPP16 controls, V_PERMLANE16_B32 and V_PERMLANEX16_B32.
 """
 
 from __future__ import annotations
 
 import functools
 import heapq
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from triton_linear.dialect import f2
 from triton_linear.lowering.words import Exchange, Shuffle
 
 DPP, SWIZZLE, SWAP = "dpp", "swizzle", "swap"
-_QUAD = 4
+IN_ROW, ACROSS_ROWS = "permlane16", "permlanex16"
+_QUAD, _ROW = 4, 16
+_QUAD_BITS, _ROW_BITS = 2, 4
 _ROW_SHIFT_LEFT, _ROW_SHIFT_RIGHT = 0x100, 0x110
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Move:
     """One instruction that gives each lane the word of another: `control` is DPP_CTRL, the offset of
-    `ds_swizzle` or the lanes that a swap exchanges at a time."""
+    `ds_swizzle`, the lanes that a swap exchanges at a time, or 16 selects of four bits, lane 0's the lowest."""
 
     operation: str
     control: int
@@ -43,7 +49,7 @@ class Move:
     @property
     def alu(self) -> int:
         """Vector instructions of it."""
-        return {DPP: 1, SWIZZLE: 0, SWAP: 3}[self.operation]
+        return {DPP: 1, SWIZZLE: 0, SWAP: 3, IN_ROW: 1, ACROSS_ROWS: 1}[self.operation]
 
     @property
     def passes(self) -> int:
@@ -72,11 +78,24 @@ def _flipped(xor: int) -> int:
     return quad_perm((0 ^ xor, 1 ^ xor, 2 ^ xor, 3 ^ xor))
 
 
+def selects(lanes: Sequence[int]) -> int:
+    """The control with which lane k of each row reads lane `lanes[k]` of a row.
+
+    >>> hex(selects(range(16)))
+    '0xfedcba9876543210'
+    """
+    return sum(lane << 4 * place for place, lane in enumerate(lanes))
+
+
 INSTRUCTIONS: Mapping[str, Instruction] = {
     "quad_perm": Instruction(DPP, {xor: _flipped(xor) for xor in (1, 2, 3)}),
     "row_half_mirror": Instruction(DPP, {7: 0x141}),
     "row_mirror": Instruction(DPP, {15: 0x140}),
     "row_ror:8": Instruction(DPP, {8: 0x128}),
+    "row_xmask": Instruction(DPP, {xor: 0x160 | xor for xor in range(1, _ROW)}),
+    "v_permlanex16": Instruction(
+        ACROSS_ROWS, {_ROW | xor: selects([lane ^ xor for lane in range(_ROW)]) for xor in range(_ROW)}
+    ),
     "ds_swizzle": Instruction(SWIZZLE, {xor: xor << 10 | 0x1F for xor in range(1, 32)}),
     "v_permlane16_swap": Instruction(SWAP, {16: 16}),
     "v_permlane32_swap": Instruction(SWAP, {32: 32}),
@@ -101,11 +120,18 @@ EXCHANGES: Mapping[str, Native] = {
 
 CDNA2 = ("quad_perm", "row_half_mirror", "row_mirror", "row_ror:8", "ds_swizzle", "bank_mask")
 CDNA4 = (*CDNA2, "v_permlane16_swap", "v_permlane32_swap")
-AVAILABLE: Mapping[str, tuple[str, ...]] = {"hip:gfx90a": CDNA2, "hip:gfx942": CDNA2, "hip:gfx950": CDNA4}
+RDNA3 = ("quad_perm", "row_xmask", "v_permlane16", "v_permlanex16", "ds_swizzle", "bank_mask")
+AVAILABLE: Mapping[str, tuple[str, ...]] = {
+    "hip:gfx90a": CDNA2,
+    "hip:gfx942": CDNA2,
+    "hip:gfx950": CDNA4,
+    "hip:gfx1100": RDNA3,
+    "hip:gfx1200": RDNA3,
+}
 
 # A vector instruction is 1, a swap 3 of them; a pass through the crossbar takes two clocks of the CU and a wait
-# that not everything hides; `ds_bpermute` takes an address on top.
-_WEIGHTS = {DPP: 2, SWAP: 6, SWIZZLE: 7}
+# that not everything hides; `ds_bpermute` takes an address on top. Selects take two scalar registers.
+_WEIGHTS = {DPP: 2, SWAP: 6, SWIZZLE: 7, IN_ROW: 3, ACROSS_ROWS: 3}
 _PERMUTE_WEIGHT = 9
 
 
@@ -138,14 +164,21 @@ def route(step: Shuffle, instructions: tuple[str, ...], lanes: int) -> tuple[Mov
     columns = step.lane_columns
     if columns is None:
         return _routes(instructions, lanes).get(step.lane_xor)
-    bits = lanes.bit_length() - 1
-    own = tuple(1 << bit for bit in range(bits))
-    inside = max(step.lane_xor, *columns[:2], 0) < _QUAD
-    if "quad_perm" not in instructions or not inside or columns[2:] != own[2:] + (0,) * (len(columns) - bits):
-        return None
-    first, second = columns[:2]
-    read = (0, first, second, first ^ second)
-    return (Move(DPP, quad_perm((*(lane ^ step.lane_xor for lane in read),))),)  # type: ignore[arg-type]
+    if "quad_perm" in instructions and (read := _inside(step, columns, lanes, _QUAD_BITS)):
+        first, second, third, fourth = read
+        return (Move(DPP, quad_perm((first, second, third, fourth))),)
+    if "v_permlane16" in instructions and (read := _inside(step, columns, lanes, _ROW_BITS)):
+        return (Move(IN_ROW, selects(read)),)
+    return None
+
+
+def _inside(step: Shuffle, columns: tuple[int, ...], lanes: int, bits: int) -> list[int]:
+    """The lanes that the first 2^`bits` lanes read, if every so many lanes read each other alike; else none."""
+    count = lanes.bit_length() - 1
+    own = tuple(1 << bit for bit in range(bits, count))
+    if max(step.lane_xor, *columns[:bits]) >> bits or columns[bits:] != own + (0,) * (len(columns) - count):
+        return []
+    return [lane ^ step.lane_xor for lane in f2.sums(columns[:bits])]
 
 
 @functools.cache
@@ -153,6 +186,12 @@ def natives(instructions: tuple[str, ...]) -> Mapping[int, Native]:
     """The exchange for each lane bit that has one."""
     found = [EXCHANGES[name] for name in instructions if name in EXCHANGES]
     return {bit: native for native in found for bit in native.lane_bits}
+
+
+def moves_by_vectors(instructions: tuple[str, ...], lanes: int) -> bool:
+    """Whether every xor of lanes has moves that are vector instructions alone."""
+    routes = _routes(instructions, lanes)
+    return all(xor in routes and not any(move.passes for move in routes[xor]) for xor in range(1, lanes))
 
 
 def shift(lane_bit: int, side: int) -> tuple[int, int]:

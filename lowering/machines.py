@@ -6,7 +6,17 @@ import functools
 from collections.abc import Sequence
 from typing import Protocol
 
-from triton_linear.lowering.lanes import DPP, SWAP, SWIZZLE, Move, natives, route, shift
+from triton_linear.lowering.lanes import (
+    ACROSS_ROWS,
+    DPP,
+    IN_ROW,
+    SWAP,
+    SWIZZLE,
+    Move,
+    natives,
+    route,
+    shift,
+)
 from triton_linear.lowering.targets import Target
 from triton_linear.lowering.text import I32, SHARED, FunctionWriter, split_vector, struct_type, vector_type
 from triton_linear.lowering.words import Shuffle
@@ -174,7 +184,7 @@ class _Amd:
 
     def shuffle(self, writer: FunctionWriter, word: str, lane: str | int) -> str:
         if isinstance(lane, int):
-            own = writer.binary("and", self.thread(writer), writer.constant(63))
+            own = writer.binary("and", self.thread(writer), writer.constant(self._lanes - 1))
             lane = writer.binary("xor", own, writer.constant(lane))
         address = writer.binary("shl", lane, writer.constant(2))
         return writer.op(f"rocdl.ds_bpermute {address}, {word} : ({I32}, {I32}) -> {I32}")
@@ -187,10 +197,24 @@ class _Amd:
         if move.operation == SWIZZLE:
             offset = writer.constant(move.control)
             return writer.op(f"rocdl.ds_swizzle {word}, {offset} : ({I32}, {I32}) -> {I32}")
+        if move.operation in (IN_ROW, ACROSS_ROWS):
+            return self._selected(writer, word, move)
         even, odd = self._swapped(writer, word, word, move.control)
         own = writer.binary("and", self.thread(writer), writer.constant(move.control))
         is_odd = writer.op(f'llvm.icmp "ne" {own}, {writer.constant(0)} : {I32}')
         return writer.op(f"llvm.select {is_odd}, {even}, {odd} : i1, {I32}")
+
+    def _selected(self, writer: FunctionWriter, word: str, move: Move) -> str:
+        """`word` of the lane of the own row, or of the other one of a pair, that the selects name."""
+        old = writer.op(f"llvm.mlir.undef : {I32}")
+        halves = (move.control & 0xFFFFFFFF, move.control >> 32)
+        low, high = (writer.constant(half - (half >> 31 << 32)) for half in halves)
+        if move.operation == ACROSS_ROWS:
+            # All lanes are active; `fi` says that nobody depends on that, so that nothing is left of `old`.
+            return writer.op(f"rocdl.permlanex16 {old}, {word}, {low}, {high}, true, false : {I32}, {I32}")
+        yes, no = (writer.once(f"llvm.mlir.constant({value}) : i1") for value in ("true", "false"))
+        operands, types = ", ".join((old, word, low, high, yes, no)), ", ".join((*(I32,) * 4, "i1", "i1"))
+        return writer.op(f'llvm.call_intrinsic "llvm.amdgcn.permlane16"({operands}) : ({types}) -> {I32}')
 
     def exchange(self, writer: FunctionWriter, first: str, second: str, lane_bit: int) -> tuple[str, str]:
         if natives(self._instructions)[lane_bit].operation == SWAP:

@@ -9,8 +9,8 @@ MI300X, MI350X, gfx1100 and gfx1201 (docs/empirical-lds), those of all pairs tha
 (analysis/paper_experiments/phases), the ROCm documentation of Composable Kernel ("LDS bank conflicts") for wide
 stores, and rocRoller's LDSBankModel for what has 64 banks on CDNA4. gfx90a was measured nowhere and is taken to
 be as gfx942. Of loads of 32 bits on CDNA4 the sources say one phase of 64 banks or two of 32; the latter takes
-as long in the worst case and is assumed. Loads that transpose are taken to be as loads of their width, stores of
-96 bits as those of 128.
+as long in the worst case and is assumed. Stores of RDNA were measured nowhere and are taken to be as CDNA's.
+Loads that transpose are taken to be as loads of their width, stores of 96 bits as those of 128.
 """
 
 from __future__ import annotations
@@ -79,10 +79,14 @@ CDNA4: Services = {**CDNA3, (LOAD, 8): consecutive(32, 64), (LOAD, 16): Service(
 """Loads of 64 and 128 bits have 64 banks; of 128: lanes 0-3, 12-15 and 20-27, the rest of 0-31; so from 32."""
 
 RDNA3: Services = CDNA3
-RDNA4: Services = {**_PLAIN, (LOAD, 12): consecutive(8)}
+"""Alike as far as 32 lanes go, which is all that a wave of Triton has there."""
+RDNA4: Services = _PLAIN
+"""Wide loads take consecutive lanes."""
 
 AMD: Mapping[str, Services] = {
     "hip:gfx90a": CDNA3,
     "hip:gfx942": CDNA3,
     "hip:gfx950": CDNA4,
+    "hip:gfx1100": RDNA3,
+    "hip:gfx1200": RDNA4,
 }

@@ -10,9 +10,10 @@ import functools
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.bound import Least, least_cost
-from triton_linear.lowering.conversion import Conversion, conversion
+from triton_linear.lowering.conversion import Conversion, Hardware, conversion
 from triton_linear.lowering.element import ElementType
 from triton_linear.lowering.plan import (
     Cost,
@@ -164,9 +165,14 @@ def _movers(
 
     for kind in (*inside, *(kind for kind in ("shuffle", "warp-shared") if kind not in inside)):
         attempt(kind)
-    if best is None or not all((*conv.src.warp, *conv.dst.warp)):
+    if best is None or _warps_hold_copies(conv.src) or _warps_hold_copies(conv.dst):
         attempt("cta-shared")
     return [found[kind] for kind in planners if kind in found]
+
+
+def _warps_hold_copies(side: Hardware) -> bool:
+    inside = (*side.register, *side.lane)
+    return f2.rank((*inside, *side.warp)) < f2.rank(inside) + len(side.warp)
 
 
 def _against(lost: Cost, best: Cost) -> str:

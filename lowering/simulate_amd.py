@@ -1,6 +1,8 @@
-"""Handlers of AMD's instructions that move words between lanes: DPP, `ds_swizzle`, `permlane16/32.swap`.
+"""Handlers of AMD's instructions that move words between lanes: DPP, `ds_swizzle`, `permlane16/32.swap`,
+`permlane16` and `permlanex16`.
 
-Source: CDNA3 and CDNA4 ISA, DPP_CTRL and DS_SWIZZLE_B32; V_PERMLANE16_SWAP_B32.
+Source: CDNA3 and CDNA4 ISA, DPP_CTRL and DS_SWIZZLE_B32; V_PERMLANE16_SWAP_B32; RDNA3 ISA, DPP16 controls,
+V_PERMLANE16_B32 and V_PERMLANEX16_B32.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ from triton_linear.lowering.simulate_program import Builder, Machine, Source, Tr
 _NONE: Final = np.zeros((1, 1), np.uint64)
 _ROW: Final = 16
 _HALF_WAVE: Final = 32
+_OF_OTHERS: Final = {32: (0x13,), 64: (0x16,)}
+"""DPP controls, without their last digit, that no GPU with waves of so many lanes has: RDNA's `row_xmask`, and
+those of CDNA that move lanes along the wave. Its `row_bcast` is numbered as RDNA's mirrors are, see below."""
 
 
 def _dpp_source(control: int, lane: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -37,9 +42,13 @@ def _dpp_source(control: int, lane: npt.NDArray[np.int64]) -> npt.NDArray[np.int
         return row | (_ROW - 1 - within)
     if control == 0x141:
         return (lane & ~7) | (7 - (lane & 7))
-    if control == 0x142:
+    if kind == 0x15:
+        return row | amount
+    if kind == 0x16:
+        return lane ^ amount
+    if control == 0x142 and len(lane) > _HALF_WAVE:
         return np.where(row > 0, row - 1, -1)
-    if control == 0x143:
+    if control == 0x143 and len(lane) > _HALF_WAVE:
         return np.where(lane >= _HALF_WAVE, _HALF_WAVE - 1, -1)
     raise SimulationError(f"DPP control {control:#x} is not interpreted")
 
@@ -48,6 +57,8 @@ def _update_dpp(build: Builder, op: ir.Operation) -> Tree:
     """`update.dpp(old, source)`: a lane that is masked, or reads outside its row, keeps `old`."""
     old, value = (build.scalar(build.solid_tree(tree)) for tree in build.operands(op))
     numbers = {name: op.attributes[name].value for name in ("dppCtrl", "rowMask", "bankMask")}
+    if numbers["dppCtrl"] >> 4 in _OF_OTHERS[build.target.lanes]:
+        raise SimulationError(f"{build.target.name} has no DPP control {numbers['dppCtrl']:#x}")
     zeros = bool(op.attributes["boundCtrl"].value)
     bits = build.bits_of(op.results[0])
     lane = np.arange(build.target.lanes, dtype=np.int64)
@@ -116,11 +127,48 @@ def _moved(
 ) -> Tree:
     """`value` of the lane that `lanes` gives for each."""
 
+    return simulate_lanes.exchange(build, key, value, _finder(lanes))[0]
+
+
+def _finder(lanes: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]]) -> Callable[[Machine], Source]:
     def find(machine: Machine) -> Source:
         base = machine.thread - machine.lane
         return Source((base + lanes(machine.lane))[None, :], np.ones((1, 1), np.uint64))
 
-    return simulate_lanes.exchange(build, key, value, find)[0]
+    return find
+
+
+def _permlane(build: Builder, op: ir.Operation) -> Tree:
+    return permlane(build, build.operands(op), across=True)
+
+
+def permlane(build: Builder, operands: list[Tree], across: bool) -> Tree:
+    """A word of the lane of its row, or `across` of the other row of a pair, that 16 selects of four bits name.
+
+    Operands: what inactive lanes would leave, the word, the selects of lanes 0 to 7 and of 8 to 15, flags.
+    """
+    halves = [build.constants.get(build.scalar(tree)) for tree in operands[2:4]]
+    if build.target.lanes != _HALF_WAVE:
+        raise SimulationError(f"{build.target.name} has no permlane16")
+    if None in halves:
+        raise SimulationError("a permlane whose selects are not constant is not interpreted")
+    joined = sum((half or 0) % (1 << 32) << place for place, half in zip((0, 32), halves, strict=True))
+    nibbles = np.array([joined >> 4 * k & 15 for k in range(_ROW)], np.int64)
+    build.alu["permlane"] += 1
+    flip = _ROW if across else 0
+
+    def lanes(lane: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return np.asarray(((lane & _ROW) ^ flip) | nibbles[lane & (_ROW - 1)])
+
+    key = f"permlane {across}", joined
+    return simulate_lanes.taken_from(build, key, operands[1], _finder(lanes))[0]
+
+
+def _intrinsic(build: Builder, op: ir.Operation) -> Tree | None:
+    name = str(op.attributes["intrin"]).strip('"')
+    if name in ("llvm.amdgcn.permlane16", "llvm.amdgcn.permlanex16"):
+        return permlane(build, build.operands(op), across=name.endswith("x16"))
+    return simulate_lanes.OPERATIONS["llvm.call_intrinsic"](build, op)
 
 
 def _swap(rows: int) -> Handler:
@@ -157,6 +205,8 @@ def swapped(build: Builder, operands: list[Tree], rows: int) -> Tree:
 OPERATIONS: Final[dict[str, Handler]] = {
     "rocdl.update.dpp": _update_dpp,
     "rocdl.ds_swizzle": _swizzle,
+    "rocdl.permlanex16": _permlane,
+    "llvm.call_intrinsic": _intrinsic,
     "rocdl.permlane16.swap": _swap(16),
     "rocdl.permlane32.swap": _swap(32),
     **{f"rocdl.ds.read.{name}": handler for name, handler in simulate_matrix.READS.items()},

@@ -70,11 +70,18 @@ def _thread_count(build: Builder, op: ir.Operation) -> Tree:
 def exchange(build: Builder, key: Hashable, value: Tree, find: Callable[[Machine], Source]) -> tuple[Tree, int]:
     """Every thread takes `value` of another thread, which `find` says; equal keys find the same.
 
-    Returns the value taken and whether the lane asked for was in range.
+    Returns the value taken and whether the lane asked for was in range. It counts as a shuffle.
     """
+    build.shuffles += 1
+    return taken_from(build, key, value, find)
+
+
+def taken_from(
+    build: Builder, key: Hashable, value: Tree, find: Callable[[Machine], Source]
+) -> tuple[Tree, int]:
+    """As `exchange`, without a count of it."""
     if not isinstance(value, int):
         raise SimulationError("expected a scalar, got an aggregate")
-    build.shuffles += 1
     result, inside = build.new(), build.new()
     a = build.solid(value)
 

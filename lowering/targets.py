@@ -10,11 +10,15 @@ Shared-memory capacities: CUDA programming guide, table of technical specificati
 `lowering/phases.py`; one wavefront per clock, on every target listed here.
 
 What a multiprocessor (SM, CU) has for all its CTAs: the same table, where each CTA is charged 1 KiB of shared
-memory more; and the CDNA ISA manuals: 512 vector registers for each lane of four SIMDs, 8 waves on each.
+memory more; and the CDNA ISA manuals: 512 vector registers for each lane of four SIMDs, 8 waves on each. RDNA3
+and RDNA4 (gfx1100, gfx1200; GPUOpen on occupancy, LLVM's table of registers): 1536 for each of 32 lanes of two
+SIMDs, 16 waves on each. A workgroup may spread over two CUs there, each with half of the LDS; all is counted
+for one.
 
 Instruction costs are clocks per warp instruction and SM with 16 warps resident, measured on one H200 for the
 NVIDIA targets. Those of AMD targets follow from the issue rates of the CDNA ISA manuals: a wave of 64
-takes four clocks per vector instruction on a 16-lane SIMD, and LDS serves a wavefront per clock and CU.
+takes four clocks per vector instruction on a 16-lane SIMD, and LDS serves a wavefront per clock and CU. What
+those of RDNA follow from stands beside them.
 """
 
 from __future__ import annotations
@@ -181,6 +185,27 @@ _AMD = Costs(
     select_wait=0.0,
 )
 
+# RDNA, derived: two SIMDs of a CU each issue a vector instruction of a wave of 32 lanes a clock (dual issue is
+# not counted on), whose result takes five (LLVM's GFX10SpeedModel, Write32Bit): a wave alone is taken to have
+# other words to work on for half of them. LDS: 32 banks of 4 bytes a clock, one pass for 32 lanes. Measured by
+# others: reads that a wave makes in a row take 10.8 clocks each for 32 bits, and 16.0 for 128, on a Radeon RX
+# 9070 XT (nod-ai/amd-shark-ai, docs/empirical-lds). Waits and barriers were found nowhere and are those of
+# CDNA.
+_RDNA = Costs(
+    shuffle=1.0,
+    alu=0.5,
+    wavefront=1.0,
+    warp_barrier=0.0,
+    cta_barrier=4.0,
+    lone_shuffle=11.0,
+    lone_alu=2.5,
+    lone_access=10.0,
+    shuffle_wait=64.0,
+    memory_wait=64.0,
+    barrier_wait=20.0,
+    select_wait=0.0,
+)
+
 _SHARED_KIB = {
     "cuda:80": 163,
     "cuda:86": 99,
@@ -193,6 +218,8 @@ _SHARED_KIB = {
     "hip:gfx90a": 64,
     "hip:gfx942": 64,
     "hip:gfx950": 160,
+    "hip:gfx1100": 64,
+    "hip:gfx1200": 64,
 }
 
 
@@ -218,22 +245,23 @@ def _make(name: str, kib: int) -> Target:
             resident_warps=64 if kib > 128 and name != "cuda:87" else 48,
             reserved_shared_bytes=1024,
         )
-    # Kernels with matrix products hold 128 registers and more in each lane, which leaves a CU 16 waves. A
-    # quarter of the LDS for each four of them does not make them fewer.
+    rdna = name.startswith(("hip:gfx11", "hip:gfx12"))
+    # Kernels with matrix products hold 128 registers and more in each lane, which leaves a CU 16 waves; one of
+    # RDNA 24 of half as many lanes. A quarter of the LDS for each four of them, or an eighth, takes none away.
     return Target(
         name,
         "amd",
-        64,
+        32 if rdna else 64,
         kib * 1024,
-        _AMD,
+        _RDNA if rdna else _AMD,
         phases.AMD[name],
         banks=max(service.banks for service in phases.AMD[name].values()),
         load_matrix=("ds_read_b64_tr_b16", "ds_read_b64_tr_b8") if name == "hip:gfx950" else (),
         lane_instructions=lanes.AVAILABLE[name],
-        scratch_bytes=(32 if kib > 64 else 16) * 1024,
+        scratch_bytes=(32 if kib > 64 else 8 if rdna else 16) * 1024,
         scratch_grows=True,
         resident_warps=32,
-        registers=128 * 1024,
+        registers=(96 if rdna else 128) * 1024,
     )
 
 

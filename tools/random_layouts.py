@@ -13,7 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from triton_linear.dialect import f2
-from triton_linear.dialect.triton_versions import DEPENDENT_VECTORS, SUMS_OF_BITS, installed_release
+from triton_linear.dialect.triton_versions import (
+    DEPENDENT_VECTORS,
+    SUMS_OF_BITS,
+    WMMA_OPERANDS_UNKNOWN,
+    WMMA_TILES_BY_BASES,
+    installed_release,
+)
 
 ELEMENTS = (
     "i1",
@@ -31,7 +37,11 @@ ELEMENTS = (
     "f64",
     "!tt.ptr<f16>",
 )
+_WMMA_SIDE = 16
 MAX_TENSOR_BYTES = 64 * 1024
+
+Maker = Callable[[random.Random, int, int, int], str]
+"""Draws an encoding for so many lanes and warps, of some rank."""
 
 # A basis vector: which dimension it moves in and by how much; by = 0 moves nowhere.
 Vector = tuple[int, int]
@@ -145,9 +155,10 @@ def random_columns(
     return _columns(rng, dims, (registers, lane_bits, warp_bits), general)
 
 
-def kernel_encoding(rng: random.Random, lanes: int, warps: int, rank: int) -> str:
-    """An encoding as kernels have them."""
-    makers = _ANY_RANK + (_MATRIX[lanes] if rank == 2 else ())
+def kernel_encoding(rng: random.Random, lanes: int, warps: int, shape: Sequence[int], target: str = "") -> str:
+    """An encoding as kernels have them; those of matrices are the target's, or what goes with its lanes."""
+    rank = len(shape)
+    makers = _ANY_RANK + (_matrix(lanes, shape, target) if rank == 2 else ())
     return rng.choice(makers)(rng, lanes, warps, rank)
 
 
@@ -248,30 +259,68 @@ def _mfma_operand(rng: random.Random, lanes: int, warps: int, rank: int) -> str:
     return f"#ttg.dot_op<{{opIdx = {rng.randint(0, 1)}, parent = {parent}, kWidth = {rng.choice((4, 8))}}}>"
 
 
-Maker = Callable[[random.Random, int, int, int], str]
+def _wmma(version: int) -> Maker:
+    def wmma(rng: random.Random, lanes: int, warps: int, rank: int) -> str:
+        rows, columns = _factors(rng, warps, 2)
+        placed = f"warpsPerCTA = [{rows}, {columns}]"
+        if installed_release() in WMMA_TILES_BY_BASES:
+            bases = [[0, 1 << bit] for bit in range(columns.bit_length() - 1)]
+            bases += [[1 << bit, 0] for bit in range(rows.bit_length() - 1)]
+            placed = f"ctaLayout = {{warp = {bases}}}"
+        turned = rng.choice(("true", "false"))
+        return f"#ttg.amd_wmma<{{version = {version}, isTranspose = {turned}, {placed}}}>"
+
+    return wmma
+
+
+def _wmma_operand(version: int) -> Maker:
+    def operand(rng: random.Random, lanes: int, warps: int, rank: int) -> str:
+        parent = _wmma(version)(rng, lanes, warps, rank)
+        if installed_release() in WMMA_OPERANDS_UNKNOWN:
+            return parent
+        return f"#ttg.dot_op<{{opIdx = {rng.randint(0, 1)}, parent = {parent}, kWidth = {16 // version}}}>"
+
+    return operand
+
+
 _ANY_RANK: tuple[Maker, ...] = (_blocked, _blocked, _slice)
 _MATRIX: dict[int, tuple[Maker, ...]] = {32: (_mma_v2, _mma_v3, _mma_operand), 64: (_mfma, _mfma_operand)}
 
 
-def encoding_pair(rng: random.Random, lanes: int, warps: int, element: str) -> Pair:
+_MATRIX_OF: dict[str, tuple[Maker, ...]] = {
+    "hip:gfx11": (_wmma(1), _wmma_operand(1)),
+    "hip:gfx12": (_wmma(2), _wmma_operand(2)),
+}
+
+
+def _matrix(lanes: int, shape: Sequence[int], target: str) -> tuple[Maker, ...]:
+    for start, makers in _MATRIX_OF.items():
+        if target.startswith(start):
+            # Triton has no parts of a wmma but single rows and columns.
+            return makers if all(size == 1 or size >= _WMMA_SIDE for size in shape) else ()
+    return _MATRIX[lanes]
+
+
+def encoding_pair(rng: random.Random, lanes: int, warps: int, element: str, target: str = "") -> Pair:
     """A pair of encodings as kernels have them, one of them blocked, a slice or the like."""
     rank = rng.choice((1, 2, 2, 2, 3))
     bits = min(rng.randint(6, 12), _budget(element))
     shape = tuple(1 << b for b in _split(rng, bits, rank))
     if rank == 2 and rng.random() < 0.7:
         shape = (1 << (bits // 2), 1 << (bits - bits // 2))
-    source, destination = (kernel_encoding(rng, lanes, warps, rank) for _ in range(2))
+    source, destination = (kernel_encoding(rng, lanes, warps, shape, target) for _ in range(2))
     return Pair(shape, element, source, destination, "encodings")
 
 
-def random_pair(rng: random.Random, lanes: int, warps: int) -> Pair:
+def random_pair(rng: random.Random, lanes: int, warps: int, target: str = "") -> Pair:
     """One conversion of any family and element type."""
     element = rng.choice((*ELEMENTS, "f32", "i32"))
-    maker = encoding_pair if rng.random() < 0.25 else linear_pair
-    return maker(rng, lanes, warps, element)
+    if rng.random() < 0.25:
+        return encoding_pair(rng, lanes, warps, element, target)
+    return linear_pair(rng, lanes, warps, element)
 
 
-def random_pairs(seed: int, count: int, lanes: int) -> list[tuple[int, list[Pair]]]:
+def random_pairs(seed: int, count: int, lanes: int, target: str = "") -> list[tuple[int, list[Pair]]]:
     """`count` pairs, grouped by the number of warps (1 to 8) that they share; the same seed, the same pairs.
 
     >>> [(warps, len(pairs)) for warps, pairs in random_pairs(seed=1, count=10, lanes=32)]
@@ -282,7 +331,7 @@ def random_pairs(seed: int, count: int, lanes: int) -> list[tuple[int, list[Pair
     for index, warps in enumerate((1, 2, 4, 8)):
         share = count // 4 + (index < count % 4)
         if share:
-            groups.append((warps, [random_pair(rng, lanes, warps) for _ in range(share)]))
+            groups.append((warps, [random_pair(rng, lanes, warps, target) for _ in range(share)]))
     return groups
 
 

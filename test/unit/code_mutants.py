@@ -10,10 +10,10 @@ from dataclasses import dataclass
 PLANS = "test/unit/test_plans.py::test_every_plan_of_random_pairs[cuda:90]"
 FUZZ = tuple(
     f"test/unit/test_fuzz.py::test_random_pairs_are_lowered_right[{target}]"
-    for target in ("cuda:90", "hip:gfx942", "hip:gfx950")
+    for target in ("cuda:90", "hip:gfx942", "hip:gfx950", "hip:gfx1100")
 )
 RUN = tuple(
-    f"test/unit/test_verify.py::test_emitted_conversions[{kind}]" for kind in ("nvidia", "amd", "cdna4")
+    f"test/unit/test_verify.py::test_emitted_conversions[{kind}]" for kind in ("nvidia", "amd", "cdna4", "rdna")
 )
 TRANSPOSING = "test/unit/test_plans.py::test_loads_of_cdna4_transpose"
 PROVE = "test/unit/test_prove.py"
@@ -304,11 +304,27 @@ MUTANTS: tuple[CodeMutant, ...] = (
     _emitted("machines", "byte << 8 * k for", "byte << 4 * k for", "v_perm_b32 selector", RUN[1], FUZZ[1]),
     _emitted(
         "machines",
-        "self.thread(writer), writer.constant(63))",
-        "self.thread(writer), writer.constant(31))",
+        "self.thread(writer), writer.constant(self._lanes - 1))",
+        "self.thread(writer), writer.constant(self._lanes // 2 - 1))",
         "own lane of 64",
         RUN[1],
         FUZZ[1],
+    ),
+    _emitted(
+        "machines",
+        "rocdl.permlanex16 {old}, {word}, {low}, {high}",
+        "rocdl.permlanex16 {old}, {word}, {high}, {low}",
+        "selects of v_permlanex16",
+        RUN[3],
+        FUZZ[3],
+    ),
+    _emitted(
+        "machines",
+        "(old, word, low, high, yes, no)",
+        "(old, word, high, low, yes, no)",
+        "selects of v_permlane16",
+        RUN[3],
+        FUZZ[3],
     ),
     _emitted(
         "machines",

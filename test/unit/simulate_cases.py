@@ -10,7 +10,7 @@ from triton_linear.lowering.simulate import Outcome, simulate
 from triton_linear.lowering.targets import target
 
 Bits = npt.NDArray[np.uint64]
-NVIDIA, AMD = target("cuda:90"), target("hip:gfx942")
+NVIDIA, AMD, RDNA = target("cuda:90"), target("hip:gfx942"), target("hip:gfx1100")
 WIDTHS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "ptr<1>": 64}
 
 

@@ -23,7 +23,16 @@ from triton_linear.lowering.plan import FreeRegister
 from triton_linear.report import FREE, TRITON
 from triton_linear.setting import Options, Setting
 
-NAMES = ("cuda:80", "cuda:90", "cuda:100", "hip:gfx90a", "hip:gfx942", "hip:gfx950")
+NAMES = (
+    "cuda:80",
+    "cuda:90",
+    "cuda:100",
+    "hip:gfx90a",
+    "hip:gfx942",
+    "hip:gfx950",
+    "hip:gfx1100",
+    "hip:gfx1200",
+)
 TARGETS = pytest.mark.parametrize("target", [gpu_target(name) for name in NAMES], ids=NAMES)
 CUDA = gpu_target("cuda:90")
 EXCHANGE = r"\b(?:(?:ld|st)\.shared|bar\.sync|shfl\.sync|(?:ld|st)matrix|ds_\w+|s_barrier)"

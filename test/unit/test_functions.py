@@ -12,12 +12,22 @@ from triton_linear.dialect import encodings
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.lowering.simulate import SimulationError
 from triton_linear.lowering.simulate_function import FunctionOutcome
+from triton_linear.lowering.targets import target as target_called
 from triton_linear.tools.functions import LoweredKernel, lower_kernel, registers_of, sink
 from triton_linear.tools.fuzzing.main import unit_of
 from triton_linear.tools.fuzzing.program import program_in
 from triton_linear.tools.fuzzing.run import examine
 
-TARGETS = ("cuda:80", "cuda:90", "cuda:100", "hip:gfx90a", "hip:gfx942", "hip:gfx950")
+TARGETS = (
+    "cuda:80",
+    "cuda:90",
+    "cuda:100",
+    "hip:gfx90a",
+    "hip:gfx942",
+    "hip:gfx950",
+    "hip:gfx1100",
+    "hip:gfx1200",
+)
 SHAPE = (32, 32)
 MEMORY = (
     "!ttg.memdesc<32x32xi32, #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>, "
@@ -28,7 +38,7 @@ _BARRIER = re.compile(r"^.*(?:nvvm\.barrier0?|rocdl\.barrier|rocdl\.s\.barrier)\
 
 def layouts(target: str) -> tuple[str, str]:
     """Rows and columns of 32x32, on four warps that each have others in the one than in the other."""
-    across = 8 if target.startswith("hip") else 4
+    across = target_called(target).lanes // 8
     rows = f"sizePerThread = [1, 4], threadsPerWarp = [{across}, 8], warpsPerCTA = [4, 1], order = [1, 0]"
     columns = f"sizePerThread = [4, 1], threadsPerWarp = [8, {across}], warpsPerCTA = [1, 4], order = [0, 1]"
     return f"#ttg.blocked<{{{rows}}}>", f"#ttg.blocked<{{{columns}}}>"
@@ -42,7 +52,7 @@ def types(target: str, element: str = "i32") -> tuple[str, str]:
 
 def lowered(target: str, arguments: str, body: str, ours: bool) -> LoweredKernel:
     """A kernel with this body."""
-    lanes = 64 if target.startswith("hip") else 32
+    lanes = target_called(target).lanes
     text = (
         f'module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "{target}", '
         f'"ttg.threads-per-warp" = {lanes} : i32}} {{\n'
@@ -57,7 +67,7 @@ def chain(target: str, ours: bool) -> LoweredKernel:
     All four conversions share their scratch.
     """
     a, b = types(target)
-    across = 16 if target.startswith("hip") else 8
+    across = target_called(target).lanes // 4
     c = (
         f"tensor<32x32xi32, #ttg.blocked<{{sizePerThread = [2, 2], threadsPerWarp = [{across}, 4], "
         "warpsPerCTA = [2, 2], order = [1, 0]}>>"

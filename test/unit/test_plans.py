@@ -65,7 +65,7 @@ def random_pair(rng, machine):
     return src, dst, warp_bits
 
 
-@pytest.mark.parametrize("name", ["cuda:90", "hip:gfx942", "hip:gfx950"])
+@pytest.mark.parametrize("name", ["cuda:90", "hip:gfx942", "hip:gfx950", "hip:gfx1100", "hip:gfx1200"])
 def test_every_plan_of_random_pairs(name):
     machine, rng, seen = target(name), random.Random(90), {}
     for _ in range(250):
@@ -116,7 +116,7 @@ def phase_conflicts(columns, accesses, service, access_bytes, machine):
     return wavefronts
 
 
-@pytest.mark.parametrize("name", ["cuda:90", "hip:gfx942", "hip:gfx950"])
+@pytest.mark.parametrize("name", ["cuda:90", "hip:gfx942", "hip:gfx950", "hip:gfx1100", "hip:gfx1200"])
 def test_no_phase_of_an_exchange_conflicts(name):
     machine, rng, accesses = target(name), random.Random(7), 0
     for _ in range(400):

@@ -77,6 +77,20 @@ def test_no_conversion_that_moves_data_is_left_to_triton(kernel: Any, target: GP
     assert set(ours.metadata._fields) == set(stock.metadata._fields)
 
 
+@pytest.mark.parametrize("arch", ["gfx1100", "gfx1200"])
+def test_rdna_has_waves_of_32_lanes_and_wmma(arch: str) -> None:
+    with triton_linear.enabled(strict=True) as reports:
+        turned, product = (compile_kernel(k, GPUTarget("hip", arch, 32)) for k in (transpose, matmul))
+    for report in reports:
+        assert (report.left, report.outcome) == ((), Outcome.CONVERTED)
+        assert report.ours
+    assert '"ttg.threads-per-warp" = 32' in turned.asm["ttgir"]
+    assert "#ttg.blocked" in turned.asm["ttgir"]
+    assert "#ttg.amd_wmma" in product.asm["ttgir"]
+    assert "v_wmma_f32_16x16x16_f16" in product.asm["amdgcn"]
+    assert all(compiled.asm["hsaco"].startswith(b"\x7fELF") for compiled in (turned, product))
+
+
 def test_the_kernels_above_need_code_of_ours() -> None:
     with triton_linear.enabled(strict=True) as reports:
         for kernel in (support.row_sums, transpose, matmul):

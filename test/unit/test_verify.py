@@ -19,7 +19,10 @@ from triton_linear.lowering.simulate import SimulationError
 from triton_linear.lowering.targets import Target, target
 from triton_linear.lowering.verify import Verdict, element_patterns, held_elements, verify_conversion
 
-NVIDIA, AMD, CDNA4 = target("cuda:90"), target("hip:gfx942"), target("hip:gfx950")
+NVIDIA, AMD, CDNA4, RDNA = (target(name) for name in ("cuda:90", "hip:gfx942", "hip:gfx950", "hip:gfx1100"))
+MACHINES = pytest.mark.parametrize(
+    "machine", [NVIDIA, AMD, CDNA4, RDNA], ids=["nvidia", "amd", "cdna4", "rdna"]
+)
 F32 = element_type("f32")
 
 
@@ -250,7 +253,7 @@ def scratch(plan: SharedPlan | ShufflePlan) -> int:
     return plan.scratch_bytes if isinstance(plan, SharedPlan) else 0
 
 
-@pytest.mark.parametrize("machine", [NVIDIA, AMD, CDNA4], ids=["nvidia", "amd", "cdna4"])
+@MACHINES
 def test_emitted_conversions(machine: Target) -> None:
     """Right, without races, as expensive as the cost model says, and no bank conflict at 32 bits."""
     rng = random.Random(7)
@@ -297,7 +300,7 @@ def mutations(text: str, rng: random.Random) -> list[str]:
     return broken
 
 
-@pytest.mark.parametrize("machine", [NVIDIA, AMD], ids=["nvidia", "amd"])
+@MACHINES
 def test_broken_emitted_conversions_are_caught(machine: Target) -> None:
     rng = random.Random(11)
     missed = []

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP
 from triton_linear.dialect.triton_versions import SUMS_OF_BITS, installed_release
 from triton_linear.lowering.element import element_type
+from triton_linear.lowering.targets import Target
 from triton_linear.lowering.targets import target as target_called
 from triton_linear.tools.fuzzing.encodings import Vector, bases_of, is_linear, layout_drawn
 from triton_linear.tools.fuzzing.evaluate import REDUCTIONS
@@ -54,7 +55,7 @@ def draw_program(rng: random.Random, target_name: str) -> Program:
         most = (MOST_BYTES * 8 // element_type(element).bits).bit_length() - 1
         bits = min(max(3, threads + rng.choice((-2, -1, 0, 1, 1, 2, 2, 3, 3, 4))), most, 12)
         shape = _shape(rng, bits, rng.choice((1, 2, 2, 2, 3)))
-        drawer = _Drawer(rng, target.lanes, warps, element)
+        drawer = _Drawer(rng, target, warps, element)
         source = drawer.encoding(shape)
         program = Program(target.name, warps, shape, element, source, drawer.steps(shape, source, 0))
         if 1 <= write(program).conversions <= MOST_CONVERSIONS:
@@ -71,9 +72,10 @@ def _shape(rng: random.Random, bits: int, rank: int) -> tuple[int, ...]:
 class _Drawer:
     """Draws the parts of one program."""
 
-    def __init__(self, rng: random.Random, lanes: int, warps: int, element: str) -> None:
+    def __init__(self, rng: random.Random, target: Target, warps: int, element: str) -> None:
         self.rng = rng
-        self.lanes = lanes
+        self.target = target
+        self.lanes = target.lanes
         self.warps = warps
         self.element = element
         self.in_memory = element != "i1" and not element.startswith("!tt.ptr")
@@ -82,7 +84,7 @@ class _Drawer:
         """Any distributed encoding; `plain`: no sums of basis vectors."""
         if self.rng.random() < 0.4:
             for _ in range(4):
-                encoding = kernel_encoding(self.rng, self.lanes, self.warps, len(shape))
+                encoding = kernel_encoding(self.rng, self.lanes, self.warps, shape, self.target.name)
                 if layout_drawn(encoding, shape, self.element).in_dim_size(REGISTER) <= MOST_REGISTERS:
                     return encoding
         return self.linear(shape, kin, plain)
@@ -115,7 +117,8 @@ class _Drawer:
         order = list(range(rank))
         self.rng.shuffle(order)
         bits = element_type(self.element).bits
-        if rank == 2 and shape[0] >= 8 and bits <= 32 and self.lanes == 32 and self.rng.random() < 0.25:
+        nvidia = self.target.vendor == "nvidia"
+        if rank == 2 and shape[0] >= 8 and bits <= 32 and nvidia and self.rng.random() < 0.25:
             width = self.rng.choice((32, 64, 128))
             turned = self.rng.random() < 0.5 and bits == 16
             if shape[0 if turned else 1] * bits // 8 >= width and shape[1 if turned else 0] >= 8:

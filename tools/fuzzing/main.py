@@ -34,7 +34,16 @@ from triton_linear.tools.fuzzing.shrink import shrink
 from triton_linear.tools.fuzzing.totals import Failure, Totals
 from triton_linear.tools.fuzzing.write import write
 
-TARGETS = ("cuda:80", "cuda:90", "cuda:100", "hip:gfx90a", "hip:gfx942", "hip:gfx950")
+TARGETS = (
+    "cuda:80",
+    "cuda:90",
+    "cuda:100",
+    "hip:gfx90a",
+    "hip:gfx942",
+    "hip:gfx950",
+    "hip:gfx1100",
+    "hip:gfx1200",
+)
 _SHOWN = 20
 
 

@@ -11,6 +11,7 @@ import random
 from collections.abc import Sequence
 
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
+from triton_linear.lowering.targets import Target
 from triton_linear.lowering.verify import Verdict, held_elements
 from triton_linear.tools.compile import Compilation, Site, compile_text, vendor_of
 from triton_linear.tools.fuzzing.encodings import layout_drawn
@@ -129,12 +130,12 @@ def is_single(program: Program) -> bool:
     return len(program.steps) == 1 and isinstance(program.steps[0], Convert)
 
 
-def draw_pairs(rng: random.Random, lanes: int, count: int, assembled: bool) -> tuple[int, list[Pair]]:
+def draw_pairs(rng: random.Random, target: Target, count: int, assembled: bool) -> tuple[int, list[Pair]]:
     """The warps and the pairs of a module."""
     warps = rng.choice((1, 2, 4, 8))
     drawn: list[Pair] = []
     while len(drawn) < count:
-        pair = random_pair(rng, lanes, warps)
+        pair = random_pair(rng, target.lanes, warps, target.name)
         if not assembled or _registers(pair) <= MOST_REGISTERS:
             drawn.append(pair)
     return warps, drawn

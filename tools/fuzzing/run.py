@@ -109,7 +109,7 @@ def _singles(plan: Plan, number: int, most: int) -> Unit:
     target = target_called(plan.target)
     assembled = plan.assembly > 0 and number % plan.assembly == plan.assembly - 1
     rng = random.Random(f"{plan.seed} {SINGLES} {target.name} {number}")
-    warps, drawn = pairs.draw_pairs(rng, target.lanes, min(pairs.PAIRS_PER_MODULE, most), assembled)
+    warps, drawn = pairs.draw_pairs(rng, target, min(pairs.PAIRS_PER_MODULE, most), assembled)
     singles = tuple(pairs.as_program(pair, warps, target.name) for pair in drawn)
     return Unit(SINGLES, number, plan.seed, singles, assembled)
 

@@ -1,19 +1,44 @@
-// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --emit=amdgcn | FileCheck %s
+// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --emit=amdgcn --target=hip:gfx90a | FileCheck %s
+// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --emit=amdgcn --target=hip:gfx942 | FileCheck %s
+// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --emit=amdgcn --target=hip:gfx950 | FileCheck %s
 
-// Lanes 1 and 2 of each group of four change places; one permutation through the LDS hardware per register.
+// Lanes 1 and 2 of each group of four change places: one move by DPP for each register.
 //   lane      0 1 2 3        0 1 2 3
 //   element   0 1 2 3   ->   0 2 1 3
 
-// CHECK-LABEL: lanes_change_places:
-// CHECK-NOT:     {{ds_(read|write)|s_barrier}}
-// CHECK:         ds_bpermute_b32
-// CHECK-NOT:     {{ds_|s_barrier}}
+// CHECK-LABEL: lanes_of_four_change_places:
+// CHECK-NOT:     {{ds_|permlane|row_[shrxb]|cndmask|s_barrier}}
+// CHECK:         v_mov_b32_dpp {{.*}} quad_perm:[0,2,1,3]
+// CHECK-NOT:     {{ds_|permlane|quad_perm|row_[shrxb]|cndmask|s_barrier}}
 // CHECK:         s_endpgm
 
 #src = #ttg.linear<{register = [], lane = [[1], [2], [4], [8], [16], [32]], warp = [], block = []}>
 #dst = #ttg.linear<{register = [], lane = [[2], [1], [4], [8], [16], [32]], warp = [], block = []}>
 module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, ttg.target = "hip:gfx942", "ttg.threads-per-warp" = 64 : i32} {
-  tt.func public @lanes_change_places(%x: tensor<64xf32, #src>, %p: tensor<64x!tt.ptr<f32>, #dst>) {
+  tt.func public @lanes_of_four_change_places(%x: tensor<64xf32, #src>, %p: tensor<64x!tt.ptr<f32>, #dst>) {
+    %y = ttg.convert_layout %x : tensor<64xf32, #src> -> tensor<64xf32, #dst>
+    tt.store %p, %y : tensor<64x!tt.ptr<f32>, #dst>
+    tt.return
+  }
+}
+
+// -----
+
+// Lanes of each eight change places with others outside their fours: one permutation through the LDS hardware for
+// each register.
+//   lane      0 1 2 3 4 5 6 7        0 1 2 3 4 5 6 7
+//   element   0 1 2 3 4 5 6 7   ->   0 4 2 6 1 5 3 7
+
+// CHECK-LABEL: lanes_of_eight_change_places:
+// CHECK-NOT:     {{permlane|quad_perm|row_[shrxb]|cndmask|s_barrier}}
+// CHECK:         ds_bpermute_b32
+// CHECK-NOT:     {{ds_|permlane|quad_perm|row_[shrxb]|cndmask|s_barrier}}
+// CHECK:         s_endpgm
+
+#src = #ttg.linear<{register = [], lane = [[1], [2], [4], [8], [16], [32]], warp = [], block = []}>
+#dst = #ttg.linear<{register = [], lane = [[4], [2], [1], [8], [16], [32]], warp = [], block = []}>
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, ttg.target = "hip:gfx942", "ttg.threads-per-warp" = 64 : i32} {
+  tt.func public @lanes_of_eight_change_places(%x: tensor<64xf32, #src>, %p: tensor<64x!tt.ptr<f32>, #dst>) {
     %y = ttg.convert_layout %x : tensor<64xf32, #src> -> tensor<64xf32, #dst>
     tt.store %p, %y : tensor<64x!tt.ptr<f32>, #dst>
     tt.return
