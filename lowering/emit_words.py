@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from triton_linear.lowering.lanes import Move
 from triton_linear.lowering.machines import Machine
 from triton_linear.lowering.text import I32, FunctionWriter, build_vector
-from triton_linear.lowering.words import Exchange, Gather, Step
+from triton_linear.lowering.words import Gather, Step, Trade
 
 Parts = list[str]
 """The 32-bit values that make a word: one, or two where elements have 64 bits."""
@@ -60,7 +60,7 @@ class WordWriter:
         self._written = 0
         self._conditions: dict[int, str] = {}
         self._lanes: dict[tuple[tuple[int, ...], int], str] = {}
-        self._exchanges: dict[tuple[tuple[int, int], int], list[tuple[str, str]]] = {}
+        self._trades: dict[tuple[tuple[int, int], int], list[tuple[str, str]]] = {}
         self._selectors: dict[tuple[tuple[int, ...], tuple[int, ...]], str] = {}
 
     def run(self, steps: Iterable[Step]) -> WordWriter:
@@ -79,8 +79,8 @@ class WordWriter:
     def _write(self, step: Step) -> Parts:
         if isinstance(step, Gather):
             return self._gather(step)
-        if isinstance(step, Exchange):
-            return self._exchange(step)
+        if isinstance(step, Trade):
+            return self._trade(step)
         moves = self._machine.route(step)
         if moves is not None:
             return [self._moved(part, moves) for part in self.word(step.word)]
@@ -88,15 +88,15 @@ class WordWriter:
         lane = step.lane_xor if columns is None else self._lane(columns, step.lane_xor)
         return [self._machine.shuffle(self._writer, part, lane) for part in self.word(step.word)]
 
-    def _exchange(self, step: Exchange) -> Parts:
+    def _trade(self, step: Trade) -> Parts:
         key = step.words, step.lane_bit
-        if key not in self._exchanges:
+        if key not in self._trades:
             first, second = map(self.word, step.words)
-            self._exchanges[key] = [
-                self._machine.exchange(self._writer, a, b, step.lane_bit)
+            self._trades[key] = [
+                self._machine.trade(self._writer, a, b, step.lane_bit)
                 for a, b in zip(first, second, strict=True)
             ]
-        return [pair[step.side] for pair in self._exchanges[key]]
+        return [pair[step.side] for pair in self._trades[key]]
 
     def _moved(self, part: str, moves: Iterable[Move]) -> str:
         for move in moves:

@@ -29,11 +29,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from triton_linear.dialect import f2
-from triton_linear.lowering.words import Exchange, Shuffle
+from triton_linear.lowering.words import Shuffle, Trade
 
 DPP, SWIZZLE, SWAP = "dpp", "swizzle", "swap"
 IN_ROW, ACROSS_ROWS = "permlane16", "permlanex16"
-_QUAD, _ROW = 4, 16
+_ROW = 16
 _QUAD_BITS, _ROW_BITS = 2, 4
 _ROW_SHIFT_LEFT, _ROW_SHIFT_RIGHT = 0x100, 0x110
 
@@ -204,9 +204,9 @@ def shift(lane_bit: int, side: int) -> tuple[int, int]:
     return (_ROW_SHIFT_LEFT if side else _ROW_SHIFT_RIGHT) | 1 << lane_bit, banks
 
 
-def work(step: Shuffle | Exchange, instructions: tuple[str, ...], lanes: int) -> tuple[float, int]:
+def work(step: Shuffle | Trade, instructions: tuple[str, ...], lanes: int) -> tuple[float, int]:
     """(vector instructions, passes through the crossbar that lanes exchange words by) of a step."""
-    if isinstance(step, Exchange):
+    if isinstance(step, Trade):
         return natives(instructions)[step.lane_bit].alu / 2, 0
     moves = route(step, instructions, lanes)
     if moves is None:

@@ -56,7 +56,7 @@ class Machine(Protocol):
     def move(self, writer: FunctionWriter, word: str, move: Move) -> str:
         """`word` of the lane that a lane instruction reads."""
 
-    def exchange(self, writer: FunctionWriter, first: str, second: str, lane_bit: int) -> tuple[str, str]:
+    def trade(self, writer: FunctionWriter, first: str, second: str, lane_bit: int) -> tuple[str, str]:
         """Two words after their choice and a bit of the lanes have changed places, by lane instructions."""
 
     def permute(self, writer: FunctionWriter, low: str, high: str, selector: str) -> str:
@@ -106,7 +106,7 @@ class _Nvidia:
     def move(self, writer: FunctionWriter, word: str, move: Move) -> str:
         raise ValueError(f"no NVIDIA GPU has {move}")
 
-    def exchange(self, writer: FunctionWriter, first: str, second: str, lane_bit: int) -> tuple[str, str]:
+    def trade(self, writer: FunctionWriter, first: str, second: str, lane_bit: int) -> tuple[str, str]:
         raise ValueError("no NVIDIA GPU exchanges registers with lanes")
 
     def permute(self, writer: FunctionWriter, low: str, high: str, selector: str) -> str:
@@ -216,7 +216,7 @@ class _Amd:
         operands, types = ", ".join((old, word, low, high, yes, no)), ", ".join((*(I32,) * 4, "i1", "i1"))
         return writer.op(f'llvm.call_intrinsic "llvm.amdgcn.permlane16"({operands}) : ({types}) -> {I32}')
 
-    def exchange(self, writer: FunctionWriter, first: str, second: str, lane_bit: int) -> tuple[str, str]:
+    def trade(self, writer: FunctionWriter, first: str, second: str, lane_bit: int) -> tuple[str, str]:
         if natives(self._instructions)[lane_bit].operation == SWAP:
             return self._swapped(writer, first, second, 1 << lane_bit)
         sides = []

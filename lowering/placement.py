@@ -75,6 +75,10 @@ class Room:
         """Bits of the widest vector, in elements."""
         return (self.target.max_access_bytes // self.element_bytes).bit_length() - 1
 
+    def does_without(self, vector_bits: int) -> bool:
+        """Whether loads of so many bits of elements are not taken."""
+        return self.element_bytes << vector_bits in self.target.loads_not_taken
+
     def excess(self, exchange: Exchange) -> int:
         """Bits of rounds that it takes to fit the scratch."""
         dims = f2.rank((*exchange.store_register, *exchange.store_threads))
@@ -116,6 +120,8 @@ def place_against(exchange: Exchange, row: Columns, loads: bool, room: Room) -> 
     held = min(held, len(f2.extend(threads, row[:held])))
     rounds = room.rounds(exchange, tuple(c for c in f2.extend(row, shared_registers(exchange)) if c not in row))
     for bits in range(held, -1, -1):
+        if bits and not loads and room.does_without(bits):
+            continue
         store, load = (row[:bits], row) if loads else (row, row[:bits])
         placement = _placed(exchange, store, load, rounds, room)
         if placement is not None:
@@ -145,7 +151,8 @@ def _attempts(exchange: Exchange, common: Columns, room: Room) -> list[tuple[Col
             for kind, columns, vector in zip((STORE, LOAD), registers, pair, strict=True)
         )
 
-    return sorted(pairs, key=time)
+    taken = [pair for pair in pairs if pair[1] == common or not room.does_without(len(pair[1]))]
+    return sorted(taken, key=time)
 
 
 def shared_registers(exchange: Exchange) -> Columns:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from triton_linear.lowering.lanes import work
 from triton_linear.lowering.targets import Target
-from triton_linear.lowering.words import Exchange, Gather, Shuffle, Step
+from triton_linear.lowering.words import Gather, Shuffle, Step, Trade
 
 FREE = "free"
 """The kind of plans that convert nothing."""
@@ -138,7 +138,7 @@ class ShufflePlan:
         """(vector instructions, passes through the shuffle pipe) of its shuffles, for each part of a word."""
         if not target.lane_instructions:
             return 0, self.shuffles
-        moving = [step for step in self.steps if isinstance(step, Exchange | Shuffle)]
+        moving = [step for step in self.steps if isinstance(step, Trade | Shuffle)]
         each = [work(step, target.lane_instructions, target.lanes) for step in moving]
         return math.ceil(sum(alu for alu, _ in each)), sum(passes for _, passes in each)
 

@@ -26,7 +26,11 @@ from triton_linear.lowering.plan import MemorySide, SharedPlan
 from triton_linear.lowering.prove_functions import ThreadFunctions, Value
 from triton_linear.lowering.prove_words import Refuted, Word, chosen, packed, run_words
 from triton_linear.lowering.targets import Target
-from triton_linear.lowering.transposing import FORMS, Form
+
+_ROW, _READ, _WORD, _HALF = 16, 8, 4, 2
+"""Bytes of a row of `ldmatrix` and `stmatrix`, of what a lane reads by `ds_read_b64_tr`, and of words."""
+_WARP, _WAVE = 5, 6
+_UNITS = {"ds_read_b64_tr_b16": 2, "ds_read_b64_tr_b8": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +137,11 @@ def _addresses(plan: SharedPlan, side: MemorySide, name: str, threads: Threads, 
     columns = (*side.columns, *((0,) * (threads.bits - len(side.columns))))
     if len(columns) > threads.bits:
         raise Refuted(f"addresses of the {name}s depend on {len(columns)} bits of a thread number")
-    form = FORMS.get(side.matrix)
     if side.matrix:
         able = target.load_matrix if name == "load" else target.store_matrix
-        if form is None or side.matrix not in able or not _moves(form, side, size, threads.lane_bits):
+        if side.matrix not in able or not _moves(side, size, threads.lane_bits):
             raise Refuted(f"no transposing {name} moves {side.slots} elements of {size} bytes")
-        covered = aligned = form.row_bytes
+        covered = aligned = side.access_bytes
     else:
         covered = aligned = width
         if width != side.access_bytes or width & (width - 1) or width > target.max_access_bytes:
@@ -150,27 +153,41 @@ def _addresses(plan: SharedPlan, side: MemorySide, name: str, threads: Threads, 
         reached |= address
     if reached + covered > plan.scratch_bytes:
         raise Refuted(f"a {name} reaches byte {reached + covered - 1} of {plan.scratch_bytes}")
-    if form is None:
+    if not side.matrix:
         return _Addresses(columns, tuple(range(0, width, size)))
-    # What an address lane's bit comes from adds that bit's column; result lanes of the row, units along it.
-    adds = dict(zip(form.lanes, columns, strict=False))
-    adds |= {f"l{lane}": form.unit << place for place, lane in enumerate(form.row)}
-    of_lanes = [adds[f"l{lane}"] for lane in range(threads.lane_bits)]
-    inside = [size << bit for bit in range((form.unit // size).bit_length() - 1)]
+    of_lanes, steps = _transposed(side.matrix, columns)
+    unit = _UNITS.get(side.matrix, 2)
+    inside = [size << bit for bit in range((unit // size).bit_length() - 1)]
     positions = [0]
-    for step in (*inside, *(adds[f"r{bit}"] for bit in range(form.register_bits))):
+    for step in (*inside, *steps):
         if len(positions) < side.slots:
             positions += [position ^ step for position in positions]
     return _Addresses((*of_lanes, *columns[threads.lane_bits :]), tuple(positions))
 
 
-def _moves(form: Form, side: MemorySide, element_bytes: int, lane_bits: int) -> bool:
-    """Whether an instruction moves so many elements of this size."""
-    if element_bytes > form.unit or lane_bits != len(form.row) + len(form.lanes) - form.register_bits:
-        return False
-    units = side.slots * element_bytes // form.unit
-    counts = [1 << bits for bits in range(form.fewest, form.register_bits + 1)]
-    return side.access_bytes == form.row_bytes and units in counts
+def _moves(side: MemorySide, size: int, lane_bits: int) -> bool:
+    """Whether the transposing access moves so many elements of `size` bytes in a warp of so many lanes."""
+    width = side.slots * size
+    if side.matrix in _UNITS:
+        return lane_bits == _WAVE and size <= _UNITS[side.matrix] and side.access_bytes == width == _READ
+    matrices = [_WORD * count for count in (1, 2, 4)]
+    return lane_bits == _WARP and size <= _HALF and side.access_bytes == _ROW and width in matrices
+
+
+def _transposed(name: str, columns: Sequence[int]) -> tuple[list[int], list[int]]:
+    """What bits of a lane add to the addresses of its elements, and what bits of their number do."""
+    if name not in _UNITS:
+        # PTX ISA, ldmatrix and stmatrix: register k of lane l has elements 2 (l % 4) and 2 (l % 4) + 1 of row
+        # l / 4 of matrix k, and lane 8 k + i names the address of row i. With `.trans` row and column change
+        # places: it has rows 2 (l % 4) and 2 (l % 4) + 1 of column l / 4, at 2 (l / 4) bytes in each row.
+        low, second, third, *matrices = columns[:_WARP]
+        return [second, third, 2, 4, 8], [low, *matrices]
+    # CDNA4 ISA, ds_read_b64_tr: of n units of 8 bytes, unit u of lane i of 16 is unit i mod n of those that
+    # lane (16 u + i) / n of the 16 names.
+    unit = _UNITS[name]
+    count = (_READ // unit).bit_length() - 1
+    along = [unit << bit for bit in range(count)]
+    return [*along, *columns[: 4 - count], *columns[4:_WAVE]], list(columns[4 - count : 4])
 
 
 def _keep_apart(plan: SharedPlan, sides: Sequence[_Addresses], threads: Threads) -> None:

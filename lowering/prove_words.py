@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from triton_linear.lowering.prove_functions import ThreadFunctions, Value
-from triton_linear.lowering.words import Exchange, Gather, Shuffle, Step
+from triton_linear.lowering.words import Gather, Shuffle, Step, Trade
 
 Word = tuple["Value | None", ...]
 """What each slot holds; None where that is undefined in some thread, or nobody's element."""
@@ -33,8 +33,8 @@ def run_words(
     for number, step in enumerate(steps):
         if isinstance(step, Shuffle):
             words.append(_shuffled(functions, step, words, lane_bits, thread_bits, number))
-        elif isinstance(step, Exchange):
-            words.append(_exchanged(functions, step, words, lane_bits, thread_bits, number))
+        elif isinstance(step, Trade):
+            words.append(_traded(functions, step, words, lane_bits, thread_bits, number))
         else:
             words.append(_gathered(functions, step, words, slots, thread_bits, number))
 
@@ -78,9 +78,9 @@ def _shuffled(
     return tuple([None if value is None else moved(value, threads, step.lane_xor) for value in word])
 
 
-def _exchanged(
+def _traded(
     functions: ThreadFunctions,
-    step: Exchange,
+    step: Trade,
     words: Sequence[Word],
     lane_bits: int,
     thread_bits: int,

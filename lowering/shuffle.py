@@ -112,7 +112,7 @@ def _natively(state: _State, wanted: Hardware, bits: Collection[int]) -> _State 
     source = state.held
     while True:
         swap = _next_swap(state.held, wanted, state.builder.slots, bits)
-        after = None if swap is None else state.exchange(swap, wanted)
+        after = None if swap is None else state.trade(swap, wanted)
         if after is None:
             return None if state.held == source else state
         state = after
@@ -151,7 +151,7 @@ class _State:
         found = self._best(_Blocks.of(between(self.held, following)))
         return None if found is None else _State(*found, following, self.phases + 1)
 
-    def exchange(self, swap: _Swap, wanted: Hardware) -> _State | None:
+    def trade(self, swap: _Swap, wanted: Hardware) -> _State | None:
         """The state after an exchange by the instructions that there are for it."""
         builder, held, words = self.builder.copy(), self.held, list(self.words)
         inside = builder.slots.bit_length() - 1
@@ -184,7 +184,7 @@ class _State:
                 if low:
                     row = tuple((other_word, slot ^ low) for slot in range(builder.slots))
                     other_word = builder.gather((), (row,))
-                made[first], made[second] = builder.exchange(words[first], other_word, swap.lane)
+                made[first], made[second] = builder.trade(words[first], other_word, swap.lane)
         following = _Swap(swap.lane, bit, combination).following(held)
         return _State(builder, tuple(made), following, self.phases)
 

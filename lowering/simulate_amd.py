@@ -177,6 +177,8 @@ def _swap(rows: int) -> Handler:
 
 def swapped(build: Builder, operands: list[Tree], rows: int) -> Tree:
     """Odd groups of `rows` lanes of the first register change places with the even ones of the second."""
+    if f"v_permlane{rows}_swap" not in build.target.lane_instructions:
+        raise SimulationError(f"{build.target.name} has no v_permlane{rows}_swap")
     first, second = (build.scalar(build.solid_tree(tree)) for tree in operands)
     results = (build.new(), build.new())
     build.alu["swap"] += 1

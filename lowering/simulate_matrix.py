@@ -106,6 +106,7 @@ def _address(build: Builder, op: ir.Operation, registers: int) -> int:
     if values != [Scalar(32)] * registers:
         raise SimulationError(f"expected an address and {registers} registers of type i32")
     build.granule = min(build.granule, _ELEMENT_BYTES)
+    build.released = build.arriving = build.waited = False
     return build.scalar(build.operands(op)[0])
 
 
@@ -197,6 +198,7 @@ def _transposing(unit: int) -> Handler:
             raise SimulationError("an access outside shared memory (address space 3) is not interpreted")
         address = build.scalar(build.operands(op)[0])
         build.granule = min(build.granule, unit)
+        build.released = build.arriving = build.waited = False
         whole = build.type_of(op.results[0])
         fields = elements(whole)
         bits = element_bits(fields[0])

@@ -85,6 +85,8 @@ class Target:
     load_matrix: tuple[str, ...] = ()
     store_matrix: tuple[str, ...] = ()
     """Loads and stores that transpose, of `transposing.FORMS`."""
+    loads_not_taken: frozenset[int] = frozenset()
+    """Widths in bytes of loads that plans do without, but where it is what stores and loads share."""
     replaces_beside_selects: bool = False
     lane_instructions: tuple[str, ...] = ()
     """Those that move words between lanes by a fixed xor (AMD's, see `lowering/lanes.py`)."""
@@ -257,6 +259,9 @@ def _make(name: str, kib: int) -> Target:
         phases.AMD[name],
         banks=max(service.banks for service in phases.AMD[name].values()),
         load_matrix=("ds_read_b64_tr_b16", "ds_read_b64_tr_b8") if name == "hip:gfx950" else (),
+        # Results of conversions by contiguous ds_read_b64 were seen to vary from run to run on gfx950, with
+        # LLVM at -O3 (llvm-project issue 206825, open; Triton does without them for some conversions since).
+        loads_not_taken=frozenset({8} if name == "hip:gfx950" else ()),
         lane_instructions=lanes.AVAILABLE[name],
         scratch_bytes=(32 if kib > 64 else 8 if rdna else 16) * 1024,
         scratch_grows=True,

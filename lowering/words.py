@@ -67,7 +67,7 @@ class Shuffle:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class Trade:
     """Word `side` of two after a bit of the lanes and the choice between the words have changed places.
 
     A lane whose bit `lane_bit` is `side` keeps `words[side]`; the others take the other word of the lane that
@@ -79,7 +79,7 @@ class Exchange:
     side: int
 
 
-Step = Gather | Shuffle | Exchange
+Step = Gather | Shuffle | Trade
 
 
 class TooLong(Exception):
@@ -110,9 +110,9 @@ class WordBuilder:
         """The word of a shuffle; equal ones are made once."""
         return self._step(step, step)
 
-    def exchange(self, first: int, second: int, lane_bit: int) -> tuple[int, int]:
+    def trade(self, first: int, second: int, lane_bit: int) -> tuple[int, int]:
         """Two words after their choice and a bit of the lanes have changed places."""
-        steps = [Exchange((first, second), lane_bit, side) for side in (0, 1)]
+        steps = [Trade((first, second), lane_bit, side) for side in (0, 1)]
         return self._step(steps[0], steps[0]), self._step(steps[1], steps[1])
 
     def gather(self, masks: Sequence[int], table: Table) -> int:
@@ -238,7 +238,7 @@ def read_by(step: Step) -> tuple[int, ...]:
     """The words that a step reads."""
     if isinstance(step, Gather):
         return step.sources
-    return step.words if isinstance(step, Exchange) else (step.word,)
+    return step.words if isinstance(step, Trade) else (step.word,)
 
 
 def steering(columns: Sequence[int]) -> tuple[tuple[int, int], ...]:

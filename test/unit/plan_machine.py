@@ -6,7 +6,7 @@ import random
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.lowering.plan import NoOpPlan, Plan, RegisterPlan, SharedPlan, ShufflePlan
-from triton_linear.lowering.words import Exchange, Shuffle
+from triton_linear.lowering.words import Shuffle, Trade
 
 
 def random_layout(rng: random.Random, dims: int, lane_bits: int, warp_bits: int, extra: int, general: bool):
@@ -74,7 +74,7 @@ def _run_shuffle(plan: ShufflePlan, source, lanes):
                 own = step.lane_columns is None
                 lane = (thread % lanes if own else linear(step.lane_columns, thread)) ^ step.lane_xor
                 made.append(words[thread // lanes * lanes + lane][step.word])
-            elif isinstance(step, Exchange):
+            elif isinstance(step, Trade):
                 stays = thread >> step.lane_bit & 1 == step.side
                 other = words[thread ^ 1 << step.lane_bit][step.words[1 - step.side]]
                 made.append(words[thread][step.words[step.side]] if stays else other)

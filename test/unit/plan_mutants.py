@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from triton_linear.lowering.plan import MemorySide, Plan, RegisterPlan, SharedPlan, ShufflePlan
-from triton_linear.lowering.words import Exchange, Gather, Shuffle
+from triton_linear.lowering.words import Gather, Shuffle, Trade
 
 Mutant = tuple[str, Callable[[], Any]]
 
@@ -52,7 +52,7 @@ def _shuffle_ways(plan: ShufflePlan, rng: random.Random, flip: Callable[[int], i
     if len(plan.outputs) > 1:
         yield "two outputs", lambda: replace(plan, outputs=_swapped(rng, plan.outputs))
     yield "an output", lambda: replace(plan, outputs=_changed(rng, plan.outputs, flip))
-    for kind, ways in ((Shuffle, _SHUFFLE), (Gather, _GATHER), (Exchange, _EXCHANGE)):
+    for kind, ways in ((Shuffle, _SHUFFLE), (Gather, _GATHER), (Trade, _TRADE)):
         numbers = [number for number, step in enumerate(plan.steps) if isinstance(step, kind)]
         for name, change in ways.items():
             if numbers:
@@ -90,7 +90,7 @@ _GATHER: dict[str, Callable[..., Gather]] = {
     "a source": lambda step, rng, flip: replace(step, sources=_changed(rng, step.sources, flip)),
 }
 
-_EXCHANGE: dict[str, Callable[..., Exchange]] = {
+_TRADE: dict[str, Callable[..., Trade]] = {
     "the lane bit": lambda step, rng, flip: replace(step, lane_bit=flip(step.lane_bit)),
     "the side": lambda step, rng, flip: replace(step, side=1 - step.side),
     "a word exchanged": lambda step, rng, flip: replace(step, words=_changed(rng, step.words, flip)),

@@ -47,7 +47,6 @@ MAY_IMPORT = {
     "prove_functions",
     "prove_words",
     "targets",
-    "transposing",
     "words",
 }
 
