@@ -29,7 +29,11 @@ _QUAD_BITS, _ROW_BITS = 2, 4
 """Bits of a lane's number within four lanes, and within a row, which DPP reads across."""
 
 _LEAST_IN_ROWS = 1.25
+"""Vector instructions of a word for each exchange in a row. One at a time takes 3/2, as shifts or as half a
+move and its selects; the last two at once a little less."""
+
 _FOURS = 2
+"""What `Relation.rows` says without exchanges: 2 where lanes stay in fours, 1 where they stay in rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,7 +222,8 @@ def _by_lane_instructions(words: float, related: Relation, target: Target) -> tu
         return 0.0, words * (_LEAST_IN_ROWS * bits if strict else 1 - 1 / (1 << bits))
     others = bits - rows
     if strict:
-        # In a row half a shuffle for each word, now one vector instruction, and its selects; or as many shifts.
+        # Elsewhere a swap is one instruction for two words; without, half of them are shuffled, each with a
+        # select, and the last two exchanges at once take a quarter less for both.
         if swaps:
             return 0.0, words * (_LEAST_IN_ROWS * rows + 0.5 * others)
         return words * max(0.0, others / 2 - 0.25), words * (_LEAST_IN_ROWS * rows + 1.0 * others)

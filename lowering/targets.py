@@ -249,7 +249,8 @@ def _make(name: str, kib: int) -> Target:
         )
     rdna = name.startswith(("hip:gfx11", "hip:gfx12"))
     # Kernels with matrix products hold 128 registers and more in each lane, which leaves a CU 16 waves; one of
-    # RDNA 24 of half as many lanes. A quarter of the LDS for each four of them, or an eighth, takes none away.
+    # RDNA 24 of half as many lanes. Each four of them may take a quarter of 64 KiB, or an eighth, or a fifth of
+    # 160 KiB: that takes none away.
     return Target(
         name,
         "amd",

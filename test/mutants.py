@@ -26,7 +26,11 @@ from queue import Queue
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "test/unit"))
 
-from code_mutants import MUTANTS, CodeMutant  # noqa: E402
+from code_mutants import MUTANTS as PLANNERS  # noqa: E402
+from code_mutants import CodeMutant  # noqa: E402
+from code_mutants_machines import MUTANTS as MACHINES  # noqa: E402
+
+MUTANTS = (*PLANNERS, *MACHINES)
 
 _ROOMS = ("dialect", "passes", "lowering", "tools", "examples", "gluon")
 _TREE = (*_ROOMS, "plugin", "test", "bench", "docs", "pyproject.toml", "setup.py", "README.md", "Makefile")

@@ -44,45 +44,45 @@ class CodeMutant:
         return f"{self.file}: {self.breaks}"
 
 
-def _planned(file: str, old: str, new: str, breaks: str, *tests: str) -> CodeMutant:
+def planned(file: str, old: str, new: str, breaks: str, *tests: str) -> CodeMutant:
     return CodeMutant(f"lowering/{file}.py", old, new, breaks, (*(tests or (PLANS,)), *FUZZ), planned=True)
 
 
-def _emitted(file: str, old: str, new: str, breaks: str, *tests: str) -> CodeMutant:
+def emitted(file: str, old: str, new: str, breaks: str, *tests: str) -> CodeMutant:
     return CodeMutant(f"lowering/{file}.py", old, new, breaks, tests or (*RUN, *FUZZ))
 
 
 MUTANTS: tuple[CodeMutant, ...] = (
     # --- which registers and lanes, in shuffles
-    _planned(
+    planned(
         "shuffle",
         "            lane_xor = away[q]\n",
         "            lane_xor = away[q] and away[q] ^ 1\n",
         "lane xor of a round",
     ),
-    _planned("shuffle", "p3 = tuple(e ^ f2", "p3 = tuple(f2", "what a warp bit adds to the register sent"),
-    _planned(
+    planned("shuffle", "p3 = tuple(e ^ f2", "p3 = tuple(f2", "what a warp bit adds to the register sent"),
+    planned(
         "shuffle",
         "lane_columns = (*lanes, *blocks.f)",
         "lane_columns = (*lanes, *(0 for _ in blocks.f))",
         "what a warp bit adds to the lane read",
     ),
-    _planned(
+    planned(
         "shuffle",
         "(self.twist[bit] if bit < lane_bits else 0)",
         "(self.twist[bit] if bit < lane_bits - 1 else 0)",
         "the last lane bit's twist",
     ),
-    _planned("shuffle", "found >> width & ((1", "found >> width + 1 & ((1", "round that a register came in"),
-    _planned("shuffle", "held(register ^ offset) for", "held(register) for", "what a sender's lane chooses"),
+    planned("shuffle", "found >> width & ((1", "found >> width + 1 & ((1", "round that a register came in"),
+    planned("shuffle", "held(register ^ offset) for", "held(register) for", "what a sender's lane chooses"),
     # --- origins of destination bits
-    _planned(
+    planned(
         "conversion",
         "(1 << bit) if bit < len(stay) else 0",
         "(1 << bit) if bit + 1 < len(stay) else 0",
         "last bit of a dimension stays where it is",
     ),
-    _planned(
+    planned(
         "registers",
         "            if origin.register:\n",
         "            if origin.register and name == 'lane':\n",
@@ -97,7 +97,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         (PLANS, *FUZZ),
     ),
     # --- words
-    _planned(
+    planned(
         "words",
         "(combination >> index & 1) << bit\n",
         "(combination >> index & 1) << (bit ^ 1)\n",
@@ -105,7 +105,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         WORDS,
         PLANS,
     ),
-    _planned(
+    planned(
         "words",
         "(_essential(rest, zero), _essential(rest, one))",
         "(_essential(rest, one), _essential(rest, zero))",
@@ -113,7 +113,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         WORDS,
         PLANS,
     ),
-    _planned(
+    planned(
         "words",
         "self.slots * (slot in split.slots)",
         "self.slots * (slot not in split.slots)",
@@ -121,21 +121,21 @@ MUTANTS: tuple[CodeMutant, ...] = (
         WORDS,
         PLANS,
     ),
-    _planned(
+    planned(
         "packing",
         "access * per_access + position // slots, position % slots)",
         "access * per_access, position % slots)",
         "second word of an access",
         *RUN,
     ),
-    _planned(
+    planned(
         "packing",
         "        given += count * per_access\n",
         "        given += count\n",
         "where the words of the next round begin",
         *RUN,
     ),
-    _planned(
+    planned(
         "packing",
         "registers[a + start : a + min(start + slots, width)]",
         "registers[start : min(start + slots, width)]",
@@ -143,290 +143,172 @@ MUTANTS: tuple[CodeMutant, ...] = (
         *RUN,
     ),
     # --- addresses and rounds
-    _planned("swizzle", "sums = tuple(e ^ f for", "sums = tuple(e for", "segments of both sides' lanes"),
-    _planned(
+    planned("swizzle", "sums = tuple(e ^ f for", "sums = tuple(e for", "segments of both sides' lanes"),
+    planned(
         "swizzle", "    return 1 << meet\n", "    return 1\n", "conflicts go unseen", "test/unit/test_plans.py"
     ),
-    _planned(
+    planned(
         "placement", "return found >> bits, offset", "return found >> bits + 1, offset", "round of an element"
     ),
-    _planned(
+    planned(
         "placement",
         "return f2.extend((*exchange.store_threads, *exchange.load_threads), common)",
         "return f2.extend(exchange.store_threads, common)",
         "a vector that a loading lane splits",
     ),
-    _planned("placement", "- slots)\n", "- 1)\n", "position within an access left in its address"),
-    _planned(
+    planned("placement", "- slots)\n", "- 1)\n", "position within an access left in its address"),
+    planned(
         "exchange",
         "slices = tuple(tile_bytes << bit for",
         "slices = tuple(tile_bytes >> 1 << bit for",
         "slices of warps overlap",
     ),
-    _planned(
+    planned(
         "exchange",
         'scratch_bytes=tile_bytes << (warps if self.scope == "warp" else 0)',
         "scratch_bytes=tile_bytes",
         "scratch for one warp only",
     ),
-    _planned(
+    planned(
         "exchange", "[1] ^ own for column, own in", "[1] for column, own in", "warps' own part of the address"
     ),
-    _planned("exchange", "holders[value ^ other]", "holders[value]", "registers that duplicate threads store"),
-    _planned(
+    planned("exchange", "holders[value ^ other]", "holders[value]", "registers that duplicate threads store"),
+    planned(
         "exchange",
         "enumerate(threads[:sharers]) if not column]",
         "enumerate(threads) if not column]",
         "warps share stores of their own slices",
     ),
-    _planned(
+    planned(
         "exchange",
         "return round_, offset, found & (slots - 1)\n",
         "return round_, offset, found & (slots - 1) ^ 1\n",
         "halves of a matrix access",
     ),
-    _planned(
+    planned(
         "fragments",
         "lanes=tuple(by_source.get(source, 0) for source in form.lanes)",
         "lanes=tuple(by_source.get(source, 0) for source in sorted(form.lanes))",
         "rows that the lanes of a matrix access name",
     ),
-    _planned(
+    planned(
         "transposing",
         '("l2", "l3", "r0", "r1", "l4", "l5"), fewest=2',
         '("r0", "r1", "l2", "l3", "l4", "l5"), fewest=2',
         "whose rows a transposing load of half-words reads",
         TRANSPOSING,
     ),
-    _planned(
+    planned(
         "transposing",
         '("l3", "r0", "r1", "r2", "l4", "l5"), fewest=3',
         '("r0", "r1", "r2", "l3", "l4", "l5"), fewest=3',
         "whose rows a transposing load of bytes reads",
         TRANSPOSING,
     ),
-    # --- exchanges by lane instructions
-    _planned(
-        "shuffle",
-        "other_word = words[first ^ high]",
-        "other_word = words[second]",
-        "word that changes places with a lane bit",
-        PLANS.replace("cuda:90", "hip:gfx950"),
-    ),
-    _planned(
-        "shuffle",
-        "(other_word, slot ^ low) for slot",
-        "(other_word, slot) for slot",
-        "slots of a word that changes places with a lane bit",
-        PLANS.replace("cuda:90", "hip:gfx950"),
-    ),
-    _planned(
-        "shuffle",
-        "units[bit], units[other] = units[other], combination",
-        "units[bit], units[other] = units[other], units[bit]",
-        "register bit inside words that is to number them",
-        PLANS.replace("cuda:90", "hip:gfx950"),
-    ),
-    _emitted("lanes", "lane << 2 * place", "lane << 2 * lane", "lanes of a quad", *RUN[1:], *FUZZ[1:]),
-    _emitted("lanes", "{8: 0x128}", "{8: 0x124}", "lanes by which a row is turned", *RUN[1:], *FUZZ[1:]),
-    _emitted("lanes", "{7: 0x141}", "{7: 0x140}", "half of a row that is mirrored", *RUN[1:], *FUZZ[1:]),
-    _emitted("lanes", "xor << 10 | 0x1F", "xor << 10 | 0xF", "lanes ds_swizzle keeps", *RUN[1:], *FUZZ[1:]),
-    _emitted("lanes", "& 1 != side)", "& 1 == side)", "banks that a shift writes", *RUN[1:], *FUZZ[1:]),
-    _emitted(
-        "lanes",
-        "(_ROW_SHIFT_LEFT if side else _ROW_SHIFT_RIGHT)",
-        "(_ROW_SHIFT_RIGHT if side else _ROW_SHIFT_LEFT)",
-        "direction of a shift",
-        *RUN[1:],
-        *FUZZ[1:],
-    ),
-    _emitted(
-        "machines", "{is_odd}, {even}, {odd}", "{is_odd}, {odd}, {even}", "arms of a swap", RUN[2], FUZZ[2]
-    ),
-    _planned(
-        "shared",
-        "added = tuple(theirs ^ ours for",
-        "added = tuple(theirs for",
-        "broadcast over a warp's own data",
-    ),
     # --- emission of words
-    _emitted(
+    emitted(
         "emit_words",
         '"shl" if shift > 0 else "lshr"',
         '"lshr" if shift > 0 else "shl"',
         "direction in which a thread bit moves",
     ),
-    _emitted(
+    emitted(
         "emit_words",
         'selected = writer.binary("and", count, writer.constant(1))',
         'selected = writer.binary("and", count, writer.constant(3))',
         "parity of a mask",
     ),
-    _emitted(
+    emitted(
         "emit_words",
         "self._lane(columns, step.lane_xor)",
         "self._lane(columns, 0)",
         "lane xor of an indexed shuffle",
     ),
-    _emitted(
+    emitted(
         "emit_words",
         "llvm.select {condition}, {b}, {a} : i1",
         "llvm.select {condition}, {a}, {b} : i1",
         "arms of a select",
     ),
-    _emitted(
+    emitted(
         "emit_words",
         "first = step.replaced == whole[0]",
         "first = step.replaced != whole[0]",
         "which word is replaced",
         "test/unit/test_words.py",
     ),
-    _emitted("emit_words", "{one}, {zero} : i1", "{zero}, {one} : i1", "arms of a chosen selector"),
-    _emitted(
+    emitted("emit_words", "{one}, {zero} : i1", "{zero}, {one} : i1", "arms of a chosen selector"),
+    emitted(
         "emit_words", "high if half > 1 else low", "high if half > 2 else low", "half-word of the second source"
     ),
-    _emitted(
+    emitted(
         "emit_words",
         "(slot if pick < 0 else pick) * size + byte",
         "(slot if pick < 0 else pick) * size",
         "bytes of a half-word in a permute",
     ),
-    # --- machines
-    _emitted("machines", "byte << 4 * k for", "byte << 4 * (3 - k) for", "prmt selector"),
-    _emitted(
-        "machines",
-        '", ".join((high, low, selector))',
-        '", ".join((low, high, selector))',
-        "words of v_perm_b32",
-        RUN[1],
-        FUZZ[1],
-    ),
-    _emitted("machines", "byte << 8 * k for", "byte << 4 * k for", "v_perm_b32 selector", RUN[1], FUZZ[1]),
-    _emitted(
-        "machines",
-        "self.thread(writer), writer.constant(self._lanes - 1))",
-        "self.thread(writer), writer.constant(self._lanes // 2 - 1))",
-        "own lane of 64",
-        RUN[1],
-        FUZZ[1],
-    ),
-    _emitted(
-        "machines",
-        "rocdl.permlanex16 {old}, {word}, {low}, {high}",
-        "rocdl.permlanex16 {old}, {word}, {high}, {low}",
-        "selects of v_permlanex16",
-        RUN[3],
-        FUZZ[3],
-    ),
-    _emitted(
-        "machines",
-        "(old, word, low, high, yes, no)",
-        "(old, word, high, low, yes, no)",
-        "selects of v_permlane16",
-        RUN[3],
-        FUZZ[3],
-    ),
-    _emitted(
-        "machines",
-        '"shl", lane, writer.constant(2))',
-        '"shl", lane, writer.constant(3))',
-        "byte address of ds_bpermute",
-        RUN[1],
-        FUZZ[1],
-    ),
-    _emitted(
-        "machines",
-        "rocdl.ds_bpermute {address}, {word}",
-        "rocdl.ds_bpermute {word}, {address}",
-        "operands of ds_bpermute",
-        RUN[1],
-        FUZZ[1],
-    ),
-    _emitted(
-        "machines", "text = GUARDED[inverted]", "text = GUARDED[not inverted]", "predicate of a replacement"
-    ),
-    _emitted(
-        "machines",
-        "writer.constant(-1), writer.constant(31)",
-        "writer.constant(-1), writer.constant(15)",
-        "clamp of a shuffle",
-    ),
-    _emitted(
-        "machines",
-        '            writer.effect(f"nvvm.bar.warp.sync {writer.constant(-1)} : {I32}")\n',
-        "            pass\n",
-        "no barrier inside a warp",
-    ),
-    _emitted(
-        "machines",
-        """            writer.effect('llvm.fence syncscope("wavefront") acq_rel')\n""",
-        "            pass\n",
-        "no fence inside a wave",
-        RUN[1],
-        FUZZ[1],
-    ),
     # --- emission of accesses
-    _emitted(
+    emitted(
         "emit_shared",
         "        machine.barrier(writer, plan.scope)\n        for access in loads:\n",
         "        for access in loads:\n",
         "no barrier between stores and loads",
     ),
-    _emitted(
+    emitted(
         "emit_shared", "        if index:\n", "        if index > 1:\n", "no barrier before the second round"
     ),
-    _emitted(
+    emitted(
         "emit_shared",
         "row(offset & moving), offset & ~moving",
         "row(0), offset & ~moving",
         "bits of an offset that threads have too",
     ),
-    _emitted(
+    emitted(
         "emit_shared",
         'writer.binary("xor", origin, writer.constant(flipped))',
         'writer.binary("add", origin, writer.constant(flipped))',
         "sum where thread and offset share bits",
     ),
-    _emitted(
+    emitted(
         "emit_shared",
         'return f"i{8 * side.access_bytes}", True',
         'return f"i{16 * side.access_bytes}", True',
         "width of a narrow access",
     ),
-    _emitted("machines", "x{count}.trans.b16", "x{count}.b16", "matrix accesses do not transpose"),
-    _emitted(
+    emitted("machines", "x{count}.trans.b16", "x{count}.b16", "matrix accesses do not transpose"),
+    emitted(
         "emit_shared",
         "alignment = {side.access_bytes} : i64",
         "alignment = {4 * side.access_bytes} : i64",
         "alignment that an access does not have",
     ),
-    _emitted(
+    emitted(
         "emit_shared",
         "memory.addresses(plan.load.columns)",
         "memory.addresses(plan.load.columns[:-1])",
         "last thread bit of load addresses",
     ),
-    _emitted(
+    emitted(
         "emit",
         "values = [register(index) for index in plan.sources]",
         "values = [register(index) for index in sorted(plan.sources)]",
         "renamed registers",
     ),
-    _emitted(
+    emitted(
         "emit",
         "        start = number * slots\n",
         "        start = number * max(1, slots // 2)\n",
         "registers of a packed word",
     ),
     # --- what stands around the code
-    _emitted(
+    emitted(
         "embed",
         '            f"{mark}"\n            f"    {p}place',
         '            f"    {p}place',
         "no barrier before stores to scratch that others read",
         f"{LIT}lowering/scratch-hazards.mlir",
     ),
-    _emitted(
+    emitted(
         "embed",
         'after = mark if settles else ""',
         'after = ""',
@@ -434,21 +316,21 @@ MUTANTS: tuple[CodeMutant, ...] = (
         f"{LIT}lowering/scratch-hazards.mlir",
         f"{LIT}lowering/scratch-in-loop-nvidia.mlir",
     ),
-    _emitted(
+    emitted(
         "embed",
         "max(1, size // 8)}x1xi64",
         "max(1, size // 16)}x1xi64",
         "half of the scratch is allocated",
         "test/unit/test_functions.py",
     ),
-    _emitted(
+    emitted(
         "embed",
         "        if self._has_calls:\n",
         "        if not self._target:\n",
         "barriers in functions that are called hide what came before",
         f"{LIT}lowering/scratch-hazards.mlir",
     ),
-    _emitted(
+    emitted(
         "embed",
         "            if home.waits and not (",
         "            if not home.waits and not (",
@@ -457,14 +339,14 @@ MUTANTS: tuple[CodeMutant, ...] = (
         f"{LIT}lowering/scratch-of-warps-amd.mlir",
         f"{LIT}lowering/scratch-of-warps-nvidia.mlir",
     ),
-    _emitted(
+    emitted(
         "scratch",
         "if any(column - column % part != part << bit for",
         "if any(column - column % part > part << bit for",
         "warps that do not keep to their parts",
         SCRATCH,
     ),
-    _emitted(
+    emitted(
         "scratch",
         "(home.freed, -use.bytes)",
         "(use.end, -use.bytes)",

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from code_mutants import MUTANTS, CodeMutant
+from code_mutants import MUTANTS as PLANNERS
+from code_mutants import CodeMutant
+from code_mutants_machines import MUTANTS as MACHINES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+MUTANTS = (*PLANNERS, *MACHINES)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
