@@ -89,8 +89,8 @@ def markdown(runs: Sequence[Mapping[str, Any]]) -> str:
         f"{'; '.join(versions)}; {' to '.join(dict.fromkeys((dates[0], dates[-1])))}; "
         f"{seconds:.0f} s in {len(runs)} runs.",
         "",
-        "`wrong`: of a conversion or program, a register is; `left`: to Triton; `excess`: CTA-scope accesses",
-        "of 32-bit elements above the minimum of wavefronts; `broken`: a process crashed, hung or refused.",
+        "`wrong`: of a conversion or program, a register is; `left`: to Triton; `excess`: accesses of shared",
+        "memory above the minimum of wavefronts; `broken`: a process crashed, hung or refused.",
         "",
         f"| target | {' | '.join(_FIGURES)} |",
         f"| --- |{' ---: |' * len(_FIGURES)}",
