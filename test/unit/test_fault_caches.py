@@ -219,7 +219,7 @@ def limited(bytes_):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             made = lowered(source, support.CUDA, {}, None)
-        print(triton_linear.last_report().outcome.value, len(caught), made.llir == plain, end=" ")
+        print(triton_linear.last_report().outcome.value, len(caught), made.llir == plain, end=" ", flush=True)
     return action
 
 source = support.source(transpose, 32)

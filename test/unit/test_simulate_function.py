@@ -11,6 +11,7 @@ from simulate_cases import AMD, NVIDIA, Bits
 from triton_linear.lowering.simulate import SimulationError
 from triton_linear.lowering.simulate_function import Argument, FunctionOutcome, simulate_function
 from triton_linear.lowering.simulate_memory import IllegalAccess
+from triton_linear.lowering.targets import target
 
 WORDS = "llvm.mlir.global external @global_smem() {addr_space = 3 : i32} : !llvm.array<0 x i8>\n"
 THREAD = "%tid = nvvm.read.ptx.sreg.tid.x : i32"
@@ -30,6 +31,7 @@ def run(
     given: Sequence[Argument] = (),
     *,
     amd: bool = False,
+    gpu: str = "",
     shared_bytes: int = 1024,
     before: str = "",
     **limits: int,
@@ -41,7 +43,8 @@ def run(
         f"{WORDS}{before}\nllvm.func @f({arguments}){returned} {{\n"
         f"{AMD_THREAD if amd else THREAD}\n{places}\n{body}\n}}\n"
     )
-    return simulate_function(text, "f", given, AMD if amd else NVIDIA, 2, shared_bytes, **limits)
+    machine = target(gpu) if gpu else AMD if amd else NVIDIA
+    return simulate_function(text, "f", given, machine, 2, shared_bytes, **limits)
 
 
 def threads(amd: bool = False) -> Bits:
@@ -387,7 +390,10 @@ def test_permlane_swap(rows: int) -> None:
     %x = llvm.add %tid, %h : i32
     %s = rocdl.permlane{rows}.swap %tid, %x, false, false : (i32, i32) -> !llvm.struct<(i32, i32)>
     llvm.return %s : !llvm.struct<(i32, i32)>"""
-    first, second = run("", body, "!llvm.struct<(i32, i32)>", amd=True).values[:, 0]
+    with pytest.raises(SimulationError, match=f"hip:gfx942 has no v_permlane{rows}_swap"):
+        run("", body, "!llvm.struct<(i32, i32)>", amd=True)
+    outcome = run("", body, "!llvm.struct<(i32, i32)>", amd=True, gpu="hip:gfx950")
+    first, second = outcome.values[:, 0]
     thread = threads(True)
     odd = (thread & np.uint64(rows)) != 0
     assert (first == np.where(odd, (thread ^ np.uint64(rows)) + np.uint64(1000), thread)).all()
