@@ -1,0 +1,64 @@
+"""The lanes that shared memory serves together are those that others measured, and plans do with them as the
+tables say."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from test_plans import random_pair
+from triton_linear.lowering.conversion import conversion
+from triton_linear.lowering.element import element_type
+from triton_linear.lowering.plan import SharedPlan
+from triton_linear.lowering.shared import plan_cta_shared
+from triton_linear.lowering.targets import target
+
+# What was measured, of the first 32 lanes; the others are served alike.
+WIDE_CDNA3 = [{0, 1, 2, 3, 20, 21, 22, 23}, {4, 5, 6, 7, 16, 17, 18, 19}]
+WIDE_CDNA3 += [{8, 9, 10, 11, 28, 29, 30, 31}, {12, 13, 14, 15, 24, 25, 26, 27}]
+WIDE_CDNA4 = [{*range(4), *range(12, 16), *range(20, 28)}, {*range(4, 12), *range(16, 20), *range(28, 32)}]
+EIGHTS = [set(range(first, first + 8)) for first in range(0, 32, 8)]
+HALVES = [set(range(16)), set(range(16, 32))]
+ALL = [set(range(32))]
+
+MEASURED = {
+    ("hip:gfx942", "load", 4): (ALL, 32),
+    ("hip:gfx942", "load", 8): (HALVES, 32),
+    ("hip:gfx942", "load", 16): (WIDE_CDNA3, 32),
+    ("hip:gfx942", "store", 16): (EIGHTS, 32),
+    ("hip:gfx950", "load", 8): (ALL, 64),
+    ("hip:gfx950", "load", 12): (WIDE_CDNA3, 32),
+    ("hip:gfx950", "load", 16): (WIDE_CDNA4, 64),
+    ("hip:gfx950", "store", 8): (HALVES, 32),
+    ("hip:gfx950", "store", 16): (EIGHTS, 32),
+    ("hip:gfx1100", "load", 8): (HALVES, 32),
+    ("hip:gfx1100", "load", 16): (WIDE_CDNA3, 32),
+    ("hip:gfx1200", "load", 16): (EIGHTS, 32),
+    ("cuda:90", "load", 16): (EIGHTS, 32),
+}
+
+
+@pytest.mark.parametrize(("name", "kind", "size"), MEASURED)
+def test_phases_are_those_measured(name: str, kind: str, size: int) -> None:
+    sets, banks = MEASURED[name, kind, size]
+    gpu = target(name)
+    service = gpu.service(kind, size)
+    order = service.order(gpu.lanes)
+    found = [set(order[start : start + service.count]) for start in range(0, gpu.lanes, service.count)]
+    wanted = [{lane + half for lane in lanes} for half in range(0, gpu.lanes, 32) for lanes in sets]
+    assert service.banks == banks
+    assert sorted(map(sorted, found)) == sorted(map(sorted, wanted))
+
+
+def test_gfx950_takes_fewer_loads_of_64_bits() -> None:
+    gpu, rng = target("hip:gfx950"), random.Random(4)
+    free, widths = replace(gpu, loads_not_taken=frozenset()), (Counter[int](), Counter[int]())
+    for _ in range(250):
+        src, dst, _ = random_pair(rng, gpu)
+        for machine, seen in zip((gpu, free), widths, strict=True):
+            plan = plan_cta_shared(conversion(src, dst), element_type("f16"), machine, 1 << 20)
+            assert isinstance(plan, SharedPlan)
+            seen[0 if plan.load.transposed else plan.load.access_bytes] += 1
+    assert widths[0][8] < widths[1][8], widths
