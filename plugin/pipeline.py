@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from triton_linear.interfaces import Module
+from triton_linear.lowering.strategies import LINEAR
 from triton_linear.report import TRITON, Clock, Conversion
 
 if TYPE_CHECKING:
@@ -45,11 +46,12 @@ def prepare(
     *,
     assign: bool = True,
     lower: bool = True,
+    lowering: str = LINEAR,
 ) -> Prepared:
     """Run the passes over a copy of `module`, which has `seen` conversions and stays as it is.
 
-    `apart` lets scratch take more than it must, where that saves barriers; `assign` and `lower` are as in the
-    options.
+    `apart` lets scratch take more than it must, where that saves barriers; `assign`, `lower` and `lowering` are
+    as in the options.
     """
     with clock.phase("import"):
         from triton_linear.dialect import bridge
@@ -60,7 +62,7 @@ def prepare(
         upstream = bridge.to_upstream(module, bridge.upstream_context())
     with clock.phase("passes"):
         result = driver.run_linear_pipeline(
-            upstream, target, scratch_limit, assign=assign, lower=lower, remarks=False
+            upstream, target, scratch_limit, assign=assign, lower=lower, lowering=lowering, remarks=False
         )
     conversions = tuple(map(_conversion, result.conversions))
     if not result.plans and not result.assigned and (not lower or len(conversions) == seen):

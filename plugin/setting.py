@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from triton_linear import __version__
+from triton_linear.lowering.strategies import LINEAR, STRATEGIES
 from triton_linear.report import Report
 
 FINGERPRINT = "triton_linear"
@@ -32,6 +33,7 @@ class Options:
     assign: choose the layouts of a kernel's tensors anew, where that saves conversions.
     lower: emit code for the conversions that are left, rather than leave them to Triton.
     occupancy: assemble a kernel within fewer registers where a multiprocessor then takes another CTA.
+    lowering: "linear", or "legacy": that of Triton before linear layouts, a baseline to measure against.
 
     And what they do not, for measuring:
 
@@ -45,6 +47,7 @@ class Options:
     assign: bool = True
     lower: bool = True
     occupancy: bool = True
+    lowering: str = LINEAR
     free: bool = field(default=False, metadata=INTERNAL)
     free_only: int | None = field(default=None, metadata=INTERNAL)
     everywhere: bool = field(default=False, metadata=INTERNAL)
@@ -54,6 +57,8 @@ class Options:
             value = getattr(self, name)
             if not isinstance(value, bool):
                 raise TypeError(f"{name} takes a bool, got {value!r}")
+        if self.lowering not in STRATEGIES:
+            raise ValueError(f"lowering takes {' or '.join(STRATEGIES)}, got {self.lowering!r}")
         if self.scratch_limit is None:
             return
         if not isinstance(self.scratch_limit, int) or isinstance(self.scratch_limit, bool):

@@ -124,6 +124,7 @@ class LLIRStage:
         from triton_linear.dialect.triton_versions import ACCESSES_PREDICTED, installed_release
         from triton_linear.lowering import targets
         from triton_linear.lowering.marks import without_marks
+        from triton_linear.lowering.strategies import LEGACY
 
         try:
             target = targets.target(self._target)
@@ -138,7 +139,11 @@ class LLIRStage:
             attempt.remarks += (f"layouts stay: what accesses become is not predicted for Triton {version}",)
         tried: set[tuple[tuple[int, ...], bool]] = set()
         longer = True
-        for limit, apart in ((usual, True), (usual, False), (MINIMAL_SCRATCH, False)):
+        attempts: tuple[tuple[int | None, bool], ...]
+        attempts = ((usual, True), (usual, False), (MINIMAL_SCRATCH, False))
+        if self._setting.options.lowering == LEGACY:
+            attempts = ((usual, False),)  # its scratch is what it is, and does not last
+        for limit, apart in attempts:
             if limit == usual and not longer:
                 continue
             options = self._setting.options
@@ -154,6 +159,7 @@ class LLIRStage:
                     apart,
                     assign=assign,
                     lower=options.lower,
+                    lowering=options.lowering,
                 )
             attempt.conversions = prepared.conversions
             if prepared.module is None:
