@@ -53,6 +53,9 @@ ELEMENT = "ll.element"
 SCRATCH_LIMIT = "ll.scratch_limit"
 ASSIGNED = "ll.assigned"
 PERMUTED = "ll.permuted"
+INDEX = "ll.index"
+INDEX_ELEMENT = "ll.index_element"
+AXIS = "ll.axis"
 
 DEFINITION = """
 irdl.dialect @ll {

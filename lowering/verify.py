@@ -81,7 +81,7 @@ def verify_conversion(
     patterns = element_patterns(_size(src), element.bits)
     registers = patterns[:, fed].swapaxes(0, 1)
     outcome = simulate(function_text, list(registers), target, num_warps, shared_bytes)
-    return _judge(
+    return judge(
         outcome.values, outcome.undefined, outcome.races, outcome.counts, expected, patterns, element.bits
     )
 
@@ -105,10 +105,10 @@ def verify_kernel(
     patterns = element_patterns(_size(src), element.bits)
     outcome = simulate_function(module_text, name, [list(patterns[:, fed].swapaxes(0, 1))], target, num_warps)
     values, undefined = outcome.sinks[sink]
-    return _judge(values, undefined, outcome.races, outcome.counts, expected, patterns, element.bits)
+    return judge(values, undefined, outcome.races, outcome.counts, expected, patterns, element.bits)
 
 
-def _judge(
+def judge(
     values: Bits,
     undefined: Bits,
     races: tuple[Race, ...],
@@ -117,6 +117,7 @@ def _judge(
     patterns: Bits,
     bits: int,
 ) -> Verdict:
+    """The verdict on what registers hold, against the elements expected in them."""
     if len(values) != len(expected):
         raise ValueError(f"the function returns {len(values)} registers, not {len(expected)}")
     limit = _FULL >> np.uint64(64 - bits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TextIO, get_type_hints
 
 from triton_linear.dialect import ll
@@ -27,6 +27,7 @@ from triton_linear.passes.contract import PermuteContraction
 from triton_linear.passes.diagnostics import Diagnostic
 from triton_linear.passes.fold import FoldConversions
 from triton_linear.passes.free import FreeConversions, plan_between
+from triton_linear.passes.gather import GATHER, LowerGathers, Stub, calls_of, gather_stubs
 from triton_linear.passes.layouts import LayoutTable
 from triton_linear.passes.outline import OutlineConversions, stub_plans
 from triton_linear.passes.registry import PASSES, Pass
@@ -50,9 +51,10 @@ class Outcome:
 def linear_pipeline(
     target: str | None = None, scratch_limit: int | None = None, lowering: str = LINEAR
 ) -> list[Pass]:
-    """The passes that take a TritonGPU module's conversions into our hands, in order."""
+    """The passes that take a TritonGPU module's conversions and gathers into our hands, in order."""
     return [
         AttachLayouts(),
+        LowerGathers(target, scratch_limit),
         FoldConversions(lowering),
         SelectLowering(target, scratch_limit, lowering),
         OutlineConversions(),
@@ -210,7 +212,7 @@ def make_pass(name: str, options: Mapping[str, str]) -> Pass:
         raise PipelineError(f"no pass '{name}'; there are {', '.join(PASSES)}")
     kind: Any = PASSES[name]
     types = get_type_hints(kind)
-    known = {field.name.replace("_", "-"): field.name for field in fields(kind)}
+    known = {one.name.replace("_", "-"): one.name for one in fields(kind)}
     values: dict[str, Any] = {}
     for option, text in options.items():
         if option not in known:
@@ -246,14 +248,27 @@ class Converted:
 
 
 @dataclass(frozen=True)
+class Gathered:
+    """A gather, the types of its source and index as it is lowered, and what becomes of it, as `Converted`."""
+
+    location: str
+    source: str
+    index: str
+    kind: str
+    detail: str
+
+
+@dataclass(frozen=True)
 class Prepared:
-    """What `run_linear_pipeline` made of a module: plans by stub name, every conversion, the run, and whether
-    layouts were changed."""
+    """What `run_linear_pipeline` made of a module: plans by stub name, every conversion, the run, whether
+    layouts were changed, stubs of gathers by name, and every gather."""
 
     plans: Mapping[str, Plan]
     conversions: tuple[Converted, ...]
     outcome: Outcome
     assigned: bool = False
+    gather_stubs: Mapping[str, Stub] = field(default_factory=dict)
+    gathers: tuple[Gathered, ...] = ()
 
 
 class PassFailure(Exception):
@@ -291,7 +306,20 @@ def run_linear_pipeline(
     if not outcome.succeeded:
         raise PassFailure("\n".join(str(d) for d in outcome.diagnostics if d.severity == "error"))
     assigned = any(mark in module.operation.attributes for mark in (ll.ASSIGNED, ll.PERMUTED))
-    return Prepared(stub_plans(module, target), tuple(collect.found), outcome, assigned)
+    stubs = gather_stubs(module, target)
+    gathers = _gathers(module, stubs) if lower else ()
+    return Prepared(stub_plans(module, target), tuple(collect.found), outcome, assigned, stubs, gathers)
+
+
+def _gathers(module: Module, stubs: Mapping[str, Stub]) -> tuple[Gathered, ...]:
+    """What became of the gathers of a module: first those that are ours."""
+    ops = operations(module.operation)
+    ours = [(op, stub.plan.kind, stub.plan.summary()) for op, stub in calls_of(ops, stubs)]
+    left = [(op, "stock", op.attributes[ll.STOCK].value) for op in ops if op.name == GATHER]
+    return tuple(
+        Gathered(str(op.location), str(op.operands[0].type), str(op.operands[1].type), kind, detail)
+        for op, kind, detail in (*ours, *left)
+    )
 
 
 def run_free_pipeline(module: Module, target: Target, only: int | None = None) -> Prepared:

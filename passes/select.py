@@ -63,7 +63,7 @@ class SelectLowering(Planning):
         conversions = [inner for inner in ops if inner.name == CONVERT]
         if not conversions:
             return
-        partial = _PartialCode.find(ops)
+        partial = PartialCode.find(ops)
         addresses, signs = address_conversions(ops), changed_signs(ops)
         table = LayoutTable()
         attributes: dict[Selection, Attribute] = {}
@@ -87,7 +87,7 @@ class SelectLowering(Planning):
                 conversion.attributes[ll.SCRATCH_LIMIT] = limit
 
     def decide(
-        self, conversion: Operation, gpu: Target, table: LayoutTable, partial: _PartialCode
+        self, conversion: Operation, gpu: Target, table: LayoutTable, partial: PartialCode
     ) -> Selection | str:
         """The selection for one conversion, or why it is left to Triton."""
         if partial.contains(conversion):
@@ -150,14 +150,14 @@ def plan_attribute(selection: Selection, op: Operation) -> Attribute:
 
 
 @dataclass(frozen=True)
-class _PartialCode:
+class PartialCode:
     """Code that some warps of a CTA run without the others: warp-specialised regions and what they call."""
 
     present: bool
     functions: frozenset[str]
 
     @classmethod
-    def find(cls, ops: Iterable[Operation]) -> _PartialCode:
+    def find(cls, ops: Iterable[Operation]) -> PartialCode:
         calls: dict[str, set[str]] = {}
         reached: list[str] = []
         present = False

@@ -63,3 +63,13 @@ def every_conversion_is_decided(root: Operation) -> bool:
             diagnostics.error(op, "conversion has no plan and is not left to Triton")
             good = False
     return good
+
+
+def every_gather_is_decided(root: Operation) -> bool:
+    """Every gather that is left has the reason why it is left to Triton."""
+    good = True
+    for op in operations(root):
+        if op.name == "tt.gather" and ll.STOCK not in op.attributes:
+            diagnostics.error(op, "gather is neither outlined nor left to Triton")
+            good = False
+    return good

@@ -166,4 +166,7 @@ _OURS: dict[str, Callable[[Attribute], str | None]] = {
     ll.SOURCE: _not_a_layout,
     ll.DESTINATION: _not_a_layout,
     ll.ELEMENT: _not_an_element,
+    ll.INDEX: _not_a_layout,
+    ll.INDEX_ELEMENT: _not_an_element,
+    ll.AXIS: _of_kind(IntegerAttr, "an integer"),
 }

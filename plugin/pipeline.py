@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, cast
 
 from triton_linear.interfaces import Module
 from triton_linear.lowering.strategies import LINEAR
-from triton_linear.report import TRITON, Clock, Conversion
+from triton_linear.report import TRITON, Clock, Conversion, Gather
 
 if TYPE_CHECKING:
     from triton_linear.lowering.targets import Target
-    from triton_linear.passes.driver import Converted
+    from triton_linear.passes.driver import Converted, Gathered
 
 _POSITION = re.compile(r'"([^"]+)":(\d+)(?::\d+)?')
 
@@ -28,12 +28,14 @@ class Prepared:
     conversions: what becomes of each conversion that was left after folding.
     scratch: the bytes of scratch of each conversion that is ours.
     budget: bytes of shared memory that `module` may need, where scratch takes more than it must, else None.
+    gathers: what becomes of each gather.
     """
 
     module: Module | None
     conversions: tuple[Conversion, ...]
     scratch: tuple[int, ...]
     budget: int | None = None
+    gathers: tuple[Gather, ...] = ()
 
 
 def prepare(
@@ -56,6 +58,7 @@ def prepare(
     with clock.phase("import"):
         from triton_linear.dialect import bridge
         from triton_linear.lowering.embed import embed
+        from triton_linear.lowering.embed_gather import embed_gathers
         from triton_linear.passes import driver
 
     with clock.phase("to MLIR"):
@@ -65,15 +68,18 @@ def prepare(
             upstream, target, scratch_limit, assign=assign, lower=lower, lowering=lowering, remarks=False
         )
     conversions = tuple(map(_conversion, result.conversions))
-    if not result.plans and not result.assigned and (not lower or len(conversions) == seen):
-        return Prepared(None, conversions, ())
+    gathers = tuple(map(_gather, result.gathers))
+    ours = result.plans or result.gather_stubs or result.assigned
+    if not ours and (not lower or len(conversions) == seen):
+        return Prepared(None, conversions, (), gathers=gathers)
     with clock.phase("embed"):
-        text = bridge.triton_text(upstream)
+        stubs = {name: (stub.plan, stub.signature) for name, stub in result.gather_stubs.items()}
+        text = embed_gathers(bridge.triton_text(upstream), stubs, target)
         embedded = embed(text, result.plans, target, module.get_int_attr("ttg.num-warps"), apart)
     with clock.phase("to Triton"):
         converted = cast(Module, bridge.parse_triton(embedded.text, module.context))
     scratch = tuple(plan.scratch_bytes for plan in result.plans.values())
-    return Prepared(converted, conversions, scratch, embedded.budget)
+    return Prepared(converted, conversions, scratch, embedded.budget, gathers)
 
 
 def prepare_free(module: Module, target: Target, only: int | None, clock: Clock) -> Prepared:
@@ -99,7 +105,16 @@ def prepare_free(module: Module, target: Target, only: int | None, clock: Clock)
 
 
 def _conversion(found: Converted) -> Conversion:
-    position = _POSITION.search(found.location)
-    location = f"{position[1]}:{position[2]}" if position else found.location
     lowering = TRITON if found.kind == "stock" else found.kind
-    return Conversion(location, found.source, found.destination, lowering, found.detail)
+    return Conversion(_place(found.location), found.source, found.destination, lowering, found.detail)
+
+
+def _gather(found: Gathered) -> Gather:
+    lowering = TRITON if found.kind == "stock" else found.kind
+    return Gather(_place(found.location), found.source, found.index, lowering, found.detail)
+
+
+def _place(location: str) -> str:
+    """File and line, if a location says them."""
+    position = _POSITION.search(location)
+    return f"{position[1]}:{position[2]}" if position else location

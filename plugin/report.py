@@ -25,7 +25,7 @@ class Outcome(Enum):
     """How a kernel left the plugin."""
 
     NOTHING_TO_DO = "nothing to do"
-    """It has no layout conversion: stock Triton compiled it, nothing else ran."""
+    """It has no layout conversion and no gather: stock Triton compiled it, nothing else ran."""
     CONVERTED = "converted"
     """Its conversions went through the passes, and what they made of it was compiled."""
     LEFT = "left to Triton"
@@ -63,6 +63,26 @@ class Conversion:
 
 
 @dataclass(frozen=True, slots=True)
+class Gather:
+    """One gather: its source location, the types of its source and index, and its lowering.
+
+    `lowering` is "gather" where the kernel runs code that this package emitted for it, `detail` then sums that
+    up; "triton" where it is left to Triton, for the reason in `detail`.
+    """
+
+    location: str
+    source: str
+    index: str
+    lowering: str
+    detail: str = ""
+
+    @property
+    def ours(self) -> bool:
+        """Whether the kernel runs code that this package emitted for it."""
+        return self.lowering != TRITON
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """One compile: `seen` conversions were in the kernel, `seconds` are exclusive per phase.
 
@@ -78,6 +98,7 @@ class Report:
     seconds: Mapping[str, float] = field(default_factory=dict)
     error: str | None = None
     traceback: str | None = None
+    gathers: tuple[Gather, ...] = ()
 
     @property
     def ours(self) -> int:
@@ -114,10 +135,16 @@ class Report:
         if self.conversions:
             counts += f": {self.ours} ours, {self.noop} no-op, {self.folded} folded, {len(self.left)} left"
             counts += f", {self.free} FREE: the results are garbage" if self.free else ""
+        if self.gathers:
+            counts += f"; {len(self.gathers)} gather{'' if len(self.gathers) == 1 else 's'}"
+            counts += f": {sum(gather.ours for gather in self.gathers)} ours"
         lines = [f"{self.kernel} for {self.target}: {self.outcome.value}; {counts}"]
         lines += [
             f"  {c.location}: {c.lowering}{f' ({c.detail})' if c.detail else ''}" for c in self.conversions
         ]
+        for gather in self.gathers:
+            left = "" if gather.ours else "left to Triton: "
+            lines.append(f"  {gather.location}: gather: {left}{gather.detail.removeprefix('gather: ')}")
         lines += [f"  remark: {remark}" for remark in self.remarks]
         if self.error is not None:
             lines.append(f"  error: {self.error}")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from triton_linear import fallback, pipeline
 from triton_linear.fallback import UnknownTarget
 from triton_linear.interfaces import Compile, Metadata, Module, Operation
-from triton_linear.report import Clock, Conversion, Outcome, Report, ReportWarning, publish
+from triton_linear.report import Clock, Conversion, Gather, Outcome, Report, ReportWarning, publish
 from triton_linear.setting import Setting
 
 _log = logging.getLogger("triton_linear")
@@ -34,6 +34,7 @@ class _Attempt:
     outcome: Outcome = Outcome.LEFT
     seen: int = 0
     conversions: tuple[Conversion, ...] = ()
+    gathers: tuple[Gather, ...] = ()
     remarks: tuple[str, ...] = ()
     error: Exception | None = None
 
@@ -45,6 +46,7 @@ class _Attempt:
             outcome=self.outcome,
             seen=self.seen,
             conversions=self.conversions,
+            gathers=self.gathers,
             remarks=self.remarks,
             seconds=dict(self.clock.seconds),
             error=None if error is None else f"{type(error).__name__}: {error}",
@@ -95,7 +97,8 @@ class LLIRStage:
             llir, attempt.remarks = None, (str(error),)
             self._warn(attempt, error, metadata)
         except Exception as error:
-            llir, attempt.outcome, attempt.error, attempt.conversions = None, Outcome.FAILED, error, ()
+            llir, attempt.outcome, attempt.error = None, Outcome.FAILED, error
+            attempt.conversions, attempt.gathers = (), ()
             if self._setting.options.strict:
                 raise
         if llir is not None:
@@ -110,8 +113,8 @@ class LLIRStage:
         """The kernel as the plugin would have it, or None where the stock stage is to compile `src`."""
         attempt.kernel = src.get_entry_func_name()
         with attempt.clock.phase("screen"):
-            attempt.seen = count_conversions(src)
-        if attempt.seen == 0:
+            attempt.seen, gathers = count_operations(src)
+        if attempt.seen == gathers == 0:
             attempt.outcome = Outcome.NOTHING_TO_DO
         elif mode := _instrumentation_mode(metadata):
             attempt.remarks = (f"instrumentation mode '{mode}' is on, and cannot see into code of ours",)
@@ -161,7 +164,7 @@ class LLIRStage:
                     lower=options.lower,
                     lowering=options.lowering,
                 )
-            attempt.conversions = prepared.conversions
+            attempt.conversions, attempt.gathers = prepared.conversions, prepared.gathers
             if prepared.module is None:
                 return None
             longer = prepared.budget is not None
@@ -193,6 +196,10 @@ class LLIRStage:
             Conversion(c.location, c.source, c.destination, "triton", "shared memory is exhausted")
             for c in attempt.conversions
         )
+        attempt.gathers = tuple(
+            Gather(g.location, g.source, g.index, "triton", "shared memory is exhausted")
+            for g in attempt.gathers
+        )
         return None
 
     def _tell(self, report: Report) -> list[Exception]:
@@ -217,16 +224,18 @@ class LLIRStage:
         fallback.warn(self._setting, attempt.kernel, self._target, error, metadata, remarks=remarks)
 
 
-def count_conversions(module: Module) -> int:
-    """The `ttg.convert_layout` operations of a libtriton module, without printing it."""
-    found = 0
+def count_operations(module: Module) -> tuple[int, int]:
+    """The `ttg.convert_layout` and `tt.gather` operations of a libtriton module, without printing it."""
+    conversions = gathers = 0
 
     def visit(operation: Operation) -> None:
-        nonlocal found
-        found += operation.get_name() == "ttg.convert_layout"
+        nonlocal conversions, gathers
+        name = operation.get_name()
+        conversions += name == "ttg.convert_layout"
+        gathers += name == "tt.gather"
 
     module.walk(visit)
-    return found
+    return conversions, gathers
 
 
 def _instrumentation_mode(metadata: Metadata) -> str:

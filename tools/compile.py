@@ -33,6 +33,7 @@ from triton_linear.dialect.mlir_adapter import (
 )
 from triton_linear.lowering.element import ElementType, element_type
 from triton_linear.lowering.embed import embed
+from triton_linear.lowering.embed_gather import embed_gathers
 from triton_linear.lowering.marks import without_marks
 from triton_linear.lowering.plan import PADDED, Plan
 from triton_linear.lowering.select import MOST_REGISTERS
@@ -40,6 +41,7 @@ from triton_linear.lowering.strategies import LINEAR
 from triton_linear.lowering.targets import Target
 from triton_linear.lowering.targets import target as target_called
 from triton_linear.passes import diagnostics, driver, wellformed
+from triton_linear.passes.gather import gather_stubs
 from triton_linear.passes.layouts import LayoutTable
 from triton_linear.tools.errors import (
     Diagnostic,
@@ -443,8 +445,10 @@ def one_by_one(module: Module) -> Iterator[Module]:
 
 
 def triton_text(module: Module, plans: Mapping[str, Plan], target: Target) -> str:
-    """The module as libtriton can read it, with the code of outlined conversions where they were."""
+    """The module as libtriton can read it, with our code where conversions and gathers were outlined."""
     text = bridge.triton_text(module)
+    stubs = gather_stubs(module, target)
+    text = embed_gathers(text, {name: (stub.plan, stub.signature) for name, stub in stubs.items()}, target)
     if not plans:
         return text
     # Scratch that lasts longer saves barriers, which is no part of the legacy lowering.

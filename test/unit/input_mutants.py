@@ -117,9 +117,9 @@ def _decided(plain: Seed) -> Iterator[Seed]:
     try:
         module = read_module(plain.text, bridge.upstream_context(), plain.name)
         yield Seed(f"{plain.name}, generic", text_of(module.operation, print_generic_op_form=True), _DECIDED)
-        driver.run(module, driver.linear_pipeline()[:3])
+        driver.run(module, driver.linear_pipeline()[:4])
         yield Seed(f"{plain.name}, planned", text_of(module.operation, print_generic_op_form=True), _DECIDED)
-        driver.run(module, driver.linear_pipeline()[3:])
+        driver.run(module, driver.linear_pipeline()[4:])
         yield Seed(f"{plain.name}, outlined", text_of(module.operation, print_generic_op_form=True), _DECIDED)
     except ToolError:
         return

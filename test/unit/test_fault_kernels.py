@@ -108,6 +108,8 @@ def _call(machine: Machine, op: Operation, taken: list[Any]) -> Sequence[Any]:
     )
     if ll.PLAN in function.attributes:  # a conversion, whose layouts say where elements are
         return taken
+    if ll.AXIS in function.attributes:
+        return [np.take_along_axis(taken[0], taken[1], function.attributes[ll.AXIS].value)]
     inner = Machine(machine.memory, program=machine.program)
     inner.call(function, taken)
     return []

@@ -1,0 +1,413 @@
+"""Gathers inside a warp: `result[..., x, ...] = src[..., index[..., x, ...], ...]` along one axis.
+
+The result has the layout of the index, so a thread that holds an index also wants the element it names. Write
+i for the index and (r, l, w) for the register, lane and warp that hold it. With S the source's layout, D the
+index's, and D' that without its coordinate on the axis, the element is wherever S has (i, D'(r, l, w)):
+
+    S(register, lane, w) = i on the axis + D'(r, l, w) beside it
+
+All of that is linear over F2, so one solution for each bit of i, r, l and w makes the map
+
+    register = P i + Q r + R (l, w)          lane = T i + U r + V (l, w)
+
+which exists when no bit needs another warp (the paper: the axis part of the warp bits is zero). For one
+register r of the result, the source registers that any lane may want are a coset of the span of P and R:
+2^n registers for a span of n dimensions. Nobody knows what others want, so all of them are shuffled, each from
+the lane that the receiver's own index names, and the receiver chooses among them by n bits, the choice: linear
+in its index and its thread number too. So shuffles are as many as results times 2^n, whatever the lanes on the
+axis. Where V alone is left of the lane map, and is the own lane, nothing is shuffled and the choice is all.
+
+Elements below 32 bits travel together where they are choices for the same result, in a word of as many as fit,
+and come out of it by a byte permute whose selector is the choice.
+
+An index out of range is undefined behaviour; only as many bits of it are read as the axis has, so no lane and
+no register that is not there is named.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from triton_linear.dialect import f2
+from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
+from triton_linear.lowering.conversion import Hardware
+from triton_linear.lowering.element import ElementType
+from triton_linear.lowering.plan import Cost, Rejected
+from triton_linear.lowering.targets import Target
+
+PLANNER = "gather"
+MOST_CHOICES = 64
+"""Source registers that a result may be chosen from; a thread has 255 registers for everything."""
+MOST_WORDS = 8192
+"""Words that a thread may shuffle or choose from in all, beyond which compilers take too long."""
+Columns = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What one register of the result is chosen from: source registers `base` xor the choice's, read in the
+    lane that the plan's maps give xor `lane_flip`; the choice is what its maps give xor `choice_flip`."""
+
+    base: int
+    lane_flip: int
+    choice_flip: int
+
+
+@dataclass(frozen=True, slots=True)
+class GatherPlan:
+    """A gather inside a warp: every result is one of 2^n source registers of the lane that its index names.
+
+    The lane is the xor of `lane_by_index[j]` over the set bits j of the index and `lane_by_thread[k]` over the
+    set bits k of the thread number; so is the choice of its columns. Choice c stands for source register
+    `Wanted.base` xor the `choices[j]` of the set bits j of c. Its lowest `packed` bits number the elements of a
+    word. Register i of the result is what `wanted[outputs[i]]` gives for the index in register
+    `indices[outputs[i]]`. Without `moves` the lane is always the own one.
+    """
+
+    source_registers: int
+    index_registers: int
+    axis_bits: int
+    lane_by_index: Columns
+    lane_by_thread: Columns
+    choice_by_index: Columns
+    choice_by_thread: Columns
+    choices: Columns
+    packed: int
+    moves: bool
+    indices: tuple[int, ...]
+    wanted: tuple[Wanted, ...]
+    outputs: tuple[int, ...]
+    kind: str = "gather"
+    scratch_bytes: int = 0
+
+    @property
+    def words(self) -> int:
+        """Words that each result is chosen from."""
+        return 1 << (len(self.choices) - self.packed)
+
+    @property
+    def shuffles(self) -> int:
+        """Words that come from other lanes."""
+        return len(self.wanted) * self.words if self.moves else 0
+
+    @property
+    def permutes(self) -> int:
+        """Elements that are taken out of words of several."""
+        return len(self.wanted) if self.packed else 0
+
+    @property
+    def select_bits(self) -> int:
+        """Bits of the choice that selects are made by; a permute takes the element's place, and one of two
+        words."""
+        high = len(self.choices) - self.packed
+        return max(0, high - 1) if self.packed else high
+
+    @property
+    def selects(self) -> int:
+        """Selects between words."""
+        pairs = min(2, self.words) if self.packed else 1
+        return len(self.wanted) * (self.words - pairs)
+
+    def groups(self, wanted: Wanted) -> Iterator[tuple[int, ...]]:
+        """The source registers of each word that a result is chosen from, lowest element first."""
+        low, high = self.choices[: self.packed], self.choices[self.packed :]
+        for word in f2.sums(high):
+            yield tuple(wanted.base ^ word ^ slot for slot in f2.sums(low))
+
+    def summary(self) -> str:
+        """One line for people."""
+        packed = f" of {1 << self.packed} packed registers" if self.packed else ""
+        steps = f"{_count(self.shuffles, 'shuffle')}{packed}" if self.moves else "inside the lane"
+        return f"gather: {steps}, {_count(self.selects, 'select')}, {_count(self.permutes, 'permute')}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+@functools.lru_cache(maxsize=1024)
+def plan_gather(
+    src: LinearLayout, index: LinearLayout, axis: int, element: ElementType, target: Target
+) -> GatherPlan | Rejected:
+    """The cheapest gather inside a warp along dimension `axis`, or why there is none.
+
+    Requires: both layouts map register, lane, warp (and block) onto tensors that agree but for the size of the
+    axis, of sizes that are powers of two.
+    Ensures: no shared memory; equal arguments give equal plans.
+
+    Raises ValueError for tensors that do not agree.
+    """
+    if misfit := _misfit(src, index, axis, target):
+        return Rejected(PLANNER, misfit)
+    rejected: Rejected | None = None
+    best: GatherPlan | None = None
+    # Elements that a warp holds in several places are looked for in registers or in lanes first.
+    for preference in itertools.product((True, False), repeat=2):
+        found = _Planner.of(src, index, axis, *preference).plan(element)
+        if isinstance(found, Rejected):
+            rejected = rejected or found
+            continue
+        for plan in (found, replace(found, packed=0)):
+            if best is None or _clocks(plan, element, target) < _clocks(best, element, target):
+                best = plan
+    if best is None:
+        assert rejected is not None  # either is set by each turn
+        return rejected
+    return best
+
+
+def cost_of_gather(plan: GatherPlan, element: ElementType, target: Target, warps: int = 4) -> Cost:
+    """Count what one warp executes; clocks and waiting by the target's table.
+
+    Shuffles are counted exactly. `alu` counts selects, permutes, packing and what places them, as compilers
+    leave that: an `and` goes with the `xor` or the comparison behind it.
+    """
+    parts = 2 if element.bits == 64 else 1
+    groups = {group for wanted in plan.wanted for group in plan.groups(wanted)}
+    packing = len(groups) * max((1 << plan.packed) - 1, int(element.per_word > 1))
+    alu = len(plan.wanted) * placing(plan, target) + packing + plan.selects * parts + plan.permutes
+    return priced(plan.shuffles * parts, alu, target, warps)
+
+
+def placing(plan: GatherPlan, target: Target) -> int:
+    """Instructions that find the lane and the choice of one result."""
+    count = 0
+    if plan.moves:
+        count += max(1, _operations(plan.lane_by_index)) + (target.vendor == "amd")
+    if plan.choices:
+        tests = plan.select_bits
+        # A bit of the index that is a bit of the choice, and no other, is tested where it is.
+        single = all(c & (c - 1) == 0 for c in plan.choice_by_index) and not any(plan.choice_by_thread)
+        found = 0 if single and not plan.packed else max(1, _operations(plan.choice_by_index))
+        count += found + tests + bool(plan.packed)
+    return count
+
+
+def priced(shuffles: int, alu: int, target: Target, warps: int) -> Cost:
+    """The cost of shuffles and other instructions that wait for one another once, for one warp of so many."""
+    table = target.costs
+    busy = shuffles * max(table.lone_shuffle, warps * table.shuffle) + alu * table.lone_alu
+    wait = table.shuffle_wait if shuffles else table.select_wait
+    clocks = table.clocks(shuffles * table.shuffle, alu)
+    return Cost(clocks, table.alone * busy + wait, shuffles=shuffles, alu=alu)
+
+
+def _clocks(plan: GatherPlan, element: ElementType, target: Target) -> float:
+    return cost_of_gather(plan, element, target).clocks
+
+
+def _operations(columns: Columns) -> int:
+    """Instructions of a linear function of the index: for each distance that bits move one that takes them and
+    adds them to the others, and a shift."""
+    distances = {
+        place - bit
+        for bit, column in enumerate(columns)
+        for place in range(column.bit_length())
+        if column >> place & 1
+    }
+    return sum(2 if distance else 1 for distance in distances)
+
+
+def _misfit(src: LinearLayout, index: LinearLayout, axis: int, target: Target) -> str | None:
+    """Why the layouts are no gather inside warps of this target, before any planning."""
+    sizes = [[size for _, size in layout.out_dims] for layout in (src, index)]
+    if len(sizes[0]) != len(sizes[1]) or not 0 <= axis < len(sizes[0]):
+        raise ValueError(f"plan_gather: no axis {axis} of source {sizes[0]} and index {sizes[1]}")
+    if any(a != b for dim, (a, b) in enumerate(zip(*sizes, strict=True)) if dim != axis):
+        raise ValueError(f"plan_gather: source {sizes[0]} and index {sizes[1]} differ beside axis {axis}")
+    for side, layout in (("source", src), ("index", index)):
+        lanes = layout.in_dim_size(LANE) if layout.has_in_dim(LANE) else 1
+        if lanes != target.lanes:
+            return f"the {side} layout has {lanes} lanes, {target.name} has {target.lanes}"
+    for dim in (WARP, BLOCK):
+        counts = [layout.in_dim_size(dim) if layout.has_in_dim(dim) else 1 for layout in (src, index)]
+        if counts[0] != counts[1]:
+            return f"the source layout has {counts[0]} in '{dim}', the index {counts[1]}"
+    return None
+
+
+def _beside(layout: LinearLayout, axis: int, sizes: Iterable[int]) -> Hardware:
+    """The columns of a layout in a tensor of `sizes`, without their coordinate on the axis."""
+    places = list(itertools.accumulate((size.bit_length() - 1 for size in sizes), initial=0))
+    columns: dict[str, Columns] = dict.fromkeys((REGISTER, LANE, WARP, BLOCK), ())
+    for name, vectors in layout.bases:
+        columns[name] = tuple(
+            sum(part << places[dim] for dim, part in enumerate(vector) if dim != axis) for vector in vectors
+        )
+    return Hardware(columns[REGISTER], columns[LANE], columns[WARP], columns[BLOCK])
+
+
+@dataclass(frozen=True, slots=True)
+class _Solver:
+    """Finds the register and lane of a warp at which a source layout holds the sum of what is asked for."""
+
+    span: f2.Echelon
+    first: int
+    lanes_first: bool
+
+    @staticmethod
+    def of(held: Hardware, lanes_first: bool) -> _Solver:
+        pair = (held.lane, held.register) if lanes_first else (held.register, held.lane)
+        return _Solver(f2.Echelon((*pair[0], *pair[1])), len(pair[0]), lanes_first)
+
+    def place(self, wanted: int) -> tuple[int, int] | None:
+        """(register, lane), or None where the warp does not hold it."""
+        found = self.span.solve(wanted)
+        if found is None:
+            return None
+        first, second = found & ((1 << self.first) - 1), found >> self.first
+        return (second, first) if self.lanes_first else (first, second)
+
+
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    """The two layouts by columns of the source's tensor, what the index's registers hold, and in which order
+    places are looked for."""
+
+    held: Hardware
+    beside: Hardware
+    axis_columns: Columns
+    elements: Columns
+    by_index: _Solver
+    by_thread: _Solver
+
+    @staticmethod
+    def of(
+        src: LinearLayout, index: LinearLayout, axis: int, index_in_lanes: bool, thread_in_lanes: bool
+    ) -> _Planner:
+        sizes = [size for _, size in src.out_dims]
+        held = Hardware.of(src)
+        start = sum(size.bit_length() - 1 for size in sizes[:axis])
+        axis_columns = tuple(1 << start + bit for bit in range(sizes[axis].bit_length() - 1))
+        by_index, by_thread = (_Solver.of(held, first) for first in (index_in_lanes, thread_in_lanes))
+        elements = Hardware.of(index).register
+        return _Planner(held, _beside(index, axis, sizes), axis_columns, elements, by_index, by_thread)
+
+    def plan(self, element: ElementType) -> GatherPlan | Rejected:
+        """The plan, or the bit whose source is not in the warp."""
+        by_index: list[tuple[int, int]] = []
+        for bit, column in enumerate(self.axis_columns):
+            place = self.by_index.place(column)
+            if place is None:
+                return Rejected(PLANNER, f"index bit {1 << bit} names an element of another warp")
+            by_index.append(place)
+        by_thread: list[tuple[int, int]] = []
+        for name, own, wanted in (
+            ("lane", self.held.lane, self.beside.lane),
+            ("warp", self.held.warp, self.beside.warp),
+        ):
+            for bit, (stay, column) in enumerate(zip(own, wanted, strict=True)):
+                place = self.by_thread.place(column ^ stay)
+                if place is None:
+                    return Rejected(PLANNER, f"destination {name}={1 << bit} wants elements of another warp")
+                own_bit = 1 << bit if name == "lane" else 0
+                by_thread.append((place[0], place[1] ^ own_bit))
+        if self.held.block != self.beside.block:
+            return Rejected(PLANNER, "elements are wanted from other CTAs")
+        by_register: list[tuple[int, int]] = []
+        for bit, column in enumerate(self.beside.register):
+            place = self.by_thread.place(column)
+            if place is None:
+                return Rejected(PLANNER, f"destination register={1 << bit} wants elements of another warp")
+            by_register.append(place)
+        return self._assembled(by_index, by_thread, by_register, element)
+
+    def _assembled(
+        self,
+        by_index: list[tuple[int, int]],
+        by_thread: list[tuple[int, int]],
+        by_register: list[tuple[int, int]],
+        element: ElementType,
+    ) -> GatherPlan | Rejected:
+        choices = f2.reduce(register for register, _ in (*by_index, *by_thread))
+        if 1 << len(choices) > MOST_CHOICES:
+            return Rejected(PLANNER, f"an index names one of {1 << len(choices)} registers")
+        span = f2.Echelon(choices)
+
+        def choice(register: int) -> int:
+            found = span.solve(register)
+            assert found is not None  # a member of the span that `choices` is a basis of
+            return found
+
+        registers = f2.sums(column for column, _ in by_register)
+        lanes = f2.sums(lane for _, lane in by_register)
+        elements = f2.sums(self.elements)
+        first: dict[int, int] = {}
+        indices: list[int] = []
+        wanted: list[Wanted] = []
+        outputs: list[int] = []
+        for number, (register, lane, held) in enumerate(zip(registers, lanes, elements, strict=True)):
+            if held not in first:
+                first[held] = len(wanted)
+                flip = sum(1 << j for j, c in enumerate(choices) if register >> c.bit_length() - 1 & 1)
+                base = register ^ f2.multiply_vector(choices, flip)
+                indices.append(number)
+                wanted.append(Wanted(base, lane, flip))
+            outputs.append(first[held])
+        own_lane = tuple(1 << bit for bit in range(len(self.held.lane)))
+        lane_by_thread = tuple(lane for _, lane in by_thread)
+        still = lane_by_thread == own_lane + (0,) * len(self.held.warp)
+        moves = not still or any(lane for _, lane in by_index) or any(one.lane_flip for one in wanted)
+        plan = GatherPlan(
+            source_registers=1 << len(self.held.register),
+            index_registers=len(outputs),
+            axis_bits=len(self.axis_columns),
+            lane_by_index=tuple(lane for _, lane in by_index),
+            lane_by_thread=lane_by_thread,
+            choice_by_index=tuple(choice(register) for register, _ in by_index),
+            choice_by_thread=tuple(choice(register) for register, _ in by_thread),
+            choices=choices,
+            packed=min(len(choices), element.per_word.bit_length() - 1),
+            moves=moves,
+            indices=tuple(indices),
+            wanted=tuple(wanted),
+            outputs=tuple(outputs),
+        )
+        if len(plan.wanted) * plan.words > MOST_WORDS:
+            return Rejected(PLANNER, f"{len(plan.wanted)} results are chosen from {plan.words} words each")
+        return plan
+
+
+def refuted_gather(plan: GatherPlan, src: LinearLayout, index: LinearLayout, axis: int) -> str | None:
+    """Why `plan` is not the gather of these layouts; None where it is.
+
+    Every place is linear in the bits of index and thread, so it is enough to look at none of them set and at
+    each alone, for every register of the result.
+    """
+    sizes = [size for _, size in src.out_dims]
+    held, beside = Hardware.of(src), _beside(index, axis, sizes)
+    start = sum(size.bit_length() - 1 for size in sizes[:axis])
+    lane_bits, warp_bits = len(held.lane), len(held.warp)
+    if plan.axis_bits != sizes[axis].bit_length() - 1 or held.block != beside.block:
+        return "it is for another tensor"
+    elements = f2.sums(Hardware.of(index).register)
+    if len(plan.outputs) != len(elements) or plan.source_registers != 1 << len(held.register):
+        return "it has other registers"
+    threads = (0, *(1 << bit for bit in range(lane_bits + warp_bits)))
+    numbers = (0, *(1 << bit for bit in range(plan.axis_bits)))
+    for register, output in enumerate(plan.outputs):
+        wanted, taken = plan.wanted[output], plan.indices[output]
+        if elements[register] != elements[taken]:
+            return f"register {register} goes by the index in register {taken}"
+        for thread, number in [*((t, 0) for t in threads), *((0, n) for n in numbers)]:
+            own_lane, warp = thread & ((1 << lane_bits) - 1), thread >> lane_bits
+            choice = wanted.choice_flip
+            choice ^= f2.multiply_vector(plan.choice_by_index, number)
+            choice ^= f2.multiply_vector(plan.choice_by_thread, thread)
+            lane = wanted.lane_flip
+            lane ^= f2.multiply_vector(plan.lane_by_index, number)
+            lane ^= f2.multiply_vector(plan.lane_by_thread, thread)
+            if not plan.moves and lane != own_lane:
+                return f"register {register} wants another lane, and nothing moves"
+            source = wanted.base ^ f2.multiply_vector(plan.choices, choice)
+            found = f2.multiply_vector(held.register, source) ^ f2.multiply_vector(held.lane, lane)
+            found ^= f2.multiply_vector(held.warp, warp)
+            asked = f2.multiply_vector(beside.register, register) ^ f2.multiply_vector(beside.lane, own_lane)
+            asked ^= f2.multiply_vector(beside.warp, warp) ^ number << start
+            if found != asked:
+                place = f"register {register} of thread {thread}"
+                return f"{place} takes element {found} for index {number}, not {asked}"
+    return None

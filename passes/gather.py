@@ -1,0 +1,352 @@
+"""Takes gathers inside warps out of Triton's hands, and conversions around them with them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from triton_linear.dialect import ll
+from triton_linear.dialect.linear_layout import WARP, LinearLayout
+from triton_linear.dialect.mlir_adapter import (
+    FlatSymbolRefAttr,
+    InsertionPoint,
+    Module,
+    Operation,
+    RankedTensorType,
+    StringAttr,
+    Type,
+    Value,
+    operations,
+    producers_of,
+)
+from triton_linear.lowering.element import ElementType, element_type
+from triton_linear.lowering.embed_gather import GATHER_PREFIX
+from triton_linear.lowering.emit_gather import GatherSignature
+from triton_linear.lowering.gather import GatherPlan, cost_of_gather, plan_gather, refuted_gather
+from triton_linear.lowering.gather_choice import stock_cost
+from triton_linear.lowering.plan import Cost, Rejected
+from triton_linear.lowering.select import select
+from triton_linear.lowering.targets import Target
+from triton_linear.passes import diagnostics
+from triton_linear.passes.accumulators import accumulators
+from triton_linear.passes.layouts import LayoutTable, element_of
+from triton_linear.passes.planning import Planning
+from triton_linear.passes.select import PartialCode
+from triton_linear.passes.verifiers import CONVERT, Verifier, every_gather_is_decided
+
+GATHER = "tt.gather"
+_PARTIAL = "it is in a warp-specialised region, which only some warps of the CTA run"
+
+
+@dataclass(frozen=True, slots=True)
+class Stub:
+    """What the stub of a gather says."""
+
+    plan: GatherPlan
+    source: LinearLayout
+    index: LinearLayout
+    axis: int
+    element: ElementType
+    index_element: ElementType
+
+    @property
+    def signature(self) -> GatherSignature:
+        """The structs that its code goes between."""
+        return GatherSignature.of(self.plan, self.element, self.index_element)
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A gather of these values, which needs the conversions `spared` no more, and its cost with that of those
+    that stay around it."""
+
+    source: Value
+    index: Value
+    spared: tuple[Operation, ...]
+    plan: GatherPlan
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class LowerGathers(Planning):
+    """Takes gathers inside warps out of Triton's hands.
+
+    A gather whose source stays in the warp that asks for it becomes a call of a private function, the stub, one
+    for each pair of types and axis, where the cost model has it no slower than Triton's own. It takes source
+    and index as they are before conversions, where these serve nothing else and all of it is cheaper so, what
+    becomes of the result included: that has the layout of the index, and is converted for those who want
+    another. Every other gather is left to Triton, with a remark: its layouts are not known, its elements come
+    from other warps, it costs more, it takes accumulators of `wgmma`, or it is in code that only some warps of
+    the CTA run.
+
+    Requires: nothing.
+    Ensures: every gather that is left has `ll.stock`, the reason.
+
+        %1 = tt.gather %0[%i] {axis = 1 : i32} : (A, I) -> R
+        %1 = tt.call @__ll_gather_0(%0, %i) : (A, I) -> R
+    """
+
+    name: ClassVar[str] = "linear-lower-gathers"
+    summary: ClassVar[str] = "replace gathers inside warps by calls of stubs"
+    requires: ClassVar[tuple[Verifier, ...]] = ()
+    ensures: ClassVar[tuple[Verifier, ...]] = (every_gather_is_decided,)
+
+    def __call__(self, op: Operation, pass_: Any) -> None:
+        ops = operations(op)
+        gathers = [inner for inner in ops if inner.name == GATHER]
+        if not gathers:
+            return
+        gpu = self.gpu(op, pass_)
+        if gpu is None:
+            return
+        names = {inner.attributes["sym_name"].value for inner in ops if inner.name == "tt.func"}
+        partial, raw = PartialCode.find(ops), accumulators(ops)
+        choice = _Choice(gpu, producers_of(ops), self.scratch_limit)
+        stubs = _Stubs(InsertionPoint(op.regions[0].blocks[0]), names, choice.table)
+        for gather in gathers:
+            if ll.STOCK in gather.attributes:
+                del gather.attributes[ll.STOCK]
+            if partial.contains(gather):
+                decision: _Way | str = (
+                    "it is in a warp-specialised region, which only some warps of the CTA run"
+                )
+            elif any(operand in raw for operand in gather.operands):
+                decision = "it takes what `wgmma` left in its registers"
+            else:
+                decision = choice.decide(gather)
+            if isinstance(decision, str):
+                gather.attributes[ll.STOCK] = StringAttr.get(decision, op.context)
+                diagnostics.remark(gather, f"gather left to Triton: {decision}")
+            else:
+                stubs.call(gather, decision)
+
+
+@dataclass
+class _Choice:
+    """Decides about gathers of one module for one GPU."""
+
+    gpu: Target
+    producers: Mapping[Value, Operation]
+    scratch_limit: int | None
+    table: LayoutTable = field(default_factory=LayoutTable)
+
+    def decide(self, gather: Operation) -> _Way | str:
+        """The best way of ours, or why the gather is left to Triton."""
+        source, index = gather.operands
+        axis = gather.attributes["axis"].value
+        layouts = [self.table.of(value.type) for value in (source, index)]
+        for layout in layouts:
+            if not isinstance(layout, LinearLayout):
+                return "its operand is no tensor" if layout is None else layout.reason
+        try:
+            for value in (source, index):
+                element_of(value.type)
+        except ValueError as error:
+            return str(error)
+        reasons: list[str] = []
+        best: _Way | None = None
+        for way in self.ways(gather, axis, reasons):
+            if best is None or self.clocks(way.cost) < self.clocks(best.cost):
+                best = way
+        if best is None:
+            return reasons[0]
+        held, asked = layouts
+        assert isinstance(held, LinearLayout)
+        assert isinstance(asked, LinearLayout)
+        element = element_of(source.type)
+        theirs = stock_cost(held, asked, axis, element, self.gpu, _warps(held))
+        staying = self.together(gather, source, index, theirs)
+        if staying is not None and self.clocks(staying) < self.clocks(best.cost):
+            return (
+                f"{best.cost.clocks:.1f} clocks per warp and {best.cost.latency:.0f} to wait, against "
+                f"{staying.clocks:.1f} and {staying.latency:.0f} as Triton has it"
+            )
+        return best
+
+    def clocks(self, cost: Cost) -> float:
+        """What ways are compared by."""
+        return cost.expected(self.gpu.likely_warps)
+
+    def ways(self, gather: Operation, axis: int, reasons: list[str]) -> Iterable[_Way]:
+        """The ways of ours; `reasons` gets why others are none."""
+        own = gather.operands
+        for source, index in itertools.product(*(self.origins(gather, value) for value in own)):
+            held, asked = self.table.of(source.type), self.table.of(index.type)
+            if not isinstance(held, LinearLayout) or not isinstance(asked, LinearLayout):
+                continue
+            element = element_of(source.type)
+            plan = plan_gather(held, asked, axis, element, self.gpu)
+            if isinstance(plan, Rejected):
+                reasons.append(plan.reason)
+                continue
+            cost = cost_of_gather(plan, element, self.gpu, _warps(held))
+            whole = self.together(gather, source, index, cost)
+            if whole is not None:
+                pairs = zip(own, (source, index), strict=True)
+                spared = tuple(self.producers[value] for value, mine in pairs if value != mine)
+                yield _Way(source, index, spared, plan, whole)
+
+    def origins(self, gather: Operation, value: Value) -> list[Value]:
+        """An operand, and what it was converted from for this gather alone."""
+        producer = self.producers.get(value)
+        if producer is None or producer.name != CONVERT or producer.block != gather.block:
+            return [value]
+        return [value, producer.operands[0]] if len(list(value.uses)) == 1 else [value]
+
+    def together(self, gather: Operation, source: Value, index: Value, cost: Cost) -> Cost | None:
+        """`cost` with the conversions around a gather of these values; None where one cannot be told."""
+        kept = [
+            (self.producers[own].operands[0].type, own.type)
+            for mine, own in zip((source, index), gather.operands, strict=True)
+            if mine == own and len(self.origins(gather, own)) > 1
+        ]
+        before, after = gather.results[0].type, _result_type(gather, index)
+        users = [use.owner.operation for use in gather.results[0].uses]
+        kept += [(after, user.results[0].type) for user in users if user.name == CONVERT]
+        if before != after and any(user.name != CONVERT for user in users):
+            kept.append((after, before))
+        clocks, latency = cost.clocks, cost.latency
+        for start, end in kept:
+            taken = self.conversion(start, end)
+            if taken is None:
+                return None
+            clocks, latency = clocks + taken.clocks, latency + taken.latency
+        return replace(cost, clocks=clocks, latency=latency)
+
+    def conversion(self, start: Type, end: Type) -> Cost | None:
+        """What a conversion costs, if it can be ours."""
+        if start == end:
+            return Cost()
+        held, wanted = self.table.of(start), self.table.of(end)
+        if not isinstance(held, LinearLayout) or not isinstance(wanted, LinearLayout):
+            return None
+        selection = select(held, wanted, element_of(start), self.gpu, self.scratch_limit)
+        return None if selection.plan is None else selection.cost
+
+
+@dataclass
+class _Stubs:
+    """The stubs of one module, and the calls of them."""
+
+    end: InsertionPoint
+    names: set[str]
+    table: LayoutTable
+    known: dict[tuple[Type, Type, int], str] = field(default_factory=dict)
+
+    def call(self, gather: Operation, way: _Way) -> None:
+        """Put a call in the place of `gather`."""
+        before = gather.results[0]
+        type_ = _result_type(gather, way.index)
+        attributes = {"callee": FlatSymbolRefAttr.get(self.symbol(gather, way, type_), gather.context)}
+        if ll.RESULTS in gather.attributes and type_ == before.type:
+            attributes[ll.RESULTS] = gather.attributes[ll.RESULTS]
+        call = Operation.create(
+            "tt.call",
+            results=[type_],
+            operands=[way.source, way.index],
+            attributes=attributes,
+            loc=gather.location,
+            ip=InsertionPoint(gather),
+        )
+        result = call.results[0]
+        if type_ != before.type:
+            for user in [use.owner.operation for use in before.uses]:
+                if user.name == CONVERT:
+                    user.operands[0] = result
+                    ll.undecide(user)
+            if list(before.uses):
+                result = Operation.create(
+                    CONVERT,
+                    results=[before.type],
+                    operands=[result],
+                    attributes={},
+                    loc=gather.location,
+                    ip=InsertionPoint(gather),
+                ).results[0]
+        before.replace_all_uses_with(result)
+        gather.erase()
+        for conversion in way.spared:
+            conversion.erase()
+
+    def symbol(self, gather: Operation, way: _Way, result: Type) -> str:
+        """The stub for a gather."""
+        axis = gather.attributes["axis"].value
+        key = (way.source.type, way.index.type, axis)
+        if key not in self.known:
+            numbers = itertools.count(len(self.known))
+            name = next(n for n in (f"{GATHER_PREFIX}{number}" for number in numbers) if n not in self.names)
+            self.known[key] = name
+            self.names.add(name)
+            self.end.insert(self.declared(name, gather, way, result, axis))
+        return self.known[key]
+
+    def declared(self, name: str, gather: Operation, way: _Way, result: Type, axis: int) -> Operation:
+        """The stub, in no block yet."""
+        source, index = way.source.type, way.index.type
+        context = gather.context
+        entries = []
+        for attribute, layout_of, type_ in (
+            (ll.ELEMENT, ll.SOURCE, source),
+            (ll.INDEX_ELEMENT, ll.INDEX, index),
+        ):
+            layout = self.table.of(type_)
+            assert isinstance(layout, LinearLayout)  # or there were no plan
+            entries.append(f"{attribute} = {StringAttr.get(str(type_.element_type), context)}")
+            entries.append(f"{layout_of} = {ll.layout_text(layout)}")
+        entries.append(f"{ll.AXIS} = {axis} : i32")
+        properties = (
+            f'function_type = ({source}, {index}) -> {result}, sym_name = "{name}", sym_visibility = "private"'
+        )
+        attributes = ", ".join([*entries, "noinline = true"])
+        text = f'"tt.func"() <{{{properties}}}> ({{}}) {{{attributes}}} : () -> () {gather.location}'
+        return Operation.parse(text, context=context)
+
+
+def _result_type(gather: Operation, index: Value) -> Type:
+    """The type of the result where `index` is what it goes by."""
+    result = gather.results[0].type
+    if index.type == gather.operands[1].type:
+        return result
+    shape, element = list(result.shape), result.element_type
+    return RankedTensorType.get(shape, element, index.type.encoding, loc=gather.location)
+
+
+def _warps(layout: LinearLayout) -> int:
+    return layout.in_dim_size(WARP) if layout.has_in_dim(WARP) else 1
+
+
+def gather_stubs(module: Module, target: Target) -> dict[str, Stub]:
+    """The stubs of gathers in `module`, by name, with the plans that the pass chose for `target`.
+
+    Every plan is proved here, on its way to emission.
+
+    Raises ValueError for a stub that has no plan for `target`, or one that is not proved.
+    """
+    stubs: dict[str, Stub] = {}
+    for op in operations(module.operation):
+        if op.name != "tt.func" or ll.AXIS not in op.attributes:
+            continue
+        attributes = op.attributes
+        name = attributes["sym_name"].value
+        source = ll.layout_from_attribute(attributes[ll.SOURCE])
+        index = ll.layout_from_attribute(attributes[ll.INDEX])
+        axis = attributes[ll.AXIS].value
+        element = element_type(attributes[ll.ELEMENT].value)
+        plan = plan_gather(source, index, axis, element, target)
+        if isinstance(plan, Rejected):
+            raise ValueError(f"gather_stubs: @{name} has no plan for {target.name}: {plan.reason}")
+        if reason := refuted_gather(plan, source, index, axis):
+            raise ValueError(f"gather_stubs: the plan of @{name} is not proved: {reason}")
+        stubs[name] = Stub(plan, source, index, axis, element, element_type(attributes[ll.INDEX_ELEMENT].value))
+    return stubs
+
+
+def calls_of(ops: Sequence[Operation], stubs: Mapping[str, Stub]) -> list[tuple[Operation, Stub]]:
+    """The calls of these stubs, in the order of the module."""
+    return [
+        (op, stubs[op.attributes["callee"].value])
+        for op in ops
+        if op.name == "tt.call" and op.attributes["callee"].value in stubs
+    ]

@@ -1,0 +1,353 @@
+"""Gathers by shuffles: what is planned, that the plan is proved, and that its code gives what numpy does."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from gather_cases import Case, layout, random_gather
+from triton_linear.dialect import bridge, encodings, ll
+from triton_linear.dialect.mlir_adapter import operations
+from triton_linear.lowering.element import element_type
+from triton_linear.lowering.emit_gather import GatherSignature, emit_gather
+from triton_linear.lowering.gather import (
+    GatherPlan,
+    cost_of_gather,
+    plan_gather,
+    refuted_gather,
+)
+from triton_linear.lowering.gather_choice import busiest, is_warp_local, stock_cost
+from triton_linear.lowering.plan import Rejected
+from triton_linear.lowering.targets import Target, target
+from triton_linear.lowering.verify import Verdict, held_elements
+from triton_linear.lowering.verify_gather import verify_gather
+from triton_linear.passes import driver
+from triton_linear.passes.gather import LowerGathers, gather_stubs
+from triton_linear.tools.functions import lower_kernel, sink
+
+TARGETS = ("cuda:80", "cuda:90", "hip:gfx942", "hip:gfx950")
+F32, I32 = element_type("f32"), element_type("i32")
+CUDA, HIP = target("cuda:90"), target("hip:gfx942")
+
+
+def run(case: Case, plan: GatherPlan, gpu: Target, seed: int = 0) -> Verdict:
+    """What the code of a plan gives."""
+    signature = GatherSignature.of(plan, case.element, case.index_element)
+    text = f"module {{\n{emit_gather(plan, signature, gpu)}}}\n"
+    sides = case.src, case.index, case.axis, case.element, case.index_element
+    return verify_gather(text, "gather", *sides, gpu, case.warps, seed=seed)
+
+
+def planned(case: Case, gpu: Target) -> GatherPlan | Rejected:
+    return plan_gather(case.src, case.index, case.axis, case.element, gpu)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_code_of_random_gathers_takes_what_numpy_does(name: str) -> None:
+    rng, gpu = random.Random(f"gathers for {name}"), target(name)
+    kinds = Counter[str]()
+    for number in range(60):
+        case = random_gather(rng, gpu)
+        plan = planned(case, gpu)
+        if isinstance(plan, Rejected):
+            kinds["rejected"] += 1
+            continue
+        assert refuted_gather(plan, case.src, case.index, case.axis) is None
+        verdict = run(case, plan, gpu, number)
+        assert verdict.ok, (case, plan.summary(), verdict.examples[:2])
+        parts = 2 if case.element.bits == 64 else 1
+        counted, taken = verdict.counts, cost_of_gather(plan, case.element, gpu)
+        assert counted.shuffles == taken.shuffles == plan.shuffles * parts
+        assert dict(counted.alu).get("select", 0) == plan.selects * parts
+        assert dict(counted.alu).get("permute", 0) == plan.permutes
+        kinds["moves" if plan.moves else "stays"] += 1
+        kinds["packed"] += plan.packed > 0
+        kinds["copies"] += len(plan.wanted) < len(plan.outputs)
+        kinds["chosen by the thread"] += any(plan.choice_by_thread)
+        kinds["other lanes"] += case.index.columns("lane") != case.src.columns("lane")
+    assert min(kinds[kind] for kind in ("moves", "stays", "packed", "copies", "other lanes")) > 0, kinds
+
+
+def test_sources_chosen_by_the_thread_number_are_right() -> None:
+    """The index's lanes are the source's registers beside the axis, and it does without lanes of its own."""
+    src = layout([(2, 0), (1, 0)], [(4, 0), (8, 0), (16, 0), (0, 1), (0, 2)], [], [32, 4])
+    index = layout([(4, 0), (8, 0)], [(1, 0), (2, 0), (16, 0), (0, 1), (0, 2)], [], [32, 4])
+    for name in ("f16", "f32", "i64"):
+        case = Case(src, index, 1, element_type(name), I32)
+        plan = planned(case, CUDA)
+        assert isinstance(plan, GatherPlan)
+        assert any(plan.choice_by_thread)
+        assert refuted_gather(plan, src, index, 1) is None
+        assert run(case, plan, CUDA).ok
+
+
+def rows_of(columns: int, registers: int, gpu: Target = CUDA) -> Case:
+    """[64, columns] by one warp of which a thread has `registers` elements of a row."""
+    bits = registers.bit_length() - 1
+    own = [(0, 1 << bit) for bit in range(bits)]
+    rest = [(0, 1 << bit) for bit in range(bits, columns.bit_length() - 1)]
+    rows = [(1 << bit, 0) for bit in range(6)]
+    lanes = [*rest, *rows][: gpu.lanes.bit_length() - 1]
+    side = layout([*own, *[v for v in (*rest, *rows) if v not in lanes]], lanes, [], [64, columns])
+    return Case(side, side, 1, F32, I32)
+
+
+@pytest.mark.parametrize(
+    ("columns", "registers", "shuffles_each", "selects_each"),
+    [(2, 1, 1, 0), (2, 2, 0, 1), (4, 4, 0, 3), (8, 1, 1, 0), (8, 4, 4, 3), (32, 1, 1, 0), (64, 2, 2, 1)],
+)
+def test_shuffles_grow_with_registers_on_the_axis_and_not_with_lanes(
+    columns: int, registers: int, shuffles_each: int, selects_each: int
+) -> None:
+    plan = planned(rows_of(columns, registers), CUDA)
+    assert isinstance(plan, GatherPlan)
+    results = 64 * columns // 32
+    assert plan.shuffles == shuffles_each * results
+    assert plan.selects == selects_each * results
+    assert plan.axis_bits == columns.bit_length() - 1
+
+
+@pytest.mark.parametrize(("element", "each"), [("f32", 4), ("f16", 2), ("i8", 1), ("i1", 1), ("f64", 4)])
+def test_narrow_elements_travel_together(element: str, each: int) -> None:
+    case = replace(rows_of(8, 4), element=element_type(element))
+    plan = planned(case, CUDA)
+    assert isinstance(plan, GatherPlan)
+    assert plan.shuffles == each * 16
+    assert plan.permutes == (16 if each < 4 else 0)
+
+
+def test_copies_of_a_source_in_a_thread_need_no_shuffle() -> None:
+    """Every lane holds all that a row has; the lanes on the axis are taken from the index's layout alone."""
+    rows = [(1, 0), (2, 0), (4, 0), (8, 0)]
+    src = layout([(0, 1), (0, 2)], [(0, 0), *rows], [], [16, 4])
+    index = layout([(0, 2)], [(0, 1), *rows], [], [16, 4])
+    plan = planned(Case(src, index, 1, F32, I32), CUDA)
+    assert isinstance(plan, GatherPlan)
+    assert not plan.moves
+    assert plan.shuffles == 0
+    assert plan.selects == 2 * 3
+
+
+@pytest.mark.parametrize(
+    ("src_warp", "index_warp", "reason"),
+    [
+        ((0, 8), (0, 8), "index bit 8 names an element of another warp"),
+        ((16, 0), (32, 0), "destination lane=16 wants elements of another warp"),
+    ],
+)
+def test_what_leaves_the_warp_is_rejected_with_the_bit(
+    src_warp: tuple[int, int], index_warp: tuple[int, int], reason: str
+) -> None:
+    def side(warp: tuple[int, int]) -> list[tuple[int, int]]:
+        bits = [(1 << b, 0) for b in range(6)] + [(0, 1 << b) for b in range(4)]
+        return [vector for vector in bits if vector != warp]
+
+    src, index = (layout(side(w)[5:], side(w)[:5], [w], [64, 16]) for w in (src_warp, index_warp))
+    assert plan_gather(src, index, 1, F32, CUDA) == Rejected("gather", reason)
+    assert not is_warp_local(src, index, 1)
+
+
+def test_too_many_registers_on_the_axis_are_rejected() -> None:
+    plan = planned(rows_of(128, 128), CUDA)
+    assert plan == Rejected("gather", "an index names one of 128 registers")
+
+
+def test_tensors_that_do_not_agree_are_an_error() -> None:
+    small, large = rows_of(8, 1).src, layout([], [(1,), (2,), (4,), (8,), (16,)], [], [32])
+    with pytest.raises(ValueError, match=r"no axis 1 of source \[64, 8\] and index \[32\]"):
+        plan_gather(small, large, 1, F32, CUDA)
+    with pytest.raises(ValueError, match="differ beside axis 0"):
+        plan_gather(rows_of(8, 1).src, rows_of(16, 1).src, 0, F32, CUDA)
+    assert planned(rows_of(8, 1, CUDA), HIP) == Rejected(
+        "gather", "the source layout has 32 lanes, hip:gfx942 has 64"
+    )
+
+
+def _first(plan: GatherPlan, **changes: int) -> GatherPlan:
+    return replace(plan, wanted=(replace(plan.wanted[0], **changes), *plan.wanted[1:]))
+
+
+def _other_lane(plan: GatherPlan) -> GatherPlan:
+    first, *rest = plan.lane_by_thread
+    return replace(plan, lane_by_thread=(first ^ 16, *rest))
+
+
+MUTANTS = {
+    "lane_by_index": lambda plan: replace(plan, lane_by_index=plan.lane_by_index[::-1]),
+    "lane_by_thread": _other_lane,
+    "choice_by_index": lambda plan: replace(plan, choice_by_index=plan.choice_by_index[::-1]),
+    "choices": lambda plan: replace(plan, choices=plan.choices[::-1]),
+    "base": lambda plan: _first(plan, base=plan.wanted[0].base ^ 4),
+    "choice_flip": lambda plan: _first(plan, choice_flip=1),
+    "lane_flip": lambda plan: _first(plan, lane_flip=1),
+    "outputs": lambda plan: replace(plan, outputs=plan.outputs[::-1]),
+    "moves": lambda plan: replace(plan, moves=False),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_wrong_plans_are_refuted_and_their_code_is_found_wrong(name: str) -> None:
+    case = rows_of(16, 4)
+    plan = planned(case, CUDA)
+    assert isinstance(plan, GatherPlan)
+    wrong = MUTANTS[name](plan)
+    assert wrong != plan
+    assert refuted_gather(plan, case.src, case.index, 1) is None
+    assert refuted_gather(wrong, case.src, case.index, 1) is not None
+    assert run(case, plan, CUDA).ok
+    assert not run(case, wrong, CUDA).ok
+
+
+# --- cost ---------------------------------------------------------------------------------------------------
+
+
+def test_the_fullest_bank_is_as_simulated() -> None:
+    rng = np.random.default_rng(1)
+    throws = rng.integers(0, 32, (20_000, 32))
+    counts = (throws[..., None] == np.arange(32)).sum(1).max(1)
+    assert abs(busiest(32, 32) - counts.mean()) < 0.02
+
+
+def test_shuffles_stop_paying_as_registers_on_the_axis_grow() -> None:
+    """Against Triton's shared memory: warps of the index hold other rows than those of the source do."""
+    ratios = []
+    for registers in (2, 4, 8, 16, 32):
+        case = rows_of(32, registers)
+        bases = {dim: list(vectors) for dim, vectors in case.index.bases}
+        other = layout(bases["register"], bases["lane"][::-1], [], [64, 32])
+        plan = plan_gather(case.src, other, 1, F32, CUDA)
+        assert isinstance(plan, GatherPlan)
+        theirs = stock_cost(case.src, other, 1, F32, CUDA)
+        assert theirs.wavefronts > 0
+        ratios.append(theirs.clocks / cost_of_gather(plan, F32, CUDA).clocks)
+    assert ratios[0] > 1 > ratios[-1]
+    assert ratios == sorted(ratios, reverse=True)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_in_triton_s_layouts_ours_is_never_more(name: str) -> None:
+    rng, gpu = random.Random(f"stock for {name}"), target(name)
+    compared = 0
+    for _ in range(200):
+        case = random_gather(rng, gpu)
+        plan = planned(case, gpu)
+        if not is_warp_local(case.src, case.index, case.axis) or isinstance(plan, Rejected):
+            continue
+        compared += 1
+        theirs = stock_cost(case.src, case.index, case.axis, case.element, gpu)
+        assert cost_of_gather(plan, case.element, gpu).clocks <= theirs.clocks + 1e-9
+    assert compared > 10
+
+
+# --- the pass, and what Triton makes of it ------------------------------------------------------------------
+
+
+def module_text(name: str, body: str, arguments: str) -> str:
+    lanes = 64 if name.startswith("hip") else 32
+    return (
+        f'module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "{name}", '
+        f'"ttg.threads-per-warp" = {lanes} : i32}} {{\n'
+        f"tt.func public @kernel({arguments}) {{\n{body}\ntt.return\n}}\n}}\n"
+    )
+
+
+def blocked(per_thread: tuple[int, int], lanes: tuple[int, int], warps: tuple[int, int] = (4, 1)) -> str:
+    shapes = (
+        f"{key} = [{a}, {b}]"
+        for key, (a, b) in zip(
+            ("sizePerThread", "threadsPerWarp", "warpsPerCTA"), (per_thread, lanes, warps), strict=True
+        )
+    )
+    return f"#ttg.blocked<{{{', '.join(shapes)}, order = [1, 0]}}>"
+
+
+def around(name: str, element: str, index: str) -> tuple[str, str, str]:
+    """A kernel that gathers along 16 columns in layouts that Triton prefers, between conversions; the layouts
+    of what it is given and gives."""
+    wide = 64 if name.startswith("hip") else 32
+    loaded, taken = blocked((1, 4), (wide // 4, 4)), blocked((1, 1), (wide // 16, 16))
+    types = [f"tensor<64x16x{kind}, {place}>" for kind in (element, index) for place in (loaded, taken)]
+    body = f"""%a = ttg.convert_layout %x : {types[0]} -> {types[1]}
+    %b = ttg.convert_layout %i : {types[2]} -> {types[3]}
+    %c = tt.gather %a[%b] {{axis = 1 : i32, efficient_layout}} : ({types[1]}, {types[3]}) -> {types[1]}
+    %d = ttg.convert_layout %c : {types[1]} -> {types[0]}
+    {sink("%d", types[0], "result")}"""
+    return module_text(name, body, f"%x: {types[0]}, %i: {types[2]}"), types[0], types[2]
+
+
+@pytest.mark.parametrize(("element", "index"), [("f32", "i32"), ("f16", "i64"), ("i8", "i8"), ("f64", "i16")])
+@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("ours", [False, True], ids=["stock", "ours"])
+def test_kernels_gather_what_numpy_does(ours: bool, name: str, element: str, index: str) -> None:
+    text, source_type, _ = around(name, element, index)
+    kernel = lower_kernel(text, "kernel.ttgir", name, ours=ours)
+    encoding = source_type.partition(", ")[2][:-1]
+    gpu, bits = target(name), element_type(element).bits
+    place = encodings.held_layout_of(encoding, (64, 16), bits)
+    held = held_elements(place, gpu.lanes, 4, 0)
+    rng = np.random.default_rng(3)
+    values = rng.permutation(1 << min(bits, 16))[: 64 * 16] if bits > 8 else rng.integers(0, 256, 64 * 16)
+    numbers = rng.integers(0, 16, 64 * 16)
+    wanted = np.take_along_axis(values.reshape(16, 64), numbers.reshape(16, 64), 0).reshape(-1)
+    outcome = kernel.run([[v[None].astype(np.uint64) for v in given[held]] for given in (values, numbers)])
+    given, undefined = outcome.sinks["result"]
+    assert not (undefined & np.uint64(2**bits - 1)).any()
+    assert np.array_equal(given[:, 0], wanted[held].astype(np.uint64))
+    assert not outcome.races
+    if ours:
+        assert ("__ll_gather" in kernel.embedded) and "tt.gather" not in kernel.embedded
+
+
+def prepared(text: str, name: str = "cuda:90") -> tuple[driver.Prepared, str]:
+    root = bridge.text_to_upstream(text, bridge.upstream_context())
+    found = driver.run_linear_pipeline(root, target(name), verify=True)
+    return found, str(root)
+
+
+def test_conversions_around_a_gather_go_where_all_is_cheaper_without() -> None:
+    found, text = prepared(around("cuda:90", "i8", "i32")[0])
+    (gather,) = found.gathers
+    assert gather.kind == "gather"
+    assert gather.source.endswith(f"{blocked((1, 4), (8, 4))}>")
+    assert found.conversions == ()
+    assert "ttg.convert_layout" not in text
+    (stub,) = found.gather_stubs.values()
+    assert stub.plan.shuffles == 8 * stub.plan.words
+    assert stub.plan.packed == 2
+
+
+def test_a_gather_across_warps_is_left_with_a_remark() -> None:
+    place = blocked((1, 4), (32, 1), (1, 4))
+    values, numbers = f"tensor<64x16xf32, {place}>", f"tensor<64x16xi32, {place}>"
+    body = f"%c = tt.gather %x[%i] {{axis = 1 : i32}} : ({values}, {numbers}) -> {values}"
+    text = module_text("cuda:90", body, f"%x: {values}, %i: {numbers}")
+    found, after = prepared(text)
+    (gather,) = found.gathers
+    assert (gather.kind, gather.detail) == ("stock", "index bit 4 names an element of another warp")
+    assert "tt.gather" in after and ll.STOCK in after
+    remarks = [d.message for d in found.outcome.diagnostics if d.severity == "remark"]
+    assert "gather left to Triton: index bit 4 names an element of another warp" in remarks
+    assert not found.gather_stubs
+
+
+def test_stubs_are_shared_and_have_plans_for_their_target_only() -> None:
+    place = blocked((1, 1), (2, 16))
+    values, numbers = f"tensor<64x16xf32, {place}>", f"tensor<64x16xi32, {place}>"
+    types = f"({values}, {numbers}) -> {values}"
+    body = f"""%c = tt.gather %x[%i] {{axis = 1 : i32}} : {types}
+    %d = tt.gather %c[%i] {{axis = 1 : i32}} : {types}
+    {sink("%d", values, "result")}"""
+    root = bridge.text_to_upstream(
+        module_text("cuda:90", body, f"%x: {values}, %i: {numbers}"), bridge.upstream_context()
+    )
+    assert driver.run(root, [LowerGathers()], verify=True).succeeded
+    calls = [op for op in operations(root.operation) if op.name == "tt.call"]
+    assert len(calls) == 2
+    assert list(gather_stubs(root, CUDA)) == ["__ll_gather_0"]
+    with pytest.raises(ValueError, match="@__ll_gather_0 has no plan for hip:gfx942: the source layout has 32"):
+        gather_stubs(root, HIP)
+    assert len(re.findall(r"callee = @__ll_gather_0", str(root))) == 2
