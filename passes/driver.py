@@ -249,13 +249,15 @@ class Converted:
 
 @dataclass(frozen=True)
 class Gathered:
-    """A gather, the types of its source and index as it is lowered, and what becomes of it, as `Converted`."""
+    """A gather, the types of its source and index as it is lowered, and what becomes of it, as `Converted`; the
+    name of its stub, if it has one."""
 
     location: str
     source: str
     index: str
     kind: str
     detail: str
+    stub: str | None = None
 
 
 @dataclass(frozen=True)
@@ -314,11 +316,15 @@ def run_linear_pipeline(
 def _gathers(module: Module, stubs: Mapping[str, Stub]) -> tuple[Gathered, ...]:
     """What became of the gathers of a module: first those that are ours."""
     ops = operations(module.operation)
-    ours = [(op, stub.plan.kind, stub.plan.summary()) for op, stub in calls_of(ops, stubs)]
-    left = [(op, "stock", op.attributes[ll.STOCK].value) for op in ops if op.name == GATHER]
-    return tuple(
-        Gathered(str(op.location), str(op.operands[0].type), str(op.operands[1].type), kind, detail)
-        for op, kind, detail in (*ours, *left)
+    ours = [(op, stubs[name].plan, name) for op, name in calls_of(ops, stubs)]
+    left = [op for op in ops if op.name == GATHER]
+
+    def types(op: Operation) -> tuple[str, str]:
+        return str(op.operands[0].type), str(op.operands[1].type)
+
+    return (
+        *(Gathered(str(op.location), *types(op), plan.kind, plan.summary(), name) for op, plan, name in ours),
+        *(Gathered(str(op.location), *types(op), "stock", op.attributes[ll.STOCK].value) for op in left),
     )
 
 

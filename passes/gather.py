@@ -172,7 +172,7 @@ class _Choice:
     def ways(self, gather: Operation, axis: int, reasons: list[str]) -> Iterable[_Way]:
         """The ways of ours; `reasons` gets why others are none."""
         own = gather.operands
-        for source, index in itertools.product(*(self.origins(gather, value) for value in own)):
+        for source, index in itertools.product(*(self.origins(value) for value in own)):
             held, asked = self.table.of(source.type), self.table.of(index.type)
             if not isinstance(held, LinearLayout) or not isinstance(asked, LinearLayout):
                 continue
@@ -188,19 +188,22 @@ class _Choice:
                 spared = tuple(self.producers[value] for value, mine in pairs if value != mine)
                 yield _Way(source, index, spared, plan, whole)
 
-    def origins(self, gather: Operation, value: Value) -> list[Value]:
+    def origins(self, value: Value) -> list[Value]:
         """An operand, and what it was converted from for this gather alone."""
         producer = self.producers.get(value)
-        if producer is None or producer.name != CONVERT or producer.block != gather.block:
+        if producer is None or producer.name != CONVERT:
             return [value]
         return [value, producer.operands[0]] if len(list(value.uses)) == 1 else [value]
 
     def together(self, gather: Operation, source: Value, index: Value, cost: Cost) -> Cost | None:
-        """`cost` with the conversions around a gather of these values; None where one cannot be told."""
+        """`cost` with the conversions around a gather of these values; None where one cannot be told.
+
+        What stands in front of a loop costs little beside what is in it, and nothing here.
+        """
         kept = [
             (self.producers[own].operands[0].type, own.type)
             for mine, own in zip((source, index), gather.operands, strict=True)
-            if mine == own and len(self.origins(gather, own)) > 1
+            if mine == own and len(self.origins(own)) > 1 and self.producers[own].block == gather.block
         ]
         before, after = gather.results[0].type, _result_type(gather, index)
         users = [use.owner.operation for use in gather.results[0].uses]
@@ -343,10 +346,7 @@ def gather_stubs(module: Module, target: Target) -> dict[str, Stub]:
     return stubs
 
 
-def calls_of(ops: Sequence[Operation], stubs: Mapping[str, Stub]) -> list[tuple[Operation, Stub]]:
-    """The calls of these stubs, in the order of the module."""
-    return [
-        (op, stubs[op.attributes["callee"].value])
-        for op in ops
-        if op.name == "tt.call" and op.attributes["callee"].value in stubs
-    ]
+def calls_of(ops: Sequence[Operation], stubs: Mapping[str, Stub]) -> list[tuple[Operation, str]]:
+    """The calls of these stubs with their names, in the order of the module."""
+    calls = [(op, op.attributes["callee"].value) for op in ops if op.name == "tt.call"]
+    return [(op, name) for op, name in calls if name in stubs]

@@ -40,8 +40,7 @@ from triton_linear.lowering.select import MOST_REGISTERS
 from triton_linear.lowering.strategies import LINEAR
 from triton_linear.lowering.targets import Target
 from triton_linear.lowering.targets import target as target_called
-from triton_linear.passes import diagnostics, driver, wellformed
-from triton_linear.passes.gather import gather_stubs
+from triton_linear.passes import diagnostics, driver, gather, wellformed
 from triton_linear.passes.layouts import LayoutTable
 from triton_linear.tools.errors import (
     Diagnostic,
@@ -379,6 +378,8 @@ class Compilation:
     sites: tuple[Site, ...]
     remarks: tuple[Diagnostic, ...]
     kernels: tuple[Kernel, ...]
+    gathers: tuple[driver.Gathered, ...] = ()
+    gather_stubs: Mapping[str, gather.Stub] = field(default_factory=dict)
 
 
 def compile_text(
@@ -407,14 +408,15 @@ def _compiled(text: str, filename: str, target_name: str | None, last: str, lowe
     sites = _sites(module, prepared.conversions, stubs)
     warps = module.operation.attributes["ttg.num-warps"].value
     check_sizes(module)
-    if stubs and not kernels(module):
+    if (stubs or prepared.gather_stubs) and not kernels(module):
         fail("the module has conversions and no kernel: none of its functions is public", *place_of(module))
     compiled = []
     for kernel in one_by_one(module):
         embedded = triton_text(kernel, prepared.plans, target)
         compiled.append(Kernel(embedded, lower(to_triton(embedded), target.name, last)))
     remarks = tuple(map(from_pass, prepared.outcome.diagnostics))
-    return Compilation(target, warps, stubs, sites, remarks, tuple(compiled))
+    gathers, gather_stubs = prepared.gathers, prepared.gather_stubs
+    return Compilation(target, warps, stubs, sites, remarks, tuple(compiled), gathers, gather_stubs)
 
 
 def kernels(module: Module) -> list[str]:
@@ -447,7 +449,7 @@ def one_by_one(module: Module) -> Iterator[Module]:
 def triton_text(module: Module, plans: Mapping[str, Plan], target: Target) -> str:
     """The module as libtriton can read it, with our code where conversions and gathers were outlined."""
     text = bridge.triton_text(module)
-    stubs = gather_stubs(module, target)
+    stubs = gather.gather_stubs(module, target)
     text = embed_gathers(text, {name: (stub.plan, stub.signature) for name, stub in stubs.items()}, target)
     if not plans:
         return text

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from triton_linear.lowering.embed import THREAD_NUMBER
+from triton_linear.lowering.emit_gather import emit_gather
 from triton_linear.lowering.prove import refuted
 from triton_linear.lowering.simulate_memory import SimulationError
 from triton_linear.lowering.strategies import LINEAR
 from triton_linear.lowering.verify import Verdict, verify_conversion
+from triton_linear.lowering.verify_gather import verify_gather
+from triton_linear.passes.driver import Gathered
 from triton_linear.tools.compile import Compilation, Site, compile_text
 from triton_linear.tools.errors import Diagnostic, ToolError, position
 
@@ -69,6 +72,50 @@ class Checked:
                 "alu": counts.alu_operations,
                 "warp_barriers": counts.warp_barriers,
                 "cta_barriers": counts.cta_barriers,
+            }
+        return record
+
+
+@dataclass(frozen=True)
+class CheckedGather:
+    """One gather, and what running its code on random indices showed; no verdict where Triton lowers it.
+
+    A gather has no code before its plan is proved.
+    """
+
+    gather: Gathered
+    verdict: Verdict | None
+
+    @property
+    def place(self) -> str:
+        """Where the gather is, as `file:line:column`."""
+        file, line, column = position(self.gather.location)
+        return f"{file}:{line}:{column}" if line else self.gather.location
+
+    def __str__(self) -> str:
+        gather = self.gather
+        head = f"{self.place}: {short_type(gather.source)} by {short_type(gather.index)}"
+        if self.verdict is None:
+            return f"{head}: gather left to Triton: {gather.detail}"
+        return f"{head}: {gather.detail}; {figures(self.verdict)}; {findings(self.verdict)}, plan proved"
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as data."""
+        gather = self.gather
+        record: dict[str, Any] = {
+            "location": self.place,
+            "source": gather.source,
+            "index": gather.index,
+            "kind": gather.kind,
+            "plan": gather.detail,
+        }
+        if self.verdict is not None:
+            counts = self.verdict.counts
+            record |= {
+                "checked": self.verdict.checked,
+                "wrong": self.verdict.wrong,
+                "shuffles": counts.shuffles,
+                "alu": counts.alu_operations,
             }
         return record
 
@@ -202,9 +249,25 @@ def check(compilation: Compilation) -> list[Checked]:
     return checked
 
 
+def check_gathers(compilation: Compilation) -> list[CheckedGather]:
+    """Run every gather of a compiled module."""
+    verdicts: dict[str, Verdict] = {}
+    for name, stub in compilation.gather_stubs.items():
+        code = f"module {{\n{emit_gather(stub.plan, stub.signature, compilation.target)}}}\n"
+        sides = stub.source, stub.index, stub.axis, stub.element, stub.index_element
+        try:
+            verdicts[name] = verify_gather(code, "gather", *sides, compilation.target, compilation.num_warps)
+        except SimulationError as error:
+            message = f"@{name} ({stub.plan.summary()}) cannot be run: {error}"
+            raise ToolError(Diagnostic("error", message)) from error
+    return [CheckedGather(g, None if g.stub is None else verdicts[g.stub]) for g in compilation.gathers]
+
+
 def verify_text(text: str, filename: str, target: str | None, as_json: bool, lowering: str = LINEAR) -> int:
     """Verify a module, print what was found, and return the exit status: 0 if all is right."""
-    checked = check(compile_text(text, filename, target, "llvm", lowering))
+    compilation = compile_text(text, filename, target, "llvm", lowering)
+    checked, gathers = check(compilation), check_gathers(compilation)
+    wrong_gathers = [g for g in gathers if g.verdict is not None and not g.verdict.ok]
     verified = [c for c in checked if c.verdict is not None]
     wrong = [c for c in verified if not c.ok]
     if as_json:
@@ -213,15 +276,26 @@ def verify_text(text: str, filename: str, target: str | None, as_json: bool, low
             "verified": len(verified),
             "wrong": len(wrong),
         }
+        if gathers:
+            report["gathers"] = [g.as_json() for g in gathers]
         print(json.dumps(report, indent=2))
-        return 1 if wrong else 0
+        return 1 if wrong or wrong_gathers else 0
     for conversion in checked:
         print(conversion)
         if conversion.verdict is not None:
             for finding in (*conversion.verdict.examples, *conversion.verdict.races):
                 print(f"    {finding}")
+    for gather in gathers:
+        print(gather)
+        for example in () if gather.verdict is None else gather.verdict.examples:
+            print(f"    {example}")
     noops = sum(c.site.converted.kind == "noop" for c in checked)
     if others := len(checked) - len(verified):
         print(f"{_count(noops, 'no-op')}, {others - noops} left to Triton")
     print(f"{_count(len(verified), 'conversion')} verified, {len(wrong)} wrong")
-    return 1 if wrong else 0
+    if gathers:
+        run = sum(g.verdict is not None for g in gathers)
+        print(
+            f"{_count(run, 'gather')} verified, {len(wrong_gathers)} wrong, {len(gathers) - run} left to Triton"
+        )
+    return 1 if wrong or wrong_gathers else 0

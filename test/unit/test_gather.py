@@ -29,7 +29,7 @@ from triton_linear.passes import driver
 from triton_linear.passes.gather import LowerGathers, gather_stubs
 from triton_linear.tools.functions import lower_kernel, sink
 
-TARGETS = ("cuda:80", "cuda:90", "hip:gfx942", "hip:gfx950")
+TARGETS = ("cuda:80", "cuda:90", "hip:gfx942", "hip:gfx950", "hip:gfx1200")
 F32, I32 = element_type("f32"), element_type("i32")
 CUDA, HIP = target("cuda:90"), target("hip:gfx942")
 
@@ -247,7 +247,7 @@ def test_in_triton_s_layouts_ours_is_never_more(name: str) -> None:
 
 
 def module_text(name: str, body: str, arguments: str) -> str:
-    lanes = 64 if name.startswith("hip") else 32
+    lanes = target(name).lanes
     return (
         f'module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "{name}", '
         f'"ttg.threads-per-warp" = {lanes} : i32}} {{\n'
@@ -268,7 +268,7 @@ def blocked(per_thread: tuple[int, int], lanes: tuple[int, int], warps: tuple[in
 def around(name: str, element: str, index: str) -> tuple[str, str, str]:
     """A kernel that gathers along 16 columns in layouts that Triton prefers, between conversions; the layouts
     of what it is given and gives."""
-    wide = 64 if name.startswith("hip") else 32
+    wide = target(name).lanes
     loaded, taken = blocked((1, 4), (wide // 4, 4)), blocked((1, 1), (wide // 16, 16))
     types = [f"tensor<64x16x{kind}, {place}>" for kind in (element, index) for place in (loaded, taken)]
     body = f"""%a = ttg.convert_layout %x : {types[0]} -> {types[1]}
