@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import test_accumulators
 from gather_cases import Case, layout, random_gather
 from triton_linear.dialect import bridge, encodings, ll
 from triton_linear.dialect.mlir_adapter import operations
@@ -27,6 +28,7 @@ from triton_linear.lowering.verify import Verdict, held_elements
 from triton_linear.lowering.verify_gather import verify_gather
 from triton_linear.passes import driver
 from triton_linear.passes.gather import LowerGathers, gather_stubs
+from triton_linear.tools.explain.gather import explained
 from triton_linear.tools.functions import lower_kernel, sink
 
 TARGETS = ("cuda:80", "cuda:90", "hip:gfx942", "hip:gfx950", "hip:gfx1200")
@@ -351,3 +353,58 @@ def test_stubs_are_shared_and_have_plans_for_their_target_only() -> None:
     with pytest.raises(ValueError, match="@__ll_gather_0 has no plan for hip:gfx942: the source layout has 32"):
         gather_stubs(root, HIP)
     assert len(re.findall(r"callee = @__ll_gather_0", str(root))) == 2
+
+
+def test_explain_has_gathers_and_the_conversions_that_are_left_around_them() -> None:
+    report = explained(around("cuda:90", "f32", "i32")[0], "k.ttgir", None)
+    (line,) = report.gathers
+    assert line.startswith("k.ttgir:")
+    assert "plan proved" in line
+    away = explained(around("cuda:90", "i8", "i32")[0], "k.ttgir", None)
+    assert away.conversions == ()
+    assert away.folded == 3
+
+
+def test_conversions_beside_a_gather_are_explained_by_it() -> None:
+    """The source comes in another warp's rows: that conversion stays."""
+    here, other = blocked((1, 1), (2, 16)), blocked((4, 1), (2, 16), (4, 1))
+    types = [f"tensor<64x16xf32, {place}>" for place in (other, here)]
+    numbers = f"tensor<64x16xi32, {here}>"
+    body = f"""%a = ttg.convert_layout %x : {types[0]} -> {types[1]}
+    %c = tt.gather %a[%i] {{axis = 1 : i32}} : ({types[1]}, {numbers}) -> {types[1]}
+    {sink("%c", types[1], "result")}"""
+    text = module_text("cuda:90", body, f"%x: {types[0]}, %i: {numbers}")
+    report = explained(text, "k.ttgir", None)
+    (conversion,) = report.conversions
+    assert conversion.to_anchor is not None
+    assert conversion.to_anchor.operation == "tt.gather"
+
+
+def test_a_gather_of_accumulators_is_left() -> None:
+    numbers = test_accumulators.ACC.replace("f32", "i32")
+    between = f"""%numbers = arith.constant dense<1> : {numbers}
+      %taken = tt.gather %next[%numbers] {{axis = 1 : i32}}
+        : ({test_accumulators.ACC}, {numbers}) -> {test_accumulators.ACC}"""
+    found, _ = prepared(test_accumulators.kernel(between, "%taken"))
+    (gather,) = found.gathers
+    assert (gather.kind, gather.detail) == ("stock", "it takes what `wgmma` left in its registers")
+
+
+SPECIALISED = "it is in a warp-specialised region, which only some warps of the CTA run"
+
+
+def test_a_gather_that_some_warps_run_is_left() -> None:
+    place = blocked((1, 1), (2, 16))
+    values, numbers = f"tensor<64x16xf32, {place}>", f"tensor<64x16xi32, {place}>"
+    taken = f"tt.gather %a[%b] {{axis = 1 : i32}} : ({values}, {numbers}) -> {values}"
+    body = f"""ttg.warp_specialize(%x, %i)
+    default {{
+      ttg.warp_yield
+    }}
+    partition0(%a: {values}, %b: {numbers}) num_warps(4) {{
+      %c = {taken}
+      ttg.warp_return
+    }} : ({values}, {numbers}) -> ()"""
+    found, _ = prepared(module_text("cuda:90", body, f"%x: {values}, %i: {numbers}"))
+    (gather,) = found.gathers
+    assert (gather.kind, gather.detail) == ("stock", SPECIALISED)

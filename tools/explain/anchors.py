@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from triton_linear.dialect.mlir_adapter import Operation, Value, producers_of
+from triton_linear.lowering.embed_gather import GATHER_PREFIX
+from triton_linear.passes.gather import GATHER
 from triton_linear.passes.verifiers import CONVERT
 from triton_linear.tools.errors import user_position
 
@@ -72,7 +74,8 @@ class Uses:
     def _nearest(met: Iterator[Operation]) -> Anchor | None:
         for op in met:
             if op.name in REASONS:
-                return Anchor(op.name, REASONS[op.name], *user_position(str(op.location)))
+                name = GATHER if _is_gather(op) else op.name
+                return Anchor(name, REASONS[name], *user_position(str(op.location)))
         return None
 
     def _before(self, conversion: Operation) -> Iterator[Operation]:
@@ -107,6 +110,11 @@ class Uses:
                     pending += _carried_on(user, value)
                 elif user.name not in REASONS:
                     pending += user.results
+
+
+def _is_gather(op: Operation) -> bool:
+    """Whether an operation is the call of a gather's stub."""
+    return op.name == "tt.call" and str(op.attributes["callee"].value).startswith(GATHER_PREFIX)
 
 
 def _carried_in(value: Value) -> list[Value]:

@@ -15,6 +15,7 @@ from triton_linear.lowering.select import select
 from triton_linear.lowering.targets import Target
 from triton_linear.passes import driver
 from triton_linear.passes.fold import FoldConversions
+from triton_linear.passes.gather import LowerGathers
 from triton_linear.passes.layouts import LayoutTable, element_of
 from triton_linear.passes.verifiers import CONVERT
 from triton_linear.tools.compile import (
@@ -34,7 +35,7 @@ from triton_linear.tools.explain.ledger import ledger
 from triton_linear.tools.explain.records import ConversionReport, Ledger, ModuleReport, Place, StockReport
 from triton_linear.tools.explain.stock_side import figures_of, stock_peaks, stock_reports
 from triton_linear.tools.explain.words import in_words
-from triton_linear.tools.verify import Checked, check, short_encoding, short_type
+from triton_linear.tools.verify import Checked, check, check_gathers, short_encoding, short_type
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def _explained(text: str, filename: str, target_name: str | None, stock: bool) -
     side = _stock(module, compilation) if stock else _Stock({}, [None] * len(compilation.kernels))
     before = _conversions(module)
     names = tuple(kernels(module))
-    if not driver.run(module, [FoldConversions()], remarks=False).succeeded:
+    if not driver.run(module, [LowerGathers(), FoldConversions()], remarks=False).succeeded:
         raise ToolError()
     ops = operations(module.operation)
     left = [op for op in ops if op.name == CONVERT]
@@ -86,6 +87,7 @@ def _explained(text: str, filename: str, target_name: str | None, stock: bool) -
         reductions(ops, around),
         _ledgers(compilation, side),
         _assignment(text, filename, compilation.target),
+        tuple(map(str, check_gathers(compilation))),
     )
 
 

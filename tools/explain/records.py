@@ -222,6 +222,7 @@ class ModuleReport:
     reductions: tuple[ReductionReport, ...]
     shared_memory: tuple[Ledger, ...]
     assignment: tuple[str, ...]
+    gathers: tuple[str, ...]
     measured: tuple[Measured, ...] | None = None
 
     def as_json(self) -> dict[str, Any]:

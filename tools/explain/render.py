@@ -122,6 +122,8 @@ def module(report: ModuleReport, top: int | None) -> RenderableType:
     parts += _most(report.conversions, conversion, top)
     parts += _most(report.accesses, access, top, "accesses to shared memory")
     parts += _most(report.reductions, reduction, top, "reductions and scans")
+    if report.gathers:
+        parts += [Text(), Text("gathers", "bold underline"), *map(Text, report.gathers)]
     for kernel in report.shared_memory:
         parts += [Text(), ledger(kernel)]
     if report.measured is not None:
