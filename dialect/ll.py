@@ -56,6 +56,7 @@ PERMUTED = "ll.permuted"
 INDEX = "ll.index"
 INDEX_ELEMENT = "ll.index_element"
 AXIS = "ll.axis"
+GATHER = "ll.gather"
 
 DEFINITION = """
 irdl.dialect @ll {

@@ -1,10 +1,11 @@
 """Putting our code into a kernel before Triton lowers it.
 
-A call of an outlined conversion becomes, in the text that goes back to libtriton, the LLVM-dialect code of
-its plan between two casts: from the source tensor to the struct of registers that Triton's type conversion will
-make of it, and back. When Triton lowers the kernel the casts meet that conversion's own and cancel; the code in
-between is already what Triton lowers to, and stays. So no module is printed or parsed a second time, and the
-code sits in the kernel, inlined, with the conversion's own source location under the name of its stub.
+A call of an outlined conversion or gather becomes, in the text that goes back to libtriton, the LLVM-dialect
+code of its plan between casts: from the tensors that it takes to the structs of registers that Triton's type
+conversion will make of them, and back. When Triton lowers the kernel the casts meet that conversion's own and
+cancel; the code in between is already what Triton lowers to, and stays. So no module is printed or parsed a
+second time, and the code sits in the kernel, inlined, with the own source location of what was called for under
+the name of its stub.
 
 Scratch is a `ttg.local_alloc`, so Triton's allocation places it, shares its bytes with what is dead, and counts
 it; the `ttg.local_dealloc` behind the code keeps the bytes reserved until its last read. Triton's barrier
@@ -36,6 +37,8 @@ from triton_linear.dialect.triton_versions import BARRIER_0, PARTS_TRACKED, inst
 from triton_linear.lowering import marks, scratch
 from triton_linear.lowering.element import ElementType, element_type
 from triton_linear.lowering.emit import emit_body
+from triton_linear.lowering.emit_gather import GatherSignature, emit_gather_body
+from triton_linear.lowering.gather_plan import AnyGatherPlan, GatherPlan, GatherSharedPlan
 from triton_linear.lowering.machines import BARRIER, MACHINES, THREAD, ZERO
 from triton_linear.lowering.plan import FreePlan, NoOpPlan, Plan, RegisterPlan, SharedPlan, ShufflePlan
 from triton_linear.lowering.scratch import Home
@@ -46,19 +49,24 @@ STUB_PREFIX = "__ll_cvt_"
 ACCUMULATORS = "_accumulators"
 """Ends the name of a stub whose calls take what `wgmma` left in its registers."""
 
+GATHER_PREFIX = "__ll_gather_"
+GatherCode = tuple[AnyGatherPlan, GatherSignature]
+"""What a stub of a gather stands for."""
+
+_PREFIXES = f"(?:{STUB_PREFIX}|{GATHER_PREFIX})"
 _CALL = re.compile(
-    rf'^ *(?P<result>%\w+) = "tt\.call"\((?P<operand>%[\w#]+)\) '
-    rf"[^\n]*?callee = @(?P<symbol>{STUB_PREFIX}\w+)[^\n]*?"
-    r" : \((?P<source>tensor<.*>)\) -> (?P<destination>tensor<.*>) loc\((?P<location>#?\w+|.*)\)$",
+    r'^ *(?P<result>%\w+) = "tt\.call"\((?P<operands>%[\w#]+(?:, %[\w#]+)?)\) '
+    rf"[^\n]*?callee = @(?P<symbol>{_PREFIXES}\w+)[^\n]*?"
+    r" : \((?P<types>tensor<.*>)\) -> (?P<destination>tensor<.*>) loc\((?P<location>#?\w+|.*)\)$",
     re.MULTILINE,
 )
 _STUB = re.compile(
-    rf'^  "tt\.func"\(\) [^\n]*sym_name = "(?P<symbol>{STUB_PREFIX}\w+)"'
+    rf'^  "tt\.func"\(\) [^\n]*sym_name = "(?P<symbol>{_PREFIXES}\w+)"'
     r"(?:[^\n]*\(\{\n(?:.*\n)*?  \}\)[^\n]*|[^\n]*)\n",
     re.MULTILINE,
 )
 _ELEMENT = re.compile(r"^tensor<(?:\d+x)*(.*?)(?:, #.*)?>$")
-_OTHER_CALL = re.compile(rf'"tt\.call"[^\n]*?callee = @(?!{STUB_PREFIX})')
+_OTHER_CALL = re.compile(rf'"tt\.call"[^\n]*?callee = @(?!{_PREFIXES})')
 _HIDDEN_BARRIERS = {"nvidia": "nvvm.barrier", "amd": "rocdl.barrier"}
 """What Triton lowers `gpu.barrier` to, which its analysis does not know. `BARRIER_0`: with a 0 for NVIDIA."""
 _TRANSPOSE = re.compile(
@@ -67,6 +75,7 @@ _TRANSPOSE = re.compile(
 _SPECIALIZED = '"ttg.warp_specialize"('
 _CAST = "builtin.unrealized_conversion_cast"
 _PREFIX = "%__ll_"
+_ARGUMENTS = ("source", "index")
 _THREAD_NUMBER = re.compile(rf"^    (%\w+) = llvm\.inline_asm [^\n]*{re.escape(THREAD)}[^\n]*\n", re.MULTILINE)
 _OWN = "%__own_"
 THREAD_NUMBER = f"{_OWN}thread"
@@ -86,25 +95,35 @@ class Embedded:
     budget: int | None = None
 
 
-def embed(text: str, plans: Mapping[str, Plan], target: Target, num_warps: int, apart: bool = True) -> Embedded:
+def embed(
+    text: str,
+    plans: Mapping[str, Plan],
+    target: Target,
+    num_warps: int,
+    apart: bool = True,
+    gathers: Mapping[str, GatherCode] | None = None,
+) -> Embedded:
     """`text` with every call of a stub replaced by the code of its plan, and the stubs removed.
 
     `apart` lets scratch take more memory than it must, within the target's budget, where that saves barriers.
 
-    Requires: `text` is a module in generic form with locations; `plans` has every stub that is called.
+    Requires: `text` is a module in generic form with locations; `plans` has every stub of a conversion that is
+    called, `gathers` every one of a gather.
     Ensures: what is not a stub or its call is the same text, but for definitions before and after it and for
     operations that make and free scratch.
 
     Raises EmbedError when a call of a stub is left over or has no plan.
     """
-    text = _STUB.sub(lambda stub: "" if stub["symbol"] in plans else stub[0], text)
-    calls = [_Call.read(found, plans) for found in _CALL.finditer(text)]
+    gathers = gathers or {}
+    known = {*plans, *gathers}
+    text = _STUB.sub(lambda stub: "" if stub["symbol"] in known else stub[0], text)
+    calls = [_Call.read(found, plans, gathers) for found in _CALL.finditer(text)]
     has_calls = _OTHER_CALL.search(text) is not None
     frame = scratch.frame(text)
     uses = {
         number: scratch.use_of(text, call.start, call.end + 1, call.plan, target, num_warps, frame is not None)
         for number, call in enumerate(calls)
-        if isinstance(call.plan, SharedPlan)
+        if isinstance(call.plan, SharedPlan | GatherSharedPlan)
     }
     homes, budget = {number: Home(use.end) for number, use in uses.items()}, 0
     if apart and uses and not has_calls and _SPECIALIZED not in text:
@@ -128,7 +147,7 @@ def embed(text: str, plans: Mapping[str, Plan], target: Target, num_warps: int, 
         for size in sorted({uses[number].bytes for number, home in longer.items() if home.lent}):
             edits += [(begin, begin, writer.make_own(size)), (end, end, writer.free_own(size))]
     text = _edited(text, edits)
-    if left := re.search(rf'^.*"tt\.call"[^"]*callee = @{STUB_PREFIX}.*$', text, re.MULTILINE):
+    if left := re.search(rf'^.*"tt\.call"[^"]*callee = @{_PREFIXES}.*$', text, re.MULTILINE):
         raise EmbedError(f"call of a stub in a form that is not understood: {left[0].strip()[:200]}")
     text = "".join((writer.definitions(), text, *writer.locations))
     return Embedded(text, budget if longer else None)
@@ -150,35 +169,52 @@ class _Call:
     start: int
     end: int
     symbol: str
-    operand: str
+    operands: tuple[str, ...]
+    types: tuple[str, ...]
     result: str
-    source: str
     destination: str
     location: str
-    plan: Plan
-    signature: Signature
+    plan: Plan | AnyGatherPlan
+    signature: Signature | GatherSignature
 
     @classmethod
-    def read(cls, found: re.Match[str], plans: Mapping[str, Plan]) -> _Call:
+    def read(cls, found: re.Match[str], plans: Mapping[str, Plan], gathers: Mapping[str, GatherCode]) -> _Call:
         """The call that `_CALL` found.
 
-        A transpose before it moves no register, so what it takes is taken. (AMD's stage leaves a cast from a
-        transpose standing where a branch takes what is transposed.)
+        A transpose before a conversion moves no register, so what it takes is taken. (AMD's stage leaves a cast
+        from a transpose standing where a branch takes what is transposed.)
         """
-        said = found.groupdict()
-        while view := _transpose(found.string, said["operand"], found.start()):
-            said["operand"], said["source"] = view
-        plan = plans.get(said["symbol"])
-        if plan is None:
-            raise EmbedError(f"no plan for stub @{said['symbol']}")
-        signature = signature_of(plan, element_type(_element(said["source"])))
-        return cls(found.start(), found.end(), **said, plan=plan, signature=signature)
+        symbol = found["symbol"]
+        operands, types = found["operands"].split(", "), re.split(", (?=tensor<)", found["types"])
+        while view := _transpose(found.string, operands[0], found.start()):
+            operands[0], types[0] = view
+        if symbol in gathers:
+            plan: Plan | AnyGatherPlan
+            signature: Signature | GatherSignature
+            plan, signature = gathers[symbol]
+        elif symbol in plans:
+            plan = plans[symbol]
+            signature = signature_of(plan, element_type(_element(types[0])))
+        else:
+            raise EmbedError(f"no plan for stub @{symbol}")
+        return cls(
+            found.start(),
+            found.end(),
+            symbol,
+            (*operands,),
+            (*types,),
+            found["result"],
+            found["destination"],
+            found["location"],
+            plan,
+            signature,
+        )
 
     @property
     def words(self) -> int:
         """Registers of 32 bits that a thread has for the source or the result, whichever takes more."""
         registers = max(self.signature.source_registers, self.signature.result_registers)
-        return -(-registers * element_type(_element(self.source)).bits // 32)
+        return -(-registers * element_type(_element(self.types[0])).bits // 32)
 
 
 class _Embedder:
@@ -210,7 +246,12 @@ class _Embedder:
         """The code of one call, in lines without the last newline."""
         location = f"#__ll_loc{number}"
         self.locations.append(f'{location} = loc("{call.symbol}"({call.location}))\n')
-        code, result = _code(call.plan, call.signature, self._target, call.symbol.endswith(ACCUMULATORS))
+        if isinstance(call.plan, GatherPlan | GatherSharedPlan):
+            assert isinstance(call.signature, GatherSignature)  # they come together
+            code, result = _gather_code(call.plan, call.signature, self._target)
+        else:
+            assert isinstance(call.signature, Signature)
+            code, result = _code(call.plan, call.signature, self._target, call.symbol.endswith(ACCUMULATORS))
         if self._has_calls:
             hidden = _HIDDEN_BARRIERS[self._target.vendor]
             if hidden == "nvvm.barrier" and installed_release() in BARRIER_0:
@@ -220,14 +261,19 @@ class _Embedder:
             # Asked for once, before any loop: LLVM takes no inline assembly out of one.
             code = re.sub(rf"{asked[1]}\b", THREAD_NUMBER, code.replace(asked[0], ""))
             self._threads = True
-        structs = {type_: self._alias(type_) for type_ in (call.signature.source, call.signature.result)}
+        structs = {type_: self._alias(type_) for type_ in (*call.signature.arguments, call.signature.result)}
         for type_, alias in structs.items():
             code = code.replace(type_, alias)
         before, after = self._around(call, home, settles=BARRIER in code)
-        source, destination = call.source, call.destination
+        destination = call.destination
+        given = "".join(
+            f"    {_PREFIX}{name} = {_CAST} {operand} : {type_} to {structs[struct]}\n"
+            for name, operand, type_, struct in zip(
+                _ARGUMENTS, call.operands, call.types, call.signature.arguments, strict=False
+            )
+        )
         lines = (
-            f"    {_PREFIX}source = {_CAST} {call.operand} : {source} to {structs[call.signature.source]}\n"
-            f"{before}{code}{after}"
+            f"{given}{before}{code}{after}"
             f"    {_PREFIX}result = {_CAST} {result} : {structs[call.signature.result]} to {destination}\n"
         )
         name = call.result
@@ -243,7 +289,7 @@ class _Embedder:
         lines = lines.replace(f"{_PREFIX}result =", f"{name} =").replace(_PREFIX, f"{_PREFIX}{number}_")
         return lines.replace("\n", f" loc({location})\n").removesuffix("\n") + tail
 
-    def free(self, plan: Plan, number: int) -> str:
+    def free(self, plan: Plan | AnyGatherPlan, number: int) -> str:
         """The line that frees a call's scratch, for a place outside its code."""
         name = f"{_PREFIX}{number}_memory"
         return f"    ttg.local_dealloc {name} : {_memory(plan.scratch_bytes)} loc(unknown)\n"
@@ -297,7 +343,7 @@ class _Embedder:
         p = _PREFIX
         if home.lent:
             writer = FunctionWriter(f"{p}wait_")
-            assert isinstance(call.plan, SharedPlan)  # others have no home
+            assert isinstance(call.plan, SharedPlan | GatherSharedPlan)  # others have no home
             if home.waits and not (self._target.waits_before_stores and call.plan.stores_apart):
                 MACHINES[self._target.vendor].barrier(writer, "warp")
             return f"{writer.body()}    {p}scratch = llvm.extractvalue {_OWN}{size}_place[0] : {_STRUCT}\n", ""
@@ -356,6 +402,14 @@ def signature_of(plan: Plan, element: ElementType) -> Signature:
 def _code(plan: Plan, signature: Signature, target: Target, accumulators: bool) -> tuple[str, str]:
     writer = FunctionWriter(_PREFIX)
     result = emit_body(plan, signature, target, writer, f"{_PREFIX}source", f"{_PREFIX}scratch", accumulators)
+    return writer.body(), result
+
+
+@functools.lru_cache(maxsize=64)
+def _gather_code(plan: AnyGatherPlan, signature: GatherSignature, target: Target) -> tuple[str, str]:
+    writer = FunctionWriter(_PREFIX)
+    names = (f"{_PREFIX}{name}" for name in (*_ARGUMENTS, "scratch"))
+    result = emit_gather_body(plan, signature, target, writer, *names)
     return writer.body(), result
 
 

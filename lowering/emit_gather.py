@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from triton_linear.lowering.element import ElementType
 from triton_linear.lowering.emit_elements import from_integer, packed_words, unpacked, width
-from triton_linear.lowering.emit_words import Parts, linear_in_thread
-from triton_linear.lowering.gather import Columns, GatherPlan, Wanted
-from triton_linear.lowering.machines import Machine, machine_of
+from triton_linear.lowering.emit_shared import pointers, store_words
+from triton_linear.lowering.emit_words import Parts, WordWriter, linear_in_thread
+from triton_linear.lowering.gather import segments_of, unmasked
+from triton_linear.lowering.gather_plan import (
+    AnyGatherPlan,
+    Columns,
+    Fetch,
+    GatherPlan,
+    GatherSharedPlan,
+    Wanted,
+)
+from triton_linear.lowering.machines import machine_of
+from triton_linear.lowering.packing import stored_words
 from triton_linear.lowering.targets import Target
-from triton_linear.lowering.text import I32, I64, FunctionWriter, struct_type
+from triton_linear.lowering.text import I32, I64, SHARED, FunctionWriter, struct_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +35,19 @@ class GatherSignature:
     index_registers: int
 
     @staticmethod
-    def of(plan: GatherPlan, element: ElementType, index_element: ElementType) -> GatherSignature:
+    def of(plan: AnyGatherPlan, element: ElementType, index_element: ElementType) -> GatherSignature:
         """The structs that `plan` goes between."""
         return GatherSignature(element.llvm, index_element.llvm, plan.source_registers, plan.index_registers)
+
+    @property
+    def arguments(self) -> tuple[str, str]:
+        """The types of the structs that it takes."""
+        return self.source, self.index
+
+    @property
+    def result_registers(self) -> int:
+        """Registers of the result."""
+        return self.index_registers
 
     @property
     def source(self) -> str:
@@ -45,49 +66,146 @@ class GatherSignature:
 
 
 def emit_gather_body(
-    plan: GatherPlan,
+    plan: AnyGatherPlan,
     signature: GatherSignature,
     target: Target,
     writer: FunctionWriter,
     source: str,
     index: str,
+    base: str,
 ) -> str:
-    """Write the code from the structs `source` and `index` to that of result registers; name the latter."""
-    values = _Gather(plan, signature, machine_of(target), writer, source, index).results()
+    """Write the code from the structs `source` and `index` to that of result registers; name the latter.
+
+    `base` names the pointer to the scratch; code without scratch does not use it.
+    """
+    values = _Values(signature, target, writer, source, index)
+    if isinstance(plan, GatherSharedPlan):
+        results = _through_memory(plan, values, base)
+    else:
+        results = _Gather(plan, values).results()
     result = writer.op(f"llvm.mlir.undef : {signature.result}")
     for number, field in enumerate(plan.outputs):
-        result = writer.op(f"llvm.insertvalue {values[field]}, {result}[{number}] : {signature.result}")
+        result = writer.op(f"llvm.insertvalue {results[field]}, {result}[{number}] : {signature.result}")
     return result
 
 
-def emit_gather(plan: GatherPlan, signature: GatherSignature, target: Target, symbol: str = "gather") -> str:
-    """The gather as a function of its own: `(source struct, index struct) -> result struct`.
+def emit_gather(plan: AnyGatherPlan, signature: GatherSignature, target: Target, symbol: str = "gather") -> str:
+    """The gather as a function of its own: `(source struct, index struct, scratch) -> result struct`.
 
     Its body is, line by line, what is put into a kernel.
     """
     writer = FunctionWriter()
-    result = emit_gather_body(plan, signature, target, writer, "%source", "%index")
+    result = emit_gather_body(plan, signature, target, writer, "%source", "%index", "%scratch")
     writer.effect(f"llvm.return {result} : {signature.result}")
-    arguments = f"%source: {signature.source}, %index: {signature.index}"
+    arguments = f"%source: {signature.source}, %index: {signature.index}, %scratch: {SHARED}"
     return f"  llvm.func @{symbol}({arguments}) -> {signature.result} {{\n{writer.body()}  }}\n"
+
+
+class _Values:
+    """The registers that a gather takes."""
+
+    def __init__(
+        self, signature: GatherSignature, target: Target, writer: FunctionWriter, source: str, index: str
+    ) -> None:
+        self.signature, self.target, self.writer = signature, target, writer
+        self.machine = machine_of(target)
+        self._source, self._index = source, index
+
+    def register(self, number: int) -> str:
+        """A register of the source."""
+        return self.writer.once(f"llvm.extractvalue {self._source}[{number}] : {self.signature.source}")
+
+    def packed(self, registers: Iterable[int]) -> Parts:
+        """The word of these source registers."""
+        values = [self.register(number) for number in registers]
+        return packed_words(self.writer, values, self.signature.element, None)
+
+    def result(self, word: Parts) -> str:
+        """The register of the result in the low bits of a word."""
+        (value,) = unpacked(self.writer, word, width(self.signature.element), 1)
+        return from_integer(self.writer, value, self.signature.element)
+
+    def number(self, register: int) -> str:
+        """An index as 32 bits; the axis is shorter than 2^31, and negative indices mean nothing."""
+        writer, element = self.writer, self.signature.index_element
+        value = writer.op(f"llvm.extractvalue {self._index}[{register}] : {self.signature.index}")
+        if element == I32:
+            return value
+        cast = "trunc" if element == I64 else "zext"
+        return writer.op(f"llvm.{cast} {value} : {element} to {I32}")
+
+    def by_thread(self, columns: Columns) -> str | None:
+        """The xor of the columns of the set bits of the thread number; None where that is always zero."""
+        if not any(columns):
+            return None
+        return linear_in_thread(self.writer, self.machine.thread(self.writer), columns)
+
+    def sum(self, parts: Iterable[str | None], flip: int) -> str:
+        """The xor of these and `flip`."""
+        writer = self.writer
+        known = [part for part in (*parts, writer.constant(flip) if flip else None) if part is not None]
+        if not known:
+            return writer.constant(0)
+        return functools.reduce(lambda a, b: writer.binary("xor", a, b), known)
+
+
+def _through_memory(plan: GatherSharedPlan, values: _Values, base: str) -> list[str]:
+    """The results, by fetch."""
+    writer, machine = values.writer, values.machine
+    storing = stored_words(plan)
+    slots = plan.per_word
+
+    def word(number: int) -> Parts:
+        start = number * slots
+        return values.packed(range(start, min(start + slots, plan.source_registers)))
+
+    sources = WordWriter(writer, machine, slots, word, storing.given)
+    store_address = pointers(writer, machine.thread(writer), plan.store.columns, base)
+    origin = values.by_thread(plan.address_by_thread)
+    results: list[str] = []
+    written = 0
+    if plan.waits:
+        machine.barrier(writer, plan.scope)
+    for round_, (stores, fetches) in enumerate(zip(plan.store.rounds, plan.fetches, strict=True)):
+        if round_:
+            machine.barrier(writer, plan.scope)
+        elif plan.stores_apart and not plan.waits:
+            machine.together(writer)
+        for access, made in zip(stores, storing.words[round_], strict=True):
+            needed = max(written, max(made) - storing.given + 1)
+            sources.run(storing.steps[written:needed])
+            written = needed
+            words = [sources.word(number) for number in made]
+            store_words(writer, machine, plan.store, words, store_address(access.offset))
+        machine.barrier(writer, plan.scope)
+        results += [_fetched(plan, values, fetch, origin, base) for fetch in fetches]
+    return results
+
+
+def _fetched(plan: GatherSharedPlan, values: _Values, fetch: Fetch, origin: str | None, base: str) -> str:
+    """The register that a fetch gives."""
+    writer = values.writer
+    by_index = linear_in_thread(writer, values.number(fetch.index), plan.address_by_index)
+    # Where neither thread nor index can reach, xor is addition and becomes an immediate offset.
+    moving = functools.reduce(int.__or__, (*plan.address_by_index, *plan.address_by_thread), 0)
+    address = values.sum((by_index, origin), fetch.offset & moving)
+    place = writer.op(f"llvm.getelementptr {base}[{address}] : ({SHARED}, {I32}) -> {SHARED}, i8")
+    if rest := fetch.offset & ~moving:
+        place = writer.op(f"llvm.getelementptr {place}[{rest}] : ({SHARED}) -> {SHARED}, i8")
+    bits = 8 * plan.element_bytes
+    loaded = writer.op(f"llvm.load {place} {{alignment = {plan.element_bytes} : i64}} : {SHARED} -> i{bits}")
+    return from_integer(writer, loaded, values.signature.element)
 
 
 class _Gather:
     """Writes one gather."""
 
-    def __init__(
-        self,
-        plan: GatherPlan,
-        signature: GatherSignature,
-        machine: Machine,
-        writer: FunctionWriter,
-        source: str,
-        index: str,
-    ) -> None:
-        self._plan, self._signature, self._machine, self._writer = plan, signature, machine, writer
-        self._source, self._index = source, index
-        self._word = functools.cache(self._packed)
-        self._by_thread = functools.cache(self._linear_in_own_thread)
+    def __init__(self, plan: GatherPlan, values: _Values) -> None:
+        self._plan, self._values = plan, values
+        self._writer, self._machine = values.writer, values.machine
+        self._kept = segments_of(plan, values.target)
+        self._word = functools.cache(values.packed)
+        self._by_thread = functools.cache(values.by_thread)
 
     def results(self) -> list[str]:
         """The values that registers of the result are."""
@@ -95,20 +213,36 @@ class _Gather:
         return [self._result(*both) for both in zip(plan.indices, plan.wanted, strict=True)]
 
     def _result(self, register: int, wanted: Wanted) -> str:
-        plan, writer = self._plan, self._writer
+        plan, writer, values = self._plan, self._writer, self._values
         words = [self._word(group) for group in plan.groups(wanted)]
-        number = self._number(register) if plan.moves or plan.choices else ""
+        number = values.number(register) if plan.moves or plan.choices else ""
         if plan.moves:
-            lane = self._sum(number, plan.lane_by_index, plan.lane_by_thread, wanted.lane_flip)
-            words = [[self._machine.shuffle(writer, part, lane) for part in word] for word in words]
+            lane, kept = self._lane(number, wanted), self._kept or 0
+            words = [[self._machine.shuffle(writer, part, lane, kept) for part in word] for word in words]
         if plan.choices:
-            choice = self._sum(number, plan.choice_by_index, plan.choice_by_thread, wanted.choice_flip)
+            parts = (
+                linear_in_thread(writer, number, plan.choice_by_index),
+                self._by_thread(plan.choice_by_thread),
+            )
+            choice = values.sum(parts, wanted.choice_flip)
             words = self._selected(words, choice)
             if plan.packed:
                 words = [[self._taken(words[0][0], words[-1][0], choice)]]
-        element = self._signature.element
-        (value,) = unpacked(writer, words[0], width(element), 1)
-        return from_integer(writer, value, element)
+        return values.result(words[0])
+
+    def _lane(self, number: str, wanted: Wanted) -> str:
+        """The lane that has what an index names, as far as the shuffle does not see to it."""
+        plan, writer, values = self._plan, self._writer, self._values
+        if self._kept is None:
+            parts = linear_in_thread(writer, number, plan.lane_by_index), self._by_thread(plan.lane_by_thread)
+            return values.sum(parts, wanted.lane_flip)
+        distance = unmasked(plan.lane_by_index, self._kept, values.target.lanes)
+        if distance is None:
+            return values.sum([linear_in_thread(writer, number, plan.lane_by_index)], wanted.lane_flip)
+        if distance:
+            shift = "shl" if distance > 0 else "lshr"
+            number = writer.binary(shift, number, writer.constant(abs(distance)))
+        return values.sum([number], wanted.lane_flip)
 
     def _selected(self, words: list[Parts], choice: str) -> list[Parts]:
         """The word that the choice's high bits name; the pair of two, of which a permute is to take one."""
@@ -129,7 +263,7 @@ class _Gather:
     def _taken(self, low: str, high: str, choice: str) -> str:
         """A word with the element of two words that the choice's low bits name lowest."""
         plan, writer, machine = self._plan, self._writer, self._machine
-        size = width(self._signature.element) // 8
+        size = width(self._values.signature.element) // 8
         # A selector is linear in the number of the element that it picks.
         step = machine.selector([size] * size)
         start = machine.selector(list(range(size)))
@@ -142,35 +276,3 @@ class _Gather:
         if start:
             slot = writer.binary("add", slot, writer.constant(start))
         return machine.permute(writer, low, high, slot)
-
-    def _packed(self, group: tuple[int, ...]) -> Parts:
-        """The word of these source registers."""
-        registers = [
-            self._writer.once(f"llvm.extractvalue {self._source}[{register}] : {self._signature.source}")
-            for register in group
-        ]
-        return packed_words(self._writer, registers, self._signature.element, None)
-
-    def _number(self, register: int) -> str:
-        """An index as 32 bits; the axis is shorter than 2^31, and negative indices mean nothing."""
-        writer, element = self._writer, self._signature.index_element
-        value = writer.op(f"llvm.extractvalue {self._index}[{register}] : {self._signature.index}")
-        if element == I32:
-            return value
-        cast = "trunc" if element == I64 else "zext"
-        return writer.op(f"llvm.{cast} {value} : {element} to {I32}")
-
-    def _sum(self, number: str, by_index: Columns, by_thread: Columns, flip: int) -> str:
-        """The xor of what index and thread number give and `flip`."""
-        writer = self._writer
-        parts = [linear_in_thread(writer, number, by_index), self._by_thread(by_thread)]
-        parts += [writer.constant(flip)] if flip else []
-        known = [part for part in parts if part is not None]
-        if not known:
-            return writer.constant(0)
-        return functools.reduce(lambda a, b: writer.binary("xor", a, b), known)
-
-    def _linear_in_own_thread(self, columns: Columns) -> str | None:
-        if not any(columns):
-            return None
-        return linear_in_thread(self._writer, self._machine.thread(self._writer), columns)

@@ -43,7 +43,8 @@ def emit_exchange(
             needed = max(written, max(made) - storing.given + 1)
             sources.run(storing.steps[written:needed])
             written = needed
-            memory.store([sources.word(number) for number in made], store_address(access.offset))
+            words_of_access = [sources.word(number) for number in made]
+            store_words(writer, machine, plan.store, words_of_access, store_address(access.offset))
         machine.barrier(writer, plan.scope)
         for access in loads:
             arrived += memory.load(load_address(access.offset))
@@ -57,19 +58,6 @@ class _Memory:
     def __init__(self, writer: FunctionWriter, plan: SharedPlan, machine: Machine) -> None:
         self._writer, self._plan, self._machine = writer, plan, machine
 
-    def store(self, words: Sequence[Parts], address: str) -> None:
-        """Write the words of one access."""
-        writer, side = self._writer, self._plan.store
-        parts = [part for word in words for part in word]
-        if side.transposed:
-            self._machine.store_matrix(writer, address, parts)
-            return
-        type_, narrow = self._type(side)
-        value = build_vector(writer, parts, I32)
-        if narrow:
-            value = writer.op(f"llvm.trunc {value} : {I32} to {type_}")
-        writer.effect(f"llvm.store {value}, {address} {_aligned(side)} : {type_}, {SHARED}")
-
     def load(self, address: str) -> list[Parts]:
         """The words of one access."""
         writer, side = self._writer, self._plan.load
@@ -77,7 +65,7 @@ class _Memory:
             count = side.slots * self._plan.element_bytes // 4
             parts = self._machine.load_matrix(writer, side.matrix, address, count)
         else:
-            type_, narrow = self._type(side)
+            type_, narrow = _type(side)
             value = writer.op(f"llvm.load {address} {_aligned(side)} : {SHARED} -> {type_}")
             if narrow:
                 value = writer.op(f"llvm.zext {value} : {type_} to {I32}")
@@ -85,12 +73,27 @@ class _Memory:
         per_word = max(1, self._plan.element_bytes // 4)
         return [parts[start : start + per_word] for start in range(0, len(parts), per_word)]
 
-    @staticmethod
-    def _type(side: MemorySide) -> tuple[str, bool]:
-        """The type of a vector access, and whether it is narrower than a word."""
-        if side.access_bytes < 4:
-            return f"i{8 * side.access_bytes}", True
-        return vector_type(I32, side.access_bytes // 4), False
+
+def store_words(
+    writer: FunctionWriter, machine: Machine, side: MemorySide, words: Sequence[Parts], address: str
+) -> None:
+    """Write the words of one store."""
+    parts = [part for word in words for part in word]
+    if side.transposed:
+        machine.store_matrix(writer, address, parts)
+        return
+    type_, narrow = _type(side)
+    value = build_vector(writer, parts, I32)
+    if narrow:
+        value = writer.op(f"llvm.trunc {value} : {I32} to {type_}")
+    writer.effect(f"llvm.store {value}, {address} {_aligned(side)} : {type_}, {SHARED}")
+
+
+def _type(side: MemorySide) -> tuple[str, bool]:
+    """The type of a vector access, and whether it is narrower than a word."""
+    if side.access_bytes < 4:
+        return f"i{8 * side.access_bytes}", True
+    return vector_type(I32, side.access_bytes // 4), False
 
 
 def pointers(

@@ -97,7 +97,7 @@ def exchange_plans(
     `scope` is "warp", where every warp has its own slice of the scratch, or "cta".
     """
     room = Room(element.memory_bytes, target, scratch_limit)
-    sharing, split, taken = _split(scope, exchange, room)
+    sharing, split, taken = split_copies(scope, exchange, room)
     build = _Builder(scope, exchange, sharing, split, taken, room)
     plan = build.plan(place(sharing, room), None, None)
     shared = shared_registers(sharing)
@@ -159,8 +159,8 @@ class _Builder:
         holders: dict[int, int] = {}
         for register, value in enumerate(f2.sums(self.exchange.store_register)):
             holders.setdefault(value, register)
-        stored = _Accesses(placement, placement.store_bits, store)
-        loaded = _Accesses(placement, placement.load_bits, load)
+        stored = Accesses(placement, placement.store_bits, store)
+        loaded = Accesses(placement, placement.load_bits, load)
         loads, outputs = loaded.loads(sharing.load_register)
         store_lanes = sharing.store_lane if store is None else store.lanes
         load_lanes = sharing.load_lane if load is None else load.lanes
@@ -195,7 +195,7 @@ def _splits_rows(placement: Placement, store: Fragment | None, load: Fragment | 
     return False
 
 
-def _split(scope: str, exchange: Exchange, room: Room) -> tuple[Exchange, Columns, Columns]:
+def split_copies(scope: str, exchange: Exchange, room: Room) -> tuple[Exchange, Columns, Columns]:
     """Let duplicate threads store different registers: the exchange after that, as a mask of one thread bit
     each the bits that select, and the register columns that they took over."""
     threads = [*exchange.store_lane, *exchange.store_warp]
@@ -224,7 +224,7 @@ def _split(scope: str, exchange: Exchange, room: Room) -> tuple[Exchange, Column
 
 
 @dataclass(frozen=True, slots=True)
-class _Accesses:
+class Accesses:
     """The accesses of one side of a placement: vectors of a thread, or matrix accesses of a warp."""
 
     placement: Placement

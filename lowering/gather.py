@@ -28,13 +28,14 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.lowering.conversion import Hardware
 from triton_linear.lowering.element import ElementType
+from triton_linear.lowering.gather_plan import Columns, GatherPlan, Wanted
 from triton_linear.lowering.plan import Cost, Rejected
 from triton_linear.lowering.targets import Target
 
@@ -43,89 +44,6 @@ MOST_CHOICES = 64
 """Source registers that a result may be chosen from; a thread has 255 registers for everything."""
 MOST_WORDS = 8192
 """Words that a thread may shuffle or choose from in all, beyond which compilers take too long."""
-Columns = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What one register of the result is chosen from: source registers `base` xor the choice's, read in the
-    lane that the plan's maps give xor `lane_flip`; the choice is what its maps give xor `choice_flip`."""
-
-    base: int
-    lane_flip: int
-    choice_flip: int
-
-
-@dataclass(frozen=True, slots=True)
-class GatherPlan:
-    """A gather inside a warp: every result is one of 2^n source registers of the lane that its index names.
-
-    The lane is the xor of `lane_by_index[j]` over the set bits j of the index and `lane_by_thread[k]` over the
-    set bits k of the thread number; so is the choice of its columns. Choice c stands for source register
-    `Wanted.base` xor the `choices[j]` of the set bits j of c. Its lowest `packed` bits number the elements of a
-    word. Register i of the result is what `wanted[outputs[i]]` gives for the index in register
-    `indices[outputs[i]]`. Without `moves` the lane is always the own one.
-    """
-
-    source_registers: int
-    index_registers: int
-    axis_bits: int
-    lane_by_index: Columns
-    lane_by_thread: Columns
-    choice_by_index: Columns
-    choice_by_thread: Columns
-    choices: Columns
-    packed: int
-    moves: bool
-    indices: tuple[int, ...]
-    wanted: tuple[Wanted, ...]
-    outputs: tuple[int, ...]
-    kind: str = "gather"
-    scratch_bytes: int = 0
-
-    @property
-    def words(self) -> int:
-        """Words that each result is chosen from."""
-        return 1 << (len(self.choices) - self.packed)
-
-    @property
-    def shuffles(self) -> int:
-        """Words that come from other lanes."""
-        return len(self.wanted) * self.words if self.moves else 0
-
-    @property
-    def permutes(self) -> int:
-        """Elements that are taken out of words of several."""
-        return len(self.wanted) if self.packed else 0
-
-    @property
-    def select_bits(self) -> int:
-        """Bits of the choice that selects are made by; a permute takes the element's place, and one of two
-        words."""
-        high = len(self.choices) - self.packed
-        return max(0, high - 1) if self.packed else high
-
-    @property
-    def selects(self) -> int:
-        """Selects between words."""
-        pairs = min(2, self.words) if self.packed else 1
-        return len(self.wanted) * (self.words - pairs)
-
-    def groups(self, wanted: Wanted) -> Iterator[tuple[int, ...]]:
-        """The source registers of each word that a result is chosen from, lowest element first."""
-        low, high = self.choices[: self.packed], self.choices[self.packed :]
-        for word in f2.sums(high):
-            yield tuple(wanted.base ^ word ^ slot for slot in f2.sums(low))
-
-    def summary(self) -> str:
-        """One line for people."""
-        packed = f" of {1 << self.packed} packed registers" if self.packed else ""
-        steps = f"{_count(self.shuffles, 'shuffle')}{packed}" if self.moves else "inside the lane"
-        return f"gather: {steps}, {_count(self.selects, 'select')}, {_count(self.permutes, 'permute')}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 @functools.lru_cache(maxsize=1024)
@@ -140,8 +58,8 @@ def plan_gather(
 
     Raises ValueError for tensors that do not agree.
     """
-    if misfit := _misfit(src, index, axis, target):
-        return Rejected(PLANNER, misfit)
+    if reason := misfit(src, index, axis, target):
+        return Rejected(PLANNER, reason)
     rejected: Rejected | None = None
     best: GatherPlan | None = None
     # Elements that a warp holds in several places are looked for in registers or in lanes first.
@@ -175,15 +93,44 @@ def cost_of_gather(plan: GatherPlan, element: ElementType, target: Target, warps
 def placing(plan: GatherPlan, target: Target) -> int:
     """Instructions that find the lane and the choice of one result."""
     count = 0
-    if plan.moves:
-        count += max(1, _operations(plan.lane_by_index)) + (target.vendor == "amd")
+    if plan.moves and (kept := segments_of(plan, target)) is not None:
+        distance = unmasked(plan.lane_by_index, kept, target.lanes)
+        count += operations_of(plan.lane_by_index) if distance is None else int(distance != 0)
+    elif plan.moves:
+        count += max(1, operations_of(plan.lane_by_index)) + (target.vendor == "amd")
     if plan.choices:
         tests = plan.select_bits
         # A bit of the index that is a bit of the choice, and no other, is tested where it is.
         single = all(c & (c - 1) == 0 for c in plan.choice_by_index) and not any(plan.choice_by_thread)
-        found = 0 if single and not plan.packed else max(1, _operations(plan.choice_by_index))
+        found = 0 if single and not plan.packed else max(1, operations_of(plan.choice_by_index))
         count += found + tests + bool(plan.packed)
     return count
+
+
+def segments_of(plan: GatherPlan, target: Target) -> int | None:
+    """The bits of the own lane that shuffles of this target keep by themselves; None where they do not."""
+    return plan.kept_lanes if target.shuffles_in_segments else None
+
+
+def unmasked(columns: Columns, kept: int, lanes: int) -> int | None:
+    """By how much an index is shifted up so that its bits are those of the lane where bits that are `kept` and
+    those beyond `lanes` are not looked at; None where no shift does.
+
+    >>> unmasked((0, 1, 2), 0b11100, 32), unmasked((1, 2, 0), 0b11100, 32), unmasked((2, 1), 0b11100, 32)
+    (-1, 0, None)
+    """
+    distances = {
+        place - bit
+        for bit, column in enumerate(columns)
+        for place in range(column.bit_length())
+        if column >> place & 1
+    }
+    if len(distances) != 1:
+        return None
+    (distance,) = distances
+    places = [bit + distance for bit, column in enumerate(columns) if not column]
+    seen = any(place >= 0 and 1 << place & ~kept & (lanes - 1) for place in places)
+    return None if seen else distance
 
 
 def priced(shuffles: int, alu: int, target: Target, warps: int) -> Cost:
@@ -199,7 +146,7 @@ def _clocks(plan: GatherPlan, element: ElementType, target: Target) -> float:
     return cost_of_gather(plan, element, target).clocks
 
 
-def _operations(columns: Columns) -> int:
+def operations_of(columns: Columns) -> int:
     """Instructions of a linear function of the index: for each distance that bits move one that takes them and
     adds them to the others, and a shift."""
     distances = {
@@ -211,7 +158,7 @@ def _operations(columns: Columns) -> int:
     return sum(2 if distance else 1 for distance in distances)
 
 
-def _misfit(src: LinearLayout, index: LinearLayout, axis: int, target: Target) -> str | None:
+def misfit(src: LinearLayout, index: LinearLayout, axis: int, target: Target) -> str | None:
     """Why the layouts are no gather inside warps of this target, before any planning."""
     sizes = [[size for _, size in layout.out_dims] for layout in (src, index)]
     if len(sizes[0]) != len(sizes[1]) or not 0 <= axis < len(sizes[0]):
@@ -229,7 +176,7 @@ def _misfit(src: LinearLayout, index: LinearLayout, axis: int, target: Target) -
     return None
 
 
-def _beside(layout: LinearLayout, axis: int, sizes: Iterable[int]) -> Hardware:
+def beside_of(layout: LinearLayout, axis: int, sizes: Iterable[int]) -> Hardware:
     """The columns of a layout in a tensor of `sizes`, without their coordinate on the axis."""
     places = list(itertools.accumulate((size.bit_length() - 1 for size in sizes), initial=0))
     columns: dict[str, Columns] = dict.fromkeys((REGISTER, LANE, WARP, BLOCK), ())
@@ -284,7 +231,7 @@ class _Planner:
         axis_columns = tuple(1 << start + bit for bit in range(sizes[axis].bit_length() - 1))
         by_index, by_thread = (_Solver.of(held, first) for first in (index_in_lanes, thread_in_lanes))
         elements = Hardware.of(index).register
-        return _Planner(held, _beside(index, axis, sizes), axis_columns, elements, by_index, by_thread)
+        return _Planner(held, beside_of(index, axis, sizes), axis_columns, elements, by_index, by_thread)
 
     def plan(self, element: ElementType) -> GatherPlan | Rejected:
         """The plan, or the bit whose source is not in the warp."""
@@ -369,45 +316,3 @@ class _Planner:
         if len(plan.wanted) * plan.words > MOST_WORDS:
             return Rejected(PLANNER, f"{len(plan.wanted)} results are chosen from {plan.words} words each")
         return plan
-
-
-def refuted_gather(plan: GatherPlan, src: LinearLayout, index: LinearLayout, axis: int) -> str | None:
-    """Why `plan` is not the gather of these layouts; None where it is.
-
-    Every place is linear in the bits of index and thread, so it is enough to look at none of them set and at
-    each alone, for every register of the result.
-    """
-    sizes = [size for _, size in src.out_dims]
-    held, beside = Hardware.of(src), _beside(index, axis, sizes)
-    start = sum(size.bit_length() - 1 for size in sizes[:axis])
-    lane_bits, warp_bits = len(held.lane), len(held.warp)
-    if plan.axis_bits != sizes[axis].bit_length() - 1 or held.block != beside.block:
-        return "it is for another tensor"
-    elements = f2.sums(Hardware.of(index).register)
-    if len(plan.outputs) != len(elements) or plan.source_registers != 1 << len(held.register):
-        return "it has other registers"
-    threads = (0, *(1 << bit for bit in range(lane_bits + warp_bits)))
-    numbers = (0, *(1 << bit for bit in range(plan.axis_bits)))
-    for register, output in enumerate(plan.outputs):
-        wanted, taken = plan.wanted[output], plan.indices[output]
-        if elements[register] != elements[taken]:
-            return f"register {register} goes by the index in register {taken}"
-        for thread, number in [*((t, 0) for t in threads), *((0, n) for n in numbers)]:
-            own_lane, warp = thread & ((1 << lane_bits) - 1), thread >> lane_bits
-            choice = wanted.choice_flip
-            choice ^= f2.multiply_vector(plan.choice_by_index, number)
-            choice ^= f2.multiply_vector(plan.choice_by_thread, thread)
-            lane = wanted.lane_flip
-            lane ^= f2.multiply_vector(plan.lane_by_index, number)
-            lane ^= f2.multiply_vector(plan.lane_by_thread, thread)
-            if not plan.moves and lane != own_lane:
-                return f"register {register} wants another lane, and nothing moves"
-            source = wanted.base ^ f2.multiply_vector(plan.choices, choice)
-            found = f2.multiply_vector(held.register, source) ^ f2.multiply_vector(held.lane, lane)
-            found ^= f2.multiply_vector(held.warp, warp)
-            asked = f2.multiply_vector(beside.register, register) ^ f2.multiply_vector(beside.lane, own_lane)
-            asked ^= f2.multiply_vector(beside.warp, warp) ^ number << start
-            if found != asked:
-                place = f"register {register} of thread {thread}"
-                return f"{place} takes element {found} for index {number}, not {asked}"
-    return None

@@ -1,9 +1,17 @@
-"""What a gather costs where Triton lowers it, to compare with ours.
+"""Choosing how a gather is lowered, and what it costs where Triton lowers it.
+
+Inside a warp, selects and shuffles compete with shared memory by modelled clocks; what crosses warps has shared
+memory alone.
 
 Triton 3.6.0 shuffles where no warp bit moves along the axis and source and index agree in what warps and lanes
 hold beside it (`GatherLoweringHelper::isWarpLocal`): for each register of the result one word from every
-source register that its column has, 32 bits for elements of less. Everything else goes through shared memory:
-all elements are stored, all warps meet, and each lane loads what its index names.
+source register that its column has, 32 bits for elements of less. Everything else goes through shared memory,
+row-major: all registers are stored, all warps meet, and each lane loads what its index names.
+
+Of a gather of many registers, source, index and result do not fit the 255 of a thread. What does not is counted
+as a store and a load of local memory for each word, at the rate of shared memory, which has the same pipe: a
+gather through memory needs the source no longer when it begins to load, one by shuffles to its end. That is an
+estimate; compilers spill in other places too.
 """
 
 from __future__ import annotations
@@ -14,9 +22,80 @@ from dataclasses import replace
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.gather import placing, plan_gather, priced
+from triton_linear.lowering.gather import cost_of_gather, operations_of, plan_gather, priced
+from triton_linear.lowering.gather_plan import AnyGatherPlan, GatherPlan, GatherSharedPlan
+from triton_linear.lowering.gather_shared import (
+    as_merged,
+    cost_of_gather_shared,
+    plan_gather_shared,
+    plan_legacy_gather,
+)
 from triton_linear.lowering.plan import Cost, Rejected
+from triton_linear.lowering.strategies import LEGACY, LINEAR
 from triton_linear.lowering.targets import Target
+
+_REGISTERS = 224
+"""Registers of a thread that are there for a gather: of 255, some are for addresses and what is around."""
+
+
+@functools.lru_cache(maxsize=4096)
+def select_gather(
+    src: LinearLayout,
+    index: LinearLayout,
+    axis: int,
+    element: ElementType,
+    target: Target,
+    scratch_limit: int | None = None,
+    lowering: str = LINEAR,
+) -> AnyGatherPlan | Rejected:
+    """The plan of a gather, or why it is left to Triton.
+
+    `scratch_limit` bounds the scratch in bytes where another plan can do with less (None: the target's
+    default); `lowering` is one of `strategies`.
+
+    Requires: as for `plan_gather`.
+    """
+    if lowering == LEGACY:
+        return plan_legacy_gather(src, index, axis, element, target)
+    inside = plan_gather(src, index, axis, element, target)
+    memory = plan_gather_shared(src, index, axis, element, target, scratch_limit)
+    if isinstance(memory, Rejected):
+        return inside if isinstance(inside, GatherPlan) else memory
+    if isinstance(inside, Rejected):
+        return memory
+    if scratch_limit is not None and memory.scratch_bytes > scratch_limit:
+        return inside
+    warps = src.in_dim_size(WARP) if src.has_in_dim(WARP) else 1
+
+    def clocks(plan: AnyGatherPlan) -> float:
+        return cost_of(plan, element, target, warps).expected(max(target.likely_warps, warps))
+
+    return inside if clocks(inside) <= clocks(memory) else memory
+
+
+def cost_of(plan: AnyGatherPlan, element: ElementType, target: Target, warps: int = 4) -> Cost:
+    """What one warp executes for a plan, words that registers have no room for included."""
+    if isinstance(plan, GatherSharedPlan):
+        return _with_spills(
+            cost_of_gather_shared(plan, element, target, warps), _held(plan, element), target, warps
+        )
+    return _with_spills(cost_of_gather(plan, element, target, warps), _held(plan, element), target, warps)
+
+
+def _held(plan: AnyGatherPlan, element: ElementType) -> int:
+    """Registers that a thread needs at once."""
+    parts = 2 if element.bits == 64 else 1
+    source, result = plan.source_registers * parts, len(plan.outputs) * parts
+    if isinstance(plan, GatherSharedPlan):
+        return max(source, result) + plan.index_registers
+    # Out of a loop goes what is made of an index that stays: the lane and the choice, where both are needed.
+    return source + max(result, len(plan.indices) * (1 + (plan.moves and bool(plan.choices))))
+
+
+def _with_spills(cost: Cost, held: int, target: Target, warps: int) -> Cost:
+    lacking = max(0, held - _REGISTERS)
+    busy = 2 * lacking * target.costs.wavefront
+    return replace(cost, clocks=cost.clocks + busy, latency=cost.latency + target.costs.alone * warps * busy)
 
 
 def is_warp_local(src: LinearLayout, index: LinearLayout, axis: int) -> bool:
@@ -37,52 +116,27 @@ def is_warp_local(src: LinearLayout, index: LinearLayout, axis: int) -> bool:
 def stock_cost(
     src: LinearLayout, index: LinearLayout, axis: int, element: ElementType, target: Target, warps: int = 4
 ) -> Cost:
-    """The modelled cost of Triton's lowering, for one warp of so many.
+    """The modelled cost of Triton's lowering, for one warp of so many; endless where it has none.
 
     Requires: the layouts are as for `plan_gather`.
     """
-    table = target.costs
     parts = 2 if element.bits == 64 else 1
     results = index.in_dim_size(REGISTER) if index.has_in_dim(REGISTER) else 1
     held = src.in_dim_size(REGISTER) if src.has_in_dim(REGISTER) else 1
     if is_warp_local(src, index, axis):
         column = sum(vector[axis] != 0 for name, vectors in src.bases if name == REGISTER for vector in vectors)
         ours = plan_gather(src, index, axis, element, target)
-        found = 1 if isinstance(ours, Rejected) else placing(replace(ours, packed=0, moves=True), target)
-        alu = results * (found + ((1 << column) - 1) * parts) + held * (element.per_word > 1)
-        return priced((results << column) * parts, alu, target, warps)
-    size = element.memory_bytes
-    stored = -(-held * target.lanes * size // target.most_bytes("store"))
-    service = target.service("load", size)
-    words = max(1, size // target.bank_bytes)
-    phases = target.lanes // service.count
-    loaded = math.ceil(results * phases * busiest(service.count * words, service.banks))
-    wavefronts = stored + loaded
-    clocks = wavefronts * table.wavefront + table.cta_barrier
-    latency = table.alone * warps * wavefronts * table.wavefront + table.memory_wait + table.barrier_wait
-    latency += table.lone_access * (held + results)
-    return Cost(clocks, latency, wavefronts=wavefronts, barriers=1)
-
-
-@functools.cache
-def busiest(words: int, banks: int) -> float:
-    """How many of so many words, each in any bank, the fullest bank has on average.
-
-    The chance that no bank has more than m of n words is n! [x^n] (sum of x^j / j! for j up to m)^banks over
-    banks^n.
-
-    >>> busiest(1, 32), round(busiest(32, 32), 2)
-    (1.0, 3.53)
-    """
-    expected = 0.0
-    for most in range(words):
-        # Coefficients of the power, by repeated multiplication; scaled by banks^-j to stay in range.
-        factor = [banks**-j / math.factorial(j) for j in range(min(most, words) + 1)]
-        power = [1.0] + [0.0] * words
-        for _ in range(banks):
-            power = [
-                sum(factor[j] * power[n - j] for j in range(min(n, len(factor) - 1) + 1))
-                for n in range(words + 1)
-            ]
-        expected += 1 - math.factorial(words) * power[words]
-    return expected
+        # Of what it shuffles it takes one after the other by a comparison and a select.
+        found, others = 2, (1 << column) - 1
+        if isinstance(ours, GatherPlan):
+            found = max(1, operations_of(ours.lane_by_index)) + (target.vendor == "amd")
+            found += operations_of(ours.choice_by_index) if others else 0
+        alu = results * (found + others * (1 + parts)) + held * (element.per_word > 1)
+        cost = priced((results << column) * parts, alu, target, warps)
+        return _with_spills(
+            cost, held * parts + max(results * parts, results * (1 + (column > 0))), target, warps
+        )
+    plan = plan_legacy_gather(src, index, axis, element, target)
+    if isinstance(plan, Rejected):
+        return Cost(math.inf, math.inf)
+    return cost_of(as_merged(replace(plan, waits=False), target), element, target, warps)

@@ -47,8 +47,9 @@ class Machine(Protocol):
     def thread(self, writer: FunctionWriter) -> str:
         """The number of the thread in its CTA."""
 
-    def shuffle(self, writer: FunctionWriter, word: str, lane: str | int) -> str:
-        """`word` of the lane that a value names, or of the own lane xor a constant."""
+    def shuffle(self, writer: FunctionWriter, word: str, lane: str | int, kept: int = 0) -> str:
+        """`word` of the lane that a value names, or of the own lane xor a constant. Bits of the lane that are
+        `kept` are the own one's, whatever the value has there: where `Target.shuffles_in_segments`."""
 
     def route(self, step: Shuffle) -> tuple[Move, ...] | None:
         """The lane instructions that do a shuffle; None where `shuffle` is to."""
@@ -95,9 +96,9 @@ class _Nvidia:
         text = f"{THREAD} // {writer.prefix}"
         return writer.once(f'llvm.inline_asm asm_dialect = att "{text}", "=r" : () -> {I32}')
 
-    def shuffle(self, writer: FunctionWriter, word: str, lane: str | int) -> str:
+    def shuffle(self, writer: FunctionWriter, word: str, lane: str | int, kept: int = 0) -> str:
         mode, where = ("bfly", writer.constant(lane)) if isinstance(lane, int) else ("idx", lane)
-        everyone, clamp = writer.constant(-1), writer.constant(31)
+        everyone, clamp = writer.constant(-1), writer.constant(kept << 8 | 31)
         return writer.op(f"nvvm.shfl.sync {mode} {everyone}, {word}, {where}, {clamp} : {I32} -> {I32}")
 
     def route(self, step: Shuffle) -> tuple[Move, ...] | None:
@@ -182,7 +183,9 @@ class _Amd:
     def thread(self, writer: FunctionWriter) -> str:
         return writer.op(f"rocdl.workitem.id.x : {I32}")
 
-    def shuffle(self, writer: FunctionWriter, word: str, lane: str | int) -> str:
+    def shuffle(self, writer: FunctionWriter, word: str, lane: str | int, kept: int = 0) -> str:
+        if kept:
+            raise ValueError("AMD's shuffles have no segments")
         if isinstance(lane, int):
             own = writer.binary("and", self.thread(writer), writer.constant(self._lanes - 1))
             lane = writer.binary("xor", own, writer.constant(lane))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
+from triton_linear.lowering.gather_plan import GatherSharedPlan
 from triton_linear.lowering.plan import SharedPlan
 from triton_linear.lowering.words import Row, Step, WordBuilder
 
@@ -37,7 +38,7 @@ class LoadedWords:
     outputs: tuple[int, ...]
 
 
-def stored_words(plan: SharedPlan) -> StoredWords:
+def stored_words(plan: SharedPlan | GatherSharedPlan) -> StoredWords:
     """How the registers of `plan` become the words of its stores."""
     rounds = tuple([tuple([access.registers for access in accesses]) for accesses in plan.store.rounds])
     return _stored(plan.per_word, plan.source_registers, plan.store.slots, plan.split, rounds)

@@ -20,7 +20,7 @@ FREE = "free"
 PADDED = "padded"
 """The kind of plans through padded shared memory, as Triton's were before linear layouts."""
 
-_WIDEST_LOAD = 16
+WIDEST_LOAD = 16
 """Bytes of a thread that one load of global memory brings at most."""
 
 
@@ -265,7 +265,7 @@ class SharedPlan:
         """
         if self.padding is not None:
             return False
-        return len(self.store.rounds[0]) > 1 and self.source_registers * self.element_bytes > _WIDEST_LOAD
+        return len(self.store.rounds[0]) > 1 and self.source_registers * self.element_bytes > WIDEST_LOAD
 
     @property
     def barriers(self) -> int:

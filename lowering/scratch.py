@@ -26,6 +26,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from triton_linear.lowering.gather_plan import GatherSharedPlan
 from triton_linear.lowering.plan import SharedPlan
 from triton_linear.lowering.targets import Target
 
@@ -137,7 +138,13 @@ def _peak(uses: Sequence[Use], homes: Sequence[Home]) -> int:
 
 
 def use_of(
-    text: str, start: int, end: int, plan: SharedPlan, target: Target, num_warps: int, framed: bool
+    text: str,
+    start: int,
+    end: int,
+    plan: SharedPlan | GatherSharedPlan,
+    target: Target,
+    num_warps: int,
+    framed: bool,
 ) -> Use:
     """The use of a plan whose call is the line from `start` to `end` of a module in generic form.
 
@@ -197,17 +204,29 @@ def _bytes(types: str) -> int:
     return total
 
 
-def keeps_to_own_part(plan: SharedPlan, target: Target, num_warps: int) -> bool:
+def keeps_to_own_part(plan: SharedPlan | GatherSharedPlan, target: Target, num_warps: int) -> bool:
     """Whether warp w touches nothing but the wth of `num_warps` equal parts of the plan's scratch."""
     part = plan.scratch_bytes // num_warps
     lane_bits = target.lanes.bit_length() - 1
-    for side in (plan.store, plan.load):
-        lanes, warps = side.columns[:lane_bits], side.columns[lane_bits:]
-        inside = [*lanes, *(access.offset for round_ in side.rounds for access in round_)]
-        if any(offset >= part or offset % side.access_bytes for offset in inside):
+    for columns, offsets, access_bytes in _sides(plan):
+        lanes, warps = columns[:lane_bits], columns[lane_bits:]
+        if any(offset >= part or offset % access_bytes for offset in (*lanes, *offsets)):
             return False
         if any(column - column % part != part << bit for bit, column in enumerate(warps)):
             return False
-        if any(column % side.access_bytes for column in warps):
+        if any(column % access_bytes for column in warps):
             return False
     return part & (part - 1) == 0
+
+
+def _sides(plan: SharedPlan | GatherSharedPlan) -> list[tuple[tuple[int, ...], list[int], int]]:
+    """Of stores and loads what thread numbers add, what else does, and the bytes that one moves."""
+    memory = (plan.store, plan.load) if isinstance(plan, SharedPlan) else (plan.store,)
+    sides = [
+        (side.columns, [access.offset for round_ in side.rounds for access in round_], side.access_bytes)
+        for side in memory
+    ]
+    if isinstance(plan, GatherSharedPlan):
+        places = [fetch.offset for round_ in plan.fetches for fetch in round_]
+        sides.append((plan.address_by_thread, [*places, *plan.address_by_index], plan.element_bytes))
+    return sides

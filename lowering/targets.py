@@ -108,6 +108,11 @@ class Target:
     """Registers of a thread of a kernel that works on tensors, if it is a small one."""
 
     @property
+    def shuffles_in_segments(self) -> bool:
+        """Whether shuffles can take bits of the lane from the one that asks."""
+        return self.vendor == "nvidia"
+
+    @property
     def wavefront_bytes(self) -> int:
         """Bytes that shared memory serves at once at most: every bank one word."""
         return self.banks * self.bank_bytes

@@ -19,6 +19,11 @@ class Signature:
     result_registers: int
 
     @property
+    def arguments(self) -> tuple[str, ...]:
+        """The types of the structs that it takes."""
+        return (self.source,)
+
+    @property
     def source(self) -> str:
         """The type of the struct of source registers."""
         return struct_type(self.element, self.source_registers)

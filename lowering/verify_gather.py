@@ -25,15 +25,17 @@ def verify_gather(
     index_element: ElementType,
     target: Target,
     num_warps: int,
+    shared_bytes: int = 0,
     *,
     draws: int = 2,
     seed: int = 0,
 ) -> Verdict:
     """Run the function on a tensor laid out by `src` and indices laid out by `index`; compare what it returns.
 
-    Requires: the layouts are as for `plan_gather`; the function takes the structs of both and returns one of a
-    field per index register.
-    Ensures: deterministic; every copy of an element and of an index is fed and checked, in CTA 0.
+    Requires: the layouts are as for `plan_gather`; the function takes the structs of both and a pointer to so
+    many bytes of shared memory, and returns a struct of a field per index register.
+    Ensures: deterministic; every copy of an element and of an index is fed and checked, in CTA 0; what is
+    counted is what one draw took.
 
     Raises SimulationError where the function cannot be run.
     """
@@ -46,21 +48,21 @@ def verify_gather(
     fed = held_elements(src, target.lanes, num_warps, 0)
     asked = held_elements(index, target.lanes, num_warps, 0)
     patterns = element_patterns(int(np.prod(sizes[0], dtype=np.int64)), element.bits)
-    # Each draw meets each pattern: trial d * len(patterns) + p.
-    registers = np.tile(patterns[:, fed].swapaxes(0, 1), (1, draws, 1))
-    numbers = np.repeat(indices[:, asked].swapaxes(0, 1), len(patterns), axis=1).astype(np.uint64)
-    outcome = simulate_function(function_text, symbol, [list(registers), list(numbers)], target, num_warps, 0)
+    registers = list(patterns[:, fed].swapaxes(0, 1))
     verdicts = []
-    for draw in range(draws):
-        expected = _elements(indices[draw], sizes, axis)[asked]
-        trials = slice(draw * len(patterns), (draw + 1) * len(patterns))
-        values, undefined = outcome.values[:, trials], outcome.undefined[:, trials]
-        races, counts = outcome.races, outcome.counts
-        verdicts.append(judge(values, undefined, races, counts, expected, patterns, element.bits))
+    for draw in indices:
+        # Addresses may not depend on the pattern, so each draw is a run of its own.
+        numbers = list(draw[asked][:, None, :].astype(np.uint64))
+        outcome = simulate_function(
+            function_text, symbol, [registers, numbers], target, num_warps, shared_bytes
+        )
+        expected = _elements(draw, sizes, axis)[asked]
+        found = outcome.values, outcome.undefined, outcome.races, outcome.counts
+        verdicts.append(judge(*found, expected, patterns, element.bits))
     wrong = [verdict for verdict in verdicts if not verdict.ok]
-    examples = wrong[0].examples if wrong else ()
+    shown = (wrong or verdicts)[0]
     checked, failures = sum(v.checked for v in verdicts), sum(v.wrong for v in verdicts)
-    return Verdict(checked, failures, examples, outcome.races, outcome.counts)
+    return Verdict(checked, failures, shown.examples, shown.races, shown.counts)
 
 
 def _elements(indices: npt.NDArray[np.int64], sizes: list[list[int]], axis: int) -> npt.NDArray[np.int64]:

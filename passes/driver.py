@@ -54,7 +54,7 @@ def linear_pipeline(
     """The passes that take a TritonGPU module's conversions and gathers into our hands, in order."""
     return [
         AttachLayouts(),
-        LowerGathers(target, scratch_limit),
+        LowerGathers(target, scratch_limit, lowering),
         FoldConversions(lowering),
         SelectLowering(target, scratch_limit, lowering),
         OutlineConversions(),

@@ -1,4 +1,4 @@
-"""Takes gathers inside warps out of Triton's hands, and conversions around them with them."""
+"""Takes gathers out of Triton's hands, and conversions around them with them."""
 
 from __future__ import annotations
 
@@ -22,29 +22,35 @@ from triton_linear.dialect.mlir_adapter import (
     producers_of,
 )
 from triton_linear.lowering.element import ElementType, element_type
-from triton_linear.lowering.embed_gather import GATHER_PREFIX
+from triton_linear.lowering.embed import GATHER_PREFIX
 from triton_linear.lowering.emit_gather import GatherSignature
-from triton_linear.lowering.gather import GatherPlan, cost_of_gather, plan_gather, refuted_gather
-from triton_linear.lowering.gather_choice import stock_cost
+from triton_linear.lowering.gather_choice import cost_of, select_gather, stock_cost
+from triton_linear.lowering.gather_plan import LEGACY_GATHER, AnyGatherPlan, GatherSharedPlan
 from triton_linear.lowering.plan import Cost, Rejected
+from triton_linear.lowering.prove_gather import refuted_gather
 from triton_linear.lowering.select import select
+from triton_linear.lowering.strategies import LEGACY, LINEAR
 from triton_linear.lowering.targets import Target
 from triton_linear.passes import diagnostics
 from triton_linear.passes.accumulators import accumulators
 from triton_linear.passes.layouts import LayoutTable, element_of
-from triton_linear.passes.planning import Planning
+from triton_linear.passes.planning import Planning, check_lowering, lowering_field
 from triton_linear.passes.select import PartialCode
 from triton_linear.passes.verifiers import CONVERT, Verifier, every_gather_is_decided
 
 GATHER = "tt.gather"
 _PARTIAL = "it is in a warp-specialised region, which only some warps of the CTA run"
+_BARRIER = (
+    "it needs a barrier of all warps, and the module has warp-specialised regions, whose warps would not come "
+    "to it"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Stub:
     """What the stub of a gather says."""
 
-    plan: GatherPlan
+    plan: AnyGatherPlan
     source: LinearLayout
     index: LinearLayout
     axis: int
@@ -65,21 +71,21 @@ class _Way:
     source: Value
     index: Value
     spared: tuple[Operation, ...]
-    plan: GatherPlan
+    plan: AnyGatherPlan
     cost: Cost
 
 
 @dataclass(frozen=True)
 class LowerGathers(Planning):
-    """Takes gathers inside warps out of Triton's hands.
+    """Takes gathers out of Triton's hands.
 
-    A gather whose source stays in the warp that asks for it becomes a call of a private function, the stub, one
-    for each pair of types and axis, where the cost model has it no slower than Triton's own. It takes source
-    and index as they are before conversions, where these serve nothing else and all of it is cheaper so, what
-    becomes of the result included: that has the layout of the index, and is converted for those who want
-    another. Every other gather is left to Triton, with a remark: its layouts are not known, its elements come
-    from other warps, it costs more, it takes accumulators of `wgmma`, or it is in code that only some warps of
-    the CTA run.
+    A gather becomes a call of a private function, the stub, one for each pair of types and axis, where the cost
+    model has it no slower than Triton's own. It takes source and index as they are before conversions, where
+    these serve nothing else and all of it is cheaper so, what becomes of the result included: that has the
+    layout of the index, and is converted for those who want another. Every other gather is left to Triton, with
+    a remark: its layouts are not known, its elements come from other CTAs, it costs more, it takes accumulators
+    of `wgmma`, or it is in code that only some warps of the CTA run. With `lowering=legacy` all that can be go
+    through shared memory as Triton's once did (`lowering/gather_shared.py`), from the fewest conversions.
 
     Requires: nothing.
     Ensures: every gather that is left has `ll.stock`, the reason.
@@ -89,9 +95,14 @@ class LowerGathers(Planning):
     """
 
     name: ClassVar[str] = "linear-lower-gathers"
-    summary: ClassVar[str] = "replace gathers inside warps by calls of stubs"
+    summary: ClassVar[str] = "replace gathers by calls of stubs"
     requires: ClassVar[tuple[Verifier, ...]] = ()
     ensures: ClassVar[tuple[Verifier, ...]] = (every_gather_is_decided,)
+
+    lowering: str = lowering_field()
+
+    def __post_init__(self) -> None:
+        check_lowering(self.name, self.lowering)
 
     def __call__(self, op: Operation, pass_: Any) -> None:
         ops = operations(op)
@@ -103,15 +114,13 @@ class LowerGathers(Planning):
             return
         names = {inner.attributes["sym_name"].value for inner in ops if inner.name == "tt.func"}
         partial, raw = PartialCode.find(ops), accumulators(ops)
-        choice = _Choice(gpu, producers_of(ops), self.scratch_limit)
-        stubs = _Stubs(InsertionPoint(op.regions[0].blocks[0]), names, choice.table)
+        choice = _Choice(gpu, producers_of(ops), self.scratch_limit, self.lowering, partial.present)
+        stubs = _Stubs(InsertionPoint(op.regions[0].blocks[0]), names, choice)
         for gather in gathers:
             if ll.STOCK in gather.attributes:
                 del gather.attributes[ll.STOCK]
             if partial.contains(gather):
-                decision: _Way | str = (
-                    "it is in a warp-specialised region, which only some warps of the CTA run"
-                )
+                decision: _Way | str = _PARTIAL
             elif any(operand in raw for operand in gather.operands):
                 decision = "it takes what `wgmma` left in its registers"
             else:
@@ -130,6 +139,8 @@ class _Choice:
     gpu: Target
     producers: Mapping[Value, Operation]
     scratch_limit: int | None
+    lowering: str
+    specialized: bool
     table: LayoutTable = field(default_factory=LayoutTable)
 
     def decide(self, gather: Operation) -> _Way | str:
@@ -151,7 +162,9 @@ class _Choice:
             if best is None or self.clocks(way.cost) < self.clocks(best.cost):
                 best = way
         if best is None:
-            return reasons[0]
+            return reasons[0] if reasons else "conversions around it cannot be ours"
+        if self.lowering == LEGACY:
+            return best
         held, asked = layouts
         assert isinstance(held, LinearLayout)
         assert isinstance(asked, LinearLayout)
@@ -177,11 +190,14 @@ class _Choice:
             if not isinstance(held, LinearLayout) or not isinstance(asked, LinearLayout):
                 continue
             element = element_of(source.type)
-            plan = plan_gather(held, asked, axis, element, self.gpu)
+            plan = select_gather(held, asked, axis, element, self.gpu, self.scratch_limit, self.lowering)
             if isinstance(plan, Rejected):
                 reasons.append(plan.reason)
                 continue
-            cost = cost_of_gather(plan, element, self.gpu, _warps(held))
+            if self.specialized and isinstance(plan, GatherSharedPlan) and plan.scope == "cta":
+                reasons.append(_BARRIER)
+                continue
+            cost = cost_of(plan, element, self.gpu, _warps(held))
             whole = self.together(gather, source, index, cost)
             if whole is not None:
                 pairs = zip(own, (source, index), strict=True)
@@ -210,6 +226,8 @@ class _Choice:
         kept += [(after, user.results[0].type) for user in users if user.name == CONVERT]
         if before != after and any(user.name != CONVERT for user in users):
             kept.append((after, before))
+        if self.lowering == LEGACY:
+            return Cost(latency=float(sum(start != end for start, end in kept)))
         clocks, latency = cost.clocks, cost.latency
         for start, end in kept:
             taken = self.conversion(start, end)
@@ -235,7 +253,7 @@ class _Stubs:
 
     end: InsertionPoint
     names: set[str]
-    table: LayoutTable
+    choice: _Choice
     known: dict[tuple[Type, Type, int], str] = field(default_factory=dict)
 
     def call(self, gather: Operation, way: _Way) -> None:
@@ -294,11 +312,14 @@ class _Stubs:
             (ll.ELEMENT, ll.SOURCE, source),
             (ll.INDEX_ELEMENT, ll.INDEX, index),
         ):
-            layout = self.table.of(type_)
+            layout = self.choice.table.of(type_)
             assert isinstance(layout, LinearLayout)  # or there were no plan
             entries.append(f"{attribute} = {StringAttr.get(str(type_.element_type), context)}")
             entries.append(f"{layout_of} = {ll.layout_text(layout)}")
         entries.append(f"{ll.AXIS} = {axis} : i32")
+        entries.append(f"{ll.GATHER} = {StringAttr.get(way.plan.kind, context)}")
+        if self.choice.scratch_limit is not None:
+            entries.append(f"{ll.SCRATCH_LIMIT} = {self.choice.scratch_limit} : i64")
         properties = (
             f'function_type = ({source}, {index}) -> {result}, sym_name = "{name}", sym_visibility = "private"'
         )
@@ -337,9 +358,16 @@ def gather_stubs(module: Module, target: Target) -> dict[str, Stub]:
         index = ll.layout_from_attribute(attributes[ll.INDEX])
         axis = attributes[ll.AXIS].value
         element = element_type(attributes[ll.ELEMENT].value)
-        plan = plan_gather(source, index, axis, element, target)
+        limit = attributes[ll.SCRATCH_LIMIT].value if ll.SCRATCH_LIMIT in attributes else None
+        kind = attributes[ll.GATHER].value
+        lowering = LEGACY if kind == LEGACY_GATHER else LINEAR
+        plan = select_gather(source, index, axis, element, target, limit, lowering)
         if isinstance(plan, Rejected):
             raise ValueError(f"gather_stubs: @{name} has no plan for {target.name}: {plan.reason}")
+        if plan.kind != kind:
+            raise ValueError(
+                f"gather_stubs: @{name} was planned as '{kind}', {target.name} gives '{plan.kind}'"
+            )
         if reason := refuted_gather(plan, source, index, axis):
             raise ValueError(f"gather_stubs: the plan of @{name} is not proved: {reason}")
         stubs[name] = Stub(plan, source, index, axis, element, element_type(attributes[ll.INDEX_ELEMENT].value))

@@ -58,7 +58,6 @@ def prepare(
     with clock.phase("import"):
         from triton_linear.dialect import bridge
         from triton_linear.lowering.embed import embed
-        from triton_linear.lowering.embed_gather import embed_gathers
         from triton_linear.passes import driver
 
     with clock.phase("to MLIR"):
@@ -74,11 +73,12 @@ def prepare(
         return Prepared(None, conversions, (), gathers=gathers)
     with clock.phase("embed"):
         stubs = {name: (stub.plan, stub.signature) for name, stub in result.gather_stubs.items()}
-        text = embed_gathers(bridge.triton_text(upstream), stubs, target)
-        embedded = embed(text, result.plans, target, module.get_int_attr("ttg.num-warps"), apart)
+        text, warps = bridge.triton_text(upstream), module.get_int_attr("ttg.num-warps")
+        embedded = embed(text, result.plans, target, warps, apart, stubs)
     with clock.phase("to Triton"):
         converted = cast(Module, bridge.parse_triton(embedded.text, module.context))
-    scratch = tuple(plan.scratch_bytes for plan in result.plans.values())
+    plans = (*result.plans.values(), *(stub.plan for stub in result.gather_stubs.values()))
+    scratch = tuple(plan.scratch_bytes for plan in plans)
     return Prepared(converted, conversions, scratch, embedded.budget, gathers)
 
 

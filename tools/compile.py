@@ -33,7 +33,7 @@ from triton_linear.dialect.mlir_adapter import (
 )
 from triton_linear.lowering.element import ElementType, element_type
 from triton_linear.lowering.embed import embed
-from triton_linear.lowering.embed_gather import embed_gathers
+from triton_linear.lowering.gather_plan import LEGACY_GATHER
 from triton_linear.lowering.marks import without_marks
 from triton_linear.lowering.plan import PADDED, Plan
 from triton_linear.lowering.select import MOST_REGISTERS
@@ -450,12 +450,13 @@ def triton_text(module: Module, plans: Mapping[str, Plan], target: Target) -> st
     """The module as libtriton can read it, with our code where conversions and gathers were outlined."""
     text = bridge.triton_text(module)
     stubs = gather.gather_stubs(module, target)
-    text = embed_gathers(text, {name: (stub.plan, stub.signature) for name, stub in stubs.items()}, target)
-    if not plans:
+    if not plans and not stubs:
         return text
     # Scratch that lasts longer saves barriers, which is no part of the legacy lowering.
-    apart = all(plan.kind != PADDED for plan in plans.values())
-    return embed(text, plans, target, module.operation.attributes["ttg.num-warps"].value, apart).text
+    kinds = {*(plan.kind for plan in plans.values()), *(stub.plan.kind for stub in stubs.values())}
+    apart = kinds.isdisjoint((PADDED, LEGACY_GATHER))
+    gathers = {name: (stub.plan, stub.signature) for name, stub in stubs.items()}
+    return embed(text, plans, target, module.operation.attributes["ttg.num-warps"].value, apart, gathers).text
 
 
 def check_sizes(module: Module) -> None:

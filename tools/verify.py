@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from triton_linear.lowering.embed import THREAD_NUMBER
-from triton_linear.lowering.emit_gather import emit_gather
 from triton_linear.lowering.prove import refuted
 from triton_linear.lowering.simulate_memory import SimulationError
 from triton_linear.lowering.strategies import LINEAR
@@ -169,7 +168,8 @@ _INTERFACE = re.compile(
 
 
 def embedded_functions(text: str) -> Iterator[tuple[str, str]]:
-    """The code of each conversion as it stands in a module, in order: its stub's symbol and a function.
+    """The code of each conversion and gather as it stands in a module, in order: the symbol of its stub, and a
+    function.
 
     What is around it is left out, making the scratch and waiting for others who use it: the function takes the
     registers and the scratch.
@@ -186,12 +186,16 @@ def embedded_functions(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _function(symbol: str, prefix: str, lines: Sequence[str], shared: Sequence[str]) -> str:
-    source, result = _INTERFACE.match(lines[0]), _INTERFACE.match(lines[-1])
-    if source is None or result is None or source["name"] != f"{prefix}source":
-        raise ValueError(f"code of @{symbol} does not stand between two casts")
+    casts = [_INTERFACE.match(line) for line in lines]
+    given = {cast["name"].removeprefix(prefix): cast["result"] for cast in casts[:-1] if cast is not None}
+    result = casts[-1]
+    registers = [name for name in ("source", "index") if name in given]
+    if result is None or "source" not in given:
+        raise ValueError(f"code of @{symbol} does not stand between casts")
     scratch = [number for number, line in enumerate(lines) if line.lstrip().startswith(f"{prefix}scratch = ")]
-    body = [line for line in lines[max(scratch, default=0) + 1 : -1] if not line.lstrip().startswith("ttg.")]
-    arguments = f"%source: {source['result']}, %scratch: !llvm.ptr<3>"
+    start = max(scratch, default=len(registers) - 1) + 1
+    body = [line for line in lines[start:-1] if not line.lstrip().startswith("ttg.")]
+    arguments = ", ".join([*(f"%{name}: {given[name]}" for name in registers), "%scratch: !llvm.ptr<3>"])
     text = "\n".join(
         (
             f"llvm.func @{symbol}({arguments}) -> {result['type']} {{",
@@ -212,7 +216,7 @@ def run_stubs(compilation: Compilation) -> dict[str, Verdict]:
     for symbol, function in functions:
         if texts.setdefault(symbol, function) != function:
             raise ToolError(Diagnostic("error", f"two calls of @{symbol} got different code; this is a bug"))
-        if symbol in verdicts:
+        if symbol in verdicts or symbol in compilation.gather_stubs:
             continue
         stub = compilation.stubs[symbol]
         try:
@@ -252,11 +256,17 @@ def check(compilation: Compilation) -> list[Checked]:
 def check_gathers(compilation: Compilation) -> list[CheckedGather]:
     """Run every gather of a compiled module."""
     verdicts: dict[str, Verdict] = {}
+    functions = {
+        symbol: function
+        for kernel in compilation.kernels
+        for symbol, function in embedded_functions(kernel.embedded)
+        if symbol in compilation.gather_stubs
+    }
     for name, stub in compilation.gather_stubs.items():
-        code = f"module {{\n{emit_gather(stub.plan, stub.signature, compilation.target)}}}\n"
         sides = stub.source, stub.index, stub.axis, stub.element, stub.index_element
         try:
-            verdicts[name] = verify_gather(code, "gather", *sides, compilation.target, compilation.num_warps)
+            gpu, scratch = compilation.target, stub.plan.scratch_bytes
+            verdicts[name] = verify_gather(functions[name], name, *sides, gpu, compilation.num_warps, scratch)
         except SimulationError as error:
             message = f"@{name} ({stub.plan.summary()}) cannot be run: {error}"
             raise ToolError(Diagnostic("error", message)) from error

@@ -35,8 +35,9 @@ def layout(register: list[Vector], lane: list[Vector], warp: list[Vector], sizes
     return LinearLayout.from_bases(bases, dims)
 
 
-def random_gather(rng: random.Random, target: Target) -> Case:
-    """One of rank 1 or 2 that mostly stays in its warp, with copies in registers, lanes and warps."""
+def random_gather(rng: random.Random, target: Target, apart: bool = False) -> Case:
+    """One of rank 1 or 2 that stays in its warp, with copies in registers, lanes and warps; if `apart`, one whose
+    warps may have anything."""
     lane_bits, warp_bits = target.lanes.bit_length() - 1, rng.randrange(3)
     rank = rng.choice((1, 2, 2, 2))
     sizes = [1 << rng.randrange(11 if rank == 1 else 7) for _ in range(rank)]
@@ -46,11 +47,19 @@ def random_gather(rng: random.Random, target: Target) -> Case:
         index_sizes[axis] = 1 << rng.randrange(6)
     zero = (0,) * rank
     beside = [vector for vector in _units(sizes) if not vector[axis]]
-    warp = rng.sample(beside, min(len(beside), warp_bits))
-    warp += [zero] * (warp_bits - len(warp))
-    sides = [_with_warps(rng, shape, lane_bits, warp) for shape in (sizes, index_sizes)]
+    warps = [rng.sample(beside, min(len(beside), warp_bits))] * 2
+    if apart:
+        warps = [_drawn(rng, _units(shape), warp_bits) for shape in (sizes, index_sizes)]
+    sides = [
+        _with_warps(rng, shape, lane_bits, warp + [zero] * (warp_bits - len(warp)))
+        for shape, warp in zip((sizes, index_sizes), warps, strict=True)
+    ]
     fitting = [name for name in INDICES if sizes[axis] <= 1 << element_type(name).bits]
     return Case(*sides, axis, element_type(rng.choice(ELEMENTS)), element_type(rng.choice(fitting)))
+
+
+def _drawn(rng: random.Random, vectors: list[Vector], count: int) -> list[Vector]:
+    return rng.sample(vectors, min(len(vectors), rng.randint(0, count)))
 
 
 def _units(sizes: list[int]) -> list[Vector]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from triton_linear.dialect.mlir_adapter import Operation, Value, producers_of
-from triton_linear.lowering.embed_gather import GATHER_PREFIX
+from triton_linear.lowering.embed import GATHER_PREFIX
 from triton_linear.passes.gather import GATHER
 from triton_linear.passes.verifiers import CONVERT
 from triton_linear.tools.errors import user_position

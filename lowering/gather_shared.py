@@ -1,0 +1,350 @@
+"""Gathers through shared memory: the source is stored once, each result loaded from where its index says.
+
+What a thread loads is an element of its own row: D'(r, l, w) beside the axis, in the words of `gather`, and on
+the axis what the index says. So the banks are given to the lanes' own rows first and to the axis second. Where
+no two lanes of a phase share a row, no load has bank conflicts, whatever the indices are; where a row of lanes
+has as many banks to itself as it has words, it has none either. Conflicts that are left are counted at their
+mean for random indices. Stores are as those of conversions: copies are stored once, without bank conflicts.
+
+Where a source stays in its warp, so does the exchange: each warp has its own part of the scratch, and no
+barrier of the CTA stands between. Registers that source and result have in common beside the axis can make
+rounds over less scratch.
+
+`plan_legacy_gather` is Triton's from before it gathered by shuffles, a baseline: every register is stored,
+every result loaded, row-major, and all warps meet before the stores and behind.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from triton_linear.dialect import f2
+from triton_linear.dialect.dimensions import fields, total_bits
+from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.lowering.conversion import Hardware
+from triton_linear.lowering.element import ElementType
+from triton_linear.lowering.exchange import Accesses, split_copies
+from triton_linear.lowering.gather import beside_of, misfit, operations_of
+from triton_linear.lowering.gather_plan import LEGACY_GATHER, Columns, Fetch, GatherSharedPlan
+from triton_linear.lowering.packing import stored_words
+from triton_linear.lowering.phases import LOAD, STORE, Service
+from triton_linear.lowering.placement import Exchange, Placement, Room, shared_registers
+from triton_linear.lowering.plan import Access, Cost, MemorySide, Rejected
+from triton_linear.lowering.swizzle import Side, optimal_swizzle
+from triton_linear.lowering.targets import Target
+
+PLANNER = "gather-shared"
+_DRAWS = 128
+
+
+@functools.lru_cache(maxsize=1024)
+def plan_gather_shared(
+    src: LinearLayout,
+    index: LinearLayout,
+    axis: int,
+    element: ElementType,
+    target: Target,
+    scratch_limit: int | None = None,
+) -> GatherSharedPlan | Rejected:
+    """The cheapest gather through shared memory along dimension `axis`, or why there is none.
+
+    `scratch_limit` bounds the scratch in bytes where rounds can (None: the target's default).
+
+    Requires: as for `plan_gather`.
+    Ensures: no store has bank conflicts; equal arguments give equal plans.
+
+    Raises ValueError for tensors that do not agree.
+    """
+    found = _Gathered.of(src, index, axis, target)
+    if isinstance(found, str):
+        return Rejected(PLANNER, found)
+    warps = len(found.held.warp)
+    limit = target.scratch_limit(1 << warps) if scratch_limit is None else scratch_limit
+    if found.scope == "warp":
+        limit >>= warps
+    plans = list(_Planner(found, Room(element.memory_bytes, target, limit)).plans())
+    if not plans:
+        return Rejected(PLANNER, f"it takes more than the {target.max_shared_bytes} bytes of shared memory")
+    return min(plans, key=lambda plan: cost_of_gather_shared(plan, element, target, 1 << warps).clocks)
+
+
+def cost_of_gather_shared(plan: GatherSharedPlan, element: ElementType, target: Target, warps: int = 4) -> Cost:
+    """Count what one warp executes, with loads at their mean for random indices; clocks by the target's table.
+
+    `wavefronts` is rounded up. `alu` counts packing and addresses, as compilers leave those.
+    """
+    table = target.costs
+    stores = plan.stores * _conflicts(plan, target) * plan.store.wavefronts(STORE, plan.element_bytes, target)
+    fetched = _mean_wavefronts(
+        plan.address_by_thread[: target.lanes.bit_length() - 1],
+        plan.address_by_index,
+        plan.element_bytes,
+        target,
+    )
+    busy = (stores + plan.loads * fetched) * table.wavefront
+    parts = 2 if element.bits == 64 else 1
+    words = max(1, plan.source_registers // plan.per_word)
+    packing = words * (plan.per_word - 1) if plan.store.access_bytes >= 4 else 0
+    alu = len(stored_words(plan).steps) * parts + packing + plan.loads * operations_of(plan.address_by_index)
+    barrier = table.warp_barrier if plan.scope == "warp" else table.cta_barrier
+    clocks = table.clocks(busy, alu) + plan.barriers * barrier
+    stops = plan.barriers * table.barrier_wait if plan.scope == "cta" else 0.0
+    latency = table.alone * (warps * busy + alu * table.lone_alu) + stops
+    latency += table.memory_wait * len(plan.fetches) + table.lone_access * (plan.stores + plan.loads)
+    return Cost(
+        clocks,
+        latency,
+        alu=alu,
+        wavefronts=round(stores + plan.loads * fetched + 0.499),
+        barriers=plan.barriers,
+        scratch_bytes=plan.scratch_bytes,
+    )
+
+
+def plan_legacy_gather(
+    src: LinearLayout, index: LinearLayout, axis: int, element: ElementType, target: Target
+) -> GatherSharedPlan | Rejected:
+    """The baseline's gather, or why it has none."""
+    if reason := misfit(src, index, axis, target):
+        return Rejected("legacy", reason)
+    held, beside = Hardware.of(src), beside_of(index, axis, [size for _, size in src.out_dims])
+    if held.block or beside.block:
+        return Rejected("legacy", f"scratch is not laid out for clusters, here of {1 << len(held.block)} CTAs")
+    size = element.memory_bytes
+    scratch = size << total_bits(src.out_dims)
+    if scratch > target.max_shared_bytes:
+        return Rejected("legacy", f"it takes {scratch} of {target.max_shared_bytes} bytes of shared memory")
+    order = _row_major(src)
+
+    def place(columns: Columns) -> Columns:
+        return tuple(size * f2.multiply_vector(order, column) for column in columns)
+
+    start = fields(src.out_dims)[axis][0]
+    along = tuple(1 << start + bit for bit in range(src.out_dims[axis][1].bit_length() - 1))
+    stored = [Access(offset, (number,)) for number, offset in enumerate(f2.sums(place(held.register)))]
+    fetched = [Fetch(number, offset) for number, offset in enumerate(f2.sums(place(beside.register)))]
+    return GatherSharedPlan(
+        source_registers=len(stored),
+        index_registers=len(fetched),
+        axis_bits=len(along),
+        scope="cta",
+        element_bytes=size,
+        store=MemorySide(size, place((*held.lane, *held.warp)), (tuple(stored),), 1),
+        split=(),
+        address_by_index=place(along),
+        address_by_thread=place((*beside.lane, *beside.warp)),
+        fetches=(tuple(fetched),),
+        outputs=tuple(range(len(fetched))),
+        scratch_bytes=scratch,
+        waits=True,
+        kind=LEGACY_GATHER,
+    )
+
+
+def as_merged(plan: GatherSharedPlan, target: Target) -> GatherSharedPlan:
+    """A plan of single stores as LLVM leaves them: neighbours of a thread stored together."""
+    (accesses,) = plan.store.rounds
+    by_offset = {access.offset: access for access in accesses}
+    threads = functools.reduce(int.__or__, plan.store.columns, 0)
+    width = plan.element_bytes
+    while width < target.max_access_bytes and not threads & width and accesses[0].offset ^ width in by_offset:
+        width *= 2
+    if width == plan.element_bytes:
+        return plan
+    merged = [
+        Access(
+            offset, tuple(by_offset[offset | step].registers[0] for step in range(0, width, plan.element_bytes))
+        )
+        for offset in sorted(by_offset)
+        if not offset & width - 1
+    ]
+    side = replace(plan.store, access_bytes=width, slots=width // plan.element_bytes, rounds=(tuple(merged),))
+    return replace(plan, store=side)
+
+
+def _row_major(layout: LinearLayout) -> Columns:
+    """For each bit of a flattened element, which has dimension 0 lowest, its place with the last one lowest."""
+    places: list[int] = []
+    above = sum(size.bit_length() - 1 for _, size in layout.out_dims)
+    for _, size in layout.out_dims:
+        above -= size.bit_length() - 1
+        places += [1 << above + bit for bit in range(size.bit_length() - 1)]
+    return tuple(places)
+
+
+@dataclass(frozen=True, slots=True)
+class _Gathered:
+    """What is asked of the memory: by whom, and how far it goes."""
+
+    scope: str
+    held: Hardware
+    beside: Hardware
+    axis: Columns
+    elements: tuple[int, ...]
+
+    @staticmethod
+    def of(src: LinearLayout, index: LinearLayout, axis: int, target: Target) -> _Gathered | str:
+        """The gather of two layouts, or why there is none."""
+        if reason := misfit(src, index, axis, target):
+            return reason
+        sizes = [size for _, size in src.out_dims]
+        held, beside = Hardware.of(src), beside_of(index, axis, sizes)
+        if held.block or beside.block:
+            return f"scratch is not laid out for clusters, here of {1 << len(held.block)} CTAs"
+        start = fields(src.out_dims)[axis][0]
+        along = tuple(1 << start + bit for bit in range(sizes[axis].bit_length() - 1))
+        elements = tuple(f2.sums(Hardware.of(index).register))
+        inside = f2.Echelon((*held.lane, *held.register))
+        added = tuple(theirs ^ ours for theirs, ours in zip(beside.warp, held.warp, strict=True))
+        if all(column in inside for column in (*along, *beside.lane, *beside.register, *added)):
+            return _Gathered("warp", held, replace(beside, warp=added), along, elements)
+        return _Gathered("cta", held, beside, along, elements)
+
+
+class _Planner:
+    """Makes plans of one gather."""
+
+    def __init__(self, gathered: _Gathered, room: Room) -> None:
+        self._gathered, self._room = gathered, room
+        held, beside = gathered.held, gathered.beside
+        stays = (0,) * len(held.warp) if gathered.scope == "warp" else held.warp
+        whole = Exchange(
+            held.register, held.lane, stays, beside.register, (*beside.lane, *gathered.axis), beside.warp
+        )
+        self._sharing, self._split, self._taken = split_copies(gathered.scope, whole, room)
+
+    def plans(self) -> Iterator[GatherSharedPlan]:
+        """Plans for vectors of some widths, of registers in some orders."""
+        sharing, room = self._sharing, self._room
+        free = shared_registers(sharing)
+        rounds = room.rounds(sharing, free)
+        own = f2.extend((*sharing.store_threads, *rounds), sharing.store_register)
+        rows, axis = f2.Echelon(self._gathered.beside.lane), f2.Echelon(self._gathered.axis)
+        orders = (
+            own,
+            tuple(sorted(own, key=lambda column: column not in rows)),
+            tuple(sorted(own, key=lambda column: column in axis)),
+        )
+        vectors = {order[:count] for order in orders for count in range(min(room.widest, len(own)) + 1)}
+        for vector in sorted(vectors, key=lambda vector: (len(vector), vector)):
+            placement = self._placement(vector, rounds)
+            if placement is not None:
+                plan = self._plan(placement)
+                if plan.scratch_bytes <= room.target.max_shared_bytes and _conflicts(plan, room.target) == 1:
+                    yield plan
+
+    def _placement(self, vector: Columns, rounds: Columns) -> Placement | None:
+        """Where elements go for stores of a vector; None where a thread would split one."""
+        sharing, room = self._sharing, self._room
+        size, target = room.element_bytes, room.target
+        word_bits = max(1, target.bank_bytes // size).bit_length() - 1
+        store = target.service(STORE, size << len(vector))
+        load = target.service(LOAD, size)
+        rows = load.columns(self._gathered.beside.lane)
+        store_side = Side(vector, store.columns(sharing.store_lane), self._bank_bits(store.banks))
+        bank_bits = self._bank_bits(load.banks)
+        inside = vector[:word_bits]
+        phase = f2.extend(inside, rows)
+        phase = (*phase, *f2.extend((*inside, *phase), self._gathered.axis))[: max(bank_bits, len(phase))]
+        threads = (*sharing.store_threads, *sharing.load_threads)
+        rest = f2.extend((*vector, *rounds), (*threads, *sharing.store_register))
+        swizzle = optimal_swizzle(rounds, rest, store_side, Side((), phase, bank_bits), word_bits)
+        placement = Placement(swizzle, f2.Echelon(swizzle.basis()), size, len(vector), 0)
+        for columns, slots in ((sharing.store_threads, 1 << len(vector)), (sharing.load_threads, 1)):
+            for column in columns:
+                round_, _, position = placement.locate(column, slots)
+                if round_ or position:
+                    return None
+        return placement
+
+    def _bank_bits(self, banks: int) -> int:
+        words = max(self._room.target.bank_bytes, self._room.element_bytes)
+        return (banks * self._room.target.bank_bytes // words).bit_length() - 1
+
+    def _plan(self, placement: Placement) -> GatherSharedPlan:
+        gathered, sharing, room = self._gathered, self._sharing, self._room
+        held, beside = gathered.held, gathered.beside
+        size = room.element_bytes
+        tile = size << placement.swizzle.address_bits
+        warps = len(held.warp)
+        slices = tuple(tile << bit for bit in range(warps)) if gathered.scope == "warp" else (0,) * warps
+        holders: dict[int, int] = {}
+        for register, value in enumerate(f2.sums(held.register)):
+            holders.setdefault(value, register)
+        stored = Accesses(placement, placement.store_bits, None)
+        registers = f2.extend((), sharing.store_register)
+        stores = stored.stores(registers, f2.sums(self._taken), holders)
+
+        def place(columns: Sequence[int]) -> Columns:
+            return tuple(placement.locate(column, 1)[1] for column in columns)
+
+        fetches: list[list[Fetch]] = [[] for _ in range(placement.round_count)]
+        first: dict[int, tuple[int, int]] = {}
+        outputs: list[tuple[int, int]] = []
+        for register, (element, column) in enumerate(
+            zip(gathered.elements, f2.sums(beside.register), strict=True)
+        ):
+            if element not in first:
+                round_, offset, _ = placement.locate(column, 1)
+                first[element] = round_, len(fetches[round_])
+                fetches[round_].append(Fetch(register, offset))
+            outputs.append(first[element])
+        starts = [0, *itertools.accumulate(map(len, fetches))]
+        return GatherSharedPlan(
+            source_registers=1 << len(held.register),
+            index_registers=len(outputs),
+            axis_bits=len(gathered.axis),
+            scope=gathered.scope,
+            element_bytes=size,
+            store=stored.side(sharing.store_lane, sharing.store_warp, slices, stores, len(self._split)),
+            split=self._split,
+            address_by_index=place(gathered.axis),
+            address_by_thread=(
+                *place(beside.lane),
+                *(column ^ own for column, own in zip(place(beside.warp), slices, strict=True)),
+            ),
+            fetches=tuple(map(tuple, fetches)),
+            outputs=tuple(starts[round_] + number for round_, number in outputs),
+            scratch_bytes=tile << (warps if gathered.scope == "warp" else 0),
+        )
+
+
+def _conflicts(plan: GatherSharedPlan, target: Target) -> float:
+    """Wavefronts of a phase of the stores, one without bank conflicts."""
+    side = plan.store
+    lanes = f2.sums(side.columns[: target.lanes.bit_length() - 1])
+    service = target.service(STORE, side.access_bytes)
+    return _wavefronts(lanes, side.access_bytes, service, target) * service.count / target.lanes
+
+
+@functools.lru_cache(maxsize=4096)
+def _mean_wavefronts(lanes: Columns, by_index: Columns, element_bytes: int, target: Target) -> float:
+    """Wavefronts of a load by a warp whose indices are random, from a fixed sample."""
+    rng = random.Random(0)
+    own, moved = f2.sums(lanes), f2.sums(by_index)
+    service = target.service(LOAD, element_bytes)
+    taken = 0
+    for _ in range(_DRAWS):
+        drawn = rng.choices(moved, k=len(own))
+        addresses = [start ^ step for start, step in zip(own, drawn, strict=True)]
+        taken += _wavefronts(addresses, element_bytes, service, target)
+    return taken / _DRAWS
+
+
+def _wavefronts(addresses: Sequence[int], width: int, service: Service, target: Target) -> int:
+    """Wavefronts of an access of `width` bytes by the lanes of a warp, each to its address."""
+    order = service.order(target.lanes)
+    words = max(1, width // target.bank_bytes)
+    total = 0
+    for start in range(0, target.lanes, service.count):
+        asked: set[int] = set()
+        for lane in order[start : start + service.count]:
+            first = addresses[lane] // target.bank_bytes
+            asked.update(range(first, first + words))
+        total += max(Counter(word % service.banks for word in asked).values())
+    return total

@@ -1,0 +1,207 @@
+"""Is the plan of a gather right, whatever the indices?
+
+Every place is linear in the bits of index and thread, so it is enough to look at none of them set and at each
+alone, for every register of the result.
+
+Through shared memory: if there is a linear map M of addresses to elements that holds for whatever is stored (as
+in `prove_exchange`), what a fetch loads is M of its address, provided that somebody stored there in the same
+round. Inside warps, each has to keep to its own part of the scratch.
+"""
+
+from __future__ import annotations
+
+from triton_linear.dialect import f2
+from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.lowering.conversion import Hardware
+from triton_linear.lowering.gather import beside_of
+from triton_linear.lowering.gather_plan import AnyGatherPlan, GatherPlan, GatherSharedPlan
+
+
+def refuted_gather(plan: AnyGatherPlan, src: LinearLayout, index: LinearLayout, axis: int) -> str | None:
+    """Why `plan` is not the gather of these layouts; None where it is."""
+    if isinstance(plan, GatherSharedPlan):
+        return _refuted_memory(plan, src, index, axis)
+    return _refuted_shuffles(plan, src, index, axis)
+
+
+def _refuted_shuffles(plan: GatherPlan, src: LinearLayout, index: LinearLayout, axis: int) -> str | None:
+    sizes = [size for _, size in src.out_dims]
+    held, beside = Hardware.of(src), beside_of(index, axis, sizes)
+    start = sum(size.bit_length() - 1 for size in sizes[:axis])
+    lane_bits, warp_bits = len(held.lane), len(held.warp)
+    if plan.axis_bits != sizes[axis].bit_length() - 1 or held.block != beside.block:
+        return "it is for another tensor"
+    elements = f2.sums(Hardware.of(index).register)
+    if len(plan.outputs) != len(elements) or plan.source_registers != 1 << len(held.register):
+        return "it has other registers"
+    threads = (0, *(1 << bit for bit in range(lane_bits + warp_bits)))
+    numbers = (0, *(1 << bit for bit in range(plan.axis_bits)))
+    for register, output in enumerate(plan.outputs):
+        wanted, taken = plan.wanted[output], plan.indices[output]
+        if elements[register] != elements[taken]:
+            return f"register {register} goes by the index in register {taken}"
+        for thread, number in [*((t, 0) for t in threads), *((0, n) for n in numbers)]:
+            own_lane, warp = thread & ((1 << lane_bits) - 1), thread >> lane_bits
+            choice = wanted.choice_flip
+            choice ^= f2.multiply_vector(plan.choice_by_index, number)
+            choice ^= f2.multiply_vector(plan.choice_by_thread, thread)
+            lane = wanted.lane_flip
+            lane ^= f2.multiply_vector(plan.lane_by_index, number)
+            lane ^= f2.multiply_vector(plan.lane_by_thread, thread)
+            if not plan.moves and lane != own_lane:
+                return f"register {register} wants another lane, and nothing moves"
+            source = wanted.base ^ f2.multiply_vector(plan.choices, choice)
+            found = f2.multiply_vector(held.register, source) ^ f2.multiply_vector(held.lane, lane)
+            found ^= f2.multiply_vector(held.warp, warp)
+            asked = f2.multiply_vector(beside.register, register) ^ f2.multiply_vector(beside.lane, own_lane)
+            asked ^= f2.multiply_vector(beside.warp, warp) ^ number << start
+            if found != asked:
+                place = f"register {register} of thread {thread}"
+                return f"{place} takes element {found} for index {number}, not {asked}"
+    return None
+
+
+def _refuted_memory(plan: GatherSharedPlan, src: LinearLayout, index: LinearLayout, axis: int) -> str | None:
+    sizes = [size for _, size in src.out_dims]
+    held, beside = Hardware.of(src), beside_of(index, axis, sizes)
+    start = sum(size.bit_length() - 1 for size in sizes[:axis])
+    elements = f2.sums(Hardware.of(index).register)
+    if plan.axis_bits != sizes[axis].bit_length() - 1 or held.block or beside.block:
+        return "it is for another tensor"
+    if len(plan.outputs) != len(elements) or plan.source_registers != 1 << len(held.register):
+        return "it has other registers"
+    return _Memory(plan, held, beside, start).refuted(elements)
+
+
+class _Memory:
+    """The memory of a plan as pairs of a place, the address with the round above it, and the element there.
+
+    `_map` are pairs whose places are independent: their sums are what M says. `_origin` is a pair that is
+    there, `_cosets` the places of thread 0 modulo those that other threads add.
+    """
+
+    def __init__(self, plan: GatherSharedPlan, held: Hardware, beside: Hardware, start: int) -> None:
+        self._plan, self._beside, self._start = plan, beside, start
+        self._registers, self._lanes = held.register, len(held.lane)
+        self._threads = (*held.lane, *held.warp)
+        self._round = plan.scratch_bytes.bit_length()
+        self._origin = (0, 0)
+        self._map: list[tuple[int, int]] = []
+        self._span = f2.Echelon()
+        self._cosets: set[int] = set()
+
+    def refuted(self, elements: list[int]) -> str | None:
+        """Why what is fetched is not what is asked for."""
+        plan = self._plan
+        if any(len(part) != len(self._threads) for part in (plan.store.columns, plan.address_by_thread)):
+            return "it is for other threads"
+        return self._out_of_bounds() or self._stored() or self._fetched(elements)
+
+    def _out_of_bounds(self) -> str | None:
+        """Why a place is none of its thread's."""
+        plan = self._plan
+        lanes = self._lanes
+        stores = [access.offset for accesses in plan.store.rounds for access in accesses]
+        fetches = [fetch.offset for round_ in plan.fetches for fetch in round_]
+        for name, width, inside, columns in (
+            ("store", plan.store.access_bytes, stores, plan.store.columns),
+            ("load", plan.element_bytes, [*fetches, *plan.address_by_index], plan.address_by_thread),
+        ):
+            reached = 0
+            for address in (*inside, *columns):
+                if address % width:
+                    return f"a {name} of {width} bytes is at {address:#x}"
+                reached |= address
+            if reached + width > plan.scratch_bytes:
+                return f"a {name} reaches byte {reached + width - 1} of {plan.scratch_bytes}"
+            if plan.scope == "warp":
+                part = plan.scratch_bytes >> len(columns) - lanes
+                local = max((*inside, *columns[:lanes]), default=0)
+                own = [column & ~(part - 1) for column in columns[lanes:]]
+                if local >= part or own != [part << bit for bit in range(len(own))]:
+                    return f"a {name} reaches what is another warp's"
+        return None
+
+    def _stored(self) -> str | None:
+        """Enter what is stored; why that is none of a linear map."""
+        plan, side = self._plan, self._plan.store
+        held = f2.sums(self._registers)
+        alternatives = 1 << len(plan.split)
+        steps: set[tuple[int, ...]] = set()
+        pairs: list[tuple[int, int]] = []
+        for number, accesses in enumerate(side.rounds):
+            for access in accesses:
+                if len(access.registers) != side.slots * alternatives:
+                    return f"a store of {side.slots} elements has {len(access.registers)}"
+                found = [held[register] for register in access.registers]
+                for position in range(side.slots):
+                    place = number << self._round | access.offset + position * plan.element_bytes
+                    same = found[position :: side.slots]
+                    pairs.append((place, same[0]))
+                    steps.add(tuple(element ^ same[0] for element in same))
+        if len(steps) != 1:
+            return "alternatives of stores do not differ alike"
+        (step,) = steps
+        if any(step[a ^ b] != step[a] ^ step[b] for a in range(alternatives) for b in range(alternatives)):
+            return "alternatives of stores are not linear"
+        moved: list[tuple[int, int]] = []
+        for bit, (column, element) in enumerate(zip(side.columns, self._threads, strict=True)):
+            chosen = sum(1 << i for i, mask in enumerate(plan.split) if mask >> bit & 1)
+            moved.append((column, element ^ step[chosen]))
+        self._origin = pairs[0]
+        for place, element in (*moved, *(self._from_origin(*pair) for pair in pairs)):
+            image = self._image(place)
+            if image is None:
+                self._span.add(place)
+                self._map.append((place, element))
+            elif image != element:
+                address = place & (1 << self._round) - 1
+                return f"places that are {address:#x} apart do not hold elements that are {element} apart"
+        threads = f2.Echelon(side.columns)
+        basis = f2.reduce(side.columns)
+        self._cosets = {_reduced(basis, place) for place, _ in pairs}
+        if len(self._cosets) << threads.rank != 1 << len(self._map):
+            return "not every place among those that are stored to has an element"
+        return None
+
+    def _fetched(self, elements: list[int]) -> str | None:
+        """Why a fetch brings something else than it is to."""
+        plan, beside = self._plan, self._beside
+        fetches = [(number, fetch) for number, round_ in enumerate(plan.fetches) for fetch in round_]
+        threads = (0, *(1 << bit for bit in range(len(self._threads))))
+        indices = (0, *(1 << bit for bit in range(plan.axis_bits)))
+        asked = [*((thread, 0) for thread in threads), *((0, index) for index in indices)]
+        of_threads = (*beside.lane, *beside.warp)
+        for register, output in enumerate(plan.outputs):
+            number, fetch = fetches[output]
+            if elements[register] != elements[fetch.index]:
+                return f"register {register} goes by the index in register {fetch.index}"
+            for thread, index in asked:
+                address = fetch.offset ^ f2.multiply_vector(plan.address_by_index, index)
+                address ^= f2.multiply_vector(plan.address_by_thread, thread)
+                place, _ = self._from_origin(number << self._round | address, 0)
+                image = self._image(place)
+                who = f"register {register} of thread {thread}"
+                if image is None:
+                    return f"{who} loads {address:#x} for index {index}, where nothing is stored"
+                found = image ^ self._origin[1]
+                wanted = f2.multiply_vector(beside.register, register) ^ index << self._start
+                wanted ^= f2.multiply_vector(of_threads, thread)
+                if found != wanted:
+                    return f"{who} loads element {found} for index {index}, not {wanted}"
+        return None
+
+    def _from_origin(self, place: int, element: int) -> tuple[int, int]:
+        return place ^ self._origin[0], element ^ self._origin[1]
+
+    def _image(self, place: int) -> int | None:
+        """What M says of a difference of places."""
+        found = self._span.solve(place)
+        return None if found is None else f2.multiply_vector([element for _, element in self._map], found)
+
+
+def _reduced(basis: tuple[int, ...], vector: int) -> int:
+    """The representative of a vector modulo a reduced basis."""
+    for one in basis:
+        vector = min(vector, vector ^ one)
+    return vector
