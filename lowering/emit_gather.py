@@ -10,7 +10,7 @@ from triton_linear.lowering.element import ElementType
 from triton_linear.lowering.emit_elements import from_integer, packed_words, unpacked, width
 from triton_linear.lowering.emit_shared import pointers, store_words
 from triton_linear.lowering.emit_words import Parts, WordWriter, linear_in_thread
-from triton_linear.lowering.gather import segments_of, unmasked
+from triton_linear.lowering.gather import multiplier, segments_of, unmasked
 from triton_linear.lowering.gather_plan import (
     AnyGatherPlan,
     Columns,
@@ -185,7 +185,13 @@ def _through_memory(plan: GatherSharedPlan, values: _Values, base: str) -> list[
 def _fetched(plan: GatherSharedPlan, values: _Values, fetch: Fetch, origin: str | None, base: str) -> str:
     """The register that a fetch gives."""
     writer = values.writer
-    by_index = linear_in_thread(writer, values.number(fetch.index), plan.address_by_index)
+    number = values.number(fetch.index)
+    if factor := multiplier(plan.address_by_index, values.target):
+        product = writer.binary("mul", number, writer.constant(factor))
+        mask = functools.reduce(int.__or__, plan.address_by_index)
+        by_index: str | None = writer.binary("and", product, writer.constant(mask))
+    else:
+        by_index = linear_in_thread(writer, number, plan.address_by_index)
     # Where neither thread nor index can reach, xor is addition and becomes an immediate offset.
     moving = functools.reduce(int.__or__, (*plan.address_by_index, *plan.address_by_thread), 0)
     address = values.sum((by_index, origin), fetch.offset & moving)

@@ -99,7 +99,8 @@ def placing(plan: GatherPlan, target: Target) -> int:
     elif plan.moves:
         count += max(1, operations_of(plan.lane_by_index)) + (target.vendor == "amd")
     if plan.choices:
-        tests = plan.select_bits
+        # ptxas takes two bits and more out of a word before it tests them.
+        tests = plan.select_bits + (plan.select_bits > 1)
         # A bit of the index that is a bit of the choice, and no other, is tested where it is.
         single = all(c & (c - 1) == 0 for c in plan.choice_by_index) and not any(plan.choice_by_thread)
         found = 0 if single and not plan.packed else max(1, operations_of(plan.choice_by_index))
@@ -119,18 +120,38 @@ def unmasked(columns: Columns, kept: int, lanes: int) -> int | None:
     >>> unmasked((0, 1, 2), 0b11100, 32), unmasked((1, 2, 0), 0b11100, 32), unmasked((2, 1), 0b11100, 32)
     (-1, 0, None)
     """
-    distances = {
-        place - bit
-        for bit, column in enumerate(columns)
-        for place in range(column.bit_length())
-        if column >> place & 1
-    }
+    distances = distances_of(columns)
     if len(distances) != 1:
         return None
     (distance,) = distances
     places = [bit + distance for bit, column in enumerate(columns) if not column]
     seen = any(place >= 0 and 1 << place & ~kept & (lanes - 1) for place in places)
     return None if seen else distance
+
+
+def multiplier(columns: Columns, target: Target) -> int:
+    """What an index is multiplied by so that each of its bits is where its column has it, and others beside it;
+    0 where a product does not do, or shifts are as good.
+
+    >>> from triton_linear.lowering.targets import target
+    >>> multiplier((128, 256, 64), target("cuda:90")), multiplier((64, 128, 256), target("cuda:90"))
+    (144, 0)
+    """
+    distances = sorted(distances_of(columns))
+    if target.vendor != "nvidia" or len(distances) < 2 or distances[0] < 0:
+        return 0  # elsewhere products of 32 bits take four times as long as shifts
+    apart = all(high - low >= len(columns) for low, high in itertools.pairwise(distances))
+    return sum(1 << distance for distance in distances) if apart else 0
+
+
+def distances_of(columns: Columns) -> set[int]:
+    """By how much bits are moved."""
+    return {
+        place - bit
+        for bit, column in enumerate(columns)
+        for place in range(column.bit_length())
+        if column >> place & 1
+    }
 
 
 def priced(shuffles: int, alu: int, target: Target, warps: int) -> Cost:
@@ -149,12 +170,7 @@ def _clocks(plan: GatherPlan, element: ElementType, target: Target) -> float:
 def operations_of(columns: Columns) -> int:
     """Instructions of a linear function of the index: for each distance that bits move one that takes them and
     adds them to the others, and a shift."""
-    distances = {
-        place - bit
-        for bit, column in enumerate(columns)
-        for place in range(column.bit_length())
-        if column >> place & 1
-    }
+    distances = distances_of(columns)
     return sum(2 if distance else 1 for distance in distances)
 
 

@@ -29,13 +29,13 @@ from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.conversion import Hardware
 from triton_linear.lowering.element import ElementType
 from triton_linear.lowering.exchange import Accesses, split_copies
-from triton_linear.lowering.gather import beside_of, misfit, operations_of
+from triton_linear.lowering.gather import beside_of, misfit, multiplier, operations_of
 from triton_linear.lowering.gather_plan import LEGACY_GATHER, Columns, Fetch, GatherSharedPlan
 from triton_linear.lowering.packing import stored_words
 from triton_linear.lowering.phases import LOAD, STORE, Service
 from triton_linear.lowering.placement import Exchange, Placement, Room, shared_registers
 from triton_linear.lowering.plan import Access, Cost, MemorySide, Rejected
-from triton_linear.lowering.swizzle import Side, optimal_swizzle
+from triton_linear.lowering.swizzle import Side, Swizzle, optimal_swizzle
 from triton_linear.lowering.targets import Target
 
 PLANNER = "gather-shared"
@@ -90,7 +90,11 @@ def cost_of_gather_shared(plan: GatherSharedPlan, element: ElementType, target: 
     parts = 2 if element.bits == 64 else 1
     words = max(1, plan.source_registers // plan.per_word)
     packing = words * (plan.per_word - 1) if plan.store.access_bytes >= 4 else 0
-    alu = len(stored_words(plan).steps) * parts + packing + plan.loads * operations_of(plan.address_by_index)
+    alu = (
+        len(stored_words(plan).steps) * parts
+        + packing
+        + plan.loads * _operations(plan.address_by_index, target)
+    )
     barrier = table.warp_barrier if plan.scope == "warp" else table.cta_barrier
     clocks = table.clocks(busy, alu) + plan.barriers * barrier
     stops = plan.barriers * table.barrier_wait if plan.scope == "cta" else 0.0
@@ -250,17 +254,39 @@ class _Planner:
         bank_bits = self._bank_bits(load.banks)
         inside = vector[:word_bits]
         phase = f2.extend(inside, rows)
-        phase = (*phase, *f2.extend((*inside, *phase), self._gathered.axis))[: max(bank_bits, len(phase))]
+        # What storing lanes have of the axis has to be in other banks anyway.
+        stored = f2.Echelon(store_side.phase)
+        axis = sorted(self._gathered.axis, key=lambda column: column not in stored)
+        phase = (*phase, *f2.extend((*inside, *phase), axis))[: max(bank_bits, len(phase))]
         threads = (*sharing.store_threads, *sharing.load_threads)
         rest = f2.extend((*vector, *rounds), (*threads, *sharing.store_register))
         swizzle = optimal_swizzle(rounds, rest, store_side, Side((), phase, bank_bits), word_bits)
-        placement = Placement(swizzle, f2.Echelon(swizzle.basis()), size, len(vector), 0)
-        for columns, slots in ((sharing.store_threads, 1 << len(vector)), (sharing.load_threads, 1)):
+        for one in (self._in_axis_order(swizzle), swizzle) if store.banks == load.banks else (swizzle,):
+            placement = Placement(one, f2.Echelon(one.basis()), size, len(vector), 0)
+            if not self._is_split(placement):
+                return placement
+        return None
+
+    def _is_split(self, placement: Placement) -> bool:
+        """Whether a thread stores part of a vector, or does not do the same in all rounds."""
+        sharing = self._sharing
+        for columns, slots in ((sharing.store_threads, 1 << placement.store_bits), (sharing.load_threads, 1)):
             for column in columns:
                 round_, _, position = placement.locate(column, slots)
                 if round_ or position:
-                    return None
-        return placement
+                    return True
+        return False
+
+    def _in_axis_order(self, swizzle: Swizzle) -> Swizzle:
+        """The same wavefronts, with what is on the axis in order: so few instructions make an address of an
+        index."""
+        axis, rows = self._gathered.axis, self._gathered.beside.lane
+        span = f2.Echelon(swizzle.segment)
+        segment = f2.extend((), (*(column for column in axis if column in span), *swizzle.segment))
+        lanes = f2.extend(axis, (*rows, *self._sharing.store_lane))
+        inside = (*swizzle.low, *swizzle.filler)
+        bank = f2.extend((*inside, *segment), (*lanes, *axis, *swizzle.bank))
+        return replace(swizzle, bank=bank, segment=segment)
 
     def _bank_bits(self, banks: int) -> int:
         words = max(self._room.target.bank_bytes, self._room.element_bytes)
@@ -312,6 +338,13 @@ class _Planner:
             outputs=tuple(starts[round_] + number for round_, number in outputs),
             scratch_bytes=tile << (warps if gathered.scope == "warp" else 0),
         )
+
+
+def _operations(columns: Columns, target: Target) -> int:
+    """Instructions that make an address of an index: those of its bits, and what adds them to the own row's."""
+    if multiplier(columns, target):
+        return 3
+    return operations_of(columns) + 1
 
 
 def _conflicts(plan: GatherSharedPlan, target: Target) -> float:
