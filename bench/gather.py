@@ -1,12 +1,17 @@
-"""Gathers along the rows of [512, k], against stock Triton on the GPU that is here.
+"""Gathers along the rows of [512, k]: stock Triton, the plugin, and Triton of before; needs an NVIDIA GPU.
 
-    python -m bench.gather [--output DIR] [--only REGEX] [--turns N]
-    python -m bench.gather --target cuda:90     compile every case without a GPU and count instructions
+    python -m bench.gather [--output DIR] [--only REGEX] [--turns N] [--budget SECONDS]
+    python -m bench.gather --target cuda:90 [--only REGEX]
 
-Each case in two kernels: one gathers once what it loads, the other `CHAIN` times in a loop, each time from what
-it got before. Beside the plugin as it is, the plugin that leaves layouts as they are (`lower`). Results have to
-be the same, bit for bit. Writes gather.json and gather.md; the exit status is 1 if a result differs or a case
-fails.
+The shapes are those of the linear-layouts paper (arXiv 2505.23819). Each program has a tile of its own: one
+kernel loads it and its indices, gathers once and stores, in which memory takes most of the time; the other
+gathers `CHAIN` times in a loop, each time from what it got before. Beside the plugin as it is, its legacy mode:
+gathers through row-major shared memory, and conversions of before (docs/legacy.md). Results have to be the
+same, bit for bit.
+
+After each case a line is added to gather.jsonl; cases that are there are not run again. At the end gather.json
+and gather.md are made of all of them. The exit status is 1 if a result differs or a case fails. With `--target`
+kernels are compiled for that GPU, without one, and instructions counted.
 """
 
 from __future__ import annotations
@@ -14,10 +19,12 @@ from __future__ import annotations
 import argparse
 import datetime
 import itertools
+import json
 import os
 import re
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,12 +40,12 @@ from .kernels.cases_triton import Kernel, Tensor
 from .report import save
 
 ROWS = 512
-COLUMNS = (2, 4, 8, 16, 32, 64, 128)
+COLUMNS = (2, 4, 8, 16, 32, 64, 128, 256)
 ELEMENTS = ("float32", "float16", "int8")
 WARPS = 4
 BLOCKS = 2048
 CHAIN = 32
-MODES = (modes.OURS, modes.LOWER)
+MODES = (modes.OURS, modes.BASELINE)
 INSTRUCTIONS = {
     "shuffles": r"\bshfl\.sync|\bds_bpermute",
     "stores": r"\bst\.shared|\bstmatrix|\bds_write|\bds_store",
@@ -138,7 +145,7 @@ def markdown(found: dict[str, Any]) -> str:
         f"{found['device']}, Triton {found['triton']}, triton-linear {found['triton_linear']}, "
         f"{found['date']}. {BLOCKS} programs of {WARPS} warps; stock / the mode, medians with their 95 % "
         f"interval. `once`: load, gather, store; a number: as many gathers, each of what the one before gave. "
-        "`ours`: the plugin; `lower`: without its choice of layouts.",
+        "`ours`: the plugin; `legacy`: gathers and conversions as Triton lowered them before linear layouts.",
     ]
     for element in ELEMENTS:
         rows = [row for row in found["cases"] if row["element"] == element]
@@ -148,7 +155,7 @@ def markdown(found: dict[str, Any]) -> str:
             "",
             f"## {element}",
             "",
-            "| k | gathers | stock µs | ours | lower | shared bytes | results |",
+            "| k | gathers | stock µs | ours | legacy | shared bytes | results |",
             "| ---: | --- | ---: | ---: | ---: | --- | --- |",
         ]
         for row in rows:
@@ -156,48 +163,84 @@ def markdown(found: dict[str, Any]) -> str:
                 f"{ratio:.2f} ({low:.2f} to {high:.2f})"
                 for low, ratio, high in (row["ratio"][mode] for mode in MODES)
             )
+            shared = ", ".join(str(row["shared"][mode]) for mode in (modes.STOCK, *MODES))
             lines.append(
                 f"| {row['columns']} | {'once' if row['times'] == 1 else row['times']} "
-                f"| {row['microseconds']:.1f} | {ratios} "
-                f"| {row['shared'][modes.STOCK]}, {row['shared'][modes.OURS]} "
+                f"| {row['microseconds']:.1f} | {ratios} | {shared} "
                 f"| {'identical' if row['identical'] else 'DIFFER'} |"
             )
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.gather", description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=Path("build/bench"))
-    parser.add_argument("--only", default="", help="cases whose names this regular expression finds")
-    parser.add_argument("--turns", type=int, default=15)
-    parser.add_argument("--target", help="compile for this GPU, without one, and count instructions")
-    options = parser.parse_args()
-    if options.target:
-        return compile_all(options.target, options.only)
+def device_name() -> str:
+    """The GPU that is there."""
     import torch
 
-    found: dict[str, Any] = {
-        "device": torch.cuda.get_device_name(),
+    return str(torch.cuda.get_device_name())
+
+
+def done(path: Path) -> dict[str, dict[str, Any]]:
+    """The cases of a file of lines, by name; a line that a killed run left unfinished is not one."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in path.read_text().splitlines() if path.exists() else ():
+        try:
+            case = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        found[case["name"]] = case
+    return found
+
+
+def measure_all(output: Path, only: str, turns: int, budget: float | None) -> int:
+    """Measure the cases that `output` has not yet, and write tables of all; how many are not as they are to be.
+
+    After `budget` seconds no case is begun.
+    """
+    begun, path = time.perf_counter(), output / "gather.jsonl"
+    output.mkdir(parents=True, exist_ok=True)
+    found, failures = done(path), 0
+    made = {
+        "device": device_name(),
         "date": datetime.date.today().isoformat(),
         "triton": triton.__version__,
         "triton_linear": triton_linear.__version__,
-        "cases": [],
     }
-    failures = 0
+    order = []
     for name, described, kernel in cases():
-        if not re.search(options.only, name):
+        order.append(name)
+        if name in found or not re.search(only, name):
             continue
+        if budget is not None and time.perf_counter() - begun > budget:
+            print(f"{name}: not begun, {budget:g} seconds are over", flush=True)
+            break
         try:
-            case = described | compare(name, kernel, options.turns)
+            case = {"name": name, **made, **described, **compare(name, kernel, turns)}
         except Exception as error:
             failures += 1
             print(f"{name}: {type(error).__name__}: {error}", flush=True)
             continue
-        failures += not case["identical"] or bool(case["fell_back"])
-        found["cases"].append(case)
+        found[name] = case
+        # On a line of its own, even behind what a killed run began.
+        whole = not path.exists() or path.read_bytes()[-1:] in (b"", b"\n")
+        with path.open("a") as lines:
+            lines.write(("" if whole else "\n") + json.dumps(case) + "\n")
         print(f"{name}: {case['ratio'][modes.OURS][1]:.3f}", flush=True)
-    print(save(options.output, "gather", markdown, found, indent=1))
-    return int(failures > 0)
+    rows = [found[name] for name in order if name in found]
+    print(save(output, "gather", markdown, {**made, "cases": rows}, indent=1))
+    return failures + sum(not case["identical"] or bool(case["fell_back"]) for case in rows)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.gather", description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=Path("build/bench"))
+    parser.add_argument("--only", default="", help="cases whose names this regular expression finds")
+    parser.add_argument("--turns", type=int, default=15)
+    parser.add_argument("--budget", type=float, metavar="SECONDS", help="begin no case after so long")
+    parser.add_argument("--target", help="compile for this GPU, without one, and count instructions")
+    options = parser.parse_args(arguments)
+    if options.target:
+        return compile_all(options.target, options.only)
+    return int(measure_all(options.output, options.only, options.turns, options.budget) > 0)
 
 
 if __name__ == "__main__":
