@@ -56,7 +56,8 @@ def plan_gather_shared(
     `scratch_limit` bounds the scratch in bytes where rounds can (None: the target's default).
 
     Requires: as for `plan_gather`.
-    Ensures: no store has bank conflicts; equal arguments give equal plans.
+    Ensures: no store has bank conflicts, unless addresses that avoid them take longer; equal arguments give
+    equal plans.
 
     Raises ValueError for tensors that do not agree.
     """
@@ -65,12 +66,15 @@ def plan_gather_shared(
         return Rejected(PLANNER, found)
     warps = len(found.held.warp)
     limit = target.scratch_limit(1 << warps) if scratch_limit is None else scratch_limit
-    if found.scope == "warp":
-        limit >>= warps
-    plans = list(_Planner(found, Room(element.memory_bytes, target, limit)).plans())
+    own = limit >> warps if found.scope == "warp" else limit
+    plans = list(_Planner(found, Room(element.memory_bytes, target, own)).plans())
+    plain = _plain(src, index, axis, element, target)
+    if plain is not None and plain.scratch_bytes <= limit:
+        plans.append(plain)
     if not plans:
         return Rejected(PLANNER, f"it takes more than the {target.max_shared_bytes} bytes of shared memory")
-    return min(plans, key=lambda plan: cost_of_gather_shared(plan, element, target, 1 << warps).clocks)
+    busy = max(target.likely_warps, 1 << warps)
+    return min(plans, key=lambda plan: cost_of_gather_shared(plan, element, target, 1 << warps).expected(busy))
 
 
 def cost_of_gather_shared(plan: GatherSharedPlan, element: ElementType, target: Target, warps: int = 4) -> Cost:
@@ -150,8 +154,26 @@ def plan_legacy_gather(
     )
 
 
+def _plain(
+    src: LinearLayout, index: LinearLayout, axis: int, element: ElementType, target: Target
+) -> GatherSharedPlan | None:
+    """The baseline's memory, of which copies are stored and loaded once, by one barrier."""
+    found = plan_legacy_gather(src, index, axis, element, target)
+    if isinstance(found, Rejected):
+        return None
+    elements = f2.sums(Hardware.of(index).register)
+    first: dict[int, int] = {}
+    for held in elements:
+        first.setdefault(held, len(first))
+    (fetched,) = found.fetches
+    kept = [fetched[elements.index(held)] for held in first]
+    outputs = tuple(first[held] for held in elements)
+    plan = replace(found, fetches=(tuple(kept),), outputs=outputs, waits=False, kind=PLANNER)
+    return as_merged(plan, target)
+
+
 def as_merged(plan: GatherSharedPlan, target: Target) -> GatherSharedPlan:
-    """A plan of single stores as LLVM leaves them: neighbours of a thread stored together."""
+    """A plan of single stores as LLVM leaves them: none that another overwrites, neighbours in one."""
     (accesses,) = plan.store.rounds
     by_offset = {access.offset: access for access in accesses}
     threads = functools.reduce(int.__or__, plan.store.columns, 0)

@@ -36,8 +36,8 @@ def layout(register: list[Vector], lane: list[Vector], warp: list[Vector], sizes
 
 
 def random_gather(rng: random.Random, target: Target, apart: bool = False) -> Case:
-    """One of rank 1 or 2 that stays in its warp, with copies in registers, lanes and warps; if `apart`, one whose
-    warps may have anything."""
+    """One of rank 1 or 2 that stays in its warp, with copies in registers, lanes and warps; if `apart`, one
+    whose warps may have anything."""
     lane_bits, warp_bits = target.lanes.bit_length() - 1, rng.randrange(3)
     rank = rng.choice((1, 2, 2, 2))
     sizes = [1 << rng.randrange(11 if rank == 1 else 7) for _ in range(rank)]

@@ -1,10 +1,11 @@
-"""Gathers by shuffles: what is planned, that the plan is proved, and that its code gives what numpy does."""
+"""Gathers: what is planned and chosen, that plans are proved, and that their code gives what numpy does."""
 
 from __future__ import annotations
 
 import random
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -17,18 +18,29 @@ from triton_linear.lowering.element import element_type
 from triton_linear.lowering.emit_gather import GatherSignature, emit_gather
 from triton_linear.lowering.gather import cost_of_gather, plan_gather
 from triton_linear.lowering.gather_choice import cost_of, is_warp_local, select_gather, stock_cost
-from triton_linear.lowering.gather_plan import AnyGatherPlan, GatherPlan, GatherSharedPlan
+from triton_linear.lowering.gather_plan import (
+    LEGACY_GATHER,
+    AnyGatherPlan,
+    Fetch,
+    GatherPlan,
+    GatherSharedPlan,
+)
+from triton_linear.lowering.gather_shared import cost_of_gather_shared, plan_gather_shared
 from triton_linear.lowering.plan import Rejected
 from triton_linear.lowering.prove_gather import refuted_gather
+from triton_linear.lowering.strategies import LEGACY, STRATEGIES
 from triton_linear.lowering.targets import Target, target
 from triton_linear.lowering.verify import Verdict, held_elements
 from triton_linear.lowering.verify_gather import verify_gather
 from triton_linear.passes import driver
 from triton_linear.passes.gather import LowerGathers, gather_stubs
+from triton_linear.tools.compile import compile_text
 from triton_linear.tools.explain.gather import explained
 from triton_linear.tools.functions import lower_kernel, sink
+from triton_linear.tools.verify import check_gathers
 
-TARGETS = ("cuda:80", "cuda:90", "hip:gfx942", "hip:gfx950", "hip:gfx1200")
+TARGETS = ("cuda:80", "cuda:90", "cuda:100", "hip:gfx942", "hip:gfx950", "hip:gfx1200")
+CLUSTER = "scratch is not laid out for clusters, here of 2 CTAs"
 F32, I32 = element_type("f32"), element_type("i32")
 CUDA, HIP = target("cuda:90"), target("hip:gfx942")
 
@@ -49,7 +61,7 @@ def planned(case: Case, gpu: Target) -> GatherPlan | Rejected:
 def test_code_of_random_gathers_takes_what_numpy_does(name: str) -> None:
     rng, gpu = random.Random(f"gathers for {name}"), target(name)
     kinds = Counter[str]()
-    for number in range(60):
+    for number in range(100):
         case = random_gather(rng, gpu)
         plan = planned(case, gpu)
         if isinstance(plan, Rejected):
@@ -69,6 +81,110 @@ def test_code_of_random_gathers_takes_what_numpy_does(name: str) -> None:
         kinds["chosen by the thread"] += any(plan.choice_by_thread)
         kinds["other lanes"] += case.index.columns("lane") != case.src.columns("lane")
     assert min(kinds[kind] for kind in ("moves", "stays", "packed", "copies", "other lanes")) > 0, kinds
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_code_through_memory_takes_what_numpy_does(name: str) -> None:
+    """No races; copies are stored and loaded once."""
+    rng, gpu = random.Random(f"memory for {name}"), target(name)
+    kinds = Counter[str]()
+    for number in range(60):
+        case = random_gather(rng, gpu, apart=number % 2 > 0)
+        sides = case.src, case.index, case.axis, case.element, gpu
+        plan = plan_gather_shared(*sides, rng.choice((None, 0)))
+        assert isinstance(plan, GatherSharedPlan)
+        assert refuted_gather(plan, case.src, case.index, case.axis) is None
+        verdict = run(case, plan, gpu, number)
+        assert verdict.ok, (case, plan.summary(), verdict.examples[:2], verdict.races[:2])
+        counted = verdict.counts
+        stores = [access for access in counted.accesses if access.kind == "store"]
+        kinds["in conflict"] += any(access.wavefronts > access.minimum for access in stores)
+        assert (sum(counted.stores.values()), sum(counted.loads.values())) == (plan.stores, plan.loads)
+        barriers = {"cta": counted.cta_barriers, "warp": counted.warp_barriers}
+        first = gpu.waits_before_stores and plan.stores_apart
+        assert barriers[plan.scope] - (first and plan.scope == "warp") == plan.barriers
+        kinds[plan.scope] += 1
+        kinds["rounds"] += len(plan.fetches) > 1
+        kinds["split"] += bool(plan.split)
+        kinds["wide"] += plan.store.access_bytes > max(4, plan.element_bytes)
+        kinds["copies"] += plan.loads < len(plan.outputs)
+        kinds["mean"] += counted.wavefronts / case.warps
+        kinds["expected"] += cost_of_gather_shared(plan, case.element, gpu, case.warps).wavefronts
+    seldom = ("rounds",) if gpu.lanes == 32 else ()  # 64 lanes leave few registers to these tensors
+    assert min(kinds[kind] for kind in ("cta", "warp", "split", "wide", "copies", *seldom)) > 0, kinds
+    assert kinds["in conflict"] < 10
+    assert kinds["expected"] == pytest.approx(kinds["mean"], rel=0.1), kinds
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_baseline_stores_and_loads_all(name: str) -> None:
+    rng, gpu = random.Random(f"baseline for {name}"), target(name)
+    for number in range(30):
+        case = random_gather(rng, gpu, apart=number % 2 > 0)
+        plan = select_gather(case.src, case.index, case.axis, case.element, gpu, lowering=LEGACY)
+        assert isinstance(plan, GatherSharedPlan)
+        assert plan.kind == LEGACY_GATHER
+        assert refuted_gather(plan, case.src, case.index, case.axis) is None
+        verdict = run(case, plan, gpu, number)
+        assert verdict.ok
+        registers = [side.in_dim_size("register") for side in (case.src, case.index)]
+        assert verdict.counts.stores == {case.element.memory_bytes: registers[0]}
+        assert verdict.counts.loads == {case.element.memory_bytes: registers[1]}
+        assert verdict.counts.cta_barriers == 2
+
+
+def test_rows_of_lanes_in_banks_of_their_own_have_no_conflicts() -> None:
+    """Whatever the indices are: four rows of eight, each in eight banks."""
+    for element in ("i8", "f16", "f32"):
+        case = replace(rows_of(8, 1), element=element_type(element))
+        plan = plan_gather_shared(case.src, case.index, 1, case.element, CUDA)
+        assert isinstance(plan, GatherSharedPlan)
+        for seed in range(4):
+            counts = run(case, plan, CUDA, seed).counts
+            loads = [access for access in counts.accesses if access.kind == "load"]
+            assert all(access.wavefronts == 1 for access in loads)
+
+
+def test_rounds_take_less_scratch_for_more_barriers() -> None:
+    case = rows_of(16, 4)
+    plans = [plan_gather_shared(case.src, case.index, 1, F32, CUDA, limit) for limit in (None, 2048, 1024)]
+    assert [(plan.scratch_bytes, plan.barriers) for plan in plans if isinstance(plan, GatherSharedPlan)] == [
+        (4096, 1),
+        (2048, 3),
+        (1024, 7),
+    ]
+
+
+def test_few_lanes_with_several_registers_on_the_axis_go_through_memory() -> None:
+    """Shuffles multiply by registers; memory does not."""
+    kinds = {}
+    for columns, registers in ((8, 1), (32, 1), (2, 2), (8, 4), (16, 8)):
+        case = rows_of(columns, registers)
+        plan = select_gather(case.src, case.index, 1, F32, CUDA)
+        assert not isinstance(plan, Rejected)
+        kinds[columns, registers] = plan.kind
+    assert kinds == {
+        (8, 1): "gather",
+        (32, 1): "gather",
+        (2, 2): "gather",
+        (8, 4): "gather-shared",
+        (16, 8): "gather-shared",
+    }
+
+
+def test_lanes_on_the_axis_take_no_arithmetic_where_shuffles_keep_the_rest() -> None:
+    """The row is in neighbouring lanes: `shfl.sync` takes the upper bits from the own lane."""
+    case = rows_of(8, 1)
+    plan = planned(case, CUDA)
+    assert isinstance(plan, GatherPlan)
+    assert plan.kept_lanes == 0b11000
+    assert cost_of_gather(plan, F32, CUDA).alu == 0
+    assert not run(case, plan, CUDA).counts.alu
+
+
+def test_a_plan_that_takes_too_much_is_made_only_where_there_is_no_other() -> None:
+    case = rows_of(8, 4)
+    assert select_gather(case.src, case.index, 1, F32, CUDA, 0) == planned(case, CUDA)
 
 
 def test_sources_chosen_by_the_thread_number_are_right() -> None:
@@ -175,6 +291,58 @@ def _other_lane(plan: GatherPlan) -> GatherPlan:
     return replace(plan, lane_by_thread=(first ^ 16, *rest))
 
 
+MEMORY_MUTANTS = {
+    "address_by_index": lambda plan: replace(plan, address_by_index=plan.address_by_index[::-1]),
+    "address_by_thread": lambda plan: replace(plan, address_by_thread=plan.address_by_thread[::-1]),
+    "fetch": lambda plan: replace(plan, fetches=_exchanged(plan.fetches)),
+    "outputs": lambda plan: replace(plan, outputs=plan.outputs[::-1]),
+    "store columns": lambda plan: replace(plan, store=replace(plan.store, columns=plan.store.columns[::-1])),
+    "a store is missing": lambda plan: replace(
+        plan, store=replace(plan.store, rounds=(plan.store.rounds[0][:-1], *plan.store.rounds[1:]))
+    ),
+    "rounds": lambda plan: replace(plan, fetches=plan.fetches[::-1]),
+}
+
+
+def _exchanged(fetches: tuple[tuple[Fetch, ...], ...]) -> tuple[tuple[Fetch, ...], ...]:
+    """The first loads what another of its round does."""
+    (first, *others), *rounds = fetches
+    offset = next(fetch.offset for fetch in others if fetch.offset != first.offset)
+    return ((replace(first, offset=offset), *others), *rounds)
+
+
+@pytest.mark.parametrize("name", MEMORY_MUTANTS)
+def test_wrong_plans_through_memory_are_refuted_and_found_wrong(name: str) -> None:
+    case = rows_of(16, 4)
+    plan = plan_gather_shared(case.src, case.index, 1, F32, CUDA, 2048)
+    assert isinstance(plan, GatherSharedPlan)
+    wrong = MEMORY_MUTANTS[name](plan)
+    assert wrong != plan
+    assert refuted_gather(plan, case.src, case.index, 1) is None
+    assert refuted_gather(wrong, case.src, case.index, 1) is not None
+    assert run(case, plan, CUDA).ok
+    assert not run(case, wrong, CUDA).ok
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda plan: replace(plan, scratch_bytes=plan.scratch_bytes // 2), "reaches byte"),
+        (lambda plan: replace(plan, axis_bits=plan.axis_bits - 1), "it is for another tensor"),
+        (lambda plan: replace(plan, outputs=plan.outputs[1:]), "it has other registers"),
+        (lambda plan: replace(plan, address_by_thread=plan.address_by_thread[1:]), "it is for other threads"),
+    ],
+)
+def test_what_does_not_fit_is_refuted(
+    change: Callable[[GatherSharedPlan], GatherSharedPlan], reason: str
+) -> None:
+    case = rows_of(16, 4)
+    plan = plan_gather_shared(case.src, case.index, 1, F32, CUDA)
+    assert isinstance(plan, GatherSharedPlan)
+    refuted = refuted_gather(change(plan), case.src, case.index, 1)
+    assert refuted is not None and reason in refuted
+
+
 MUTANTS = {
     "lane_by_index": lambda plan: replace(plan, lane_by_index=plan.lane_by_index[::-1]),
     "lane_by_thread": _other_lane,
@@ -204,35 +372,43 @@ def test_wrong_plans_are_refuted_and_their_code_is_found_wrong(name: str) -> Non
 # --- cost ---------------------------------------------------------------------------------------------------
 
 
-def test_shuffles_stop_paying_as_registers_on_the_axis_grow() -> None:
-    """Against Triton's shared memory: warps of the index hold other rows than those of the source do."""
+def test_loads_are_priced_at_the_mean_of_random_indices() -> None:
+    """Of 32 lanes in 32 banks the fullest has 3.53 words on average (10^6 throws of numpy's)."""
+    side = layout([(0, 1 << bit) for bit in range(10)], [(1 << bit, 0) for bit in range(5)], [], [32, 1024])
+    plan = plan_gather_shared(side, side, 1, F32, CUDA)
+    assert isinstance(plan, GatherSharedPlan)
+    cost = cost_of_gather_shared(plan, F32, CUDA)
+    assert cost.wavefronts == plan.stores + plan.loads  # every lane has a bank of its own
+    old = select_gather(side, side, 1, F32, CUDA, lowering=LEGACY)
+    assert isinstance(old, GatherSharedPlan)
+    assert cost_of_gather_shared(old, F32, CUDA).wavefronts == pytest.approx((32 + 3.53) * 1024, rel=0.02)
+
+
+def test_memory_pays_more_as_registers_on_the_axis_grow() -> None:
     ratios = []
-    for registers in (2, 4, 8, 16, 32):
+    for registers in (1, 2, 4, 8, 16, 32):
         case = rows_of(32, registers)
-        bases = {dim: list(vectors) for dim, vectors in case.index.bases}
-        other = layout(bases["register"], bases["lane"][::-1], [], [64, 32])
-        plan = plan_gather(case.src, other, 1, F32, CUDA)
-        assert isinstance(plan, GatherPlan)
-        theirs = stock_cost(case.src, other, 1, F32, CUDA)
-        assert theirs.wavefronts > 0
-        ratios.append(theirs.clocks / cost_of_gather(plan, F32, CUDA).clocks)
-    assert ratios[0] > 1 > ratios[-1]
-    assert ratios == sorted(ratios, reverse=True)
+        shuffles, memory = planned(case, CUDA), plan_gather_shared(case.src, case.index, 1, F32, CUDA)
+        assert not isinstance(shuffles, Rejected) and not isinstance(memory, Rejected)
+        ratios.append(cost_of(shuffles, F32, CUDA).clocks / cost_of(memory, F32, CUDA).clocks)
+    assert ratios[0] < 1 < ratios[-1]
+    assert ratios == sorted(ratios)
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_in_triton_s_layouts_ours_is_never_more(name: str) -> None:
+def test_in_the_same_layouts_ours_is_never_more_than_triton_s(name: str) -> None:
     rng, gpu = random.Random(f"stock for {name}"), target(name)
-    compared = 0
-    for _ in range(200):
-        case = random_gather(rng, gpu)
-        plan = planned(case, gpu)
-        if not is_warp_local(case.src, case.index, case.axis) or isinstance(plan, Rejected):
-            continue
-        compared += 1
-        theirs = stock_cost(case.src, case.index, case.axis, case.element, gpu)
-        assert cost_of_gather(plan, case.element, gpu).clocks <= theirs.clocks + 1e-9
-    assert compared > 10
+    compared = Counter[bool]()
+    for number in range(100):
+        case = random_gather(rng, gpu, apart=number % 2 > 0)
+        sides = case.src, case.index, case.axis, case.element, gpu
+        plan = select_gather(*sides)
+        assert not isinstance(plan, Rejected)
+        compared[is_warp_local(case.src, case.index, case.axis)] += 1
+        ours, theirs = cost_of(plan, case.element, gpu, case.warps), stock_cost(*sides, case.warps)
+        warps = max(gpu.likely_warps, case.warps)
+        assert ours.expected(warps) <= theirs.expected(warps) + 1e-9, (case, plan.summary())
+    assert min(compared[local] for local in (True, False)) > 5
 
 
 # --- the pass, and what Triton makes of it ------------------------------------------------------------------
@@ -303,26 +479,48 @@ def prepared(text: str, name: str = "cuda:90") -> tuple[driver.Prepared, str]:
 def test_conversions_around_a_gather_go_where_all_is_cheaper_without() -> None:
     found, text = prepared(around("cuda:90", "i8", "i32")[0])
     (gather,) = found.gathers
-    assert gather.kind == "gather"
+    assert gather.stub is not None
     assert gather.source.endswith(f"{blocked((1, 4), (8, 4))}>")
     assert found.conversions == ()
     assert "ttg.convert_layout" not in text
-    (stub,) = found.gather_stubs.values()
-    assert stub.plan.shuffles == 8 * stub.plan.words
-    assert stub.plan.packed == 2
 
 
-def test_a_gather_across_warps_is_left_with_a_remark() -> None:
-    place = blocked((1, 4), (32, 1), (1, 4))
+def across_warps(name: str = "cuda:90") -> str:
+    """A kernel that gathers along 16 columns, four in each of four warps."""
+    place = blocked((1, 4), (target(name).lanes, 1), (1, 4))
     values, numbers = f"tensor<64x16xf32, {place}>", f"tensor<64x16xi32, {place}>"
+    body = f"""%c = tt.gather %x[%i] {{axis = 1 : i32}} : ({values}, {numbers}) -> {values}
+    {sink("%c", values, "result")}"""
+    return module_text(name, body, f"%x: {values}, %i: {numbers}")
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("lowering", STRATEGIES)
+def test_gathers_across_warps_meet_once(name: str, lowering: str) -> None:
+    """Between stores and loads; as it once was, before them too."""
+    compilation = compile_text(across_warps(name), "k.ttgir", None, "llvm", lowering)
+    (gather,) = check_gathers(compilation)
+    assert gather.verdict is not None and gather.verdict.ok
+    (stub,) = compilation.gather_stubs.values()
+    assert isinstance(stub.plan, GatherSharedPlan)
+    assert stub.plan.scope == "cta"
+    assert gather.verdict.counts.cta_barriers == (2 if lowering == LEGACY else 1)
+    assert gather.verdict.counts.loads == {4: 64 * 16 // (4 * target(name).lanes)}
+
+
+def test_what_goes_to_other_ctas_is_left_with_a_remark() -> None:
+    place = blocked((1, 4), (32, 1), (1, 4)).replace("}>", ", CGALayout = [[1, 0]]}>")
+    values, numbers = f"tensor<128x16xf32, {place}>", f"tensor<128x16xi32, {place}>"
     body = f"%c = tt.gather %x[%i] {{axis = 1 : i32}} : ({values}, {numbers}) -> {values}"
-    text = module_text("cuda:90", body, f"%x: {values}, %i: {numbers}")
+    text = module_text("cuda:90", body, f"%x: {values}, %i: {numbers}").replace(
+        'num-ctas" = 1', 'num-ctas" = 2'
+    )
     found, after = prepared(text)
     (gather,) = found.gathers
-    assert (gather.kind, gather.detail) == ("stock", "index bit 4 names an element of another warp")
+    assert (gather.kind, gather.detail) == ("stock", CLUSTER)
     assert "tt.gather" in after and ll.STOCK in after
     remarks = [d.message for d in found.outcome.diagnostics if d.severity == "remark"]
-    assert "gather left to Triton: index bit 4 names an element of another warp" in remarks
+    assert f"gather left to Triton: {CLUSTER}" in remarks
     assert not found.gather_stubs
 
 
@@ -356,13 +554,14 @@ def test_explain_has_gathers_and_the_conversions_that_are_left_around_them() -> 
 
 
 def test_conversions_beside_a_gather_are_explained_by_it() -> None:
-    """The source comes in another warp's rows: that conversion stays."""
+    """What is gathered from serves something else too: that conversion stays."""
     here, other = blocked((1, 1), (2, 16)), blocked((4, 1), (2, 16), (4, 1))
     types = [f"tensor<64x16xf32, {place}>" for place in (other, here)]
     numbers = f"tensor<64x16xi32, {here}>"
     body = f"""%a = ttg.convert_layout %x : {types[0]} -> {types[1]}
     %c = tt.gather %a[%i] {{axis = 1 : i32}} : ({types[1]}, {numbers}) -> {types[1]}
-    {sink("%c", types[1], "result")}"""
+    {sink("%c", types[1], "result")}
+    {sink("%a", types[1], "source")}"""
     text = module_text("cuda:90", body, f"%x: {types[0]}, %i: {numbers}")
     report = explained(text, "k.ttgir", None)
     (conversion,) = report.conversions
