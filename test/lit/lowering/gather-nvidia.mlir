@@ -21,49 +21,96 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, ttg.targ
 
 // -----
 
-// The row of four is in one thread: three selects for each of its four results, and nothing leaves the lane.
+// The row of two is in one thread: a select for each of its two results, and nothing leaves the lane.
 
 // CHECK-LABEL: .entry columns_in_registers(
 // CHECK-NOT:     {{shfl|[dt]\.shared|bar\.}}
-// CHECK-COUNT-12: selp.
+// CHECK-COUNT-2: selp.
 // CHECK-NOT:     {{shfl|selp|[dt]\.shared|bar\.}}
+// CHECK:         st.global
+
+#l = #ttg.blocked<{sizePerThread = [1, 2], threadsPerWarp = [32, 1], warpsPerCTA = [1, 1], order = [1, 0]}>
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : i32} {
+  tt.func public @columns_in_registers(%x: tensor<32x2xi32, #l>, %i: tensor<32x2xi32, #l>, %p: tensor<32x2x!tt.ptr<i32>, #l>) {
+    %y = tt.gather %x[%i] {axis = 1 : i32} : (tensor<32x2xi32, #l>, tensor<32x2xi32, #l>) -> tensor<32x2xi32, #l>
+    tt.store %p, %y : tensor<32x2x!tt.ptr<i32>, #l>
+    tt.return
+  }
+}
+
+// -----
+
+// Four columns in one thread, as two words of two registers. A permute takes what the index names out of both.
+
+// CHECK-LABEL: .entry four_in_two_words(
+// CHECK-NOT:     {{shfl|[dt]\.shared|bar\.}}
+// CHECK-COUNT-4: prmt.b32
+// CHECK-NOT:     {{shfl|selp|prmt|[dt]\.shared|bar\.}}
 // CHECK:         st.global
 
 #l = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [32, 1], warpsPerCTA = [1, 1], order = [1, 0]}>
 module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : i32} {
-  tt.func public @columns_in_registers(%x: tensor<32x4xi32, #l>, %i: tensor<32x4xi32, #l>, %p: tensor<32x4x!tt.ptr<i32>, #l>) {
-    %y = tt.gather %x[%i] {axis = 1 : i32} : (tensor<32x4xi32, #l>, tensor<32x4xi32, #l>) -> tensor<32x4xi32, #l>
-    tt.store %p, %y : tensor<32x4x!tt.ptr<i32>, #l>
+  tt.func public @four_in_two_words(%x: tensor<32x4xf16, #l>, %i: tensor<32x4xi8, #l>, %p: tensor<32x4x!tt.ptr<f16>, #l>) {
+    %y = tt.gather %x[%i] {axis = 1 : i32} : (tensor<32x4xf16, #l>, tensor<32x4xi8, #l>) -> tensor<32x4xf16, #l>
+    tt.store %p, %y : tensor<32x4x!tt.ptr<f16>, #l>
     tt.return
   }
 }
 
 // -----
 
-// Eight columns, four in each of two lanes. Pairs of registers travel as words, so two shuffles bring what a
-// result may be, and a permute takes what the index names out of both.
+// Four registers of each of four lanes: the row is stored once and loaded from where the index says, in the part
+// of the scratch that is the warp's own.
 
-// CHECK-LABEL: .entry four_in_two_words(
-// CHECK-NOT:     {{[dt]\.shared|bar\.}}
-// CHECK-COUNT-8: shfl.sync.idx.b32
-// CHECK-NOT:     {{shfl|selp|[dt]\.shared|bar\.}}
+// CHECK-LABEL:   .entry rows_through_memory(
+// CHECK-COUNT-8: st.shared.b32
+// CHECK-NOT:     {{shfl|st\.shared|bar\.sync}}
+// CHECK:         bar.warp.sync
+// CHECK-COUNT-8: ld.shared.b32
+// CHECK-NOT:     {{shfl|[dt]\.shared|bar\.}}
 // CHECK:         st.global
 
-#l = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [16, 2], warpsPerCTA = [1, 1], order = [1, 0]}>
-module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : i32} {
-  tt.func public @four_in_two_words(%x: tensor<16x8xf16, #l>, %i: tensor<16x8xi8, #l>, %p: tensor<16x8x!tt.ptr<f16>, #l>) {
-    %y = tt.gather %x[%i] {axis = 1 : i32} : (tensor<16x8xf16, #l>, tensor<16x8xi8, #l>) -> tensor<16x8xf16, #l>
-    tt.store %p, %y : tensor<16x8x!tt.ptr<f16>, #l>
+#l = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}>
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : i32} {
+  tt.func public @rows_through_memory(%x: tensor<64x16xf32, #l>, %i: tensor<64x16xi32, #l>, %p: tensor<64x16x!tt.ptr<f32>, #l>) {
+    %y = tt.gather %x[%i] {axis = 1 : i32} : (tensor<64x16xf32, #l>, tensor<64x16xi32, #l>) -> tensor<64x16xf32, #l>
+    tt.store %p, %y : tensor<64x16x!tt.ptr<f32>, #l>
     tt.return
   }
 }
 
 // -----
 
-// Conversions to the layout that Triton gathers in, one column a lane, are not worth it: all three go.
+// A row in four warps: they meet once. Bytes are stored four at a time.
+
+// CHECK-LABEL:   .entry across_warps(
+// CHECK-NOT:     bar.
+// CHECK:         st.shared.b32
+// CHECK-NOT:     st.shared
+// CHECK:         bar.sync
+// CHECK-NOT:     {{bar\.|st\.shared}}
+// CHECK-COUNT-4: ld.shared.b8
+// CHECK-NOT:     {{shfl|[dt]\.shared|bar\.}}
+// CHECK:         st.global
+
+#l = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [32, 1], warpsPerCTA = [1, 4], order = [1, 0]}>
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : i32} {
+  tt.func public @across_warps(%x: tensor<32x16xi8, #l>, %i: tensor<32x16xi32, #l>, %p: tensor<32x16x!tt.ptr<i8>, #l>) {
+    %y = tt.gather %x[%i] {axis = 1 : i32} : (tensor<32x16xi8, #l>, tensor<32x16xi32, #l>) -> tensor<32x16xi8, #l>
+    tt.store %p, %y : tensor<32x16x!tt.ptr<i8>, #l>
+    tt.return
+  }
+}
+
+// -----
+
+// Conversions to the layout that Triton gathers in, one column a lane, are not worth it: all three go, and no
+// warp waits for another.
 
 // CHECK-LABEL: .entry conversions_around(
-// CHECK-NOT:     {{shfl|[dt]\.shared|bar\.}}
+// CHECK-NOT:     {{shfl|bar\.sync}}
+// CHECK:         ld.shared.b32
+// CHECK-NOT:     {{shfl|bar\.}}
 // CHECK:         st.global
 
 #own = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [32, 1], warpsPerCTA = [4, 1], order = [1, 0]}>
