@@ -14,6 +14,7 @@ import test_accumulators
 from gather_cases import Case, layout, random_gather
 from triton_linear.dialect import bridge, encodings, ll
 from triton_linear.dialect.mlir_adapter import operations
+from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.lowering.element import element_type
 from triton_linear.lowering.emit_gather import GatherSignature, emit_gather
 from triton_linear.lowering.gather import cost_of_gather, plan_gather
@@ -40,6 +41,8 @@ from triton_linear.tools.functions import lower_kernel, sink
 from triton_linear.tools.verify import check_gathers
 
 TARGETS = ("cuda:80", "cuda:90", "cuda:100", "hip:gfx942", "hip:gfx950", "hip:gfx1200")
+KERNELS = [name for name in TARGETS if name != "hip:gfx1200" or installed_release() < (3, 7)]
+"""Newer Tritons lower gfx1200's barriers to operations that the interpreter does not know."""
 CLUSTER = "scratch is not laid out for clusters, here of 2 CTAs"
 F32, I32 = element_type("f32"), element_type("i32")
 CUDA, HIP = target("cuda:90"), target("hip:gfx942")
@@ -448,7 +451,7 @@ def around(name: str, element: str, index: str) -> tuple[str, str, str]:
 
 
 @pytest.mark.parametrize(("element", "index"), [("f32", "i32"), ("f16", "i64"), ("i8", "i8"), ("f64", "i16")])
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("ours", [False, True], ids=["stock", "ours"])
 def test_kernels_gather_what_numpy_does(ours: bool, name: str, element: str, index: str) -> None:
     text, source_type, _ = around(name, element, index)
