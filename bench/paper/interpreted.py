@@ -1,4 +1,4 @@
-"""Runs each kernel of the figure at a small size in Triton's interpreter, on the CPU, and prints its error as JSON.
+"""Runs each kernel of the figure at a small size in Triton's interpreter, on the CPU; prints errors as JSON.
 
     TRITON_INTERPRET=1 python -m bench.paper.interpreted [REGEX]
 
@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from bench.kernels.measure import Inputs
 from triton.runtime import interpreter
+
+from bench.kernels.measure import Inputs
 
 from .kernel_case import apart, families
 

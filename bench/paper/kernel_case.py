@@ -1,8 +1,9 @@
-"""What a kernel of the figure of whole kernels is: its launches, the sizes it is run at, what it must compute."""
+"""What a kernel of the figure of whole kernels is: its launches, its sizes, what it must compute."""
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -117,7 +118,7 @@ def apart(expected: Mapping[str, Any], found: Mapping[str, Any]) -> float:
         if got.shape != want.shape:
             return float("inf")
         difference = float((got.double() - want).abs().max())
-        if difference != difference:
+        if math.isnan(difference):
             return float("inf")
         worst = max(worst, difference / max(float(want.abs().max()), 1e-30))
     return worst
@@ -154,8 +155,9 @@ class Case:
 
     @property
     def key(self) -> str:
-        """The kernel, and its sizes in order."""
-        return f"{self.kernel}/{'x'.join(str(value) for _, value in self.size)}"
+        """The kernel, and its sizes in order; of what it may have or not, the name if it has."""
+        parts = [name if value is True else str(value) for name, value in self.size]
+        return f"{self.kernel}/{'x'.join(parts)}"
 
     def work(self) -> Work:
         """What it is made of."""

@@ -6,10 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import triton
 import triton.language as tl
-from bench.kernels.kernel import Kernel, Tensor
 from triton_linear.examples.attention import attention_forward
+
+from bench.kernels.kernel import Kernel, Tensor
 
 from .kernel_case import Family, Fixed, Work, family
 
@@ -172,35 +174,21 @@ def flex_attention_kernel(
     tl.store(lse_ptr + (batch * heads + head) * length + queries, lse)
 
 
-def _seen(kind: str, query: int, key: int) -> bool:
-    if kind == "window":
-        return 0 <= query - key < WINDOW
-    if kind == "document":
-        return query >= key and query // DOCUMENT == key // DOCUMENT
-    return query >= key
-
-
 def _block_lists(kind: str, length: int, block_m: int, block_n: int) -> tuple[list[list[int]], list[list[int]]]:
-    """(blocks of keys seen in part, blocks seen wholly), for each block of queries.
-
-    What is seen of a block is an interval of differences within a document, so its corners tell.
-    """
-    partial, full = [], []
-    for first in range(0, length, block_m):
-        some, every = [], []
-        for start in range(0, length, block_n):
-            queries, keys = (first, first + block_m - 1), (start, start + block_n - 1)
-            if all(_seen(kind, query, key) for query in queries for key in keys):
-                every.append(start // block_n)
-            elif any(_seen(kind, query, key) for query in _steps(queries) for key in _steps(keys)):
-                some.append(start // block_n)
-        partial.append(some)
-        full.append(every)
-    return partial, full
+    """(blocks of keys seen in part, blocks seen wholly), for each block of queries."""
+    query, key = np.arange(length)[:, None], np.arange(length)[None, :]
+    seen = query >= key
+    if kind == "window":
+        seen &= query - key < WINDOW
+    elif kind == "document":
+        seen &= query // DOCUMENT == key // DOCUMENT
+    tiles = seen.reshape(length // block_m, block_m, length // block_n, block_n)
+    some, every = tiles.any((1, 3)), tiles.all((1, 3))
+    return _places(some & ~every), _places(every)
 
 
-def _steps(ends: tuple[int, int]) -> range:
-    return range(ends[0], ends[1] + 1)
+def _places(chosen: np.ndarray[Any, Any]) -> list[list[int]]:
+    return [[int(place) for place in np.flatnonzero(row)] for row in chosen]
 
 
 def _table(name: str, lists: list[list[int]], blocks: int) -> dict[str, Tensor]:

@@ -7,8 +7,9 @@ from typing import Any
 
 import triton
 import triton.language as tl
-from bench.kernels.kernel import Kernel, Tensor
 from triton_linear.examples.int4_matmul import int4_matmul_kernel
+
+from bench.kernels.kernel import Kernel, Tensor
 
 from .kernel_case import Drawn, Family, Fixed, Work, family
 
@@ -78,9 +79,7 @@ def gemm_kernel(
     rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)
     columns = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
     steps = (stride_am, stride_ak, stride_bk, stride_bn)
-    accumulator = product(
-        a_ptr, b_ptr, k, rows % m, columns % n, *steps, BLOCK_M, BLOCK_N, BLOCK_K, TYPE
-    )
+    accumulator = product(a_ptr, b_ptr, k, rows % m, columns % n, *steps, BLOCK_M, BLOCK_N, BLOCK_K, TYPE)
     inside = (rows[:, None] < m) & (columns[None, :] < n)
     offsets = rows[:, None] * n + columns[None, :]
     tl.store(out_ptr + offsets, accumulator.to(out_ptr.dtype.element_ty), mask=inside)
@@ -111,9 +110,7 @@ def persistent_gemm_kernel(
         tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP_M)
         rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)
         columns = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
-        accumulator = product(
-            a_ptr, b_ptr, k, rows % m, columns % n, *steps, BLOCK_M, BLOCK_N, BLOCK_K, TYPE
-        )
+        accumulator = product(a_ptr, b_ptr, k, rows % m, columns % n, *steps, BLOCK_M, BLOCK_N, BLOCK_K, TYPE)
         inside = (rows[:, None] < m) & (columns[None, :] < n)
         offsets = rows[:, None] * n + columns[None, :]
         tl.store(out_ptr + offsets, accumulator.to(out_ptr.dtype.element_ty), mask=inside)
@@ -161,9 +158,7 @@ def grouped_gemm_kernel(
 
 
 @triton.jit
-def gather_gemv_kernel(
-    w_ptr, expert_ptr, x_ptr, out_ptr, n, k, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
-):
+def gather_gemv_kernel(w_ptr, expert_ptr, x_ptr, out_ptr, n, k, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
     """BLOCK_N rows of w[expert[i]] times x, for w [experts, n, k] and the i of this program."""
     rows = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     inner = tl.arange(0, BLOCK_K)
@@ -260,12 +255,10 @@ def bf16xint16_gemm(
     blocks: Blocks | None = None,
     activations: str = "bfloat16",
 ) -> Work:
-    """bf16 activations times int16 weights, cast to bf16 once they are loaded; `left`: the weights come first."""
+    """bf16 activations times int16 weights, cast to bf16 once loaded; `left`: the weights come first."""
     # Whole numbers that bf16 holds.
     kinds = (("int16", 256), (activations, None)) if left else ((activations, None), ("int16", 256))
-    a, b = (
-        Tensor(kind, shape, below) for (kind, below), shape in zip(kinds, ((m, k), (k, n)), strict=True)
-    )
+    a, b = (Tensor(kind, shape, below) for (kind, below), shape in zip(kinds, ((m, k), (k, n)), strict=True))
     chosen = blocks or ((16, 64, 128, 4, 3) if m <= 16 else (128, 128, 64, 8, 3))
     return _product(m, n, k, a, b, getattr(tl, activations), activations, 1.6e-2, chosen)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import triton
 import triton.language as tl
+
 from bench.kernels.kernel import Kernel, Tensor
 
 from .kernel_case import Drawn, Family, Work, family
@@ -55,9 +56,10 @@ def linear_lse_kernel(
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    """Of BLOCK_M tokens x [tokens, hidden] and TILES blocks of a vocabulary w [words, hidden], what the loss needs.
+    """What the loss needs of the logits of BLOCK_M tokens for TILES blocks of BLOCK_N words.
 
-    That is, of the logits x w^T, the largest, the sum of exp(logit - largest), and the target's logit or 0.
+    Logits are x w^T, for x [tokens, hidden] and w [words, hidden]. It needs the largest, the sum of
+    exp(logit - largest), and the target's logit or 0.
     """
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     inner = tl.arange(0, BLOCK_K)
@@ -102,9 +104,9 @@ def combine_lse_kernel(
 
 @triton.jit
 def jsd_kernel(x_ptr, y_ptr, loss_ptr, grad_ptr, columns, BETA: tl.constexpr, BLOCK: tl.constexpr):
-    """The Jensen-Shannon divergence of one row: BETA KL(P | M) + (1 - BETA) KL(Q | M), M = BETA P + (1 - BETA) Q.
+    """The Jensen-Shannon divergence of one row: BETA KL(P | M) + (1 - BETA) KL(Q | M).
 
-    x holds log Q, y holds log P; the terms are stored each, with the gradient of log Q.
+    M is BETA P + (1 - BETA) Q, x holds log Q, y holds log P. Each term is stored, and the gradient of log Q.
     """
     row = tl.program_id(0).to(tl.int64) * columns
     for start in range(0, columns, BLOCK):

@@ -7,9 +7,10 @@ from typing import Any
 
 import triton
 import triton.language as tl
-from bench.kernels.kernel import Kernel, Tensor
 from triton_linear.examples.layer_norm import layer_norm_backward as layer_norm_backward_kernel
 from triton_linear.examples.layer_norm import layer_norm_forward
+
+from bench.kernels.kernel import Kernel, Tensor
 
 from .kernel_case import Drawn, Family, Work, family
 
@@ -210,7 +211,10 @@ def rms_norm_backward(rows: int, columns: int) -> Work:
             "w_ptr": Drawn("bfloat16", (columns,), then=_near_one),
             "rstd_ptr": Drawn("float32", (rows,), then=_centred),
         },
-        {"grad_x_ptr": Tensor("bfloat16", (rows, columns)), "grad_w_ptr": Tensor("float32", (programs, columns))},
+        {
+            "grad_x_ptr": Tensor("bfloat16", (rows, columns)),
+            "grad_w_ptr": Tensor("float32", (programs, columns)),
+        },
         (programs,),
         {"rows": rows, "columns": columns},
         {"ROWS": together, "COLUMNS": triton.next_power_of_2(columns)},

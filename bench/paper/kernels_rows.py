@@ -8,6 +8,7 @@ from typing import Any
 
 import triton
 import triton.language as tl
+
 from bench.kernels.kernel import Kernel, Tensor
 
 from .kernel_case import Drawn, Family, Work, family
@@ -165,9 +166,7 @@ def _gated(function: Any, rows: int, columns: int, gate: Any) -> Work:
 @family(FAMILIES, *GATED, small={"rows": 5, "columns": 100})
 def geglu(rows: int, columns: int) -> Work:
     """bf16 rows."""
-    return _gated(
-        geglu_kernel, rows, columns, lambda torch, x: torch.nn.functional.gelu(x, approximate="tanh")
-    )
+    return _gated(geglu_kernel, rows, columns, lambda torch, x: torch.nn.functional.gelu(x, approximate="tanh"))
 
 
 @family(FAMILIES, *GATED, small={"rows": 5, "columns": 100})
@@ -214,7 +213,7 @@ def rope(batch: int, length: int, heads: int, kv_heads: int, dim: int) -> Work:
 
 
 def _random(torch: Any, seed: int, count: int, device: Any) -> Any:
-    """What tl.rand(seed, 0..count-1) gives: Philox-4x32-10 (Salmon et al., SC'11), its first word as in [0, 1)."""
+    """What tl.rand(seed, 0..count-1) gives: first words of Philox-4x32-10 (Salmon et al., SC'11), in [0, 1)."""
     low_word = 0xFFFFFFFF
     words = [torch.zeros(count, dtype=torch.int64, device=device) for _ in range(4)]
     words[0] = torch.arange(count, device=device)
