@@ -92,4 +92,7 @@ class Kernel:
         """
         tensors = {**self.inputs, **self.outputs}
         types = {name: getattr(torch, tensor.dtype) for name, tensor in tensors.items()}
-        self.function.warmup(**types, **self.numbers, **self.constants, grid=self.grid, **self.options)
+        known = {**types, **self.numbers, **self.constants}
+        # Triton takes types for tensors among arguments by position alone.
+        arguments = [known[name] for name in self.function.arg_names]
+        self.function.warmup(*arguments, grid=self.grid, **self.options)

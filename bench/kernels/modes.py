@@ -49,7 +49,7 @@ class Unavailable(Exception):
 def available(mode: str) -> bool:
     """Whether this version of the plugin has what `mode` needs."""
     known = {field.name for field in dataclasses.fields(Options)}
-    return mode in (STOCK, AGAIN) or (mode in MODES and MODES[mode].keys() <= known)
+    return mode in (STOCK, AGAIN) or MODES[mode].keys() <= known
 
 
 def context(mode: str) -> AbstractContextManager[list[Report]]:
@@ -59,9 +59,9 @@ def context(mode: str) -> AbstractContextManager[list[Report]]:
     """
     if mode in (STOCK, AGAIN):
         return nullcontext([])
-    options = MODES.get(mode, {})
+    options = MODES[mode]
     if not available(mode):
-        names = ", ".join(options) or mode
+        names = ", ".join(options)
         raise Unavailable(f"{mode}: triton-linear {triton_linear.__version__} has no option {names}")
     if mode in (FREE, BOUND):
         # No options for users. Strict, lest stock Triton be timed for it.

@@ -31,16 +31,17 @@ def patch_tensor(tensor: Any, scope: Any) -> None:
 
 
 def errors(only: str) -> dict[str, float]:
-    """Of every kernel whose name `only` finds."""
+    """Of every kernel whose name `only` finds, at each of its small sizes."""
     found = {}
     for name, family in families().items():
         if re.search(only, name):
-            work = family.build(**family.small)
-            given = work.given(Inputs("cpu"))
-            results = work.launch(torch, given, "cpu")
-            error = apart(work.expected(torch, given), results)
-            found[name] = error / work.tolerance if error else 0.0
-            print(f"{name}: {error:.2g} of {work.tolerance}", file=sys.stderr, flush=True)
+            for number, small in enumerate(family.small):
+                work = family.build(**small)
+                given = work.given(Inputs("cpu"))
+                results = work.launch(torch, given, "cpu")
+                error = apart(work.expected(torch, given), results)
+                found[f"{name} {number}"] = error / work.tolerance if error else 0.0
+                print(f"{name}, {small}: {error:.2g} of {work.tolerance}", file=sys.stderr, flush=True)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from bench.kernels.case import TRITON, Inputs
@@ -126,21 +126,28 @@ def apart(expected: Mapping[str, Any], found: Mapping[str, Any]) -> float:
 
 @dataclass(frozen=True)
 class Family:
-    """One kernel of the figure: how it is made at a size, the sizes, and one small enough to interpret."""
+    """One kernel of the figure: how it is made at a size, the sizes, and some small enough to interpret."""
 
     name: str
     build: Callable[..., Work]
     sizes: Sequence[Mapping[str, Any]]
-    small: Mapping[str, Any] = field(default_factory=dict)
+    small: Sequence[Mapping[str, Any]]
 
 
 def family(
-    to: list[Family], *sizes: Mapping[str, Any], small: Mapping[str, Any]
+    to: list[Family],
+    *sizes: Mapping[str, Any],
+    small: Mapping[str, Any],
+    also: Sequence[Mapping[str, Any]] = (),
 ) -> Callable[[Callable[..., Work]], Callable[..., Work]]:
-    """Add the function that is decorated, and named as the kernel is, to a list, with its sizes."""
+    """Add the function that is decorated, and named as the kernel is, to a list, with its sizes.
+
+    `small` is a size to interpret, as is each of `also` with the rest from `small`.
+    """
 
     def add(build: Callable[..., Work]) -> Callable[..., Work]:
-        to.append(Family(build.__name__, build, sizes, small))
+        smalls = [small, *({**small, **more} for more in also)]
+        to.append(Family(build.__name__, build, sizes, smalls))
         return build
 
     return add

@@ -23,13 +23,12 @@ from .kernel_case import Case, Work, apart, cases
 from .kernels_report import report
 from .table import Record, Table
 
-LEGACY = "legacy"
-COMPILED = (modes.STOCK, modes.OURS, LEGACY)
+COMPILED = (modes.STOCK, modes.OURS, modes.BASELINE)
 EFFORT = measure.Effort(turns=20, cold=0)
 RATIOS = (
     (modes.STOCK, modes.OURS),
-    (LEGACY, modes.OURS),
-    (LEGACY, modes.STOCK),
+    (modes.BASELINE, modes.OURS),
+    (modes.BASELINE, modes.STOCK),
     (modes.STOCK, modes.AGAIN),
 )
 """Which mode's time is divided by which one's."""

@@ -239,6 +239,12 @@ def template_attention(
     {"kind": "window", "batch": 1, "heads": 32, "length": 4096, "dim": 128},
     {"kind": "document", "batch": 2, "heads": 16, "length": 3072, "dim": 64},
     small={"kind": "alibi", "batch": 2, "heads": 4, "length": 64, "dim": 16, "blocks": (32, 16, 4, 1)},
+    also=(
+        {"kind": "causal"},
+        {"kind": "softcap"},
+        {"kind": "window", "length": 512, "batch": 1},
+        {"kind": "document", "length": 768, "batch": 1, "blocks": (128, 64, 4, 1)},
+    ),
 )
 def flex_attention(
     kind: str,

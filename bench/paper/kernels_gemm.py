@@ -230,6 +230,7 @@ def _product(
     {"m": 4096, "n": 4096, "k": 4096},
     {"m": 4096, "n": 4096, "k": 1024, "persistent": True},
     small={"m": 70, "n": 50, "k": 72, "blocks": (16, 32, 16, 4, 1)},
+    also=({"persistent": True}, {"m": 400, "n": 350, "persistent": True}),
 )
 def gemm(m: int, n: int, k: int, persistent: bool = False, blocks: Blocks | None = None) -> Work:
     """f16, both operands row-major."""
@@ -246,6 +247,7 @@ def gemm(m: int, n: int, k: int, persistent: bool = False, blocks: Blocks | None
     {"m": 2048, "n": 2048, "k": 2048, "left": True},
     # Triton's interpreter takes whole numbers for the bits of a bf16.
     small={"m": 40, "n": 50, "k": 72, "blocks": (16, 32, 16, 4, 1), "activations": "float16"},
+    also=({"left": True},),
 )
 def bf16xint16_gemm(
     m: int,

@@ -158,6 +158,8 @@ SIZES = (
     {"rows": 4096, "columns": 8192},
 )
 SMALL = {"rows": 23, "columns": 40}
+MORE_ROWS = {"rows": 4500, "columns": 20}
+"""More than the programs of a backward pass take at once."""
 
 
 def _near_one(torch: Any, x: Any) -> Any:
@@ -190,7 +192,7 @@ def _centred(torch: Any, x: Any) -> Any:
     return x.abs() + 0.5
 
 
-@family(FAMILIES, *SIZES, small=SMALL)
+@family(FAMILIES, *SIZES, small=SMALL, also=(MORE_ROWS,))
 def rms_norm_backward(rows: int, columns: int) -> Work:
     """bf16 rows; the gradient of the weights in shares."""
     together, warps = _rows_at_once(columns)
@@ -262,7 +264,7 @@ def layer_norm(rows: int, columns: int) -> Work:
     return Work([kernel], reference, 2e-3)
 
 
-@family(FAMILIES, *SIZES, small=SMALL)
+@family(FAMILIES, *SIZES, small=SMALL, also=(MORE_ROWS,))
 def layer_norm_backward(rows: int, columns: int) -> Work:
     """f16 rows; the gradients of weights and biases in shares."""
     together, warps = _rows_at_once(columns)
