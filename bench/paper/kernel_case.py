@@ -71,7 +71,8 @@ class Work:
 
     def launch(self, torch: Any, given: Mapping[str, Any], device: str = "cuda") -> dict[str, Any]:
         """The outputs of every kernel."""
-        known, found = dict(given), {}
+        known: dict[str, Any] = dict(given)
+        found: dict[str, Any] = {}
         for kernel in self.kernels:
             found |= kernel.launch(torch, known, device)
             known |= found

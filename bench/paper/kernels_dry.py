@@ -39,7 +39,8 @@ def same_kernels(only: str) -> dict[tuple[Any, ...], list[Case]]:
 
 def compiled(case: Case, target: Any) -> tuple[list[str], list[str]]:
     """(cells of a row: counts of stock Triton, what became of conversions in the other modes; what failed)."""
-    cells, failed = [], []
+    cells: list[str] = []
+    failed: list[str] = []
     for mode in COMPILED:
         kernels, became, problems = dry.compile_case(case.work().measured(case.key), target, mode)
         failed += [f"{mode}: {problem}" for problem in problems]

@@ -133,7 +133,7 @@ def kl_div_kernel(x_ptr, y_ptr, loss_ptr, columns, EPSILON: tl.constexpr, BLOCK:
 
 
 def _block(columns: int, most: int = MOST) -> int:
-    return min(triton.next_power_of_2(columns), most)
+    return min(int(triton.next_power_of_2(columns)), most)
 
 
 VOCABULARIES = (

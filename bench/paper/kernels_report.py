@@ -231,6 +231,6 @@ def figure(records: Mapping[str, Record], axis: Any) -> None:
     axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axis.minorticks_off()
     axis.set_yticks(range(len(kernels)), list(kernels), fontsize=7)
-    axis.set_ylim(len(kernels) - 0.5, -0.5)
+    axis.set_ylim(max(len(kernels), 1) - 0.5, -0.5)
     axis.grid(axis="x", linewidth=0.3)
     axis.legend(loc="lower right", fontsize=7)
