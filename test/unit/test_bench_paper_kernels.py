@@ -251,6 +251,7 @@ def test_a_row_has_the_mean_and_the_range_of_its_sizes() -> None:
     row = "| gather_gemv | 2 | 10 to 10 | 1.100 (1.000 to 1.210) | 1.154 (1.000 to 1.331) |"
     assert f"{row} 1.049 (1.000 to 1.100) | 3 | 2 of 2 |" in part.markdown
     assert "| all | 2 | | 1.100 (1.000 to 1.210) | 1.154 (1.000 to 1.331) |" in part.markdown
+    assert "| all that have a conversion | 2 | | 1.100 (1.000 to 1.210) |" in part.markdown
     assert "| the paper, GH200 | 265 | | | | 1.07 (0.96 to 1.40) | | |" in part.markdown
     assert "| gather_gemv | 2 | 2/4/6 | 0/0/8 |" in part.markdown
     assert "Stock Triton a second time is 0.990 to 1.010" in part.markdown
@@ -305,3 +306,10 @@ def test_the_figure_has_a_bar_for_each_ratio_of_each_kernel() -> None:
     names = [text.get_text() for text in axis.get_legend().get_texts()]
     assert names[-3:] == ["stock / ours", "legacy / ours", "legacy / stock"]
     report({}).figure(Figure().subplots())  # type: ignore[misc]
+
+
+def test_kernels_without_conversions_are_left_out_of_one_mean() -> None:
+    without = record("rope/1x2048x32x8x128", 1.0, 1.0, counts={"load": 0, "store": 0, "convert": 0})
+    part = report(dict([record("gather_gemv/1024", 1.44, 1.0), without]))
+    assert "| all | 2 | | 1.200 (1.000 to 1.440) |" in part.markdown
+    assert "| all that have a conversion | 1 | | 1.440 |" in part.markdown
