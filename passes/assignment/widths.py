@@ -32,6 +32,16 @@ Bit = tuple[int, int]
 Basis = tuple[int, ...]
 
 
+def are_rows_short(shape: Sequence[int], size: int) -> bool:
+    """Whether a dimension is shorter than a vector of elements of `size` bytes, and there is another to go on in.
+
+    >>> are_rows_short((512, 8), 1), are_rows_short((512, 8), 2), are_rows_short((512, 1), 1)
+    (True, False, False)
+    """
+    sizes = [length for length in shape if length > 1]
+    return len(sizes) > 1 and min(sizes) * size < VECTOR
+
+
 @dataclass(frozen=True, slots=True)
 class Vector:
     """What one instruction moves for a thread.
