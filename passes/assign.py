@@ -35,7 +35,8 @@ to do for as much as before and for hardly more."""
 
 
 _WORTH_A_LOOK = frozenset({CONVERT, *LOCAL})
-"""Operations without one of which there is nothing to gain, unless rows are short."""
+"""Operations without one of which there is nothing to gain, unless rows are short. Then layouts change for wider
+accesses alone, and no conversion comes."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ class AssignLayouts(Planning):
         if gpu is None:
             return
         ops = operations(op)
-        if not any(inner.name in _WORTH_A_LOOK or _is_short(inner) for inner in ops):
+        converts = any(inner.name in _WORTH_A_LOOK for inner in ops)
+        if not converts and not any(map(_is_short, ops)):
             return
         if reason := unfit(op, ops):
             diagnostics.remark(op, f"layouts are not assigned: {reason}")
@@ -72,7 +74,7 @@ class AssignLayouts(Planning):
         costs = Costs(gpu, op.attributes["ttg.num-warps"].value, self.scratch_limit)
         try:
             graph = build(ops)
-            assignment = assign(graph, costs)
+            assignment = assign(graph, costs, admits_new=converts)
         except NoLayout as error:
             diagnostics.remark(op, f"layouts are not assigned: {error}")
             return
