@@ -35,8 +35,8 @@ to do for as much as before and for hardly more."""
 
 
 _WORTH_A_LOOK = frozenset({CONVERT, *LOCAL})
-"""Operations without one of which there is nothing to gain, unless rows are short. Then layouts change for wider
-accesses alone, and no conversion comes."""
+"""Operations without one of which there is nothing to gain, unless rows are short. Then layouts change for
+wider accesses alone, and no conversion comes."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class AssignLayouts(Planning):
 
 
 def _is_short(op: Operation) -> bool:
-    """Whether an operation accesses rows that are shorter than a vector, which other layouts could go beyond."""
+    """Whether an operation accesses rows that are shorter than a vector."""
     if op.name not in ("tt.load", "tt.store") or not (shape := shape_of(op.operands[0].type)):
         return False
     return len(shape) > 1 and are_rows_short(shape, pointee_bytes(op.operands[0].type))

@@ -275,10 +275,9 @@ def run_linear_pipeline(
     """Take the conversions of `module` into our hands, in place, for `target`.
 
     First its layouts are chosen anew, if asked to `assign`; then what conversions are left are folded and
-    lowered as `lowering` says, unless `lower` is off; last, accesses become as wide as `assign` took them to be.
-    Layouts are attached, and shape operations checked
-    against them, only when asked to `verify`: nothing that is decided here reads them, and it takes a third of
-    the time.
+    lowered as `lowering` says, unless `lower` is off; last, accesses become as wide as was counted upon.
+    Layouts are attached, and shape operations checked against them, only when asked to `verify`: nothing that
+    is decided here reads them, and it takes a third of the time.
     """
     collect = _Collect(target, scratch_limit, lowering)
     attach, *decide, outline = linear_pipeline(target.name, scratch_limit, lowering)

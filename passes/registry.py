@@ -13,8 +13,8 @@ from triton_linear.passes.fold import FoldConversions
 from triton_linear.passes.free import FreeConversions
 from triton_linear.passes.outline import OutlineConversions
 from triton_linear.passes.select import SelectLowering
-from triton_linear.passes.widen import WidenAccesses
 from triton_linear.passes.verifiers import Verifier
+from triton_linear.passes.widen import WidenAccesses
 
 
 class Pass(Protocol):

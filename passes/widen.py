@@ -85,8 +85,8 @@ class WidenAccesses:
 
 @dataclass(frozen=True)
 class _Choice:
-    """An access, and how it is made wider: what is known of its addresses (`size` bytes between neighbours, or 1
-    for offsets) and its mask, and the way to a row that begins with `bits`."""
+    """An access, and how it is made wider: what is known of its addresses (`size` bytes between neighbours, or
+    1 for offsets) and its mask, and the way to a row that begins with `bits`."""
 
     op: Operation
     bits: tuple[Bit, ...]
@@ -118,10 +118,8 @@ def _decided(op: Operation, axis: AxisAnalysis, table: LayoutTable) -> _Choice |
     seen = access.vector_bits(bases[REGISTER])
     if len(bits) <= seen:
         return None
-    try:
-        way = flat.flat(layout, bits)
-        flat.row_type(address.type, way)
-    except ValueError:  # a layout that no encoding denotes
+    way = flat.flat(layout, bits)
+    if not way.has_encodings:
         return None
     _tell(op, access, seen, len(bits))
     is_pointer = place == 0 and op.name.startswith("tt.")
@@ -142,7 +140,9 @@ def _tell(op: Operation, access: Access, seen: int, bits: int) -> None:
     if diagnostics.wanted():
         shape = "x".join(map(str, shape_of(_tensors(op)[0].type)))
         before, after = (access.element_bytes << count for count in (seen, bits))
-        diagnostics.remark(op, f"the {ACCESSES[op.name]} of {shape} takes {after} bytes at once instead of {before}")
+        diagnostics.remark(
+            op, f"the {ACCESSES[op.name]} of {shape} takes {after} bytes at once instead of {before}"
+        )
 
 
 def _rewritten(choice: _Choice) -> Widened:

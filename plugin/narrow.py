@@ -1,6 +1,6 @@
 """Whether a kernel accesses rows that are shorter than what one instruction moves.
 
-Where it has no conversion either, nothing else of the plugin has anything to do, and MLIR is not imported for it.
+Where it has no conversion either, nothing else of the plugin has anything to do, and MLIR stays out.
 """
 
 from __future__ import annotations

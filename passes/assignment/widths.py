@@ -1,19 +1,20 @@
 """How wide an access to memory can be: the longest vectors that a layout and the addresses admit.
 
-Triton joins a thread's elements along one dimension, the fastest, as far as its first registers run there. Memory
-knows no dimensions: a tensor of 512 rows of two bytes is 1024 bytes in a row. So here a vector follows the
-addresses. A bit of the coordinates is its first if setting it moves by one element, the next if setting it moves
-by two, and so on, whatever dimensions they belong to:
+Triton joins a thread's elements along one dimension, the fastest, as far as its first registers run there.
+Memory knows no dimensions: a tensor of 512 rows of two bytes is 1024 bytes in a row. So here a vector follows
+the addresses. A bit of the coordinates is its first if setting it moves by one element, the next if setting it
+moves by two, and so on, whatever dimensions they belong to:
 
     address(i) = base + sum of delta[b] over the bits b that are set in i
     delta[b0] = size, delta[b1] = 2 size, delta[b2] = 4 size, ...
 
-A thread has all elements of each vector if these bits lie in the span of its registers and nothing else, neither a
-lane nor a warp, moves along them. Vectors are aligned if every other delta, and what all addresses have in common,
-are multiples of their length; and no vector is masked in part if the mask never changes along their bits.
+A thread has all elements of each vector if these bits lie in the span of its registers and nothing else,
+neither a lane nor a warp, moves along them. Vectors are aligned if every other delta, and what all addresses
+have in common, are multiples of their length; and no vector is masked in part if the mask never changes along
+their bits.
 
-In which order the registers are does not matter: a thread may put them in any. `linear-widen-accesses` does, and
-shows Triton a tensor in which the bits of a vector are the first of one dimension.
+In which order the registers are does not matter: a thread may put them in any. `linear-widen-accesses` does,
+and shows Triton a tensor in which the bits of a vector are the first of one dimension.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Basis = tuple[int, ...]
 
 
 def are_rows_short(shape: Sequence[int], size: int) -> bool:
-    """Whether a dimension is shorter than a vector of elements of `size` bytes, and there is another to go on in.
+    """Whether a dimension is shorter than a vector of elements of `size` bytes, and there is another.
 
     >>> are_rows_short((512, 8), 1), are_rows_short((512, 8), 2), are_rows_short((512, 1), 1)
     (True, False, False)
@@ -66,9 +67,9 @@ def widest(
     everything else.
 
     Requires: `pointer` counts bytes, of elements of `size` bytes.
-    Ensures: for each thread, the elements that differ in `bits` alone are next to each other in memory and begin
-    at a multiple of their length, and `mask` is the same for all of them. Where the bases of the registers are
-    not independent there is no vector.
+    Ensures: for each thread, the elements that differ in `bits` alone are next to each other in memory and
+    begin at a multiple of their length, and `mask` is the same for all of them. Where the bases of the
+    registers are not independent there is no vector.
 
     >>> from triton_linear.passes.assignment.addressing import Affine
     >>> rows_of_two = Affine(((2, 4, 8), (1,)), divisor=16)

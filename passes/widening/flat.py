@@ -1,8 +1,8 @@
 """A tensor seen as one row, with the bits of a vector first.
 
-Changes of shape move no element: the tensor gets a dimension for each run of bits that stays together, these are
-transposed, and then they are one. A thread's registers are put in order last, by a conversion that leaves every
-element where it is.
+Changes of shape move no element: the tensor gets a dimension for each run of bits that stays together, these
+are transposed, and then they are one. A thread's registers are put in order last, by a conversion that leaves
+every element where it is.
 """
 
 from __future__ import annotations
@@ -49,13 +49,19 @@ class Flat:
         """Whether no register has to change its place."""
         return self.row == self.sorted
 
+    @property
+    def has_encodings(self) -> bool:
+        """Whether Triton's `#ttg.linear` can say all of it: there every basis is one bit."""
+        layouts = self.row, self.sorted
+        return not any(
+            basis & basis - 1 for layout in layouts for _, bases in layout.bases for (basis,) in bases
+        )
+
 
 def natural(shape: Sequence[int]) -> list[Bit]:
     """The bits of a tensor's coordinates, as a row has them: those of the last dimension first."""
     rank = len(shape)
-    return [
-        (axis, bit) for axis in range(rank - 1, -1, -1) for bit in range(shape[axis].bit_length() - 1)
-    ]
+    return [(axis, bit) for axis in range(rank - 1, -1, -1) for bit in range(shape[axis].bit_length() - 1)]
 
 
 @lru_cache(maxsize=512)
@@ -63,7 +69,6 @@ def flat(layout: LinearLayout, vector: tuple[Bit, ...]) -> Flat:
     """The row of a tensor with this layout that has these bits first, and the others behind them as they were.
 
     Requires: the bits lie in the span of the registers, and nothing else moves along them.
-    Raises ValueError where a step has no encoding.
     """
     shape = tuple(size for _, size in layout.out_dims)
     bits = natural(shape)

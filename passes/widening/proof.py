@@ -3,8 +3,8 @@
 It takes the rewritten module and, for each access, what it was given before: values, and where its result went.
 What is shown is
 
-1. that all tensors of an access became rows in one way: element i of the row is the element that it is of each of
-   them, and of what the access gives. The changes of shape are followed on the coordinates of every element;
+1. that all tensors of an access became rows in one way: place i of the row is the same element of each of them,
+   and of what the access gives. The changes of shape are followed on the coordinates of every element;
 2. that what is promised of pointers and masks follows from what is known of them as they were;
 3. that without those changes of shape it is the module that it was (`assignment.equivalence`).
 """

@@ -15,6 +15,7 @@ from triton import knobs
 from triton_linear.dialect import bridge, encodings
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
 from triton_linear.dialect.mlir_adapter import operations
+from triton_linear.passes import driver
 from triton_linear.passes.assignment.addressing import Affine
 from triton_linear.passes.assignment.build import build
 from triton_linear.passes.assignment.candidates import layout_of
@@ -28,7 +29,6 @@ from triton_linear.passes.assignment.memory import (
     layout_of_bits,
     meeting,
 )
-from triton_linear.passes import driver
 from triton_linear.passes.widen import WidenAccesses
 from triton_linear.tools import compile as compiler
 

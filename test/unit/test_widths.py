@@ -11,13 +11,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import width_kernels
-from hypothesis import event, example, given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from module_equivalence import ran, stays_the_same, upstream
 from test_assign_addressing import VALUATIONS, Expression, comparisons, expressions, runs, scalars, spread
-from triton_linear.dialect import bridge, encodings, ll
+from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
-from triton_linear.dialect.mlir_adapter import Attribute, Module, Operation, operations
+from triton_linear.dialect.mlir_adapter import Attribute, InsertionPoint, Module, Operation, Type, operations
 from triton_linear.passes import assign, driver
 from triton_linear.passes.assign import AssignLayouts
 from triton_linear.passes.assignment import addressing
@@ -79,8 +79,8 @@ def threads(layout: LinearLayout) -> list[list[Basis]]:
 
 
 def by_force(layout: LinearLayout, addresses: np.ndarray, flags: np.ndarray, size: int) -> int:
-    """The longest vectors, as a power of two of elements, that every thread's elements can be divided into: next
-    to each other, aligned, and all masked or none; `addresses` and `flags` under several valuations."""
+    """The longest vectors, as a power of two of elements, that every thread's elements can be divided into:
+    next to each other, aligned, and all masked or none; `addresses` and `flags` under several valuations."""
     longest = 0
     held = threads(layout)
     for log in range(1, (VECTOR // size).bit_length()):
@@ -150,7 +150,8 @@ def dense(draw: st.DrawFn, shape: tuple[int, ...]) -> Expression:
         at *= shape[axis] * draw(st.sampled_from([1, 1, 1, 2, 3, 16]))
     known = Affine(
         tuple(
-            tuple(strides[axis] << bit for bit in range(size.bit_length() - 1)) for axis, size in enumerate(shape)
+            tuple(strides[axis] << bit for bit in range(size.bit_length() - 1))
+            for axis, size in enumerate(shape)
         ),
         addressing.MAX_DIVISOR,
         0,
@@ -243,7 +244,9 @@ BYTES = {"fp8e4nv": 1, "fp16": 2, "fp32": 4, "i8": 1}
 def widths(ptx: str) -> dict[str, set[int]]:
     """Bytes that loads and stores of global memory move at once."""
     found: dict[str, set[int]] = {"ld": set(), "st": set()}
-    for name, vector, bits in re.findall(r"\b(ld|st)\.global(?:\.[a-z_:0-9A-Z]+?)*?(?:\.v(\d))?\.b(\d+)\b", ptx):
+    for name, vector, bits in re.findall(
+        r"\b(ld|st)\.global(?:\.[a-z_:0-9A-Z]+?)*?(?:\.v(\d))?\.b(\d+)\b", ptx
+    ):
         found[name].add(int(vector or 1) * int(bits) // 8)
     return found
 
@@ -316,8 +319,9 @@ KERNELS = [
         ]
     ),
 ]
-WIDER = {"copy", "columns", "pairs", "sums"}
-"""Kernels of which some become wider; what they are on may have no layout to."""
+WIDER = {(name, "cuda:90") for name in ("copy", "columns", "pairs", "sums", "volatile")}
+WIDER |= {(name, "hip:gfx942") for name in ("copy", "columns", "pairs")}
+"""Kernels of which some become wider; of what is volatile only the store."""
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
@@ -343,4 +347,163 @@ def test_most_of_these_kernels_change(monkeypatch: pytest.MonkeyPatch) -> None:
         if kernel.gpu in ("cuda:90", "hip:gfx942") and not kernel.mask:
             root = rewritten(replace(kernel, rows=512).ttgir())
             changed[kernel.kernel.__name__, kernel.gpu] += ll.WIDENED in root.operation.attributes
-    assert {(name, gpu) for name in WIDER for gpu in ("cuda:90", "hip:gfx942")} <= set(+changed)
+    assert set(+changed) == WIDER
+
+
+# Modules as text: what Triton's own layouts seldom are
+
+MODULE = """\
+#l = #ttg.linear<{register = $REGISTER, lane = [$LANE], warp = [[128, 0], [256, 0]], block = []}>
+module attributes {
+  "ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:90"
+} {
+  tt.func public @access(
+    %from: !tt.ptr<i8> {tt.divisibility = 16 : i32}, %to: !tt.ptr<i8> {tt.divisibility = 16 : i32}
+  ) attributes {noinline = false} {
+    %two = arith.constant dense<2> : tensor<512x1xi32, #l>
+    %end = arith.constant dense<500> : tensor<512x1xi32, #l>
+    %r = tt.make_range {end = 512 : i32, start = 0 : i32} : tensor<512xi32, #ttg.slice<{dim = 1, parent = #l}>>
+    %c = tt.make_range {end = 2 : i32, start = 0 : i32} : tensor<2xi32, #ttg.slice<{dim = 0, parent = #l}>>
+    %r1 = tt.expand_dims %r {axis = 1 : i32}
+      : tensor<512xi32, #ttg.slice<{dim = 1, parent = #l}>> -> tensor<512x1xi32, #l>
+    %c1 = tt.expand_dims %c {axis = 0 : i32}
+      : tensor<2xi32, #ttg.slice<{dim = 0, parent = #l}>> -> tensor<1x2xi32, #l>
+    %r2 = arith.muli %r1, %two : tensor<512x1xi32, #l>
+    %r3 = tt.broadcast %r2 : tensor<512x1xi32, #l> -> tensor<512x2xi32, #l>
+    %c3 = tt.broadcast %c1 : tensor<1x2xi32, #l> -> tensor<512x2xi32, #l>
+    %o = arith.addi %r3, %c3 : tensor<512x2xi32, #l>
+    %m0 = arith.cmpi slt, %r1, %end : tensor<512x1xi32, #l>
+    %m = tt.broadcast %m0 : tensor<512x1xi1, #l> -> tensor<512x2xi1, #l>
+$BODY
+    tt.return
+  }
+}
+"""
+POINTERS = """\
+    %b = tt.splat %from : !tt.ptr<i8> -> tensor<512x2x!tt.ptr<i8>, #l>
+    %p = tt.addptr %b, %o : tensor<512x2x!tt.ptr<i8>, #l>, tensor<512x2xi32, #l>
+    %d = tt.splat %to : !tt.ptr<i8> -> tensor<512x2x!tt.ptr<i8>, #l>
+    %q = tt.addptr %d, %o : tensor<512x2x!tt.ptr<i8>, #l>, tensor<512x2xi32, #l>
+    %other = arith.extsi %m : tensor<512x2xi1, #l> to tensor<512x2xi8, #l>
+    %x = tt.load %p, %m, %other : tensor<512x2x!tt.ptr<i8>, #l>
+    tt.store %q, %x, %m : tensor<512x2x!tt.ptr<i8>, #l>"""
+BUFFERS = """\
+    %x = amdg.buffer_load %from[%o] : tensor<512x2xi8, #l>
+    %y = amdg.buffer_load %from[%o], %m : tensor<512x2xi8, #l>
+    %z = arith.addi %x, %y : tensor<512x2xi8, #l>
+    amdg.buffer_store %z, %to[%o], %m : tensor<512x2xi8, #l>"""
+LANES = "[4, 0], [8, 0], [16, 0], [32, 0], [64, 0]"
+
+
+def module(registers: str, body: str = POINTERS, lanes: str = LANES) -> str:
+    parts = {"REGISTER": registers, "LANE": lanes, "BODY": body}
+    return re.sub(r"\$([A-Z]+)", lambda found: parts[found[1]], MODULE)
+
+
+@pytest.mark.parametrize(
+    ("registers", "conversions"),
+    [
+        ("[[0, 1], [1, 0], [2, 0]]", 0),
+        # Of pointers and masks of both, of what is loaded else, and of values on the way back and there.
+        ("[[2, 0], [0, 1], [1, 0]]", 7),
+        ("[[0, 0], [0, 1], [1, 0], [2, 0]]", 7),
+    ],
+)
+def test_registers_are_put_in_order(registers: str, conversions: int) -> None:
+    text = module(registers)
+    root = stays_the_same(text, [WidenAccesses()], ran(upstream(text)))
+    made = [op for op in operations(root.operation) if op.name == "ttg.convert_layout"]
+    assert len(made) == conversions
+    table = LayoutTable()
+    for op in made:
+        layouts = [table.of(value.type) for value in (op.operands[0], op.results[0])]
+        assert all(isinstance(layout, LinearLayout) for layout in layouts)
+        assert threads_of(layouts[0]) == threads_of(layouts[1])
+    # Four rows of two bytes, all of which are before the 500th or none.
+    assert widths(ptx_of(root)) == {"ld": {8}, "st": {8}}
+
+
+def threads_of(layout: LinearLayout) -> list[frozenset[Basis]]:
+    return [frozenset(thread) for thread in threads(layout)]
+
+
+def test_buffers_become_wider_too() -> None:
+    text = module("[[0, 1], [1, 0], [2, 0]]", BUFFERS, f"{LANES}, [128, 0]")
+    text = text.replace("warp = [[128, 0], [256, 0]]", "warp = [[256, 0], [0, 0]]")
+    text = text.replace('threads-per-warp" = 32', 'threads-per-warp" = 64').replace("cuda:90", "hip:gfx942")
+    root = stays_the_same(text, [WidenAccesses()], ran(upstream(text)))
+    code = compiler.lower(compiler.to_triton(bridge.triton_text(root)), "hip:gfx942", "amdgcn").text("amdgcn")
+    found = re.findall(r"\bbuffer_(?:load|store)_\w+", code)
+    assert found == ["buffer_load_dwordx2"] * 2 + ["buffer_store_dwordx2"]
+
+
+# A rewriting that is wrong is refused
+
+
+real_addresses, real_mask = claims.of_addresses, claims.of_mask
+
+
+def _more(claim: claims.Claim, name: str, times: int = 2) -> claims.Claim:
+    return replace(claim, **{name: times * getattr(claim, name)})
+
+
+MISTAKES = {
+    "contiguity": (claims, "of_addresses", lambda *a: _more(real_addresses(*a), "contiguity", 256)),
+    "divisibility": (claims, "of_addresses", lambda *a: _more(real_addresses(*a), "divisibility")),
+    "constancy of addresses": (claims, "of_addresses", lambda *a: _more(real_addresses(*a), "constancy")),
+    "constancy": (claims, "of_mask", lambda *a: _more(real_mask(*a), "constancy")),
+    "contiguity of a mask": (claims, "of_mask", lambda *a: _more(real_mask(*a), "contiguity")),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_promises_that_do_not_follow_are_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, attribute, wrong = MISTAKES[name]
+    monkeypatch.setattr(owner, attribute, wrong)
+    outcome = driver.run(upstream(module("[[0, 1], [1, 0], [2, 0]]")), [WidenAccesses()])
+    assert not outcome.succeeded
+    assert any("NotProved" in str(diagnostic) for diagnostic in outcome.diagnostics)
+
+
+def widened(text: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Module, list[proof.Widened]]:
+    """A module whose accesses were made wider, and what the proof was given."""
+    given: list[proof.Widened] = []
+    check = proof.check
+    monkeypatch.setattr(proof, "check", lambda ops, accesses: given.extend(accesses) or check(ops, accesses))
+    root = upstream(text)
+    assert driver.run(root, [WidenAccesses()]).succeeded
+    return root, given
+
+
+def _row_of(root: Module, access: proof.Widened, index: int) -> Operation:
+    producers = {result: op for op in operations(root.operation) for result in op.results}
+    return producers[access.op.operands[index]]
+
+
+def test_rows_of_one_access_have_to_be_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mask with its two columns one after the other, instead of its rows."""
+    root, (load, store) = widened(module("[[0, 1], [1, 0], [2, 0]]"), monkeypatch)
+    proof.check(operations(root.operation), [load, store])
+    mask = _row_of(root, store, 2)
+    type_ = Type.parse("tensor<2x512xi1>", root.context)
+    order = {"order": Attribute.parse("array<i32: 1, 0>", root.context)}
+    turned = Operation.create(
+        "tt.trans", [type_], [mask.operands[0]], order, loc=mask.location, ip=InsertionPoint(mask)
+    )
+    mask.operands[0] = turned.results[0]
+    with pytest.raises(proof.NotProved, match="another row"):
+        proof.check(operations(root.operation), [load, store])
+
+
+def test_what_an_access_gives_has_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    root, (load, store) = widened(module("[[0, 1], [1, 0], [2, 0]]"), monkeypatch)
+    wrong = replace(load, result=_row_of(root, store, 1).results[0])
+    with pytest.raises(proof.NotProved):
+        proof.check(operations(root.operation), [replace(wrong, type=store.before[0].type), store])
+
+
+def test_a_reshape_that_may_move_elements_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    root, (load, store) = widened(module("[[0, 1], [1, 0], [2, 0]]"), monkeypatch)
+    _row_of(root, load, 0).attributes["allow_reorder"] = Attribute.parse("unit", root.context)
+    with pytest.raises(proof.NotProved, match="may move elements"):
+        proof.check(operations(root.operation), [load, store])

@@ -51,7 +51,8 @@ def sums(X, Y, rows, stride, K: tl.constexpr, ROWS: tl.constexpr, MASK: tl.const
     c = tl.arange(0, K)[None, :]
     at = X + r * K + c
     for start in range(0, rows, ROWS):
-        x = tl.load(at, mask=start + r < rows, other=0.0, eviction_policy="evict_first") if MASK else tl.load(at)
+        there = start + r < rows if MASK else None
+        x = tl.load(at, mask=there, other=0.0 if MASK else None, eviction_policy="evict_first")
         total = tl.sum(x.to(tl.float32), 1)[:, None]
         tl.store(Y + (start + r) * K + c, (x - total).to(x.dtype), cache_modifier=".cs")
         at += ROWS * K
@@ -61,7 +62,7 @@ def sums(X, Y, rows, stride, K: tl.constexpr, ROWS: tl.constexpr, MASK: tl.const
 def turned(X, Y, rows, stride, K: tl.constexpr, ROWS: tl.constexpr, MASK: tl.constexpr, STRIDE: tl.constexpr):
     """A row of blocks of K, read by an index that is taken apart."""
     i = tl.program_id(0) * ROWS * K + tl.arange(0, ROWS * K)
-    x = tl.load(X + (i // K) * stride + i % K, mask=i < rows) if MASK else tl.load(X + (i // K) * stride + i % K)
+    x = tl.load(X + (i // K) * stride + i % K, mask=i < rows if MASK else None)
     tl.store(Y + tl.reshape(i, (K, ROWS)), tl.reshape(x, (K, ROWS)))
 
 
