@@ -22,7 +22,7 @@ from triton_linear.passes.assignment.axis import AxisAnalysis, shape_of
 from triton_linear.passes.assignment.equivalence import NotEquivalent, Numbering
 from triton_linear.passes.assignment.memory import Access
 from triton_linear.passes.assignment.widths import Bit
-from triton_linear.passes.contraction.accesses import access_of, operands_of
+from triton_linear.passes.contraction.accesses import VECTORS, access_of, operands_of
 from triton_linear.passes.layouts import LayoutTable
 from triton_linear.passes.planning import unfit
 from triton_linear.passes.verifiers import Verifier
@@ -116,7 +116,7 @@ def _decided(op: Operation, axis: AxisAnalysis, table: LayoutTable) -> _Choice |
     others = [basis for name, vectors in layout.bases if name != REGISTER for basis in vectors]
     bits = access.vector(registers, others).bits
     seen = access.vector_bits(bases[REGISTER])
-    if len(bits) <= seen:
+    if len(bits) <= seen or 1 << len(bits) < _promised(op):
         return None
     way = flat.flat(layout, bits)
     if not way.has_encodings:
@@ -126,6 +126,11 @@ def _decided(op: Operation, axis: AxisAnalysis, table: LayoutTable) -> _Choice |
     size = access.element_bytes if is_pointer else 1
     constant = None if mask is None else access.mask
     return _Choice(op, bits, way, place, mask, axis.of(address), size, constant)
+
+
+def _promised(op: Operation) -> int:
+    """Elements that an access itself says it has in a vector, whatever is known of its addresses."""
+    return op.attributes[VECTORS].value if VECTORS in op.attributes else 1
 
 
 def _is_volatile(op: Operation) -> bool:

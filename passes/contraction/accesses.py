@@ -26,7 +26,7 @@ ACCESSES: Mapping[str, tuple[int, int, bool]] = {
 """The places of an access's pointers and of its mask among all operands it may have, and whether it stores. In
 front of offsets, which some take instead, is the pointer they start from."""
 _SEGMENTS = "operandSegmentSizes"
-_VECTORS = "contiguity"
+VECTORS = "contiguity"
 """How many elements an access has in a vector, whatever is known of its pointers."""
 
 
@@ -66,9 +66,9 @@ def dearer(
 
 def _keeps_promise(op: Operation, registers: Sequence[tuple[int, ...]], along: int, order: Order) -> bool:
     """Whether the vectors stay that an operation says it has, which Triton takes its word for."""
-    if _VECTORS not in op.attributes:
+    if VECTORS not in op.attributes:
         return True
-    inside = registers[: op.attributes[_VECTORS].value.bit_length() - 1]
+    inside = registers[: op.attributes[VECTORS].value.bit_length() - 1]
     bits = [basis[along].bit_length() - 1 for basis in inside if basis[along]]
     return all(order[bit] == bit for bit in bits)
 

@@ -18,6 +18,7 @@ from test_assign_addressing import VALUATIONS, Expression, comparisons, expressi
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
 from triton_linear.dialect.mlir_adapter import Attribute, InsertionPoint, Module, Operation, Type, operations
+from triton_linear.dialect.triton_versions import COPIES_NOT_HELD, installed_release
 from triton_linear.passes import assign, driver
 from triton_linear.passes.assign import AssignLayouts
 from triton_linear.passes.assignment import addressing
@@ -392,6 +393,9 @@ BUFFERS = """\
     %y = amdg.buffer_load %from[%o], %m : tensor<512x2xi8, #l>
     %z = arith.addi %x, %y : tensor<512x2xi8, #l>
     amdg.buffer_store %z, %to[%o], %m : tensor<512x2xi8, #l>"""
+copies_held = pytest.mark.skipif(
+    installed_release() in COPIES_NOT_HELD, reason="written otherwise with this Triton"
+)
 LANES = "[4, 0], [8, 0], [16, 0], [32, 0], [64, 0]"
 
 
@@ -406,7 +410,7 @@ def module(registers: str, body: str = POINTERS, lanes: str = LANES) -> str:
         ("[[0, 1], [1, 0], [2, 0]]", 0),
         # Of pointers and masks of both, of what is loaded else, and of values on the way back and there.
         ("[[2, 0], [0, 1], [1, 0]]", 7),
-        ("[[0, 0], [0, 1], [1, 0], [2, 0]]", 7),
+        pytest.param("[[0, 0], [0, 1], [1, 0], [2, 0]]", 7, marks=copies_held),
     ],
 )
 def test_registers_are_put_in_order(registers: str, conversions: int) -> None:
@@ -427,6 +431,7 @@ def threads_of(layout: LinearLayout) -> list[frozenset[Basis]]:
     return [frozenset(thread) for thread in threads(layout)]
 
 
+@copies_held
 def test_buffers_become_wider_too() -> None:
     text = module("[[0, 1], [1, 0], [2, 0]]", BUFFERS, f"{LANES}, [128, 0]")
     text = text.replace("warp = [[128, 0], [256, 0]]", "warp = [[256, 0], [0, 0]]")
