@@ -1,8 +1,8 @@
 """Width of loads and stores: a tensor [512, k] that lies row after row is copied.
 
 What is compared is what one instruction moves, as PTX has it: v4.b32 is four words. It needs no GPU. The
-paper's two columns are its legacy Triton and its linear layouts; ours are Triton 3.0.0 (`widths_old`), the stock
-Triton of today, and the plugin. A copy by four warps has 128 threads: a tensor of 1 KiB leaves 8 bytes for each.
+paper's two columns are its legacy Triton and its linear layouts; ours are Triton 3.0.0 (`widths_old`), stock
+Triton of today, and the plugin. A copy by four warps has 128 threads: of 1 KiB, each has 8 bytes.
 """
 
 from __future__ import annotations

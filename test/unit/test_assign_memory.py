@@ -20,7 +20,6 @@ from triton_linear.passes.assignment.addressing import Affine
 from triton_linear.passes.assignment.build import build
 from triton_linear.passes.assignment.candidates import layout_of
 from triton_linear.passes.assignment.memory import (
-    VECTOR,
     Access,
     basis_of,
     blocked_text,
@@ -29,6 +28,7 @@ from triton_linear.passes.assignment.memory import (
     layout_of_bits,
     meeting,
 )
+from triton_linear.passes.assignment.widths import VECTOR
 from triton_linear.passes.widen import WidenAccesses
 from triton_linear.tools import compile as compiler
 

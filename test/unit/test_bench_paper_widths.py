@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 from triton_linear.dialect.triton_versions import ACCESSES_PREDICTED, installed_release
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from bench.paper import widths
 from bench.paper.widths import PAPER, WARPS, Width, cases, report, run
