@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,7 +21,7 @@ from triton_linear.passes import diagnostics
 from triton_linear.passes.assignment.axis import AxisAnalysis, shape_of
 from triton_linear.passes.assignment.equivalence import NotEquivalent, Numbering
 from triton_linear.passes.assignment.memory import Access
-from triton_linear.passes.assignment.widths import Bit
+from triton_linear.passes.assignment.widths import VECTOR, Bit
 from triton_linear.passes.contraction.accesses import VECTORS, access_of, operands_of
 from triton_linear.passes.layouts import LayoutTable
 from triton_linear.passes.planning import unfit
@@ -36,6 +36,7 @@ ACCESSES: Mapping[str, str] = {
     "amdg.buffer_store": "store",
 }
 """Accesses that are made wider, and what they are called."""
+_BITWISE = frozenset({"arith.andi", "arith.ori", "arith.xori"})
 _VOLATILE = "isVolatile"
 
 
@@ -115,7 +116,11 @@ def _decided(op: Operation, axis: AxisAnalysis, table: LayoutTable) -> _Choice |
     registers = [basis for basis in bases[REGISTER] if any(basis)]
     others = [basis for name, vectors in layout.bases if name != REGISTER for basis in vectors]
     bits = access.vector(registers, others).bits
+    if not bits:
+        return None
     seen = access.vector_bits(bases[REGISTER])
+    if seen and _is_hidden(op, axis) and not _could_be_less(access, layout, bits):
+        seen = 0
     if len(bits) <= seen or 1 << len(bits) < _promised(op):
         return None
     way = flat.flat(layout, bits)
@@ -126,6 +131,33 @@ def _decided(op: Operation, axis: AxisAnalysis, table: LayoutTable) -> _Choice |
     size = access.element_bytes if is_pointer else 1
     constant = None if mask is None else access.mask
     return _Choice(op, bits, way, place, mask, axis.of(address), size, constant)
+
+
+def _is_hidden(op: Operation, axis: AxisAnalysis) -> bool:
+    """Whether Triton's axis analysis cannot follow the addresses or the mask of an access."""
+    place, mask = operands_of(op)
+    pending = [op.operands[place], *([] if mask is None else [op.operands[mask]])]
+    known: set[Value] = set()
+    while pending:
+        value = pending.pop()
+        maker = axis.maker(value)
+        if value in known or maker is None or not isinstance(value.type, RankedTensorType):
+            continue
+        known.add(value)
+        if maker.name == "tt.reshape" or (maker.name in _BITWISE and str(value.type.element_type) != "i1"):
+            return True
+        pending += [v for v in maker.operands if str(getattr(v.type, "element_type", v.type))[0] in "i!"]
+    return False
+
+
+def _could_be_less(access: Access, layout: LinearLayout, bits: Sequence[Bit]) -> bool:
+    """Whether Triton, if it knew more, could find longer vectors in this layout than those of `bits`."""
+    run = 0
+    for basis in dict(layout.bases)[REGISTER]:
+        if basis != tuple(1 << run if at == bits[0][0] else 0 for at in range(len(basis))):
+            break
+        run += 1
+    return len(bits) < min(run, (VECTOR // access.element_bytes).bit_length() - 1)
 
 
 def _promised(op: Operation) -> int:

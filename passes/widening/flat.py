@@ -110,7 +110,7 @@ def flattened(value: Value, way: Flat, ip: InsertionPoint, location: Location) -
         moved = tuple(way.split[axis] for axis in way.order)
         made = _create("tt.trans", value, moved, way.moved, ip, location, way.order)
         value = made.results[0]
-    if len(way.shape) > 1 or way.split:
+    if len(way.shape) > 1 or way.split or way.is_sorted:
         made = _create("tt.reshape", value, (prod(way.shape),), way.row, ip, location)
         value = made.results[0]
     if made is None or not way.is_sorted:

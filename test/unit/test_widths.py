@@ -280,6 +280,10 @@ def test_a_copy_of_short_rows_takes_vectors_across_them(kernel: Kernel) -> None:
         ({"strided": True, "K": 16, "promised": 1}, 1, 1),
         ({"strided": True, "K": 8, "mask": True}, 8, 8),
         ({"kernel": width_kernels.columns}, 8, 8),
+        # Triton sees nothing of `&`, nor of a change of shape
+        ({"kernel": width_kernels.taken_apart, "element": "fp16"}, 16, 16),
+        ({"kernel": width_kernels.taken_apart, "element": "fp16", "mask": True}, 16, 16),
+        ({"kernel": width_kernels.taken_apart, "element": "fp16", "strided": True, "promised": 1}, 2, 16),
         ({"kernel": width_kernels.columns, "K": 16, "mask": True}, 16, 16),
         ({"kernel": width_kernels.columns, "K": 4, "mask": True, "promised": 1}, 4, 4),
     ],
@@ -303,6 +307,7 @@ KERNELS = [
                     ("pairs", "fp32", 2),
                     ("sums", "fp16", 4),
                     ("turned", "fp16", 4),
+                    ("taken_apart", "fp16", 2),
                     ("volatile", "fp32", 2),
                 ],
                 ["cuda:80", "cuda:90", "hip:gfx942"],
@@ -320,8 +325,12 @@ KERNELS = [
         ]
     ),
 ]
-WIDER = {(name, "cuda:90") for name in ("copy", "columns", "pairs", "sums", "volatile")}
-WIDER |= {(name, "hip:gfx942") for name in ("copy", "columns", "pairs")}
+WIDER = {
+    (name, gpu)
+    for name in ("copy", "columns", "pairs", "taken_apart", "turned")
+    for gpu in ("cuda:90", "hip:gfx942")
+}
+WIDER |= {("sums", "cuda:90"), ("volatile", "cuda:90")}
 """Kernels of which some become wider; of what is volatile only the store."""
 
 

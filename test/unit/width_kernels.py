@@ -67,6 +67,17 @@ def turned(X, Y, rows, stride, K: tl.constexpr, ROWS: tl.constexpr, MASK: tl.con
 
 
 @triton.jit
+def taken_apart(
+    X, Y, rows, stride, K: tl.constexpr, ROWS: tl.constexpr, MASK: tl.constexpr, STRIDE: tl.constexpr
+):
+    """Rows of 16, whose numbers are the upper bits of an index."""
+    i = tl.arange(0, ROWS * 16)
+    at = (i & 15) + (i >> 4) * (stride if STRIDE else 16 * K)
+    x = tl.load(X + at, mask=(i >> 4) < rows if MASK else None)
+    tl.store(Y + tl.reshape(i, (ROWS, 16)), tl.reshape(x, (ROWS, 16)))
+
+
+@triton.jit
 def volatile(X, Y, rows, stride, K: tl.constexpr, ROWS: tl.constexpr, MASK: tl.constexpr, STRIDE: tl.constexpr):
     """What is loaded as often as it says."""
     r = tl.arange(0, ROWS)[:, None]
