@@ -14,6 +14,7 @@ from triton_linear.passes.free import FreeConversions
 from triton_linear.passes.outline import OutlineConversions
 from triton_linear.passes.select import SelectLowering
 from triton_linear.passes.verifiers import Verifier
+from triton_linear.passes.widen import WidenAccesses
 
 
 class Pass(Protocol):
@@ -35,4 +36,5 @@ PASSES: Mapping[str, type[Pass]] = {
     "linear-permute-contraction": PermuteContraction,
     "linear-select-lowering": SelectLowering,
     "linear-outline-conversions": OutlineConversions,
+    "linear-widen-accesses": WidenAccesses,
 }

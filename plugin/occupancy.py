@@ -8,8 +8,8 @@ kernel of ours that is a little above such a jump is assembled once more, with a
 Nor does it know of shared memory, which Triton asks for at launch. So it spares registers for CTAs that will
 find no memory, and loads operands of matrix products just before they are used. A kernel of ours that
 multiplies by `mma.sync` and finds memory for fewer CTAs than registers is assembled once more with the number
-for which there is memory (`.minnctapersm`). Products by `wgmma` were measured to get no faster: they load no such
-operands.
+for which there is memory (`.minnctapersm`). Products by `wgmma` were measured to get no faster: they load no
+such operands.
 
 Where ptxas cannot do with so few (the operands of an instruction of a warp group alone can be more), Triton's
 stage prints its error and all of the PTX; and its log wherever that is asked for. An attempt that comes to

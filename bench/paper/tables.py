@@ -6,7 +6,7 @@ import importlib
 
 from .table import Table
 
-NAMES = ("kernels",)
+NAMES = ("kernels", "widths")
 
 
 def table(name: str) -> Table:
