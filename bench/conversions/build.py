@@ -1,8 +1,8 @@
 """Compiles one case by one method, in a process of its own, and reads what came out.
 
 Methods: `stock`; `ours` (the plugin); `legacy` (padded shared memory, always); `before` (the plugin's rendition
-of conversions before linear layouts); `baseline` (no conversions); and `forced:KIND`, where every conversion that
-has a plan of that kind uses it and the others what would be chosen.
+of conversions before linear layouts); `baseline` (no conversions); and `forced:KIND`, where every conversion
+that has a plan of that kind uses it and the others what would be chosen.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 scaled: by `tl.dot_scaled`, which Hopper has no instruction for: Triton unpacks.
 unpacked: by the kernel, scales spread by shape operations.
 shuffled: the same, with the columns of the activations reordered in global memory, and those of the unpacked
-    weights alike, which changes no product. Then what one thread of the operand holds of a row of packed weights
-    lies side by side, and is loaded 16 bytes at a time instead of one.
+    weights alike, which changes no product. Then what one thread of the operand holds of a row of packed
+    weights lies side by side, and is loaded 16 bytes at a time instead of one.
 
 f16 is multiplied as f16 and all else as bf16, in which mxfp4, e4m3 and e5m2 are exact, and scales of any size.
 """
@@ -115,7 +115,7 @@ def make(
 
 
 def judged(case: Product, arguments: tuple[Any, ...], out: Any) -> dict[str, Any]:
-    """How far from float64's product a result is: the excess over what is allowed is positive if it is wrong."""
+    """Whether a result is right, and by how much of the largest it leaves what RELATIVE allows."""
     packed, exponents, x = arguments
     left = weights(packed, exponents)
     if case.route == "shuffled":
@@ -209,13 +209,13 @@ def report(records: Mapping[str, Record]) -> Part:
     """Times of every route, and the gains over stock and legacy."""
     declared = cases()
     lines = [
-        f"mxfp4 weights, {WIDTH} x {WIDTH}, times rows of activations: microseconds of ours and, after it, the time "
-        "of stock Triton and of the legacy lowering over ours. The paper has its linear layouts up to "
+        f"mxfp4 weights, {WIDTH} x {WIDTH}, times rows of activations: microseconds of ours and, after it, the "
+        "time of stock Triton and of the legacy lowering over ours. The paper has its linear layouts up to "
         f"{PAPER:.2f} times as fast as the legacy Triton.",
         "",
-        "*unpacked* and *shuffled* with bf16 and f16 have eight conversions in the loop that Triton of today makes "
-        "when it cuts the product along K, and that rename registers. The legacy lowering takes them through "
-        "memory; Triton of then did not have them. There, what is said of legacy is no ratio to it.",
+        "*unpacked* and *shuffled* with bf16 and f16 have eight conversions in the loop that Triton of today "
+        "makes when it cuts the product along K, and that rename registers. The legacy lowering takes them "
+        "through memory; Triton of then did not have them. There, what is said of legacy is no ratio to it.",
         "",
         f"| activations | rows | {' | '.join(ROUTES)} | unpacked / shuffled |",
         f"| --- | --- | {' | '.join('---' for _ in ROUTES)} | --- |",
@@ -246,14 +246,14 @@ def report(records: Mapping[str, Record]) -> Part:
     shortfalls += [problem for case in declared for problem in _problems(case, records)]
 
     def figure(axes: Any) -> None:
+        colours = {activation: f"C{number}" for number, activation in enumerate(ACTIVATIONS)}
         for activation in ACTIVATIONS:
             for route, style in zip(ROUTES, (":", "--", "-"), strict=True):
                 here = [(rows, records.get(Product(activation, route, rows).key, {})) for rows in ROWS]
                 points = [(rows, value) for rows, record in here if (value := gain(record, "legacy"))]
-                colour = f"C{list(ACTIVATIONS).index(activation)}"
-                axes.plot(
-                    *zip(*points, strict=True), style, marker=".", color=colour, label=f"{activation} {route}"
-                ) if points else None
+                if points:
+                    named = {"color": colours[activation], "label": f"{activation} {route}"}
+                    axes.plot(*zip(*points, strict=True), style, marker=".", **named)
         axes.axhline(1, color="0.5", linewidth=0.8)
         axes.axhline(PAPER, color="0.5", linewidth=0.8, linestyle="-.", label="the paper's best")
         axes.set_xscale("log", base=2)

@@ -1,8 +1,8 @@
 """Products of mxfp4 weights and activations of other types, which differ in who unpacks the weights.
 
-Weights are e2m1, two to a byte along K, the first in the low half; each 32 along K share a scale, a power of two
-as its biased exponent (e8m0; 255, which stands for no number, is not expected). The product is transposed, so
-that the weights are the left operand, which `wgmma` takes from registers.
+Weights are e2m1, two to a byte along K, the first in the low half; each 32 along K share a scale, a power of
+two as its biased exponent (e8m0; 255, which stands for no number, is not expected). The product is transposed,
+so that the weights are the left operand, which `wgmma` takes from registers.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def scaled_matmul(
 def half_byte(bits, TYPE: tl.constexpr):
     """The e2m1 in the low half of 16 bits, as TYPE.
 
-    Its three bits without sign are put where TYPE has the end of its exponent and the top of its fraction, which
-    gives the number, subnormal or not, times two to the difference of the biases.
+    Its three bits without sign are put where TYPE has the end of its exponent and the top of its fraction,
+    which gives the number, subnormal or not, times two to the difference of the biases.
     """
-    SHIFT: tl.constexpr = 9 if TYPE == tl.float16 else 6
-    UNIT: tl.constexpr = 2.0**14 if TYPE == tl.float16 else 2.0**126
+    SHIFT: tl.constexpr = 9 if TYPE.is_fp16() else 6
+    UNIT: tl.constexpr = 2.0**14 if TYPE.is_fp16() else 2.0**126
     placed = ((bits & 8) << 12) | ((bits & 7) << SHIFT)
     return placed.to(TYPE, bitcast=True) * tl.full((), UNIT, TYPE)
 

@@ -1,7 +1,7 @@
 """Conversions inside one warp: by shuffles, and through shared memory.
 
-A loop converts a tensor from A to B and back, as `bench.conversions` times it: clocks of a round trip of one CTA of
-one warp, the empty loop taken off, with as many CTAs as are resident (throughput) and with one (latency).
+A loop converts a tensor from A to B and back, as `bench.conversions` times it: clocks of a round trip of one CTA
+of one warp, the empty loop taken off, with as many CTAs as are resident (throughput) and with one (latency).
 Through shared memory are the best of our plans, stock Triton and the conversions of before linear layouts.
 """
 
@@ -177,8 +177,8 @@ def report(records: Mapping[str, Record]) -> Part:
         for measure in MEASURES
     }
     lines = [
-        f"Conversions inside a warp, {len(declared)} pairs of layouts: clocks through shared memory over clocks by "
-        f"shuffles, worst and best of each size and width. The paper has up to {PAPER:.2f}. One warp a CTA; "
+        f"Conversions inside a warp, {len(declared)} pairs of layouts: clocks through shared memory over clocks "
+        f"by shuffles, worst and best of each size and width. The paper has up to {PAPER:.2f}. One warp a CTA; "
         "throughput with as many CTAs as are resident, latency with one. Above 1 shuffles are faster.",
         "",
     ]
@@ -210,10 +210,10 @@ def report(records: Mapping[str, Record]) -> Part:
     shortfalls += _wrong(declared, records)
 
     def figure(axes: Any) -> None:
-        for other in OTHERS:
+        for other, name in OTHERS.items():
             points = [(place, value) for place in places for value in ratios(*place, other, "throughput")]
             at = [places.index(place) for place, _ in points]
-            axes.scatter(at, [value for _, value in points], s=14, label=OTHERS[other])
+            axes.scatter(at, [value for _, value in points], s=14, label=name)
         axes.axhline(1, color="0.5", linewidth=0.8)
         axes.axhline(PAPER, color="0.5", linewidth=0.8, linestyle="--", label="the paper's best")
         axes.set_xticks(range(len(places)), [f"{size}x{bits}" for size, bits in places], rotation=45)

@@ -1,4 +1,4 @@
-"""`bench.kernels.measure`'s session, in which nothing falls back in silence and kernels may come from the cache."""
+"""`bench.kernels.measure`'s session: nothing falls back in silence, and kernels may come from the cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ways in which a table compiles a kernel: stock Triton, the plugin, conversions as before linear layouts."""
+"""How a table compiles a kernel: with stock Triton, the plugin, conversions as before linear layouts."""
 
 from __future__ import annotations
 
