@@ -1,7 +1,7 @@
 """Conversions inside one warp: by shuffles, and through shared memory.
 
-A loop converts a tensor from A to B and back, as `bench.conversions` times it: clocks of a round trip of one CTA
-of one warp, the empty loop taken off, with as many CTAs as are resident (throughput) and with one (latency).
+A loop converts a tensor from A to B and back, as `bench.conversions` times it: clocks of a round trip of a CTA
+of one warp, less the empty loop, with as many CTAs as are resident (throughput) and with one (latency).
 Through shared memory are the best of our plans, stock Triton and the conversions of before linear layouts.
 """
 
@@ -177,7 +177,7 @@ def report(records: Mapping[str, Record]) -> Part:
         for measure in MEASURES
     }
     lines = [
-        f"Conversions inside a warp, {len(declared)} pairs of layouts: clocks through shared memory over clocks "
+        f"Conversions inside a warp, {len(declared)} pairs of layouts: clocks through shared memory over those "
         f"by shuffles, worst and best of each size and width. The paper has up to {PAPER:.2f}. One warp a CTA; "
         "throughput with as many CTAs as are resident, latency with one. Above 1 shuffles are faster.",
         "",
