@@ -90,7 +90,14 @@ def operands(case: Mixed) -> tuple[Any, Any, Any]:
     a = torch.randint(-8, 8, (case.m, DEPTH), generator=generator)
     b = torch.randint(-8, 8, (DEPTH, case.n), generator=generator).double() / 4
     product = a.double() @ b
-    return a.to(getattr(torch, _TORCH[case.integer])), b.to(getattr(torch, _TORCH[case.floating])), product
+    return a.to(torch_type(case.integer)), b.to(torch_type(case.floating)), product
+
+
+def torch_type(name: str) -> Any:
+    """PyTorch's type of that name of ours."""
+    import torch
+
+    return getattr(torch, _TORCH[name])
 
 
 def source(case: Mixed) -> Any:
@@ -140,7 +147,7 @@ def run(case: Mixed) -> Record:
     a, b = a.cuda(), b.cuda()
     found: dict[str, dict[str, Any]] = {}
     for way in ways.WAYS:
-        out = torch.full(product.shape, float("nan"), dtype=getattr(torch, _TORCH[case.result]), device="cuda")
+        out = torch.full(product.shape, float("nan"), dtype=torch_type(case.result), device="cuda")
         arguments = (a, b, out, case.m, case.n, DEPTH, getattr(tl, PRODUCTS[case.floating]))
         found[way] = {"compiled": False, "right": False}
         try:
