@@ -8,8 +8,12 @@ Through shared memory are the best of our plans, stock Triton and the conversion
 from __future__ import annotations
 
 import functools
+import hashlib
+import pickle
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.paper.table import Part, Record, Table
@@ -107,16 +111,52 @@ def _target() -> str:
     return device().target
 
 
+@functools.cache
+def _version() -> str:
+    """Of the plugin's sources and of those that build a case."""
+    import triton
+    from triton_linear.setting import source_digest
+
+    from bench.conversions import build
+
+    files = [Path(__file__), *sorted(Path(build.__file__).parent.glob("*.py"))]
+    digest = hashlib.sha256(source_digest().encode() + triton.__version__.encode())
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def kept(case: Conversion, target: str) -> list[Any]:
+    """`built`, from a file in Triton's cache, which is written where there is none and nothing failed.
+
+    The cache itself spares compiling only: what is read off the code by other programs takes longer.
+    """
+    from triton import knobs
+
+    path = Path(knobs.cache.dir) / f"{case.key}-{target.replace(':', '')}-{_version()}.pickle"
+    if path.exists():
+        found: list[Any] = pickle.loads(path.read_bytes())
+        return found
+    made = built(case, target)
+    if any(one.error for one in made):
+        return made
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        file.write(pickle.dumps(made))
+    Path(file.name).replace(path)
+    return made
+
+
 def prepare(case: Conversion) -> None:
     """Compile all of it into Triton's cache. Asks the GPU what it is, and launches nothing."""
-    built(case, _target())
+    kept(case, _target())
 
 
 def run(case: Conversion) -> Record:
     """By method: registers, instructions, clocks of a round trip, whether it gives back what went in."""
     from bench.conversions.measure import Effort, measure
 
-    made = built(case, _target())
+    made = kept(case, _target())
     facts = {
         one.method: {
             "error": one.error,

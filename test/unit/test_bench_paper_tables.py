@@ -184,6 +184,15 @@ def test_methods_of_a_shuffle_are_what_they_are_called() -> None:
     assert found[BEFORE].ptx.get("shfl", 0) == 0
 
 
+def test_what_is_built_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = shuffles.Conversion("exchange", 64, 32, 1)
+    made = shuffles.kept(case, TARGET)
+    assert [one.method for one in made] == list(case.methods)
+    monkeypatch.setattr(shuffles, "built", lambda case, target: [])
+    assert shuffles.kept(case, TARGET) == made
+    assert shuffles.kept(shuffles.Conversion("exchange", 64, 8, 1), TARGET) == []
+
+
 # Reports.
 
 
