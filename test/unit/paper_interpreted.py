@@ -18,28 +18,16 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import torch
 import triton.language as tl
 
+from bench.kernels.measure import Inputs
 from bench.paper import mixed, mxfp4
 from bench.paper.mixed_kernel import mixed_matmul
 
 WIDTH = 256
 
 
-class Inputs:
-    """See `bench.kernels.case.Inputs`, on the CPU."""
-
-    def __init__(self) -> None:
-        self._generator = torch.Generator().manual_seed(0)
-
-    def normal(self, *shape: int, dtype: str = "float16") -> Any:
-        return torch.randn(shape, generator=self._generator).to(getattr(torch, dtype))
-
-    def integers(self, low: int, high: int, *shape: int, dtype: str = "int64") -> Any:
-        return torch.randint(low, high, shape, generator=self._generator).to(getattr(torch, dtype))
-
-
 def of_mxfp4(case: mxfp4.Product) -> dict[str, Any]:
     """What `judged` says of a small product; results stay in f32."""
-    _, arguments = mxfp4.make(case, torch, Inputs(), WIDTH)
+    _, arguments = mxfp4.make(case, torch, Inputs("cpu"), WIDTH)
     function, constants = mxfp4.kernel(case, WIDTH)
     out = torch.full((case.rows, WIDTH), float("nan"))
     grid = (WIDTH // case.tile[1], case.rows // case.tile[0])

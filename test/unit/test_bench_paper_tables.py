@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 from triton_linear.dialect.linear_layout import LANE, REGISTER  # noqa: E402
 
 from bench.conversions.build import BEFORE, layouts  # noqa: E402
-from bench.kernels.measure import loaded  # noqa: E402
+from bench.kernels.measure import Inputs, loaded  # noqa: E402
 from bench.paper import mixed, mxfp4, shuffles, ways  # noqa: E402
 from bench.paper.table import Part, Table  # noqa: E402
 
@@ -148,7 +148,6 @@ def test_shuffling_widens_the_loads_of_weights() -> None:
 def test_what_prepare_compiles_is_what_run_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels for tensors have the hashes of those that were compiled for types."""
     import torch
-    from paper_interpreted import Inputs
     from triton.runtime import driver
     from triton_linear.examples.spec import gpu_target
 
@@ -160,7 +159,7 @@ def test_what_prepare_compiles_is_what_run_launches(monkeypatch: pytest.MonkeyPa
         mxfp4.prepare(case)
     function, constants = mxfp4.kernel(case)
     function.device_caches.clear()
-    _, arguments = mxfp4.make(case, torch, Inputs())
+    _, arguments = mxfp4.make(case, torch, Inputs("cpu"))
     out = torch.empty((16, mxfp4.WIDTH), dtype=torch.bfloat16)
     with loaded() as launched:
         for way in ways.WAYS:
