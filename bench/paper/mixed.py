@@ -215,10 +215,10 @@ def report(records: Mapping[str, Record]) -> Part:
         errors += Counter(records[case.key]["error"] for case in measured if "error" in records[case.key])
         lines += _errors(way, errors)
         if way == "ours":
-            shortfalls = [f"mixed precision: {count} cases fail: {error}" for error, count in errors.items()]
+            shortfalls = [f"{count} cases fail: {error}" for error, count in errors.items()]
     missing = len(declared) - len(measured)
     if missing:
-        shortfalls.append(f"mixed precision: {missing} of {len(declared)} cases have not run")
+        shortfalls.append(f"{missing} of {len(declared)} cases have not run")
 
     def figure(axes: Any) -> None:
         names = ["paper, legacy", f"Triton {before['triton']}", *columns, "paper, linear"]

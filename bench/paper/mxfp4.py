@@ -273,9 +273,12 @@ def report(records: Mapping[str, Record]) -> Part:
         lost = sorted(key for key, value in gains.items() if value < 0.98)
         if lost:
             named = ", ".join(f"{key} {gains[key]:.2f}" for key in lost)
-            shortfalls.append(f"mxfp4: slower than {way} by over 2 % in {len(lost)} of {len(gains)}: {named}")
+            shortfalls.append(f"slower than {way} by over 2 % in {len(lost)} of {len(gains)}: {named}")
         if way == "legacy" and gains[best] < PAPER:
-            shortfalls.append(f"mxfp4: at best {gains[best]:.2f} times legacy, not {PAPER:.2f}")
+            shortfalls.append(f"at best {gains[best]:.2f} times legacy, not {PAPER:.2f}")
+    missing = sum(case.key not in records for case in declared)
+    if missing:
+        shortfalls.append(f"{missing} of {len(declared)} cases have not run")
     shortfalls += [problem for case in declared for problem in _problems(case, records)]
 
     def figure(axes: Any) -> None:
@@ -317,13 +320,11 @@ def _cell(case: Product, record: Record) -> str:
 
 
 def _problems(case: Product, records: Mapping[str, Record]) -> Sequence[str]:
-    if case.key not in records:
-        return [f"mxfp4: {case.key} has not run"]
-    record = records[case.key]
+    record = records.get(case.key, {"ways": {}})
     if "error" in record:
-        return [f"mxfp4: {case.key}: {str(record['error'])[:200]}"]
+        return [f"{case.key}: {str(record['error'])[:200]}"]
     return [
-        f"mxfp4: {case.key} {way}: {str(found.get('error', 'wrong result'))[:200]}"
+        f"{case.key} {way}: {str(found.get('error', 'wrong result'))[:200]}"
         for way, found in record["ways"].items()
         if not found.get("right")
     ]

@@ -239,13 +239,13 @@ def report(records: Mapping[str, Record]) -> Part:
         lost = sum(value < 1 for value in values)
         if lost:
             shortfalls.append(
-                f"shuffles: slower than {OTHERS[other]} in {lost} of {len(values)} pairs ({measure}), "
+                f"slower than {OTHERS[other]} in {lost} of {len(values)} pairs ({measure}), "
                 f"at worst {min(values):.2f}"
             )
     if best:
         lines += [f"Best: {'; '.join(best)}.", ""]
     if any(every.values()) and max(value for values in every.values() for value in values) < PAPER:
-        shortfalls.append(f"shuffles: nowhere {PAPER:.2f} times faster")
+        shortfalls.append(f"nowhere {PAPER:.2f} times faster")
     lines += [f"- {line}" for line in _choices(declared, records)]
     shortfalls += _wrong(declared, records)
 
@@ -282,16 +282,16 @@ def _choices(declared: Sequence[Conversion], records: Mapping[str, Record]) -> I
 
 
 def _wrong(declared: Sequence[Conversion], records: Mapping[str, Record]) -> Iterator[str]:
+    missing = sum(case.key not in records for case in declared)
+    if missing:
+        yield f"{missing} of {len(declared)} pairs have not run"
     for case in declared:
-        if case.key not in records:
-            yield f"shuffles: {case.key} has not run"
-            continue
-        record = records[case.key]
+        record = records.get(case.key, {})
         if "error" in record:
-            yield f"shuffles: {case.key}: {record['error'][:200]}"
+            yield f"{case.key}: {record['error'][:200]}"
         for method, found in record.get("methods", {}).items():
             if found.get("error") or found.get("right") is False:
-                yield f"shuffles: {case.key} {method}: {(found['error'] or 'wrong')[:200]}"
+                yield f"{case.key} {method}: {str(found.get('error') or 'wrong')[:200]}"
 
 
 TABLE = Table("shuffles", timed=True, gpu=True, cases=cases, run=run, report=report, prepare=prepare)
