@@ -53,6 +53,7 @@ ELEMENT = "ll.element"
 SCRATCH_LIMIT = "ll.scratch_limit"
 ASSIGNED = "ll.assigned"
 PERMUTED = "ll.permuted"
+NARROWED = "ll.narrowed"
 
 DEFINITION = """
 irdl.dialect @ll {
