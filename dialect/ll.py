@@ -54,6 +54,7 @@ SCRATCH_LIMIT = "ll.scratch_limit"
 ASSIGNED = "ll.assigned"
 PERMUTED = "ll.permuted"
 WIDENED = "ll.widened"
+NARROWED = "ll.narrowed"
 
 DEFINITION = """
 irdl.dialect @ll {

@@ -28,6 +28,7 @@ from triton_linear.passes.diagnostics import Diagnostic
 from triton_linear.passes.fold import FoldConversions
 from triton_linear.passes.free import FreeConversions, plan_between
 from triton_linear.passes.layouts import LayoutTable
+from triton_linear.passes.narrow import NarrowOperands
 from triton_linear.passes.outline import OutlineConversions, stub_plans
 from triton_linear.passes.registry import PASSES, Pass
 from triton_linear.passes.select import SelectLowering
@@ -257,6 +258,10 @@ class Prepared:
     assigned: bool = False
 
 
+_CHANGED = (ll.NARROWED, ll.ASSIGNED, ll.PERMUTED, ll.WIDENED)
+"""What passes that change layouts leave on a module."""
+
+
 class PassFailure(Exception):
     """A pass failed; the message holds its diagnostics."""
 
@@ -283,6 +288,7 @@ def run_linear_pipeline(
     attach, *decide, outline = linear_pipeline(target.name, scratch_limit, lowering)
     passes: list[Pass] = []
     if assign:
+        passes.append(NarrowOperands())
         passes += PermuteContraction(target.name, scratch_limit), AssignLayouts(target.name, scratch_limit)
     if verify:
         passes.append(attach)
@@ -293,7 +299,7 @@ def run_linear_pipeline(
     outcome = run(module, passes, verify=verify, remarks=remarks)
     if not outcome.succeeded:
         raise PassFailure("\n".join(str(d) for d in outcome.diagnostics if d.severity == "error"))
-    assigned = any(mark in module.operation.attributes for mark in (ll.ASSIGNED, ll.PERMUTED, ll.WIDENED))
+    assigned = any(mark in module.operation.attributes for mark in _CHANGED)
     return Prepared(stub_plans(module, target), tuple(collect.found), outcome, assigned)
 
 

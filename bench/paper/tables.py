@@ -6,7 +6,7 @@ import importlib
 
 from .table import Table
 
-NAMES = ("kernels", "widths")
+NAMES = ("kernels", "widths", "mixed", "mxfp4", "shuffles")
 
 
 def table(name: str) -> Table:
