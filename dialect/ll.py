@@ -57,6 +57,8 @@ INDEX = "ll.index"
 INDEX_ELEMENT = "ll.index_element"
 AXIS = "ll.axis"
 GATHER = "ll.gather"
+WIDENED = "ll.widened"
+NARROWED = "ll.narrowed"
 
 DEFINITION = """
 irdl.dialect @ll {

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, operations
 from triton_linear.passes import diagnostics
+from triton_linear.passes.assignment.axis import pointee_bytes, shape_of
 from triton_linear.passes.assignment.build import LOCAL, build
 from triton_linear.passes.assignment.candidates import NoLayout
 from triton_linear.passes.assignment.costs import Costs
@@ -15,6 +16,7 @@ from triton_linear.passes.assignment.equivalence import NotEquivalent, Numbering
 from triton_linear.passes.assignment.explain import explain
 from triton_linear.passes.assignment.plan import Assignment, assign
 from triton_linear.passes.assignment.rewrite import Rewriter
+from triton_linear.passes.assignment.widths import are_rows_short
 from triton_linear.passes.planning import Planning, unfit
 from triton_linear.passes.verifiers import CONVERT, Verifier
 
@@ -33,7 +35,8 @@ to do for as much as before and for hardly more."""
 
 
 _WORTH_A_LOOK = frozenset({CONVERT, *LOCAL})
-"""Operations without one of which there is nothing to gain."""
+"""Operations without one of which there is nothing to gain, unless rows are short. Then layouts change for
+wider accesses alone, and no conversion comes."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,8 @@ class AssignLayouts(Planning):
         if gpu is None:
             return
         ops = operations(op)
-        if not any(inner.name in _WORTH_A_LOOK for inner in ops):
+        converts = any(inner.name in _WORTH_A_LOOK for inner in ops)
+        if not converts and not any(map(_is_short, ops)):
             return
         if reason := unfit(op, ops):
             diagnostics.remark(op, f"layouts are not assigned: {reason}")
@@ -70,7 +74,7 @@ class AssignLayouts(Planning):
         costs = Costs(gpu, op.attributes["ttg.num-warps"].value, self.scratch_limit)
         try:
             graph = build(ops)
-            assignment = assign(graph, costs)
+            assignment = assign(graph, costs, admits_new=converts)
         except NoLayout as error:
             diagnostics.remark(op, f"layouts are not assigned: {error}")
             return
@@ -86,6 +90,13 @@ class AssignLayouts(Planning):
         op.attributes[ll.ASSIGNED] = Attribute.parse(
             f"[{assignment.before.clocks:.1f}, {assignment.after.clocks:.1f}]", op.context
         )
+
+
+def _is_short(op: Operation) -> bool:
+    """Whether an operation accesses rows that are shorter than a vector."""
+    if op.name not in ("tt.load", "tt.store") or not (shape := shape_of(op.operands[0].type)):
+        return False
+    return len(shape) > 1 and are_rows_short(shape, pointee_bytes(op.operands[0].type))
 
 
 def _pays(assignment: Assignment) -> bool:

@@ -29,10 +29,12 @@ from triton_linear.passes.fold import FoldConversions
 from triton_linear.passes.free import FreeConversions, plan_between
 from triton_linear.passes.gather import GATHER, LowerGathers, Stub, calls_of, gather_stubs
 from triton_linear.passes.layouts import LayoutTable
+from triton_linear.passes.narrow import NarrowOperands
 from triton_linear.passes.outline import OutlineConversions, stub_plans
 from triton_linear.passes.registry import PASSES, Pass
 from triton_linear.passes.select import SelectLowering
 from triton_linear.passes.verifiers import CONVERT, Verifier
+from triton_linear.passes.widen import WidenAccesses
 
 
 class PipelineError(ValueError):
@@ -273,6 +275,10 @@ class Prepared:
     gathers: tuple[Gathered, ...] = ()
 
 
+_CHANGED = (ll.NARROWED, ll.ASSIGNED, ll.PERMUTED, ll.WIDENED)
+"""What passes that change layouts leave on a module."""
+
+
 class PassFailure(Exception):
     """A pass failed; the message holds its diagnostics."""
 
@@ -291,23 +297,26 @@ def run_linear_pipeline(
     """Take the conversions of `module` into our hands, in place, for `target`.
 
     First its layouts are chosen anew, if asked to `assign`; then what conversions are left are folded and
-    lowered as `lowering` says, unless `lower` is off. Layouts are attached, and shape operations checked
-    against them, only when asked to `verify`: nothing that is decided here reads them, and it takes a third of
-    the time.
+    lowered as `lowering` says, unless `lower` is off; last, accesses become as wide as was counted upon.
+    Layouts are attached, and shape operations checked against them, only when asked to `verify`: nothing that
+    is decided here reads them, and it takes a third of the time.
     """
     collect = _Collect(target, scratch_limit, lowering)
     attach, *decide, outline = linear_pipeline(target.name, scratch_limit, lowering)
     passes: list[Pass] = []
     if assign:
+        passes.append(NarrowOperands())
         passes += PermuteContraction(target.name, scratch_limit), AssignLayouts(target.name, scratch_limit)
     if verify:
         passes.append(attach)
     if lower:
         passes += [*decide, collect, outline]
+    if assign:
+        passes.append(WidenAccesses())
     outcome = run(module, passes, verify=verify, remarks=remarks)
     if not outcome.succeeded:
         raise PassFailure("\n".join(str(d) for d in outcome.diagnostics if d.severity == "error"))
-    assigned = any(mark in module.operation.attributes for mark in (ll.ASSIGNED, ll.PERMUTED))
+    assigned = any(mark in module.operation.attributes for mark in _CHANGED)
     stubs = gather_stubs(module, target)
     gathers = _gathers(module, stubs) if lower else ()
     return Prepared(stub_plans(module, target), tuple(collect.found), outcome, assigned, stubs, gathers)

@@ -12,9 +12,11 @@ from triton_linear.passes.contract import PermuteContraction
 from triton_linear.passes.fold import FoldConversions
 from triton_linear.passes.free import FreeConversions
 from triton_linear.passes.gather import LowerGathers
+from triton_linear.passes.narrow import NarrowOperands
 from triton_linear.passes.outline import OutlineConversions
 from triton_linear.passes.select import SelectLowering
 from triton_linear.passes.verifiers import Verifier
+from triton_linear.passes.widen import WidenAccesses
 
 
 class Pass(Protocol):
@@ -34,7 +36,9 @@ PASSES: Mapping[str, type[Pass]] = {
     "linear-fold-conversions": FoldConversions,
     "linear-free-conversions": FreeConversions,
     "linear-lower-gathers": LowerGathers,
+    "linear-narrow-operands": NarrowOperands,
     "linear-permute-contraction": PermuteContraction,
     "linear-select-lowering": SelectLowering,
     "linear-outline-conversions": OutlineConversions,
+    "linear-widen-accesses": WidenAccesses,
 }

@@ -5,6 +5,12 @@ of 8 warps with 136 registers a thread has a multiprocessor to itself, with 128 
 kernel of ours that is a little above such a jump is assembled once more, with a bound on its registers
 (`.maxnreg`: PTX ISA, performance-tuning directives), and that is taken if nothing more is spilled for it.
 
+Nor does it know of shared memory, which Triton asks for at launch. So it spares registers for CTAs that will
+find no memory, and loads operands of matrix products just before they are used. A kernel of ours that
+multiplies by `mma.sync` and finds memory for fewer CTAs than registers is assembled once more with the number
+for which there is memory (`.minnctapersm`). Products by `wgmma` were measured to get no faster: they load no
+such operands.
+
 Where ptxas cannot do with so few (the operands of an instruction of a warp group alone can be more), Triton's
 stage prints its error and all of the PTX; and its log wherever that is asked for. An attempt that comes to
 nothing is nobody's concern, so what it prints is held back.
@@ -36,6 +42,9 @@ NEAR = 1.2
 
 _THREADS = re.compile(r"^\.reqntid (\d+)[ \t]*$", re.M)
 _BOUND = ".maxnreg"
+_CTAS = ".minnctapersm"
+_PRODUCT = re.compile(r"^\s*mma\.sync\b", re.M)
+_GROUP_PRODUCT = re.compile(r"^\s*wgmma\.mma_async\b", re.M)
 _REGISTER_OPTIONS = ("maxrregcount", "register-usage-level", "regUsageLevel", "minnctapersm", "opt-level", "-O")
 """What ptxas is told about registers on its command line; `.maxnreg` would count more."""
 _TENSOR_COLUMNS = 512
@@ -104,12 +113,20 @@ def bound(used: int, warps: int, most: int, registers: int, lanes: int = 32) -> 
     >>> bound(136, 8, 2, 65536), bound(128, 8, 2, 65536), bound(136, 8, 1, 65536), bound(168, 8, 2, 65536)
     (128, None, None, None)
     """
-    given = -(-used // UNIT) * UNIT
-    ctas = registers // (given * lanes * warps)
+    ctas = resident(used, warps, registers, lanes)
     if not 0 < ctas < most or ctas + 1 < WORTH * ctas:
         return None
     limit = registers // ((ctas + 1) * lanes * warps) // UNIT * UNIT
     return limit if used <= NEAR * limit else None
+
+
+def resident(used: int, warps: int, registers: int, lanes: int = 32) -> int:
+    """The CTAs of `warps` warps that find registers, where each thread uses so many.
+
+    >>> resident(72, 4, 65536), resident(136, 8, 65536)
+    (7, 1)
+    """
+    return registers // (-(-used // UNIT) * UNIT * lanes * warps)
 
 
 def has_say(options: object) -> bool:
@@ -190,29 +207,29 @@ class Assembler:
         self._failed: tuple[object, Exception] | None = None
 
     def ptx(self, src: object, metadata: Metadata) -> object:
-        """PTX, with a bound on registers where that lets another CTA in."""
+        """PTX, with a bound on registers or the number of CTAs there is memory for, where that may help."""
         text = self._ptx(src, metadata)
         if not isinstance(text, str):
             return text
         try:
-            return self._within_fewer(text, metadata)
+            return self._advised(text, metadata)
         except Exception as error:
             self._made = self._failed = None
             self._fails(error, metadata)
             return text
 
-    def _within_fewer(self, text: str, metadata: Metadata) -> str:
-        if not self._applies() or _BOUND in text:
+    def _advised(self, text: str, metadata: Metadata) -> str:
+        if not self._applies() or _BOUND in text or _CTAS in text:
             return text
         threads = _THREADS.search(text)
         if threads is None:
             return text
         used = self._assembled(text, metadata)
-        limit = None if used is None else self._bound(used.registers, int(threads[1]), metadata)
-        if used is None or limit is None:
+        advice = None if used is None else self._advice(text, used.registers, int(threads[1]), metadata)
+        if used is None or advice is None:
             return text
         made = self._made
-        bounded = f"{text[: threads.end()]}\n{_BOUND} {limit}{text[threads.end() :]}"
+        bounded = f"{text[: threads.end()]}\n{advice}{text[threads.end() :]}"
         with held_back() as printed:
             now = self._assembled(bounded, metadata)
         if now is None or now.stack > used.stack:
@@ -238,7 +255,8 @@ class Assembler:
         self._made = text, cubin
         return usage(cubin)
 
-    def _bound(self, used: int, threads: int, metadata: Metadata) -> int | None:
+    def _advice(self, text: str, used: int, threads: int, metadata: Metadata) -> str | None:
+        """A directive for a kernel that uses so many registers a thread, if one is worth a try."""
         from triton_linear.lowering.targets import target
 
         gpu = target(self._target)
@@ -248,4 +266,10 @@ class Assembler:
         most = min(gpu.resident_warps // warps, memory // shared if shared else gpu.resident_warps)
         if columns := metadata.get("tmem_size"):
             most = min(most, _TENSOR_COLUMNS // columns)
-        return bound(used, warps, most, gpu.registers, gpu.lanes)
+        limit = bound(used, warps, most, gpu.registers, gpu.lanes)
+        if limit is not None:
+            return f"{_BOUND} {limit}"
+        sparing = 0 < most < resident(used, warps, gpu.registers, gpu.lanes)
+        if sparing and _PRODUCT.search(text) and not _GROUP_PRODUCT.search(text):
+            return f"{_CTAS} {most}"
+        return None

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from triton_linear import fallback, pipeline
 from triton_linear.fallback import UnknownTarget
 from triton_linear.interfaces import Compile, Metadata, Module, Operation
+from triton_linear.narrow import has_short_rows
 from triton_linear.report import Clock, Conversion, Gather, Outcome, Report, ReportWarning, publish
 from triton_linear.setting import Setting
 
@@ -114,7 +115,8 @@ class LLIRStage:
         attempt.kernel = src.get_entry_func_name()
         with attempt.clock.phase("screen"):
             attempt.seen, gathers = count_operations(src)
-        if attempt.seen == gathers == 0:
+            narrow = attempt.seen == 0 and self._setting.options.assign and has_short_rows(src)
+        if attempt.seen == gathers == 0 and not narrow:
             attempt.outcome = Outcome.NOTHING_TO_DO
         elif mode := _instrumentation_mode(metadata):
             attempt.remarks = (f"instrumentation mode '{mode}' is on, and cannot see into code of ours",)
@@ -166,6 +168,8 @@ class LLIRStage:
                 )
             attempt.conversions, attempt.gathers = prepared.conversions, prepared.gathers
             if prepared.module is None:
+                if attempt.seen == 0 and not attempt.gathers:
+                    attempt.outcome = Outcome.NOTHING_TO_DO
                 return None
             longer = prepared.budget is not None
             if (prepared.scratch, longer) in tried:

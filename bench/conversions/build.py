@@ -1,7 +1,8 @@
 """Compiles one case by one method, in a process of its own, and reads what came out.
 
-Methods: `stock`; `ours` (the plugin); `legacy` (padded shared memory, always); `baseline` (no conversions); and
-`forced:KIND`, where every conversion that has a plan of that kind uses it and the others what would be chosen.
+Methods: `stock`; `ours` (the plugin); `legacy` (padded shared memory, always); `before` (the plugin's rendition
+of conversions before linear layouts); `baseline` (no conversions); and `forced:KIND`, where every conversion
+that has a plan of that kind uses it and the others what would be chosen.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from triton_linear.lowering.element import element_type
 from triton_linear.lowering.embed import signature_of
 from triton_linear.lowering.emit import emit
 from triton_linear.lowering.plan import NoOpPlan, Plan
+from triton_linear.lowering.strategies import LEGACY
 from triton_linear.lowering.verify import verify_conversion
 from triton_linear.passes import driver
 from triton_linear.tools import compile as tools
@@ -37,6 +39,7 @@ from .kernels import source
 
 METHODS = ("stock", "legacy", "ours")
 BASELINE = "baseline"
+BEFORE = "before"
 FORCED = "forced:"
 
 
@@ -126,11 +129,15 @@ def forced_methods(case: Case, target: targets.Target) -> list[str]:
 
 def build(case_name: str, method: str, target_name: str, verify: bool = False) -> Built:
     """Compile; a failure is recorded, not raised, as it must not end the run of the others."""
-    case = next(case for case in cases() if case.name == case_name)
+    return build_case(next(case for case in cases() if case.name == case_name), method, target_name, verify)
+
+
+def build_case(case: Case, method: str, target_name: str, verify: bool = False) -> Built:
+    """`build`, of a case that need not be one of the suite's."""
     try:
         return _build(case, method, target_name, verify)
     except Exception as error:
-        return Built(case_name, method, error=f"{type(error).__name__}: {error}")
+        return Built(case.name, method, error=f"{type(error).__name__}: {error}")
 
 
 def _build(case: Case, method: str, target_name: str, verify: bool) -> Built:
@@ -146,6 +153,9 @@ def _build(case: Case, method: str, target_name: str, verify: bool) -> Built:
             kernel = triton.compile(kernel_source, target=gpu, options=options)
         element = element_type(f"i{case.bits}")
         chosen = [selection.select(src, dst, element, target).plan for src, dst in directions(case)]
+    elif method == BEFORE:
+        with triton_linear.enabled(strict=True, assign=False, occupancy=False, lowering=LEGACY) as reports:
+            kernel = triton.compile(kernel_source, target=gpu, options=options)
     elif method.startswith(FORCED):
         stock = triton.compile(kernel_source, target=gpu, options=options)
         chosen = [_forced(case, direction, method, target) for direction in directions(case)]

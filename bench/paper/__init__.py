@@ -1,1 +1,1 @@
-"""The paper's tables and figures, measured: ours beside stock Triton, Triton before linear layouts, and the paper."""
+"""The paper's tables and figures, measured: ours, stock Triton, Triton before linear layouts, and the paper."""

@@ -1,6 +1,6 @@
 """What a table of the reproduction is made of.
 
-A table is a module with a `TABLE`. Its cases are declared without importing PyTorch; `run` may import everything.
+A table is a module with a `TABLE`. Its cases are declared without importing PyTorch; `run` may import anything.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import gcd
+from typing import TypeVar
 
 MAX_DIVISOR = 1 << 40
 """Zero is a multiple of everything; its divisor is bounded so that products stay small."""
@@ -99,6 +100,33 @@ def broadcast(value: Affine, shape: Sequence[int]) -> Affine:
 
 def trans(value: Affine, order: Sequence[int]) -> Affine:
     return replace(value, deltas=tuple(value.deltas[axis] for axis in order))
+
+
+def reshape(value: Affine, shape: Sequence[int]) -> Affine:
+    """The same elements in the same order, the last dimension fastest, in another shape.
+
+    >>> reshape(make_range(0, 8), (2, 4)).deltas
+    ((4,), (1, 2))
+    """
+    return replace(value, deltas=_reshaped(value.deltas, shape))
+
+
+def reshape_mask(mask: Mask, shape: Sequence[int]) -> Mask:
+    """The same of a mask."""
+    return _reshaped(mask, shape)
+
+
+_Flag = TypeVar("_Flag")
+
+
+def _reshaped(bits: tuple[tuple[_Flag, ...], ...], shape: Sequence[int]) -> tuple[tuple[_Flag, ...], ...]:
+    left = [bit for along in reversed(bits) for bit in along]
+    found = []
+    for size in reversed(shape):
+        count = size.bit_length() - 1
+        found.append(tuple(left[:count]))
+        left = left[count:]
+    return tuple(found[::-1])
 
 
 def _combined(a: Affine, b: Affine, rule: Callable[[int | None, int | None], int | None]) -> tuple[Deltas, int]:

@@ -58,6 +58,10 @@ class AxisAnalysis:
         self._known: dict[Value, Affine] = {}
         self._masks: dict[Value, Mask] = {}
 
+    def maker(self, value: Value) -> Operation | None:
+        """The operation behind a value, None for the argument of a block."""
+        return self._producers.get(value)
+
     def _shape(self, value: Value) -> tuple[int, ...]:
         """`shape_of` its type, which the bindings take long to tell."""
         type_ = value.type
@@ -109,6 +113,8 @@ class AxisAnalysis:
             return addressing.broadcast(self.of(op.operands[0]), shape)
         if name == "tt.trans":
             return addressing.trans(self.of(op.operands[0]), tuple(op.attributes["order"]))
+        if name == "tt.reshape" and not _moves(op):
+            return addressing.reshape(self.of(op.operands[0]), shape)
         if name == "tt.addptr":
             size = pointee_bytes(value.type)
             return addressing.addptr(self.of(op.operands[0]), self.of(op.operands[1]), size)
@@ -194,6 +200,10 @@ class AxisAnalysis:
             return addressing.agree(self.mask(op.operands[0]), self.mask(op.operands[1]))
         if name == "ttg.convert_layout":
             return self.mask(op.operands[0])
+        if name == "tt.trans":
+            return tuple(self.mask(op.operands[0])[axis] for axis in op.attributes["order"])
+        if name == "tt.reshape" and not _moves(op):
+            return addressing.reshape_mask(self.mask(op.operands[0]), shape)
         if name == "tt.expand_dims":
             inner, axis = self.mask(op.operands[0]), op.attributes["axis"].value
             return (*inner[:axis], (), *inner[axis:])
@@ -214,6 +224,11 @@ def _constant(op: Operation, shape: tuple[int, ...]) -> Affine:
         splat = attribute.get_splat_value()
         return Affine.exactly(splat.value, shape) if isinstance(splat, IntegerAttr) else Affine.uniform(shape)
     return Affine.unknown(shape)
+
+
+def _moves(op: Operation) -> bool:
+    """Whether a reshape may move elements."""
+    return any(name in op.attributes for name in ("allow_reorder", "efficient_layout"))
 
 
 def _is_splat(op: Operation) -> bool:

@@ -28,10 +28,11 @@ from triton_linear.passes.assignment.graph import (
     Use,
 )
 from triton_linear.passes.assignment.local import LocalAccess
-from triton_linear.passes.assignment.memory import VECTOR, Access
+from triton_linear.passes.assignment.memory import Access
 from triton_linear.passes.assignment.nodes import Kind, OpNode, ValueNode, read
 from triton_linear.passes.assignment.shape_change import NAMES as SHAPE_CHANGES
 from triton_linear.passes.assignment.shape_change import ShapeChange
+from triton_linear.passes.assignment.widths import VECTOR
 from triton_linear.passes.layouts import LayoutTable
 from triton_linear.passes.verifiers import CONVERT
 

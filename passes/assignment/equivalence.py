@@ -40,10 +40,11 @@ def _is_pure(name: str, op: Operation) -> bool:
 @dataclass
 class Numbering:
     """Numbers values; modules that are to be compared share one. `erased`: values that get the number of
-    others, as the results of conversions do."""
+    others, as the results of conversions do. `shown`: the types that values are to count with."""
 
     known: dict[Hashable, int] = field(default_factory=dict)
     erased: Mapping[Value, Value] = field(default_factory=dict)
+    shown: Mapping[Value, Type] = field(default_factory=dict)
     types: dict[Type, Hashable] = field(default_factory=dict)
     printed: Iterator[str] = field(default_factory=lambda: iter(()))
 
@@ -54,6 +55,9 @@ class Numbering:
 
     def _number(self, key: Hashable) -> int:
         return self.known.setdefault(key, len(self.known))
+
+    def _type_of(self, value: Value) -> Type:
+        return self.shown.get(value, value.type) if self.shown else value.type
 
     def _without_encoding(self, type_: Type) -> Hashable:
         known = self.types.get(type_)
@@ -86,7 +90,7 @@ class Numbering:
                 numbers[results[0]] = numbers[self.erased[results[0]]]
                 continue
             operands = tuple([numbers[operand] for operand in op.operands])
-            types = tuple([self._without_encoding(result.type) for result in results])
+            types = tuple([self._without_encoding(self._type_of(result)) for result in results])
             key = name, self._attributes(name, op, attributes), operands, types
             pure = _is_pure(name, op)
             # What is not pure is an event of its own, told apart from its like by its place.

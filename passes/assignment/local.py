@@ -18,7 +18,8 @@ from triton_linear.dialect.linear_layout import LANE, REGISTER, LinearLayout
 from triton_linear.lowering.phases import LOAD, STORE
 from triton_linear.lowering.targets import Target
 from triton_linear.lowering.transposing import FORMS
-from triton_linear.passes.assignment.memory import VECTOR, Access, Bit, layout_of_bits
+from triton_linear.passes.assignment.memory import Access, layout_of_bits
+from triton_linear.passes.assignment.widths import VECTOR, Bit
 
 GOOD_ENOUGH = 1.5
 """Wavefronts, as a multiple of the fewest, of a layout that no other is looked for."""

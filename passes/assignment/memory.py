@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 from triton_linear.dialect import encodings
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
+from triton_linear.passes.assignment import widths
 from triton_linear.passes.assignment.addressing import Affine, Mask
+from triton_linear.passes.assignment.widths import VECTOR, Basis, Bit, Vector
 
 SECTOR = 32
-VECTOR = 16
 
 # Clocks of an SM, measured on an NVIDIA H200 by bench/accesses.py. A sector takes 1.6 (DRAM; half of that from
 # L2) where a warp's instruction covers whole lines of 128 bytes, and more where it covers less of each.
@@ -33,9 +34,6 @@ SKIPPED = 1.7
 """How much longer it takes if an instruction's lanes skip sectors that only later ones of the thread take: its
 accesses are spread over more pages. Measured with the strided loads of a masked softmax (1.85 in all)."""
 
-Bit = tuple[int, int]
-"""A bit of a tensor's coordinates: the dimension and the bit's number."""
-
 
 @dataclass(frozen=True, slots=True)
 class Access:
@@ -49,8 +47,12 @@ class Access:
     def delta(self, bit: Bit) -> int | None:
         return self.pointer.deltas[bit[0]][bit[1]]
 
-    def vector_bits(self, registers: Sequence[tuple[int, ...]]) -> int:
-        """How many of the leading register bases one instruction covers.
+    def vector(self, registers: Sequence[Basis], others: Sequence[Basis] = (), most: int = VECTOR) -> Vector:
+        """What one instruction of `most` bytes covers once `linear-widen-accesses` has seen to it."""
+        return widths.widest(self.pointer, self.mask, self.element_bytes, registers, others, most)
+
+    def vector_bits(self, registers: Sequence[Basis]) -> int:
+        """How many of the leading register bases one instruction covers by itself.
 
         Triton's rule: neighbours along the fastest dimension, as far as pointers are contiguous and aligned and
         the mask does not change.
@@ -123,9 +125,11 @@ class Access:
         warps = bases.get(WARP, ())
         if not self.is_store:  # what is at one place is loaded once
             registers = [basis for basis in registers if self._differs(basis)]
-        vector = min(self.vector_bits(registers), (most // self.element_bytes).bit_length() - 1)
-        instructions = 1 << (len(registers) - vector)
-        along, across = list(map(self.basis_delta, registers)), list(map(self.basis_delta, lanes))
+        covered = self.vector(registers, [*lanes, *warps], most)
+        vector = len(covered.bits)
+        instructions = 1 << len(covered.left)
+        along = [*map(self.delta, covered.bits), *map(self.basis_delta, covered.left)]
+        across = list(map(self.basis_delta, lanes))
         together = [*along[:vector], *across]
         run = min(128, self._run(together))
         total = instructions * float(1 << sum(map(_is_far, together)))
@@ -160,8 +164,9 @@ class Access:
     def widest(self, order: Sequence[Bit], most: int) -> int:
         """How many of the first bits of `order` a vector can hold, `most` at most."""
         rank = len(self.pointer.deltas)
-        bases = [basis_of(bit, rank) for bit in order[: max(0, most)]]
-        return self.vector_bits(bases)
+        covered = self.vector([basis_of(bit, rank) for bit in order[: max(0, most)]]).bits
+        # What lies on top of something else does not move, and comes last.
+        return len(covered) if set(covered) == set(order[: len(covered)]) else 0
 
 
 def _is_far(delta: int | None) -> bool:

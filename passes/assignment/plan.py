@@ -97,6 +97,7 @@ class _Search:
 
     graph: Graph
     costs: Costs
+    admits_new: bool = True
 
     def __post_init__(self) -> None:
         target = self.costs.target
@@ -105,9 +106,10 @@ class _Search:
         self.stored = {edge.source for edge in self.graph.edges if edge.target.locals}
         self.alone = {group: self._alone(group, choices) for group, choices in self.found.items()}
         self.planned = 0
-        self.admits_new = True
         self.beside_dots = any(not DOTS.isdisjoint(group.anchors) for group in self.graph.groups)
         self.pairs = [self._bounded(edge) for edge in self.graph.edges]
+        if not self.admits_new:
+            self._forbid_new()
 
     def _bounded(self, edge: Edge) -> _Pair:
         """An edge with the price of what it has, and bounds of what else it may have."""
@@ -239,9 +241,10 @@ class _Search:
         return problem
 
 
-def assign(graph: Graph, costs: Costs, seconds: float = 1.0) -> Assignment:
+def assign(graph: Graph, costs: Costs, seconds: float = 1.0, *, admits_new: bool = True) -> Assignment:
     """The assignment of least modelled cost; `seconds` bounds an integer program, if one is needed.
+    `admits_new`: whether there may be conversions where the module has none.
 
     Raises NoLayout where a group's present encoding has no layout.
     """
-    return _Search(graph, costs).run(seconds)
+    return _Search(graph, costs, admits_new).run(seconds)

@@ -16,7 +16,7 @@ from triton_linear.passes.contraction.region import Stuck
 from triton_linear.passes.contraction.ties import extents
 from triton_linear.passes.layouts import LayoutTable
 
-_ACCESSES: Mapping[str, tuple[int, int, bool]] = {
+ACCESSES: Mapping[str, tuple[int, int, bool]] = {
     "tt.load": (0, 1, False),
     "tt.store": (0, 2, True),
     "ttg.async_copy_global_to_local": (0, 2, False),
@@ -26,7 +26,7 @@ _ACCESSES: Mapping[str, tuple[int, int, bool]] = {
 """The places of an access's pointers and of its mask among all operands it may have, and whether it stores. In
 front of offsets, which some take instead, is the pointer they start from."""
 _SEGMENTS = "operandSegmentSizes"
-_VECTORS = "contiguity"
+VECTORS = "contiguity"
 """How many elements an access has in a vector, whatever is known of its pointers."""
 
 
@@ -44,15 +44,15 @@ def dearer(
     table = LayoutTable()
     added = 0.0
     for op in ops:
-        if op.name not in _ACCESSES:
+        if op.name not in ACCESSES:
             continue
-        pointers = op.operands[_ACCESSES[op.name][0]]
+        pointers = op.operands[ACCESSES[op.name][0]]
         if pointers not in places:
             continue
         layout = table.of(pointers.type)
         if not isinstance(layout, LinearLayout):
             raise Stuck(f"'{op.name}' has a layout that is not known")
-        before = _access(op, axis)
+        before = access_of(op, axis)
         after = permuted(before, places[pointers], order)
         registers = [basis for basis in dict(layout.bases)[REGISTER] if any(basis)]
         if not _keeps_promise(op, registers, places[pointers], order):
@@ -66,15 +66,26 @@ def dearer(
 
 def _keeps_promise(op: Operation, registers: Sequence[tuple[int, ...]], along: int, order: Order) -> bool:
     """Whether the vectors stay that an operation says it has, which Triton takes its word for."""
-    if _VECTORS not in op.attributes:
+    if VECTORS not in op.attributes:
         return True
-    inside = registers[: op.attributes[_VECTORS].value.bit_length() - 1]
+    inside = registers[: op.attributes[VECTORS].value.bit_length() - 1]
     bits = [basis[along].bit_length() - 1 for basis in inside if basis[along]]
     return all(order[bit] == bit for bit in bits)
 
 
-def _access(op: Operation, axis: AxisAnalysis) -> Access:
-    place, mask_place, stores = _ACCESSES[op.name]
+def operands_of(op: Operation) -> tuple[int, int | None]:
+    """Which operands of an access are its pointers, or offsets, and its mask, if it has one."""
+    place, mask_place, _ = ACCESSES[op.name]
+    if _SEGMENTS not in op.attributes:
+        return place, mask_place if mask_place < len(op.operands) else None
+    sizes = list(op.attributes[_SEGMENTS])
+    before = sum(sizes[:place])
+    return before, sum(sizes[:mask_place]) if sum(sizes[mask_place : mask_place + 1]) else None
+
+
+def access_of(op: Operation, axis: AxisAnalysis) -> Access:
+    """What an operation that is one of `ACCESSES` does."""
+    place, mask_place, stores = ACCESSES[op.name]
     operands: list[Value | None] = list(op.operands)
     if _SEGMENTS in op.attributes:
         given = iter(op.operands)

@@ -9,6 +9,7 @@ import numpy as np
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import DenseElementsAttr, Module, Operation, Value, operations
 from triton_linear.passes.assignment.axis import pointee_bytes, shape_of
+from triton_linear.passes.contraction.accesses import operands_of
 from triton_linear.passes.layouts import LayoutTable
 
 HINTS = ("tt.contiguity", "tt.divisibility", "tt.constancy")
@@ -31,8 +32,8 @@ class Promises:
                     numbers = op.attributes[name]
                     if isinstance(numbers, DenseElementsAttr) and shape_of(op.results[0].type):
                         self._hints.setdefault(op.results[0], {})[name] = [int(n) for n in numbers]
-            if "contiguity" in op.attributes:
-                layout = table.of(op.operands[0].type)
+            if "contiguity" in op.attributes and len(op.results):
+                layout = table.of(op.operands[operands_of(op)[0]].type)
                 assert isinstance(layout, LinearLayout)
                 axis, count = _vector(layout, op.attributes["contiguity"].value)
                 if count > 1:
@@ -45,8 +46,10 @@ class Promises:
         if value in self._vectors:
             op, axis, count = self._vectors[value]
             taken = [self._now[operand] for operand in op.operands]
-            mask = taken[2] if len(taken) > 2 else np.asarray(1)
-            if not _in_vectors(taken[0], mask, axis, count, pointee_bytes(op.operands[0].type)):
+            place, mask_place = operands_of(op)
+            mask = np.asarray(1) if mask_place is None else taken[mask_place]
+            step = 1 if place else pointee_bytes(op.operands[0].type)
+            if not _in_vectors(taken[place], mask, axis, count, step):
                 self.broken.add(f"'{op.name}' is not of vectors of {count} along {axis}")
             self.seen += 1
 

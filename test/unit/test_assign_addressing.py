@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -124,7 +125,7 @@ def expressions(draw: st.DrawFn, shape: tuple[int, ...], depth: int) -> Expressi
     """An index expression; what is divided is not negative and nothing is large, as in kernels."""
     if depth == 0:
         return draw(leaves(shape))
-    name = draw(st.sampled_from([*BINARY, "%", "/", "+", "broadcast", "trans", "join"]))
+    name = draw(st.sampled_from([*BINARY, "%", "/", "+", "broadcast", "trans", "reshape", "join"]))
     if name == "broadcast":
         axis = draw(st.integers(0, len(shape) - 1))
         inner = draw(expressions((*shape[:axis], 1, *shape[axis + 1 :]), depth - 1))
@@ -138,6 +139,13 @@ def expressions(draw: st.DrawFn, shape: tuple[int, ...], depth: int) -> Expressi
         inner = draw(expressions(tuple(before), depth - 1))
         numbers = inner.numbers.transpose(0, *(axis + 1 for axis in order))
         return Expression(addressing.trans(inner.known, order), numbers, f"trans{order}({inner.text})")
+    if name == "reshape":
+        before = draw(
+            st.sampled_from([(math.prod(shape),), (1, *shape), (math.prod(shape), 1), tuple(shape[::-1])])
+        )
+        inner = draw(expressions(before, depth - 1))
+        numbers = inner.numbers.reshape(VALUATIONS, *shape)
+        return Expression(addressing.reshape(inner.known, shape), numbers, f"reshape({inner.text})")
     a = draw(expressions(shape, depth - 1))
     b = draw(expressions(shape, draw(st.integers(0, depth - 1))))
     if name == "join":
@@ -242,6 +250,17 @@ def test_masks_change_only_where_they_may(data: st.DataObject, shape: tuple[int,
     mask, flags, text = data.draw(comparisons(shape))
     event(f"some never change: {any(any(bits) for bits in mask)}; {text.count('(')}")
     check_mask(mask, flags)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), SHAPES, st.sampled_from([(32,), (2, 16), (4, 2, 4)]))
+def test_masks_change_where_they_did_in_another_shape(
+    data: st.DataObject, shape: tuple[int, ...], other: tuple[int, ...]
+) -> None:
+    size = math.prod(shape)
+    other = other if math.prod(other) == size else (size,)
+    mask, flags, _ = data.draw(comparisons(shape))
+    check_mask(addressing.reshape_mask(mask, other), flags.reshape(VALUATIONS, *other))
 
 
 @settings(max_examples=150, deadline=None)

@@ -15,11 +15,11 @@ from triton import knobs
 from triton_linear.dialect import bridge, encodings
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
 from triton_linear.dialect.mlir_adapter import operations
+from triton_linear.passes import driver
 from triton_linear.passes.assignment.addressing import Affine
 from triton_linear.passes.assignment.build import build
 from triton_linear.passes.assignment.candidates import layout_of
 from triton_linear.passes.assignment.memory import (
-    VECTOR,
     Access,
     basis_of,
     blocked_text,
@@ -28,6 +28,8 @@ from triton_linear.passes.assignment.memory import (
     layout_of_bits,
     meeting,
 )
+from triton_linear.passes.assignment.widths import VECTOR
+from triton_linear.passes.widen import WidenAccesses
 from triton_linear.tools import compile as compiler
 
 KERNEL = """\
@@ -143,13 +145,17 @@ def predicted(access: Access, layout: LinearLayout) -> tuple[int, int]:
     registers = [basis for basis in dict(layout.bases)[REGISTER] if any(basis)]
     if not access.is_store:
         registers = [basis for basis in registers if access._differs(basis)]
-    vector = access.vector_bits(registers)
-    return 1 << (len(registers) - vector), access.element_bytes << vector
+    others = [basis for name, bases in layout.bases for basis in bases if name != REGISTER]
+    vector = access.vector(registers, others)
+    return 1 << len(vector.left), access.element_bytes << len(vector.bits)
 
 
 def emitted(text: str, is_store: bool) -> tuple[int, set[int]]:
-    """The same in PTX."""
-    module = compiler.to_triton(text)
+    """The same in PTX, once accesses are as wide as they can be."""
+    root = bridge.text_to_upstream(text, bridge.upstream_context(), "access.ttgir")
+    outcome = driver.run(root, [WidenAccesses()])
+    assert outcome.succeeded, outcome.diagnostics
+    module = compiler.to_triton(bridge.triton_text(root))
     ptx = compiler.lower(module, "cuda:90", "ptx").text("ptx")
     name = "st" if is_store else "ld"
     found = re.findall(rf"\b{name}\.global(?:\.v(\d))?\.b(\d+)", ptx)

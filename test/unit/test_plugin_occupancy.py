@@ -122,13 +122,20 @@ class Stages:
 
     TEXT = ".visible .entry k()\n.reqntid 256\n{\nret;\n}\n"
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *found: Usage | Exception | None) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, *found: Usage | Exception | None, body: str = "ret;"
+    ) -> None:
         self.found = list(found)
+        self.body = body
         self.assembled: list[str] = []
         monkeypatch.setattr(occupancy, "usage", lambda cubin: cubin[1])
 
     def ptx(self, src: object, metadata: Any) -> str:
-        return self.TEXT
+        return self.text
+
+    @property
+    def text(self) -> str:
+        return self.TEXT.replace("ret;", self.body)
 
     def cubin(self, src: Any, metadata: Any) -> Any:
         self.assembled.append(src)
@@ -177,6 +184,56 @@ def test_when_it_is_taken(
     assert stages.run() == (expected, expected)
     assert len(stages.assembled) == calls
     assert capsys.readouterr().out == ("log 1\nlog 2\n" if expected == BOUNDED else "log 1\n")
+
+
+PRODUCT = "mma.sync.aligned.m16n8k16 {};"
+GROUP = "wgmma.mma_async.sync.aligned {};"
+ROOMY = Stages.TEXT.replace("ret;", PRODUCT).replace(".reqntid 256", ".reqntid 256\n.minnctapersm 2")
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "calls"),
+    [
+        ((Usage(72, 0), Usage(96, 0)), ROOMY, 2),
+        ((Usage(72, 0), Usage(96, 8)), None, 2),  # it would spill
+        ((Usage(72, 0), RuntimeError("ptxas")), None, 2),
+        ((Usage(128, 0),), None, 1),  # as many CTAs find registers as memory
+        ((Usage(200, 0),), None, 1),
+    ],
+)
+def test_ptxas_hears_for_how_many_ctas_there_is_memory(
+    monkeypatch: pytest.MonkeyPatch, found: tuple[Any, ...], expected: str | None, calls: int
+) -> None:
+    """100 KiB of shared memory and eight warps: two CTAs, where 72 registers a thread would let in three."""
+    stages = Stages(monkeypatch, *found, body=PRODUCT)
+    text = expected or stages.text
+    assert stages.run(shared=100 * 1024) == (text, text)
+    assert len(stages.assembled) == calls
+
+
+@pytest.mark.parametrize("body", ["ret;", GROUP, f"{PRODUCT}\n{GROUP}", f"// {PRODUCT}"])
+def test_it_hears_that_for_products_of_warps_alone(monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+    stages = Stages(monkeypatch, Usage(72, 0), Usage(96, 0), body=body)
+    assert stages.run(shared=100 * 1024)[0] == stages.text
+    assert len(stages.assembled) == 1
+
+
+def test_a_small_product_gets_the_registers_that_memory_leaves() -> None:
+    kinds = {**dict.fromkeys("abc", "*fp16"), **dict.fromkeys("KN", "i32")}
+    tiles = {"BM": 16, "BN": 64, "BK": 128}
+    aligned = {(i,): [["tt.divisibility", 16]] for i in range(len(kinds))}
+    source = ASTSource(matmul, {**kinds, **dict.fromkeys(tiles, "constexpr")}, tiles, aligned)
+    found = {}
+    for occupancy_on in (False, True):
+        with triton_linear.enabled(strict=True, occupancy=occupancy_on):
+            kernel = triton.compile(source, target=CUDA, options={"num_warps": 4, "num_stages": 3})
+        found[occupancy_on] = kernel.asm["ptx"], used(kernel.asm["cubin"])
+    memory = 233472 // (kernel.metadata.shared + 1024)
+    if occupancy.resident(found[False][1].registers, 4, 65536) <= memory:
+        pytest.skip("this Triton makes a kernel that memory does not keep apart")
+    assert f".minnctapersm {memory}\n" in found[True][0]
+    assert found[True][1].registers > found[False][1].registers
+    assert occupancy.resident(found[True][1].registers, 4, 65536) >= memory
 
 
 def test_it_is_not_tried_where_it_would_not_help(monkeypatch: pytest.MonkeyPatch) -> None:

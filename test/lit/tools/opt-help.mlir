@@ -15,3 +15,4 @@
 // CHECK: option target=...: GPU to plan for
 // CHECK: option scratch-limit=...:
 // CHECK: --linear-outline-conversions
+// CHECK: --linear-widen-accesses

@@ -1,0 +1,148 @@
+"""How wide an access to memory can be: the longest vectors that a layout and the addresses admit.
+
+Triton joins a thread's elements along one dimension, the fastest, as far as its first registers run there.
+Memory knows no dimensions: a tensor of 512 rows of two bytes is 1024 bytes in a row. So here a vector follows
+the addresses. A bit of the coordinates is its first if setting it moves by one element, the next if setting it
+moves by two, and so on, whatever dimensions they belong to:
+
+    address(i) = base + sum of delta[b] over the bits b that are set in i
+    delta[b0] = size, delta[b1] = 2 size, delta[b2] = 4 size, ...
+
+A thread has all elements of each vector if these bits lie in the span of its registers and nothing else,
+neither a lane nor a warp, moves along them. Vectors are aligned if every other delta, and what all addresses
+have in common, are multiples of their length; and no vector is masked in part if the mask never changes along
+their bits.
+
+In which order the registers are does not matter: a thread may put them in any. `linear-widen-accesses` does,
+and shows Triton a tensor in which the bits of a vector are the first of one dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from triton_linear.dialect import f2
+from triton_linear.passes.assignment.addressing import Affine, Mask
+
+VECTOR = 16
+"""Bytes that one instruction moves for a thread at most."""
+
+Bit = tuple[int, int]
+"""A bit of a tensor's coordinates: the dimension and the bit's number."""
+Basis = tuple[int, ...]
+
+
+def are_rows_short(shape: Sequence[int], size: int) -> bool:
+    """Whether a dimension is shorter than a vector of elements of `size` bytes, and there is another.
+
+    >>> are_rows_short((512, 8), 1), are_rows_short((512, 8), 2), are_rows_short((512, 1), 1)
+    (True, False, False)
+    """
+    sizes = [length for length in shape if length > 1]
+    return len(sizes) > 1 and min(sizes) * size < VECTOR
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """What one instruction moves for a thread.
+
+    bits: those of the coordinates that count through its elements, the lowest first. left: the bases of the
+    registers that tell a thread's instructions apart, which move along none of these bits.
+    """
+
+    bits: tuple[Bit, ...]
+    left: tuple[Basis, ...]
+
+
+def widest(
+    pointer: Affine,
+    mask: Mask | None,
+    size: int,
+    registers: Sequence[Basis],
+    others: Iterable[Basis] = (),
+    most: int = VECTOR,
+) -> Vector:
+    """The longest vectors, of `most` bytes at most, of a layout with these bases of registers and these of
+    everything else.
+
+    Requires: `pointer` counts bytes, of elements of `size` bytes.
+    Ensures: for each thread, the elements that differ in `bits` alone are next to each other in memory and
+    begin at a multiple of their length, and `mask` is the same for all of them. Where the bases of the
+    registers are not independent there is no vector.
+
+    >>> from triton_linear.passes.assignment.addressing import Affine
+    >>> rows_of_two = Affine(((2, 4, 8), (1,)), divisor=16)
+    >>> widest(rows_of_two, None, 1, [(0, 1), (4, 0), (1, 0)], [(2, 0)])
+    Vector(bits=((1, 0), (0, 0)), left=((4, 0),))
+    """
+    nothing = Vector((), tuple(registers))
+    first = _bit_that_moves(pointer, size)
+    if first is None or 2 * size > most:  # most accesses that are no vectors
+        return nothing
+    places = _places(pointer)
+    held = [_flat(basis, places) for basis in registers]
+    elsewhere = 0
+    for basis in others:
+        elsewhere |= _flat(basis, places)
+    bits: list[Bit] = []
+    bit: Bit | None = first
+    while bit is not None and (size << len(bits) + 1) <= most:
+        place = 1 << places[bit[0]] + bit[1]
+        if elsewhere & place or (mask is not None and not mask[bit[0]][bit[1]]):
+            break
+        if place not in held and not f2.in_span(held, place):
+            break
+        if not _aligned(pointer, size << len(bits) + 1, {*bits, bit}):
+            break
+        bits.append(bit)
+        bit = _bit_that_moves(pointer, size << len(bits))
+    if not bits:
+        return nothing
+    inside = sum(1 << places[axis] + number for axis, number in bits)
+    pivots: dict[int, int] = {}
+    left = [
+        tuple([value & ~_along(axis, bits) for axis, value in enumerate(basis)])
+        for basis, flat in zip(registers, held, strict=True)
+        if flat & ~inside and f2.enlarges(pivots, flat & ~inside)
+    ]
+    if len(left) + len(bits) != len(registers):
+        return nothing
+    return Vector(tuple(bits), tuple(left))
+
+
+def _bit_that_moves(pointer: Affine, by: int) -> Bit | None:
+    for axis, deltas in enumerate(pointer.deltas):
+        if by in deltas:
+            return axis, deltas.index(by)
+    return None
+
+
+def _aligned(pointer: Affine, width: int, inside: set[Bit]) -> bool:
+    """Whether all vectors of so many bytes, along these bits, begin at multiples of it."""
+    if pointer.divisor % width:
+        return False
+    return not any(
+        (pointer.unit if delta is None else delta) % width
+        for axis, deltas in enumerate(pointer.deltas)
+        for number, delta in enumerate(deltas)
+        if (axis, number) not in inside
+    )
+
+
+def _places(pointer: Affine) -> list[int]:
+    """Where the bits of each dimension begin if all are counted, those of the last dimension first."""
+    places, at = [], 0
+    for deltas in reversed(pointer.deltas):
+        places.append(at)
+        at += len(deltas)
+    return places[::-1]
+
+
+def _flat(basis: Basis, places: Sequence[int]) -> int:
+    return sum(value << place for value, place in zip(basis, places, strict=True))
+
+
+def _along(axis: int, bits: Iterable[Bit]) -> int:
+    """The bits of a dimension among these."""
+    return sum(1 << number for other, number in bits if other == axis)

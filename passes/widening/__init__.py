@@ -1,0 +1,1 @@
+"""Accesses as wide as layouts and addresses admit."""

@@ -1,0 +1,69 @@
+"""The table of widths: what is read from PTX, the paper's columns, and what falls short."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from triton_linear.dialect.triton_versions import ACCESSES_PREDICTED, installed_release
+
+from bench.paper import widths
+from bench.paper.widths import PAPER, WARPS, Width, cases, report, run
+
+PTX = """
+	@%p1 ld.global.v4.b32 { %r1, %r2, %r3, %r4 }, [ %rd1 + 0 ];
+	ld.global.b16 { %rs1 }, [ %rd2 + 0 ];
+	ld.global.b16 { %rs1 }, [ %rd2 + 2 ];
+	st.global.v2.b32 [ %rd3 + 0 ], { %r1, %r2 };
+	st.shared.v4.b32 [ %r9 ], { %r1, %r2, %r3, %r4 };
+	ld.param.b64 	%rd1, [copied_param_0];
+"""
+
+
+def test_accesses_of_global_memory_are_counted() -> None:
+    assert widths.widths(PTX) == {"ld": "2 x v1.b16, 1 x v4.b32", "st": "1 x v2.b32"}
+
+
+def test_the_cases_are_those_of_the_paper_and_one_more() -> None:
+    assert {(case.element, case.k) for case in cases() if case.warps == WARPS} == set(PAPER)
+    assert len({case.key for case in cases()}) == len(cases()) == len(PAPER) + 1
+
+
+def test_a_triton_of_before_linear_layouts_gives_the_column_of_the_paper() -> None:
+    old = json.loads(widths.OLD.read_text())["widths"]
+    assert set(old) == {case.key for case in cases()}
+    for case in cases():
+        if case.warps == WARPS:
+            before = PAPER[case.element, case.k][0]
+            assert {text.split()[-1] for text in old[case.key].values()} == {before}
+
+
+@pytest.mark.skipif(installed_release() not in ACCESSES_PREDICTED, reason="layouts stay with this Triton")
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.key)
+def test_accesses_are_as_wide_as_a_thread_s_share(
+    case: Width, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    found = run(case)
+    width = {4: "v1.b32", 8: "v2.b32"}.get(case.share, "v4.b32")
+    assert {text.split(" x ")[1] for text in found["ours"].values()} == {width}
+    if case.warps == WARPS:
+        before = PAPER[case.element, case.k][0]
+        assert {text.split(" x ")[1] for text in found["stock"].values()} == {before}
+
+
+def test_the_report_has_a_line_for_each_case_and_names_what_falls_short() -> None:
+    same = {"ld": "1 x v4.b32", "st": "1 x v4.b32"}
+    less = {"ld": "1 x v2.b32", "st": "2 x v1.b32"}
+    records = {case.key: {"stock": same, "ours": same} for case in cases()}
+    records["f8 [512,2]"] = {"stock": same, "ours": less}
+    records["f16 [512,4]"] = {"error": "it broke"}
+    part = report(records)
+    assert part.markdown.count("\n| f") == len(cases()) - 1
+    assert "| v4.b32 | 1 x v2.b32 / 2 x v1.b32 |" in part.markdown
+    assert list(part.shortfalls) == [
+        "f8 [512,2]: 4 bytes at once, the paper has 16; a thread has 8",
+        "f16 [512,4]: it broke",
+    ]
+    assert "| f16 [512,1] |" not in report({}).markdown

@@ -1,0 +1,97 @@
+"""Kernels that have no conversion, but rows shorter than a vector, through the plugin."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import triton
+import triton_linear
+import width_kernels
+from bridge_kernels import TARGETS
+from plugin_support import fail
+from triton.compiler import ASTSource
+from triton_linear import pipeline
+from triton_linear.dialect.triton_versions import ACCESSES_PREDICTED, installed_release
+from triton_linear.passes.widening import claims
+from triton_linear.report import FallbackWarning, Outcome
+
+predicted = pytest.mark.skipif(
+    installed_release() not in ACCESSES_PREDICTED, reason="layouts stay with this Triton"
+)
+
+
+@pytest.fixture(autouse=True)
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+
+
+def source(K: int, element: str = "fp16", strided: bool = False) -> ASTSource:
+    constants = {"K": K, "ROWS": 512, "MASK": False, "STRIDE": strided}
+    signature = {"X": f"*{element}", "Y": f"*{element}", "rows": "i32", "stride": "i32"}
+    aligned = {(place,): [["tt.divisibility", 16]] for place in (0, 1)}
+    return ASTSource(
+        width_kernels.copy,
+        signature | dict.fromkeys(constants, "constexpr"),
+        constexprs=constants,
+        attrs=aligned,
+    )
+
+
+def compiled(given: ASTSource, gpu: str = "cuda:90", **options: Any) -> tuple[str, Any]:
+    """The assembly, and the report."""
+    with triton_linear.enabled(**{"strict": True, **options}) as reports:
+        kernel = triton.compile(given, target=TARGETS[gpu])
+    return kernel.asm.get("ptx") or kernel.asm["amdgcn"], reports[-1]
+
+
+def stock(given: ASTSource) -> str:
+    return str(triton.compile(given, target=TARGETS["cuda:90"]).asm["ptx"])
+
+
+def accesses(ptx: str) -> list[str]:
+    return re.findall(r"\b(?:ld|st)\.global\S*", ptx)
+
+
+@predicted
+def test_a_kernel_without_conversions_gets_wider_accesses() -> None:
+    ptx, report = compiled(source(2))
+    assert accesses(ptx) == ["ld.global.v4.b32", "st.global.v4.b32"]
+    assert accesses(stock(source(2))) == ["ld.global.b32"] * 4 + ["st.global.b32"] * 4
+    assert (report.outcome, report.seen, report.conversions) == (Outcome.CONVERTED, 0, ())
+
+
+@pytest.mark.parametrize("given", [source(16), source(1), source(8)], ids=["long", "flat", "a vector"])
+def test_nothing_is_imported_where_rows_are_long(given: ASTSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "prepare", fail)
+    _, report = compiled(given)
+    assert (report.outcome, report.error) == (Outcome.NOTHING_TO_DO, None)
+
+
+def test_rows_that_are_apart_leave_nothing_to_do() -> None:
+    ptx, report = compiled(source(2, strided=True))
+    assert report.outcome is Outcome.NOTHING_TO_DO
+    assert accesses(ptx) == accesses(stock(source(2, strided=True)))
+
+
+def test_accesses_stay_where_layouts_are_to_stay() -> None:
+    ptx, report = compiled(source(2), assign=False)
+    assert report.outcome is Outcome.NOTHING_TO_DO
+    assert accesses(ptx) == accesses(stock(source(2)))
+
+
+@predicted
+def test_a_promise_that_does_not_follow_leaves_the_kernel_to_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "of_addresses", lambda *given: claims.Claim(4096, 16))
+    with pytest.warns(FallbackWarning, match="NotProved"):
+        ptx, report = compiled(source(2), strict=False)
+    assert report.outcome is Outcome.FAILED
+    assert accesses(ptx) == accesses(stock(source(2)))
+
+
+def test_a_kernel_for_an_amd_gpu_compiles() -> None:
+    assembly, report = compiled(source(2), "hip:gfx942")
+    assert report.outcome in (Outcome.NOTHING_TO_DO, Outcome.CONVERTED)
+    assert re.search(r"\b(?:global|buffer)_load", assembly)
