@@ -53,6 +53,7 @@ ELEMENT = "ll.element"
 SCRATCH_LIMIT = "ll.scratch_limit"
 ASSIGNED = "ll.assigned"
 PERMUTED = "ll.permuted"
+DETOUR = "ll.detour"
 
 DEFINITION = """
 irdl.dialect @ll {

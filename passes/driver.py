@@ -27,6 +27,7 @@ from triton_linear.passes.diagnostics import Diagnostic
 from triton_linear.passes.fold import FoldConversions
 from triton_linear.passes.free import FreeConversions, plan_between
 from triton_linear.passes.layouts import LayoutTable
+from triton_linear.passes.local import LowerLocal
 from triton_linear.passes.outline import OutlineConversions, stub_plans
 from triton_linear.passes.registry import PASSES, Pass
 from triton_linear.passes.select import SelectLowering
@@ -48,7 +49,14 @@ class Outcome:
 
 def linear_pipeline(target: str | None = None, scratch_limit: int | None = None) -> list[Pass]:
     """The passes that take a TritonGPU module's conversions into our hands, in order."""
-    return [AttachLayouts(), FoldConversions(), SelectLowering(target, scratch_limit), OutlineConversions()]
+    local = LowerLocal(target, scratch_limit)
+    return [
+        local,
+        AttachLayouts(),
+        FoldConversions(),
+        SelectLowering(target, scratch_limit),
+        OutlineConversions(),
+    ]
 
 
 def run(
@@ -236,13 +244,14 @@ class Converted:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What `run_linear_pipeline` made of a module: plans by stub name, every conversion, the run, and whether
-    layouts were changed."""
+    """What `run_linear_pipeline` made of a module: plans by stub name, every conversion, the run, whether
+    layouts were changed, and how many accesses to shared memory go by way of other layouts."""
 
     plans: Mapping[str, Plan]
     conversions: tuple[Converted, ...]
     outcome: Outcome
     assigned: bool = False
+    detours: int = 0
 
 
 class PassFailure(Exception):
@@ -266,10 +275,12 @@ def run_linear_pipeline(
     asked to `verify`: nothing that is decided here reads them, and it takes a third of the time.
     """
     collect = _Collect(target, scratch_limit)
-    attach, *decide, outline = linear_pipeline(target.name, scratch_limit)
+    local, attach, *decide, outline = linear_pipeline(target.name, scratch_limit)
     passes: list[Pass] = []
     if assign:
         passes += PermuteContraction(target.name, scratch_limit), AssignLayouts(target.name, scratch_limit)
+    if lower:
+        passes.append(local)
     if verify:
         passes.append(attach)
     if lower:
@@ -278,7 +289,8 @@ def run_linear_pipeline(
     if not outcome.succeeded:
         raise PassFailure("\n".join(str(d) for d in outcome.diagnostics if d.severity == "error"))
     assigned = any(mark in module.operation.attributes for mark in (ll.ASSIGNED, ll.PERMUTED))
-    return Prepared(stub_plans(module, target), tuple(collect.found), outcome, assigned)
+    detours = sum(ll.DETOUR in op.attributes for op in operations(module.operation))
+    return Prepared(stub_plans(module, target), tuple(collect.found), outcome, assigned, detours)
 
 
 def run_free_pipeline(module: Module, target: Target, only: int | None = None) -> Prepared:

@@ -11,6 +11,7 @@ from triton_linear.passes.attach import AttachLayouts
 from triton_linear.passes.contract import PermuteContraction
 from triton_linear.passes.fold import FoldConversions
 from triton_linear.passes.free import FreeConversions
+from triton_linear.passes.local import LowerLocal
 from triton_linear.passes.outline import OutlineConversions
 from triton_linear.passes.select import SelectLowering
 from triton_linear.passes.verifiers import Verifier
@@ -32,6 +33,7 @@ PASSES: Mapping[str, type[Pass]] = {
     "linear-attach-layouts": AttachLayouts,
     "linear-fold-conversions": FoldConversions,
     "linear-free-conversions": FreeConversions,
+    "linear-lower-local": LowerLocal,
     "linear-permute-contraction": PermuteContraction,
     "linear-select-lowering": SelectLowering,
     "linear-outline-conversions": OutlineConversions,

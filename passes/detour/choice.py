@@ -1,0 +1,133 @@
+"""Whether an access to shared memory goes by way of another layout, and by which."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.lowering.bound import least_cost
+from triton_linear.lowering.element import ElementType
+from triton_linear.lowering.plan import Cost, Plan
+from triton_linear.lowering.select import select
+from triton_linear.lowering.targets import Target
+from triton_linear.passes.assignment.local import LocalAccess
+from triton_linear.passes.detour.family import Places, places
+
+WORTH = 0.9
+"""The part of its clocks that an access may keep, to be worth a conversion."""
+MOST_BOUNDED, MOST_PLANNED, MOST_ALIKE = 64, 20, 6
+"""Layouts for which the least cost of their conversion is asked, those for which it is planned, and of these
+those with the same least cost."""
+INSIDE = frozenset({"noop", "registers", "shuffle"})
+"""The kinds of plans that take no shared memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What an access takes: wavefronts of a warp, those of them and the conversion's work in clocks of a warp,
+    and the clocks that are expected until all warps are through."""
+
+    wavefronts: int
+    clocks: float
+    expected: float
+
+
+@dataclass(frozen=True, slots=True)
+class Detour:
+    """An access in `layout` with a conversion between that and the layout that is wanted."""
+
+    layout: LinearLayout
+    plan: Plan
+    before: Price
+    after: Price
+
+    def summary(self) -> str:
+        """One line for people."""
+        return (
+            f"{self.after.wavefronts} wavefronts a warp instead of {self.before.wavefronts}, and "
+            f"{self.plan.summary()}: {self.after.expected:.0f} clocks instead of {self.before.expected:.0f}"
+        )
+
+
+@functools.lru_cache(maxsize=1024)
+def detour(
+    local: LocalAccess, wanted: LinearLayout, element: ElementType, target: Target
+) -> Detour | str:
+    """The cheapest detour of an access of a tensor that has the layout `wanted` in registers, or why there is
+    none that is cheaper.
+
+    Ensures: the detour's layout holds the same elements in each warp; its conversion takes no shared memory.
+    """
+    direct = _direct(local, wanted, target)
+    least = _price(local, local.fewest_of(wanted, target), 0, Cost(), wanted, target)
+    if least.expected > WORTH * direct.expected:
+        return f"{direct.wavefronts} wavefronts a warp, and {least.wavefronts} are the fewest"
+    best: Detour | None = None
+    limit = WORTH * direct.expected
+    planned: dict[float, int] = {}
+    for bound, found in _bounded(local, wanted, element, target, limit):
+        if bound >= limit or sum(planned.values()) == MOST_PLANNED:
+            break
+        if planned.get(bound, 0) == MOST_ALIKE:
+            continue
+        planned[bound] = planned.get(bound, 0) + 1
+        sides = (wanted, found) if local.is_store else (found, wanted)
+        selection = select(*sides, element, target)
+        if selection.plan is None or selection.plan.kind not in INSIDE:
+            continue
+        price = _price_in(local, found, selection.cost, target)
+        if price.expected < limit:
+            limit = price.expected
+            best = Detour(found, selection.plan, direct, price)
+    if best is None:
+        return f"{direct.wavefronts} wavefronts a warp, and no layout saves more than its conversion takes"
+    return best
+
+
+def _direct(local: LocalAccess, wanted: LinearLayout, target: Target) -> Price:
+    """The price of the access as it is, at least."""
+    return _price_in(local, wanted, Cost(), target)
+
+
+def _bounded(
+    local: LocalAccess, wanted: LinearLayout, element: ElementType, target: Target, limit: float
+) -> list[tuple[float, LinearLayout]]:
+    """Layouts whose access and least conversion take less than `limit`, the cheapest first."""
+    tried = places(local, wanted, target)
+    tried = [found for found in tried if found.exchanged or found.moved or found.registers]
+    tried.sort(key=_promise)
+    bounded: list[tuple[float, int, LinearLayout]] = []
+    for number, found in enumerate(tried[:MOST_BOUNDED]):
+        layout = found.layout(wanted)
+        sides = (wanted, layout) if local.is_store else (layout, wanted)
+        ways = least_cost(*sides, element, target).ways
+        inside = [ways[kind] for kind in ("registers", "shuffle") if kind in ways]
+        for way in inside:
+            price = _price_in(local, layout, way, target)
+            if price.expected < limit:
+                bounded.append((price.expected, number, layout))
+    bounded.sort(key=lambda entry: entry[:2])
+    return [(bound, layout) for bound, _, layout in bounded]
+
+
+def _promise(found: Places) -> tuple[float, int]:
+    """Wavefronts, and words that go to other lanes."""
+    exchanged = 1 - 0.5**found.exchanged if found.exchanged else 0.5 * bool(found.moved)
+    return found.wavefronts * (1 + exchanged), found.moved
+
+
+def _price_in(local: LocalAccess, layout: LinearLayout, conversion: Cost, target: Target) -> Price:
+    wavefronts = local.wavefronts(layout, target)
+    return _price(local, wavefronts, local.packs(layout), conversion, layout, target)
+
+
+def _price(
+    local: LocalAccess, wavefronts: int, packs: int, conversion: Cost, layout: LinearLayout, target: Target
+) -> Price:
+    table = target.costs
+    warps = layout.in_dim_size("warp") if layout.has_in_dim("warp") else 1
+    clocks = wavefronts * table.wavefront + packs * table.alu + conversion.clocks
+    latency = table.memory_wait + table.alone * warps * wavefronts * table.wavefront + conversion.latency
+    busy = max(target.likely_warps, warps)
+    return Price(wavefronts, clocks, Cost(clocks, latency).expected(busy))
