@@ -27,7 +27,7 @@ from triton_linear.passes.addresses import address_conversions
 from triton_linear.passes.assignment.equivalence import NotEquivalent, Numbering
 from triton_linear.passes.assignment.local import LocalAccess
 from triton_linear.passes.assignment.memory import encoding_text
-from triton_linear.passes.detour.choice import Detour, detour
+from triton_linear.passes.detour.choice import Detour, Direct, detour
 from triton_linear.passes.layouts import LayoutTable, Unknown, element_of, memory_of
 from triton_linear.passes.planning import Planning, unfit
 from triton_linear.passes.verifiers import CONVERT, Verifier
@@ -62,12 +62,10 @@ class LowerLocal(Planning):
     ensures: ClassVar[tuple[Verifier, ...]] = ()
 
     def __call__(self, op: Operation, pass_: Any) -> None:
-        gpu = self.gpu(op, pass_)
-        if gpu is None:
-            return
         ops = operations(op)
         accesses = [inner for inner in ops if is_access(inner)]
-        if not accesses:
+        gpu = self.gpu(op, pass_) if accesses else None
+        if gpu is None:
             return
         if reason := _unfit(op, ops):
             diagnostics.remark(op, f"accesses to shared memory are left to Triton: {reason}")
@@ -81,8 +79,8 @@ class LowerLocal(Planning):
             if isinstance(choice, Detour) and not any(operand in signs for operand in access.operands)
         ]
         for access, choice in found:
-            if isinstance(choice, str):
-                diagnostics.remark(access, f"access left to Triton: {choice}")
+            if isinstance(choice, Direct) and not choice.is_least:
+                diagnostics.remark(access, f"access left to Triton: {choice.reason}")
         if not chosen:
             return
         numbering = Numbering()
@@ -100,27 +98,27 @@ class LowerLocal(Planning):
             if conversion not in seen_through:
                 access.attributes[ll.DETOUR] = StringAttr.get(choice.summary(), op.context)
 
-    def decide(self, access: Operation, gpu: Target, table: LayoutTable) -> Detour | str:
+    def decide(self, access: Operation, gpu: Target, table: LayoutTable) -> Detour | Direct:
         """The detour of an access, or why it has none."""
         registers, memory = sides_of(access)
         wanted, placed = table.of(registers.type), table.of(memory.type)
         for layout in (wanted, placed):
             if isinstance(layout, Unknown | None):
-                return "it is no tensor" if layout is None else layout.reason
+                return Direct("it is no tensor" if layout is None else layout.reason)
         described = memory_of(memory.type)
         if described is None or described[2].startswith((_PADDED, _PARTITIONED)):
-            return "memory with padding or partitions is no linear layout"
+            return Direct("memory with padding or partitions is no linear layout")
         try:
             element = element_of(registers.type)
         except ValueError as error:
-            return str(error)
+            return Direct(str(error))
         is_store = access.name != "ttg.local_load"
         shape = tuple(registers.type.shape)
         local = LocalAccess.of(placed, shape, element.memory_bytes, is_store)
         if local is None:
-            return "offsets in memory are no linear function of the tensor's coordinates"
+            return Direct("offsets in memory are no linear function of the tensor's coordinates")
         if wanted.in_dim_size("lane") != gpu.lanes:
-            return f"the layout has {wanted.in_dim_size('lane')} lanes, {gpu.name} has {gpu.lanes}"
+            return Direct(f"the layout has {wanted.in_dim_size('lane')} lanes, {gpu.name} has {gpu.lanes}")
         return detour(local, wanted, element, gpu)
 
 

@@ -27,12 +27,14 @@ class Prepared:
     conversions: what becomes of each conversion that was left after folding.
     scratch: the bytes of scratch of each conversion that is ours.
     budget: bytes of shared memory that `module` may need, where scratch takes more than it must, else None.
+    detours: accesses to shared memory that go by way of another layout.
     """
 
     module: Module | None
     conversions: tuple[Conversion, ...]
     scratch: tuple[int, ...]
     budget: int | None = None
+    detours: int = 0
 
 
 def prepare(
@@ -63,7 +65,8 @@ def prepare(
             upstream, target, scratch_limit, assign=assign, lower=lower, remarks=False
         )
     conversions = tuple(map(_conversion, result.conversions))
-    if not result.plans and not result.assigned and (not lower or len(conversions) == seen):
+    changed = result.plans or result.assigned or result.detours
+    if not changed and (not lower or len(conversions) == seen):
         return Prepared(None, conversions, ())
     with clock.phase("embed"):
         text = bridge.triton_text(upstream)
@@ -71,7 +74,7 @@ def prepare(
     with clock.phase("to Triton"):
         converted = cast(Module, bridge.parse_triton(embedded.text, module.context))
     scratch = tuple(plan.scratch_bytes for plan in result.plans.values())
-    return Prepared(converted, conversions, scratch, embedded.budget)
+    return Prepared(converted, conversions, scratch, embedded.budget, result.detours)
 
 
 def prepare_free(module: Module, target: Target, only: int | None, clock: Clock) -> Prepared:

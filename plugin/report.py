@@ -25,7 +25,8 @@ class Outcome(Enum):
     """How a kernel left the plugin."""
 
     NOTHING_TO_DO = "nothing to do"
-    """It has no layout conversion: stock Triton compiled it, nothing else ran."""
+    """It has no layout conversion and no access to shared memory that might change: stock Triton compiled it,
+    nothing else ran."""
     CONVERTED = "converted"
     """Its conversions went through the passes, and what they made of it was compiled."""
     LEFT = "left to Triton"
@@ -66,7 +67,8 @@ class Conversion:
 class Report:
     """One compile: `seen` conversions were in the kernel, `seconds` are exclusive per phase.
 
-    `seen` counts operations before any pass; folding may leave fewer in `conversions`.
+    `seen` counts operations before any pass; folding may leave fewer in `conversions`. `detours` counts accesses
+    to shared memory that go by way of another layout: each brings a conversion.
     """
 
     kernel: str
@@ -78,6 +80,7 @@ class Report:
     seconds: Mapping[str, float] = field(default_factory=dict)
     error: str | None = None
     traceback: str | None = None
+    detours: int = 0
 
     @property
     def ours(self) -> int:
@@ -97,7 +100,8 @@ class Report:
     @property
     def folded(self) -> int:
         """Conversions that the passes removed."""
-        return max(0, self.seen - len(self.conversions)) if self.outcome is Outcome.CONVERTED else 0
+        there = self.seen + self.detours
+        return max(0, there - len(self.conversions)) if self.outcome is Outcome.CONVERTED else 0
 
     @property
     def left(self) -> tuple[Conversion, ...]:
@@ -114,6 +118,8 @@ class Report:
         if self.conversions:
             counts += f": {self.ours} ours, {self.noop} no-op, {self.folded} folded, {len(self.left)} left"
             counts += f", {self.free} FREE: the results are garbage" if self.free else ""
+        if self.detours:
+            counts += f"; {self.detours} access{'' if self.detours == 1 else 'es'} by way of another layout"
         lines = [f"{self.kernel} for {self.target}: {self.outcome.value}; {counts}"]
         lines += [
             f"  {c.location}: {c.lowering}{f' ({c.detail})' if c.detail else ''}" for c in self.conversions

@@ -22,6 +22,7 @@ UNNAMED = "unnamed"
 """The name of a kernel that does not say its own."""
 MINIMAL_SCRATCH = 0
 """A scratch limit that no plan can meet by choice: each takes as little as it can."""
+_ACCESSES = frozenset({"ttg.local_load", "ttg.local_store", "ttg.local_alloc"})
 _REFUSED = "Triton refused the module with our code: what MLIR printed to the standard error is about that one"
 
 
@@ -33,6 +34,8 @@ class _Attempt:
     clock: Clock
     outcome: Outcome = Outcome.LEFT
     seen: int = 0
+    accesses: int = 0
+    detours: int = 0
     conversions: tuple[Conversion, ...] = ()
     remarks: tuple[str, ...] = ()
     error: Exception | None = None
@@ -44,6 +47,7 @@ class _Attempt:
             target=target,
             outcome=self.outcome,
             seen=self.seen,
+            detours=self.detours,
             conversions=self.conversions,
             remarks=self.remarks,
             seconds=dict(self.clock.seconds),
@@ -110,14 +114,22 @@ class LLIRStage:
         """The kernel as the plugin would have it, or None where the stock stage is to compile `src`."""
         attempt.kernel = src.get_entry_func_name()
         with attempt.clock.phase("screen"):
-            attempt.seen = count_conversions(src)
-        if attempt.seen == 0:
+            attempt.seen, attempt.accesses = count_conversions(src)
+        if attempt.seen == 0 and not (attempt.accesses and self._reroutes):
             attempt.outcome = Outcome.NOTHING_TO_DO
         elif mode := _instrumentation_mode(metadata):
             attempt.remarks = (f"instrumentation mode '{mode}' is on, and cannot see into code of ours",)
         else:
             return self._convert(src, metadata, attempt)
         return None
+
+    @property
+    def _reroutes(self) -> bool:
+        """Whether accesses to shared memory may go by way of other layouts."""
+        from triton_linear.dialect.triton_versions import ACCESSES_PREDICTED, installed_release
+
+        options = self._setting.options
+        return options.lower and not options.free and installed_release() in ACCESSES_PREDICTED
 
     def _convert(self, src: Module, metadata: Metadata, attempt: _Attempt) -> str | None:
         """The kernel with its conversions replaced, or None where the stock stage is to compile `src`."""
@@ -152,10 +164,10 @@ class LLIRStage:
                     limit,
                     attempt.clock,
                     apart,
-                    assign=assign,
+                    assign=assign and attempt.seen > 0,
                     lower=options.lower,
                 )
-            attempt.conversions = prepared.conversions
+            attempt.conversions, attempt.detours = prepared.conversions, prepared.detours
             if prepared.module is None:
                 return None
             longer = prepared.budget is not None
@@ -183,6 +195,7 @@ class LLIRStage:
             if longer:
                 remark = f"{shared} bytes of shared memory with scratch kept apart, which may take {room}"
             attempt.remarks += (remark,)
+        attempt.detours = 0
         attempt.conversions = tuple(
             Conversion(c.location, c.source, c.destination, "triton", "shared memory is exhausted")
             for c in attempt.conversions
@@ -211,16 +224,19 @@ class LLIRStage:
         fallback.warn(self._setting, attempt.kernel, self._target, error, metadata, remarks=remarks)
 
 
-def count_conversions(module: Module) -> int:
-    """The `ttg.convert_layout` operations of a libtriton module, without printing it."""
-    found = 0
+def count_conversions(module: Module) -> tuple[int, int]:
+    """The `ttg.convert_layout` operations of a libtriton module, and those that access shared memory, without
+    printing it."""
+    conversions = accesses = 0
 
     def visit(operation: Operation) -> None:
-        nonlocal found
-        found += operation.get_name() == "ttg.convert_layout"
+        nonlocal conversions, accesses
+        name = operation.get_name()
+        conversions += name == "ttg.convert_layout"
+        accesses += name in _ACCESSES
 
     module.walk(visit)
-    return found
+    return conversions, accesses
 
 
 def _instrumentation_mode(metadata: Metadata) -> str:

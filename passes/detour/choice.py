@@ -50,19 +50,27 @@ class Detour:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """An access that stays as it is, and why; `is_least` if there is hardly less than it takes."""
+
+    reason: str
+    is_least: bool = False
+
+
 @functools.lru_cache(maxsize=1024)
 def detour(
     local: LocalAccess, wanted: LinearLayout, element: ElementType, target: Target
-) -> Detour | str:
+) -> Detour | Direct:
     """The cheapest detour of an access of a tensor that has the layout `wanted` in registers, or why there is
     none that is cheaper.
 
     Ensures: the detour's layout holds the same elements in each warp; its conversion takes no shared memory.
     """
-    direct = _direct(local, wanted, target)
-    least = _price(local, local.fewest_of(wanted, target), 0, Cost(), wanted, target)
+    direct = _price_in(local, wanted, Cost(), target)
+    least = _price(local.fewest_of(wanted, target), Cost(), wanted, target)
     if least.expected > WORTH * direct.expected:
-        return f"{direct.wavefronts} wavefronts a warp, and {least.wavefronts} are the fewest"
+        return Direct(f"{direct.wavefronts} wavefronts a warp, {least.wavefronts} are the fewest", is_least=True)
     best: Detour | None = None
     limit = WORTH * direct.expected
     planned: dict[float, int] = {}
@@ -81,13 +89,8 @@ def detour(
             limit = price.expected
             best = Detour(found, selection.plan, direct, price)
     if best is None:
-        return f"{direct.wavefronts} wavefronts a warp, and no layout saves more than its conversion takes"
+        return Direct(f"{direct.wavefronts} wavefronts a warp, and no layout saves more than its conversion takes")
     return best
-
-
-def _direct(local: LocalAccess, wanted: LinearLayout, target: Target) -> Price:
-    """The price of the access as it is, at least."""
-    return _price_in(local, wanted, Cost(), target)
 
 
 def _bounded(
@@ -118,16 +121,14 @@ def _promise(found: Places) -> tuple[float, int]:
 
 
 def _price_in(local: LocalAccess, layout: LinearLayout, conversion: Cost, target: Target) -> Price:
-    wavefronts = local.wavefronts(layout, target)
-    return _price(local, wavefronts, local.packs(layout), conversion, layout, target)
+    return _price(local.wavefronts(layout, target), conversion, layout, target)
 
 
-def _price(
-    local: LocalAccess, wavefronts: int, packs: int, conversion: Cost, layout: LinearLayout, target: Target
-) -> Price:
+def _price(wavefronts: int, conversion: Cost, layout: LinearLayout, target: Target) -> Price:
+    """What puts elements of less than a word together counts on no side: it is as much on either."""
     table = target.costs
     warps = layout.in_dim_size("warp") if layout.has_in_dim("warp") else 1
-    clocks = wavefronts * table.wavefront + packs * table.alu + conversion.clocks
+    clocks = wavefronts * table.wavefront + conversion.clocks
     latency = table.memory_wait + table.alone * warps * wavefronts * table.wavefront + conversion.latency
     busy = max(target.likely_warps, warps)
     return Price(wavefronts, clocks, Cost(clocks, latency).expected(busy))
