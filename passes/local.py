@@ -23,7 +23,7 @@ from triton_linear.dialect.triton_versions import ACCESSES_PREDICTED, installed_
 from triton_linear.lowering.targets import Target
 from triton_linear.passes import diagnostics
 from triton_linear.passes.accumulators import changed_signs
-from triton_linear.passes.addresses import address_conversions
+from triton_linear.passes.addresses import HINTS
 from triton_linear.passes.assignment.equivalence import NotEquivalent, Numbering
 from triton_linear.passes.assignment.local import LocalAccess
 from triton_linear.passes.assignment.memory import encoding_text
@@ -85,26 +85,21 @@ class LowerLocal(Planning):
             return
         numbering = Numbering()
         before = numbering.of(op)
-        made = {_rerouted(access, choice): (access, choice) for access, choice in chosen}
-        seen_through = address_conversions(operations(op))
-        for conversion, (access, choice) in made.items():
-            if conversion in seen_through:
-                _direct(access, conversion)
-            else:
-                diagnostics.remark(access, f"access by way of another layout: {choice.summary()}")
+        for access, choice in chosen:
+            _reroute(access, choice)
         if numbering.of(op) != before:
             raise NotEquivalent("the module with other accesses would not compute the same")
-        for conversion, (access, choice) in made.items():
-            if conversion not in seen_through:
-                access.attributes[ll.DETOUR] = StringAttr.get(choice.summary(), op.context)
+        for access, choice in chosen:
+            access.attributes[ll.DETOUR] = StringAttr.get(choice.summary(), op.context)
+            diagnostics.remark(access, f"access by way of another layout: {choice.summary()}")
 
     def decide(self, access: Operation, gpu: Target, table: LayoutTable) -> Detour | Direct:
         """The detour of an access, or why it has none."""
         registers, memory = sides_of(access)
         wanted, placed = table.of(registers.type), table.of(memory.type)
-        for layout in (wanted, placed):
-            if isinstance(layout, Unknown | None):
-                return Direct("it is no tensor" if layout is None else layout.reason)
+        if isinstance(wanted, Unknown | None) or isinstance(placed, Unknown | None):
+            unknown = wanted if isinstance(wanted, Unknown) else placed
+            return Direct(unknown.reason if isinstance(unknown, Unknown) else "it is no tensor")
         described = memory_of(memory.type)
         if described is None or described[2].startswith((_PADDED, _PARTITIONED)):
             return Direct("memory with padding or partitions is no linear layout")
@@ -112,6 +107,8 @@ class LowerLocal(Planning):
             element = element_of(registers.type)
         except ValueError as error:
             return Direct(str(error))
+        if any(hint in access.attributes for hint in HINTS):
+            return Direct("it promises something of its elements, which Triton has to see")
         is_store = access.name != "ttg.local_load"
         shape = tuple(registers.type.shape)
         local = LocalAccess.of(placed, shape, element.memory_bytes, is_store)
@@ -148,33 +145,17 @@ def _in_layout(type_: Type, layout: LinearLayout) -> Type:
     return RankedTensorType.get(type_.shape, type_.element_type, encoding, unknown)
 
 
-def _rerouted(access: Operation, choice: Detour) -> Operation:
-    """Give an access the layout of its detour; returns the conversion."""
+def _reroute(access: Operation, choice: Detour) -> None:
+    """Give an access the layout of its detour."""
     registers, _ = sides_of(access)
     wanted, cheap = registers.type, _in_layout(registers.type, choice.layout)
-    if access.name != "ttg.local_load":
-        conversion = Operation.create(
-            CONVERT,
-            results=[cheap],
-            operands=[registers],
-            loc=access.location,
-            ip=InsertionPoint(access),
-        )
-        access.operands[0] = conversion.results[0]
-        return conversion
-    registers.set_type(cheap)
-    conversion = Operation.create(
-        CONVERT, results=[wanted], operands=[registers], loc=access.location, ip=InsertionPoint.after(access)
-    )
-    registers.replace_all_uses_except(conversion.results[0], conversion)
-    return conversion
-
-
-def _direct(access: Operation, conversion: Operation) -> None:
-    """Take a conversion of `_rerouted` back."""
     if access.name == "ttg.local_load":
-        access.results[0].set_type(conversion.results[0].type)
-        conversion.results[0].replace_all_uses_with(access.results[0])
+        ip, sides = InsertionPoint.after(access), (registers, wanted)
+        registers.set_type(cheap)
     else:
-        access.operands[0] = conversion.operands[0]
-    conversion.erase()
+        ip, sides = InsertionPoint(access), (registers, cheap)
+    conversion = Operation.create(CONVERT, results=[sides[1]], operands=[sides[0]], loc=access.location, ip=ip)
+    if access.name == "ttg.local_load":
+        registers.replace_all_uses_except(conversion.results[0], conversion)
+    else:
+        access.operands[0] = conversion.results[0]

@@ -67,8 +67,8 @@ class Conversion:
 class Report:
     """One compile: `seen` conversions were in the kernel, `seconds` are exclusive per phase.
 
-    `seen` counts operations before any pass; folding may leave fewer in `conversions`. `detours` counts accesses
-    to shared memory that go by way of another layout: each brings a conversion.
+    `seen` counts operations before any pass; folding may leave fewer in `conversions`. `detours` counts
+    accesses to shared memory that go by way of another layout: each brings a conversion.
     """
 
     kernel: str

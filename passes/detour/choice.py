@@ -16,7 +16,7 @@ from triton_linear.passes.detour.family import Places, places
 
 WORTH = 0.9
 """The part of its clocks that an access may keep, to be worth a conversion."""
-MOST_BOUNDED, MOST_PLANNED, MOST_ALIKE = 64, 20, 6
+MOST_BOUNDED, MOST_PLANNED, MOST_ALIKE = 48, 10, 4
 """Layouts for which the least cost of their conversion is asked, those for which it is planned, and of these
 those with the same least cost."""
 INSIDE = frozenset({"noop", "registers", "shuffle"})
@@ -59,9 +59,7 @@ class Direct:
 
 
 @functools.lru_cache(maxsize=1024)
-def detour(
-    local: LocalAccess, wanted: LinearLayout, element: ElementType, target: Target
-) -> Detour | Direct:
+def detour(local: LocalAccess, wanted: LinearLayout, element: ElementType, target: Target) -> Detour | Direct:
     """The cheapest detour of an access of a tensor that has the layout `wanted` in registers, or why there is
     none that is cheaper.
 
@@ -70,7 +68,8 @@ def detour(
     direct = _price_in(local, wanted, Cost(), target)
     least = _price(local.fewest_of(wanted, target), Cost(), wanted, target)
     if least.expected > WORTH * direct.expected:
-        return Direct(f"{direct.wavefronts} wavefronts a warp, {least.wavefronts} are the fewest", is_least=True)
+        reason = f"{direct.wavefronts} wavefronts a warp, {least.wavefronts} are the fewest"
+        return Direct(reason, is_least=True)
     best: Detour | None = None
     limit = WORTH * direct.expected
     planned: dict[float, int] = {}
@@ -89,7 +88,8 @@ def detour(
             limit = price.expected
             best = Detour(found, selection.plan, direct, price)
     if best is None:
-        return Direct(f"{direct.wavefronts} wavefronts a warp, and no layout saves more than its conversion takes")
+        wavefronts = f"{direct.wavefronts} wavefronts a warp"
+        return Direct(f"{wavefronts}, and no layout saves more than its conversion takes")
     return best
 
 

@@ -8,7 +8,7 @@ the others where they were, unless they were displaced or stand in the way of a 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from triton_linear.dialect import f2
@@ -17,7 +17,7 @@ from triton_linear.lowering.targets import Target
 from triton_linear.lowering.transposing import FORMS
 from triton_linear.passes.assignment.local import LocalAccess
 
-MOST_FILLINGS = 1500
+MOST_FILLINGS = 96
 """Ways to fill the lanes of one pattern that are looked at."""
 MOST_ALIKE = 3
 """Of those ways, the most that are kept."""
@@ -30,7 +30,7 @@ Basis = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """What an instruction asks for: leading registers with these offsets in bytes, and lane bits with theirs."""
+    """What an instruction asks for: leading registers with these offsets in bytes, lane bits with theirs."""
 
     registers: tuple[int, ...]
     lanes: tuple[tuple[int, int], ...] = ()
@@ -97,7 +97,9 @@ def places(local: LocalAccess, wanted: LinearLayout, target: Target) -> list[Pla
     for basis in bases[LANE]:
         independent.add(_flat(basis, bits))
     registers = tuple(basis for basis in bases[REGISTER] if independent.add(_flat(basis, bits)))
-    making = _Making(local, target, registers, bases[LANE], bases.get(WARP, ()))
+    vectors = (*bases[REGISTER], *bases[LANE], *bases.get(WARP, ()))
+    offsets = {basis: local.offset(basis) for basis in vectors}
+    making = _Making(local, target, registers, bases[LANE], bases.get(WARP, ()), offsets)
     found: dict[tuple[tuple[Basis, ...], tuple[Basis, ...]], Places] = {}
     for pattern in patterns(local, target):
         for made in making.with_pattern(pattern):
@@ -122,10 +124,11 @@ class _Making:
     registers: tuple[Basis, ...]
     lanes: tuple[Basis, ...]
     warps: tuple[Basis, ...]
+    offsets: Mapping[Basis, int]
 
     def with_pattern(self, pattern: Pattern) -> Iterator[Places]:
         """Those with this pattern and few wavefronts; none where no vectors of the warp have its offsets."""
-        at = {self.local.offset(basis): basis for basis in (*self.registers, *self.lanes) if any(basis)}
+        at = {self.offsets[basis]: basis for basis in (*self.registers, *self.lanes) if any(basis)}
         wanted = (*pattern.registers, *(offset for _, offset in pattern.lanes))
         if any(offset not in at for offset in wanted):
             return
@@ -154,7 +157,9 @@ class _Making:
 
     def _fewest(self) -> int:
         """Wavefronts of a warp if each is full."""
-        held = self.local.element_bytes << len(self.registers) + f2.rank(map(self.local.offset, self.lanes))
+        held = self.local.element_bytes << len(self.registers) + f2.rank(
+            [self.offsets[basis] for basis in self.lanes]
+        )
         return max(1, held // self.target.wavefront_bytes)
 
     def _filled(self, leading: tuple[Basis, ...], stay: dict[int, Basis]) -> Iterator[Places]:
@@ -162,6 +167,7 @@ class _Making:
         open_lanes = [lane for lane in range(len(self.lanes)) if lane not in stay]
         placed = {*leading, *stay.values()}
         left = [basis for basis in (*self.lanes, *self.registers) if basis not in placed and any(basis)]
+        left.sort(key=self._reaches(stay.values()))
         left += [basis for basis in self.lanes if not any(basis)][: len(open_lanes)]
         made = []
         for filling in itertools.islice(itertools.permutations(left, len(open_lanes)), MOST_FILLINGS):
@@ -170,12 +176,20 @@ class _Making:
         made.sort(key=lambda places: (places.wavefronts, places.exchanged, places.moved))
         yield from made[:MOST_ALIKE]
 
+    def _reaches(self, lanes: Iterable[Basis]) -> Callable[[Basis], bool]:
+        """Puts in front what reaches banks that these lanes do not."""
+        line = self.target.wavefront_bytes
+        banks = f2.Echelon([self.offsets[basis] % line for basis in lanes])
+        return lambda basis: not banks.add(self.offsets[basis] % line)
+
     def _placed(self, leading: tuple[Basis, ...], lanes: tuple[Basis, ...]) -> Places:
-        rest = [basis for basis in (*self.registers, *self.lanes) if basis not in leading and basis not in lanes]
+        rest = [
+            basis for basis in (*self.registers, *self.lanes) if basis not in leading and basis not in lanes
+        ]
         registers = (*leading, *(basis for basis in rest if any(basis)))
-        offset = self.local.offset
-        here, there = [offset(basis) for basis in registers], [offset(basis) for basis in lanes]
-        others = [*there, *(offset(basis) for basis in self.warps)]
+        here = [self.offsets[basis] for basis in registers]
+        there = [self.offsets[basis] for basis in lanes]
+        others = [*there, *(self.offsets[basis] for basis in self.warps)]
         size = self.local.width_of(here, others, self.target.max_access_bytes)
         return Places(
             registers,
