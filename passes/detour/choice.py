@@ -11,14 +11,19 @@ from triton_linear.lowering.element import ElementType
 from triton_linear.lowering.plan import Cost, Plan
 from triton_linear.lowering.select import select
 from triton_linear.lowering.targets import Target
+from triton_linear.lowering.tiles import available
 from triton_linear.passes.assignment.local import LocalAccess
 from triton_linear.passes.detour.family import Places, places
 
-WORTH = 0.9
-"""The part of its clocks that an access may keep, to be worth a conversion."""
+WORTH = 0.85
+WORTH_UNMEASURED = 0.75
+"""The part of its clocks that an access may keep, to be worth a conversion: on GPUs whose costs were measured,
+and on others."""
 MOST_BOUNDED, MOST_PLANNED, MOST_ALIKE = 48, 10, 4
 """Layouts for which the least cost of their conversion is asked, those for which it is planned, and of these
 those with the same least cost."""
+_HALF_ROW = 8
+"""Bytes of a row that eight lanes have, one each."""
 INSIDE = frozenset({"noop", "registers", "shuffle"})
 """The kinds of plans that take no shared memory."""
 
@@ -67,11 +72,13 @@ def detour(local: LocalAccess, wanted: LinearLayout, element: ElementType, targe
     """
     direct = _price_in(local, wanted, Cost(), target)
     least = _price(local.fewest_of(wanted, target), Cost(), wanted, target)
-    if least.expected > WORTH * direct.expected:
+    limit = worth(target) * direct.expected
+    if least.expected > limit:
         reason = f"{direct.wavefronts} wavefronts a warp, {least.wavefronts} are the fewest"
         return Direct(reason, is_least=True)
+    if _bytes_are_transposed(local, wanted, target):
+        return Direct("instructions for matrices of bytes, which are not foreseen", is_least=True)
     best: Detour | None = None
-    limit = WORTH * direct.expected
     planned: dict[float, int] = {}
     for bound, found in _bounded(local, wanted, element, target, limit):
         if bound >= limit or sum(planned.values()) == MOST_PLANNED:
@@ -91,6 +98,29 @@ def detour(local: LocalAccess, wanted: LinearLayout, element: ElementType, targe
         wavefronts = f"{direct.wavefronts} wavefronts a warp"
         return Direct(f"{wavefronts}, and no layout saves more than its conversion takes")
     return best
+
+
+def _bytes_are_transposed(local: LocalAccess, wanted: LinearLayout, target: Target) -> bool:
+    """Whether Triton may take `ldmatrix` or `stmatrix` with `.trans` of `.b8`, which give the bytes of a row of
+    16 to eight lanes and two registers (PTX ISA, ldmatrix and stmatrix; `tiles.TILES`)."""
+    if target.vendor != "nvidia" or local.element_bytes > 1:
+        return False
+    names = {tile.name for tile in available(int(target.name.removeprefix("cuda:")))}
+    kind = "stmatrix.m16n8" if local.is_store else "ldmatrix.m16n16"
+    bases = dict(wanted.bases)
+    registers, lanes = ([local.offset(basis) for basis in bases[name]] for name in ("register", "lane"))
+    rows = [*lanes[:2], *(offset for offset in registers if offset != _HALF_ROW)]
+    fits = (
+        lanes[2:5] == [1, 2, 4]
+        and _HALF_ROW in registers
+        and not any(offset % (2 * _HALF_ROW) for offset in rows)
+    )
+    return fits and f"{kind}.x1.trans.b8" in names
+
+
+def worth(target: Target) -> float:
+    """The part of its clocks that an access may keep."""
+    return WORTH if target.vendor == "nvidia" else WORTH_UNMEASURED
 
 
 def _bounded(

@@ -17,7 +17,7 @@ from triton_linear.lowering.targets import target
 from triton_linear.lowering.verify import element_patterns, held_elements
 from triton_linear.passes import driver
 from triton_linear.passes.assignment.local import LocalAccess
-from triton_linear.passes.detour.choice import WORTH, Detour, detour
+from triton_linear.passes.detour.choice import Detour, detour, worth
 from triton_linear.passes.detour.family import places
 from triton_linear.passes.local import LowerLocal
 from triton_linear.tools.compile import lower, to_triton
@@ -187,7 +187,7 @@ def test_a_detour_stays_inside_the_warps_and_pays(name: str) -> None:
         assert conversion(*sides).reach <= Reach.WARP
         assert choice.plan.kind in ("noop", "registers", "shuffle")
         assert choice.plan.scratch_bytes == 0
-        assert choice.after.expected < WORTH * choice.before.expected
+        assert choice.after.expected < worth(target(name)) * choice.before.expected
     assert chosen >= 20
 
 

@@ -10,6 +10,7 @@
 // CHECK: --linear-fold-conversions
 // CHECK: --linear-free-conversions
 // CHECK: option only=...:
+// CHECK: --linear-lower-local
 // CHECK: --linear-select-lowering
 // CHECK: option target=...: GPU to plan for
 // CHECK: option scratch-limit=...:
