@@ -35,6 +35,7 @@ from triton_linear.passes.verifiers import CONVERT, Verifier
 SIDES: Final = {"ttg.local_load": (None, 0), "ttg.local_store": (0, 1), "ttg.local_alloc": (0, None)}
 """For each operation which operand is in registers, and which in shared memory; None is the result."""
 _PADDED = "#ttg.padded_shared"
+_SIGN = "it takes what `wgmma` left with its sign changed; a conversion of that is left to Triton as well"
 _PARTITIONED = "#ttg.partitioned_shared"
 
 
@@ -71,15 +72,16 @@ class LowerLocal(Planning):
             diagnostics.remark(op, f"accesses to shared memory are left to Triton: {reason}")
             return
         table = LayoutTable()
-        found = [(access, self.decide(access, gpu, table)) for access in accesses]
         signs = changed_signs(ops)
-        chosen = [
-            (access, choice)
-            for access, choice in found
-            if isinstance(choice, Detour) and not any(operand in signs for operand in access.operands)
-        ]
-        for access, choice in found:
-            if isinstance(choice, Direct) and not choice.is_least:
+        chosen: list[tuple[Operation, Detour]] = []
+        for access in accesses:
+            choice = self.decide(access, gpu, table)
+            if isinstance(choice, Detour) and any(operand in signs for operand in access.operands):
+                choice = Direct(_SIGN)
+            if isinstance(choice, Detour):
+                chosen.append((access, choice))
+                diagnostics.remark(access, f"access by way of another layout: {choice.summary()}")
+            elif not choice.is_least:
                 diagnostics.remark(access, f"access left to Triton: {choice.reason}")
         if not chosen:
             return
@@ -91,7 +93,6 @@ class LowerLocal(Planning):
             raise NotEquivalent("the module with other accesses would not compute the same")
         for access, choice in chosen:
             access.attributes[ll.DETOUR] = StringAttr.get(choice.summary(), op.context)
-            diagnostics.remark(access, f"access by way of another layout: {choice.summary()}")
 
     def decide(self, access: Operation, gpu: Target, table: LayoutTable) -> Detour | Direct:
         """The detour of an access, or why it has none."""

@@ -54,7 +54,7 @@ tt.func @operand_of_halves(%m: !ttg.memdesc<64x64xf16, #halves, #smem, mutable>)
 
 // CHECK-LABEL: sym_name = "padded_memory"
 // CHECK-NOT: ttg.convert_layout
-// REMARKS-NOT: remark
+// REMARKS-NOT: by way
 // REMARKS: remark: access left to Triton: memory with padding or partitions is no linear layout
 tt.func @padded_memory(%m: !ttg.memdesc<64x128xi8, #padded, #smem, mutable>) -> tensor<64x128xi8, #operand> {
   %x = ttg.local_load %m : !ttg.memdesc<64x128xi8, #padded, #smem, mutable> -> tensor<64x128xi8, #operand>
