@@ -59,6 +59,7 @@ AXIS = "ll.axis"
 GATHER = "ll.gather"
 WIDENED = "ll.widened"
 NARROWED = "ll.narrowed"
+DETOUR = "ll.detour"
 
 DEFINITION = """
 irdl.dialect @ll {

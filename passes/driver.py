@@ -29,6 +29,7 @@ from triton_linear.passes.fold import FoldConversions
 from triton_linear.passes.free import FreeConversions, plan_between
 from triton_linear.passes.gather import GATHER, LowerGathers, Stub, calls_of, gather_stubs
 from triton_linear.passes.layouts import LayoutTable
+from triton_linear.passes.local import LowerLocal
 from triton_linear.passes.narrow import NarrowOperands
 from triton_linear.passes.outline import OutlineConversions, stub_plans
 from triton_linear.passes.registry import PASSES, Pass
@@ -55,6 +56,7 @@ def linear_pipeline(
 ) -> list[Pass]:
     """The passes that take a TritonGPU module's conversions and gathers into our hands, in order."""
     return [
+        LowerLocal(target, scratch_limit),
         AttachLayouts(),
         LowerGathers(target, scratch_limit, lowering),
         FoldConversions(lowering),
@@ -265,7 +267,8 @@ class Gathered:
 @dataclass(frozen=True)
 class Prepared:
     """What `run_linear_pipeline` made of a module: plans by stub name, every conversion, the run, whether
-    layouts were changed, stubs of gathers by name, and every gather."""
+    layouts were changed, stubs of gathers by name, every gather, and how many accesses to shared memory go by
+    way of other layouts."""
 
     plans: Mapping[str, Plan]
     conversions: tuple[Converted, ...]
@@ -273,6 +276,7 @@ class Prepared:
     assigned: bool = False
     gather_stubs: Mapping[str, Stub] = field(default_factory=dict)
     gathers: tuple[Gathered, ...] = ()
+    detours: int = 0
 
 
 _CHANGED = (ll.NARROWED, ll.ASSIGNED, ll.PERMUTED, ll.WIDENED)
@@ -302,11 +306,13 @@ def run_linear_pipeline(
     is decided here reads them, and it takes a third of the time.
     """
     collect = _Collect(target, scratch_limit, lowering)
-    attach, *decide, outline = linear_pipeline(target.name, scratch_limit, lowering)
+    local, attach, *decide, outline = linear_pipeline(target.name, scratch_limit, lowering)
     passes: list[Pass] = []
     if assign:
         passes.append(NarrowOperands())
         passes += PermuteContraction(target.name, scratch_limit), AssignLayouts(target.name, scratch_limit)
+    if lower and lowering == LINEAR:
+        passes.append(local)
     if verify:
         passes.append(attach)
     if lower:
@@ -319,7 +325,9 @@ def run_linear_pipeline(
     assigned = any(mark in module.operation.attributes for mark in _CHANGED)
     stubs = gather_stubs(module, target)
     gathers = _gathers(module, stubs) if lower else ()
-    return Prepared(stub_plans(module, target), tuple(collect.found), outcome, assigned, stubs, gathers)
+    detours = sum(ll.DETOUR in op.attributes for op in operations(module.operation))
+    plans = stub_plans(module, target)
+    return Prepared(plans, tuple(collect.found), outcome, assigned, stubs, gathers, detours)
 
 
 def _gathers(module: Module, stubs: Mapping[str, Stub]) -> tuple[Gathered, ...]:

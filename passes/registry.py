@@ -12,6 +12,7 @@ from triton_linear.passes.contract import PermuteContraction
 from triton_linear.passes.fold import FoldConversions
 from triton_linear.passes.free import FreeConversions
 from triton_linear.passes.gather import LowerGathers
+from triton_linear.passes.local import LowerLocal
 from triton_linear.passes.narrow import NarrowOperands
 from triton_linear.passes.outline import OutlineConversions
 from triton_linear.passes.select import SelectLowering
@@ -36,6 +37,7 @@ PASSES: Mapping[str, type[Pass]] = {
     "linear-fold-conversions": FoldConversions,
     "linear-free-conversions": FreeConversions,
     "linear-lower-gathers": LowerGathers,
+    "linear-lower-local": LowerLocal,
     "linear-narrow-operands": NarrowOperands,
     "linear-permute-contraction": PermuteContraction,
     "linear-select-lowering": SelectLowering,

@@ -29,6 +29,7 @@ class Prepared:
     scratch: the bytes of scratch of each conversion that is ours.
     budget: bytes of shared memory that `module` may need, where scratch takes more than it must, else None.
     gathers: what becomes of each gather.
+    detours: accesses to shared memory that go by way of another layout.
     """
 
     module: Module | None
@@ -36,6 +37,7 @@ class Prepared:
     scratch: tuple[int, ...]
     budget: int | None = None
     gathers: tuple[Gather, ...] = ()
+    detours: int = 0
 
 
 def prepare(
@@ -68,8 +70,8 @@ def prepare(
         )
     conversions = tuple(map(_conversion, result.conversions))
     gathers = tuple(map(_gather, result.gathers))
-    ours = result.plans or result.gather_stubs or result.assigned
-    if not ours and (not lower or len(conversions) == seen):
+    changed = result.plans or result.gather_stubs or result.assigned or result.detours
+    if not changed and (not lower or len(conversions) == seen):
         return Prepared(None, conversions, (), gathers=gathers)
     with clock.phase("embed"):
         stubs = {name: (stub.plan, stub.signature) for name, stub in result.gather_stubs.items()}
@@ -79,7 +81,7 @@ def prepare(
         converted = cast(Module, bridge.parse_triton(embedded.text, module.context))
     plans = (*result.plans.values(), *(stub.plan for stub in result.gather_stubs.values()))
     scratch = tuple(plan.scratch_bytes for plan in plans)
-    return Prepared(converted, conversions, scratch, embedded.budget, gathers)
+    return Prepared(converted, conversions, scratch, embedded.budget, gathers, result.detours)
 
 
 def prepare_free(module: Module, target: Target, only: int | None, clock: Clock) -> Prepared:

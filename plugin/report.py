@@ -25,7 +25,8 @@ class Outcome(Enum):
     """How a kernel left the plugin."""
 
     NOTHING_TO_DO = "nothing to do"
-    """It has no layout conversion and no gather: stock Triton compiled it, nothing else ran."""
+    """It has no layout conversion, no gather and no access to shared memory that might change: stock Triton
+    compiled it, nothing else ran."""
     CONVERTED = "converted"
     """Its conversions went through the passes, and what they made of it was compiled."""
     LEFT = "left to Triton"
@@ -86,7 +87,8 @@ class Gather:
 class Report:
     """One compile: `seen` conversions were in the kernel, `seconds` are exclusive per phase.
 
-    `seen` counts operations before any pass; folding may leave fewer in `conversions`.
+    `seen` counts operations before any pass; folding may leave fewer in `conversions`. `detours` counts
+    accesses to shared memory that go by way of another layout: each brings a conversion.
     """
 
     kernel: str
@@ -99,6 +101,7 @@ class Report:
     error: str | None = None
     traceback: str | None = None
     gathers: tuple[Gather, ...] = ()
+    detours: int = 0
 
     @property
     def ours(self) -> int:
@@ -118,7 +121,8 @@ class Report:
     @property
     def folded(self) -> int:
         """Conversions that the passes removed."""
-        return max(0, self.seen - len(self.conversions)) if self.outcome is Outcome.CONVERTED else 0
+        there = self.seen + self.detours
+        return max(0, there - len(self.conversions)) if self.outcome is Outcome.CONVERTED else 0
 
     @property
     def left(self) -> tuple[Conversion, ...]:
@@ -138,6 +142,8 @@ class Report:
         if self.gathers:
             counts += f"; {len(self.gathers)} gather{'' if len(self.gathers) == 1 else 's'}"
             counts += f": {sum(gather.ours for gather in self.gathers)} ours"
+        if self.detours:
+            counts += f"; {self.detours} access{'' if self.detours == 1 else 'es'} by way of another layout"
         lines = [f"{self.kernel} for {self.target}: {self.outcome.value}; {counts}"]
         lines += [
             f"  {c.location}: {c.lowering}{f' ({c.detail})' if c.detail else ''}" for c in self.conversions

@@ -23,6 +23,7 @@ UNNAMED = "unnamed"
 """The name of a kernel that does not say its own."""
 MINIMAL_SCRATCH = 0
 """A scratch limit that no plan can meet by choice: each takes as little as it can."""
+_ACCESSES = frozenset({"ttg.local_load", "ttg.local_store", "ttg.local_alloc"})
 _REFUSED = "Triton refused the module with our code: what MLIR printed to the standard error is about that one"
 
 
@@ -34,6 +35,9 @@ class _Attempt:
     clock: Clock
     outcome: Outcome = Outcome.LEFT
     seen: int = 0
+    accesses: int = 0
+    assigns: bool = False
+    detours: int = 0
     conversions: tuple[Conversion, ...] = ()
     gathers: tuple[Gather, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -46,6 +50,7 @@ class _Attempt:
             target=target,
             outcome=self.outcome,
             seen=self.seen,
+            detours=self.detours,
             conversions=self.conversions,
             gathers=self.gathers,
             remarks=self.remarks,
@@ -114,15 +119,26 @@ class LLIRStage:
         """The kernel as the plugin would have it, or None where the stock stage is to compile `src`."""
         attempt.kernel = src.get_entry_func_name()
         with attempt.clock.phase("screen"):
-            attempt.seen, gathers = count_operations(src)
+            attempt.seen, gathers, attempt.accesses = count_operations(src)
             narrow = attempt.seen == 0 and self._setting.options.assign and has_short_rows(src)
-        if attempt.seen == gathers == 0 and not narrow:
+        attempt.assigns = bool(attempt.seen or gathers or narrow)
+        if not attempt.assigns and not (attempt.accesses and self._reroutes):
             attempt.outcome = Outcome.NOTHING_TO_DO
         elif mode := _instrumentation_mode(metadata):
             attempt.remarks = (f"instrumentation mode '{mode}' is on, and cannot see into code of ours",)
         else:
             return self._convert(src, metadata, attempt)
         return None
+
+    @property
+    def _reroutes(self) -> bool:
+        """Whether accesses to shared memory may go by way of other layouts."""
+        from triton_linear.dialect.triton_versions import ACCESSES_PREDICTED, installed_release
+        from triton_linear.lowering.strategies import LEGACY
+
+        options = self._setting.options
+        lowers = options.lower and not options.free and options.lowering != LEGACY
+        return lowers and installed_release() in ACCESSES_PREDICTED
 
     def _convert(self, src: Module, metadata: Metadata, attempt: _Attempt) -> str | None:
         """The kernel with its conversions replaced, or None where the stock stage is to compile `src`."""
@@ -162,11 +178,12 @@ class LLIRStage:
                     limit,
                     attempt.clock,
                     apart,
-                    assign=assign,
+                    assign=assign and attempt.assigns,
                     lower=options.lower,
                     lowering=options.lowering,
                 )
             attempt.conversions, attempt.gathers = prepared.conversions, prepared.gathers
+            attempt.detours = prepared.detours
             if prepared.module is None:
                 if attempt.seen == 0 and not attempt.gathers:
                     attempt.outcome = Outcome.NOTHING_TO_DO
@@ -196,6 +213,7 @@ class LLIRStage:
             if longer:
                 remark = f"{shared} bytes of shared memory with scratch kept apart, which may take {room}"
             attempt.remarks += (remark,)
+        attempt.detours = 0
         attempt.conversions = tuple(
             Conversion(c.location, c.source, c.destination, "triton", "shared memory is exhausted")
             for c in attempt.conversions
@@ -228,18 +246,20 @@ class LLIRStage:
         fallback.warn(self._setting, attempt.kernel, self._target, error, metadata, remarks=remarks)
 
 
-def count_operations(module: Module) -> tuple[int, int]:
-    """The `ttg.convert_layout` and `tt.gather` operations of a libtriton module, without printing it."""
-    conversions = gathers = 0
+def count_operations(module: Module) -> tuple[int, int, int]:
+    """The `ttg.convert_layout` and `tt.gather` operations of a libtriton module, and those that access shared
+    memory, without printing it."""
+    conversions = gathers = accesses = 0
 
     def visit(operation: Operation) -> None:
-        nonlocal conversions, gathers
+        nonlocal conversions, gathers, accesses
         name = operation.get_name()
         conversions += name == "ttg.convert_layout"
         gathers += name == "tt.gather"
+        accesses += name in _ACCESSES
 
     module.walk(visit)
-    return conversions, gathers
+    return conversions, gathers, accesses
 
 
 def _instrumentation_mode(metadata: Metadata) -> str:

@@ -92,11 +92,7 @@ class LocalAccess:
         bases = dict(layout.bases)
         registers = [self.offset(basis) for basis in bases[REGISTER]]
         others = [self.offset(basis) for name, vectors in layout.bases for basis in vectors if name != REGISTER]
-        width = self.element_bytes
-        while width < most and width in registers:
-            if any(offset & width for offset in (*registers, *others) if offset != width):
-                break
-            width *= 2
+        width = self.width_of(registers, others, most)
         if self.copied is not None:
             leading = [basis for basis in bases[REGISTER] if any(basis)]
             width = min(width, self.element_bytes << self.copied.vector_bits(leading))
@@ -123,6 +119,19 @@ class LocalAccess:
         registers = [o for o in map(self.offset, bases[REGISTER]) if o]
         lanes = [self.offset(basis) for basis in bases[LANE]]
         size = self.bytes_at_once(layout, target.max_access_bytes)
+        return self.wavefronts_of(registers, lanes, size, target)
+
+    def width_of(self, registers: Sequence[int], others: Sequence[int], most: int) -> int:
+        """How wide accesses are where registers and threads have these offsets."""
+        width = self.element_bytes
+        while width < most and width in registers:
+            if any(offset & width for offset in (*registers, *others) if offset != width):
+                break
+            width *= 2
+        return width
+
+    def wavefronts_of(self, registers: Sequence[int], lanes: Sequence[int], size: int, target: Target) -> int:
+        """Wavefronts of a warp whose registers and lanes have these offsets, `size` bytes a thread at once."""
         count = 1 << (f2.rank(registers) - (size // self.element_bytes).bit_length() + 1)
         service = target.service(STORE if self.is_store else LOAD, size)
         together = [f2.multiply_vector(lanes, lane) for lane in service.lanes]
@@ -188,6 +197,13 @@ class LocalAccess:
         for extent in shape:
             size *= extent
         return max(1, size // (target.most_bytes(STORE if self.is_store else LOAD) << warps))
+
+    def fewest_of(self, layout: LinearLayout, target: Target) -> int:
+        """Wavefronts of a warp that holds what it does in `layout`, if every one is full."""
+        bases = dict(layout.bases)
+        held = f2.rank([self.offset(basis) for basis in (*bases[REGISTER], *bases[LANE])])
+        full = target.most_bytes(STORE if self.is_store else LOAD)
+        return max(1, (self.element_bytes << held) // full)
 
     def packs(self, layout: LinearLayout) -> int:
         """Instructions of a thread that put elements of less than a word together from several registers.

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import triton
 from plugin_support import CUDA, HIP, source
+from test_local import MMA, SWIZZLED, Case
 from test_plugin_environment import run
 from triton_linear.dialect import triton_versions
 from triton_linear.lowering import marks
@@ -201,3 +202,10 @@ def test_layouts_stay_where_accesses_are_not_predicted(monkeypatch: pytest.Monke
             triton.compile(source(), target=CUDA)
     said = any("layouts stay" in remark for remark in reports[-1].remarks)
     assert said == (release not in triton_versions.ACCESSES_PREDICTED)
+
+
+def test_accesses_go_by_way_of_other_layouts_where_they_are_predicted() -> None:
+    """Each release computes the same; with fewer wavefronts where what Triton emits is foreseen."""
+    case = Case("cuda:80", 4, (64, 128), "f8E5M2", MMA.replace("$", "1"), SWIZZLED, is_store=False)
+    stock, ours = case.wavefronts(ours=False), case.wavefronts(ours=True)
+    assert (ours < stock) == (triton_versions.installed_release() in triton_versions.ACCESSES_PREDICTED)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from triton_linear.dialect import f2
+from triton_linear.dialect import f2, ll
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Module, Operation, Type, Value, producers_of
 from triton_linear.lowering.element import element_type
@@ -83,6 +83,7 @@ def _access(
         short_memory(memory.type),
         memory_in_words(memory.type),
         Place.of(str(made.location) if made is not None else ""),
+        op.attributes[ll.DETOUR].value if ll.DETOUR in op.attributes else "",
         _access_figures(counted.counts) if isinstance(counted, Counted) else None,
         "" if isinstance(counted, Counted) else counted,
     )

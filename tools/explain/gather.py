@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from triton_linear.dialect import bridge
+from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Module, Operation, operations
 from triton_linear.lowering.element import ElementType
@@ -17,6 +17,8 @@ from triton_linear.passes import driver
 from triton_linear.passes.fold import FoldConversions
 from triton_linear.passes.gather import LowerGathers
 from triton_linear.passes.layouts import LayoutTable, element_of
+from triton_linear.passes.local import LowerLocal
+from triton_linear.passes.registry import Pass
 from triton_linear.passes.verifiers import CONVERT
 from triton_linear.tools.compile import (
     Compilation,
@@ -66,9 +68,11 @@ def _explained(text: str, filename: str, target_name: str | None, stock: bool) -
     side = _stock(module, compilation) if stock else _Stock({}, [None] * len(compilation.kernels))
     before = _conversions(module)
     names = tuple(kernels(module))
-    if not driver.run(module, [LowerGathers(), FoldConversions()], remarks=False).succeeded:
+    passes: list[Pass | str] = [LowerLocal(compilation.target.name), LowerGathers(), FoldConversions()]
+    if not driver.run(module, passes, remarks=False).succeeded:
         raise ToolError()
     ops = operations(module.operation)
+    before += sum(ll.DETOUR in op.attributes for op in ops)
     left = [op for op in ops if op.name == CONVERT]
     if len(left) != len(checked):
         raise AssertionError(f"{len(left)} conversions are left, {len(checked)} were lowered")

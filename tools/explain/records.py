@@ -106,8 +106,9 @@ class AccessFigures:
 
 @dataclass(frozen=True, slots=True)
 class AccessReport:
-    """One store to shared memory, load from it or copy to it; `buffer` is where the buffer is made. `detail`
-    says why there are no figures."""
+    """One store to shared memory, load from it or copy to it; `buffer` is where the buffer is made. `detour`
+    says what it saves to go by way of the layout that is reported, empty where that is the kernel's own.
+    `detail` says why there are no figures."""
 
     place: Place
     loop_depth: int
@@ -117,6 +118,7 @@ class AccessReport:
     memory: str
     memory_words: str
     buffer: Place
+    detour: str
     figures: AccessFigures | None
     detail: str
 

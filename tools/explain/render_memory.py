@@ -63,6 +63,8 @@ def access(report: AccessReport) -> RenderableType:
     lines.append(field("memory", (report.memory, "bold"), f"  made at {made}" if made else ""))
     if report.memory_words:
         lines.append(field("", report.memory_words))
+    if report.detour:
+        lines.append(field("detour", report.detour))
     figures = report.figures
     if figures is None:
         lines.append(field("counted", f"not: {report.detail}"))

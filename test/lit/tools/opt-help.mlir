@@ -11,6 +11,7 @@
 // CHECK: --linear-free-conversions
 // CHECK: option only=...:
 // CHECK: --linear-lower-gathers
+// CHECK: --linear-lower-local
 // CHECK: --linear-select-lowering
 // CHECK: option target=...: GPU to plan for
 // CHECK: option scratch-limit=...:

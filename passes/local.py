@@ -1,0 +1,162 @@
+"""Lets accesses to shared memory go by way of layouts in which they are cheap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from triton_linear.dialect import ll
+from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.mlir_adapter import (
+    Attribute,
+    InsertionPoint,
+    Location,
+    Operation,
+    RankedTensorType,
+    StringAttr,
+    Type,
+    Value,
+    operations,
+)
+from triton_linear.dialect.triton_versions import ACCESSES_PREDICTED, installed_release
+from triton_linear.lowering.targets import Target
+from triton_linear.passes import diagnostics
+from triton_linear.passes.accumulators import changed_signs
+from triton_linear.passes.addresses import HINTS
+from triton_linear.passes.assignment.equivalence import NotEquivalent, Numbering
+from triton_linear.passes.assignment.local import LocalAccess
+from triton_linear.passes.assignment.memory import encoding_text
+from triton_linear.passes.detour.choice import Detour, Direct, detour
+from triton_linear.passes.layouts import LayoutTable, Unknown, element_of, memory_of
+from triton_linear.passes.planning import Planning, unfit
+from triton_linear.passes.verifiers import CONVERT, Verifier
+
+SIDES: Final = {"ttg.local_load": (None, 0), "ttg.local_store": (0, 1), "ttg.local_alloc": (0, None)}
+"""For each operation which operand is in registers, and which in shared memory; None is the result."""
+_PADDED = "#ttg.padded_shared"
+_SIGN = "it takes what `wgmma` left with its sign changed; a conversion of that is left to Triton as well"
+_PARTITIONED = "#ttg.partitioned_shared"
+
+
+@dataclass(frozen=True)
+class LowerLocal(Planning):
+    """Lets accesses to shared memory go by way of layouts in which they are cheap.
+
+    A `ttg.local_load`, `ttg.local_store` or a `ttg.local_alloc` with contents is lowered by Triton for the
+    layout that its tensor has. Where another layout of the same elements in the same warps, with a conversion
+    inside the warps, takes fewer clocks by the models of both, the access gets that layout, and a conversion
+    is put behind a load or before a store.
+
+    Requires: one CTA a cluster, no warp-specialised regions, a release of Triton whose accesses are foreseen
+    (`triton_versions.ACCESSES_PREDICTED`); other modules are left as they are, with a remark.
+    Ensures: values keep their layouts; the module computes what it did. An access that changed has
+    `ll.detour`, which says what it saves.
+
+        %1 = ttg.local_load %m : ... -> #wanted
+        %0 = ttg.local_load %m : ... -> #cheap ; %1 = ttg.convert_layout %0 : #cheap -> #wanted
+    """
+
+    name: ClassVar[str] = "linear-lower-local"
+    summary: ClassVar[str] = "let accesses to shared memory go by way of layouts in which they are cheap"
+    requires: ClassVar[tuple[Verifier, ...]] = ()
+    ensures: ClassVar[tuple[Verifier, ...]] = ()
+
+    def __call__(self, op: Operation, pass_: Any) -> None:
+        ops = operations(op)
+        accesses = [inner for inner in ops if is_access(inner)]
+        gpu = self.gpu(op, pass_) if accesses else None
+        if gpu is None:
+            return
+        if reason := _unfit(op, ops):
+            diagnostics.remark(op, f"accesses to shared memory are left to Triton: {reason}")
+            return
+        table = LayoutTable()
+        signs = changed_signs(ops)
+        chosen: list[tuple[Operation, Detour]] = []
+        for access in accesses:
+            choice = self.decide(access, gpu, table)
+            if isinstance(choice, Detour) and any(operand in signs for operand in access.operands):
+                choice = Direct(_SIGN)
+            if isinstance(choice, Detour):
+                chosen.append((access, choice))
+                diagnostics.remark(access, f"access by way of another layout: {choice.summary()}")
+            elif not choice.is_least:
+                diagnostics.remark(access, f"access left to Triton: {choice.reason}")
+        if not chosen:
+            return
+        numbering = Numbering()
+        before = numbering.of(op)
+        for access, choice in chosen:
+            _reroute(access, choice)
+        if numbering.of(op) != before:
+            raise NotEquivalent("the module with other accesses would not compute the same")
+        for access, choice in chosen:
+            access.attributes[ll.DETOUR] = StringAttr.get(choice.summary(), op.context)
+
+    def decide(self, access: Operation, gpu: Target, table: LayoutTable) -> Detour | Direct:
+        """The detour of an access, or why it has none."""
+        registers, memory = sides_of(access)
+        wanted, placed = table.of(registers.type), table.of(memory.type)
+        if isinstance(wanted, Unknown | None) or isinstance(placed, Unknown | None):
+            unknown = wanted if isinstance(wanted, Unknown) else placed
+            return Direct(unknown.reason if isinstance(unknown, Unknown) else "it is no tensor")
+        described = memory_of(memory.type)
+        if described is None or described[2].startswith((_PADDED, _PARTITIONED)):
+            return Direct("memory with padding or partitions is no linear layout")
+        try:
+            element = element_of(registers.type)
+        except ValueError as error:
+            return Direct(str(error))
+        if any(hint in access.attributes for hint in HINTS):
+            return Direct("it promises something of its elements, which Triton has to see")
+        is_store = access.name != "ttg.local_load"
+        shape = tuple(registers.type.shape)
+        local = LocalAccess.of(placed, shape, element.memory_bytes, is_store)
+        if local is None:
+            return Direct("offsets in memory are no linear function of the tensor's coordinates")
+        if wanted.in_dim_size("lane") != gpu.lanes:
+            return Direct(f"the layout has {wanted.in_dim_size('lane')} lanes, {gpu.name} has {gpu.lanes}")
+        return detour(local, wanted, element, gpu)
+
+
+def is_access(op: Operation) -> bool:
+    """Whether an operation moves a tensor between registers and shared memory."""
+    return op.name in SIDES and (op.name != "ttg.local_alloc" or len(op.operands) > 0)
+
+
+def sides_of(access: Operation) -> tuple[Value, Value]:
+    """What an access has in registers, and what in memory."""
+    registers, memory = (
+        access.results[0] if number is None else access.operands[number] for number in SIDES[access.name]
+    )
+    return registers, memory
+
+
+def _unfit(op: Operation, ops: Sequence[Operation]) -> str | None:
+    release = installed_release()
+    if release not in ACCESSES_PREDICTED:
+        return f"what they become is not predicted for Triton {'.'.join(map(str, release))}"
+    return unfit(op, list(ops))
+
+
+def _in_layout(type_: Type, layout: LinearLayout) -> Type:
+    encoding = Attribute.parse(encoding_text(layout), type_.context)
+    unknown = Location.unknown(type_.context)
+    return RankedTensorType.get(type_.shape, type_.element_type, encoding, unknown)
+
+
+def _reroute(access: Operation, choice: Detour) -> None:
+    """Give an access the layout of its detour."""
+    registers, _ = sides_of(access)
+    wanted, cheap = registers.type, _in_layout(registers.type, choice.layout)
+    if access.name == "ttg.local_load":
+        ip, sides = InsertionPoint.after(access), (registers, wanted)
+        registers.set_type(cheap)
+    else:
+        ip, sides = InsertionPoint(access), (registers, cheap)
+    conversion = Operation.create(CONVERT, results=[sides[1]], operands=[sides[0]], loc=access.location, ip=ip)
+    if access.name == "ttg.local_load":
+        registers.replace_all_uses_except(conversion.results[0], conversion)
+    else:
+        access.operands[0] = conversion.results[0]
