@@ -53,6 +53,7 @@ ELEMENT = "ll.element"
 SCRATCH_LIMIT = "ll.scratch_limit"
 ASSIGNED = "ll.assigned"
 PERMUTED = "ll.permuted"
+SPLIT = "ll.split"
 
 DEFINITION = """
 irdl.dialect @ll {

@@ -30,6 +30,7 @@ from triton_linear.passes.layouts import LayoutTable
 from triton_linear.passes.outline import OutlineConversions, stub_plans
 from triton_linear.passes.registry import PASSES, Pass
 from triton_linear.passes.select import SelectLowering
+from triton_linear.passes.split_reductions import SplitReductions
 from triton_linear.passes.verifiers import CONVERT, Verifier
 
 
@@ -237,12 +238,12 @@ class Converted:
 @dataclass(frozen=True)
 class Prepared:
     """What `run_linear_pipeline` made of a module: plans by stub name, every conversion, the run, and whether
-    layouts were changed."""
+    layouts were changed or reductions taken apart."""
 
     plans: Mapping[str, Plan]
     conversions: tuple[Converted, ...]
     outcome: Outcome
-    assigned: bool = False
+    changed: bool = False
 
 
 class PassFailure(Exception):
@@ -255,21 +256,25 @@ def run_linear_pipeline(
     scratch_limit: int | None = None,
     *,
     assign: bool = False,
+    reductions: bool = False,
     lower: bool = True,
     verify: bool = False,
     remarks: bool = True,
 ) -> Prepared:
     """Take the conversions of `module` into our hands, in place, for `target`.
 
-    First its layouts are chosen anew, if asked to `assign`; then what conversions are left are folded and
-    lowered, unless `lower` is off. Layouts are attached, and shape operations checked against them, only when
-    asked to `verify`: nothing that is decided here reads them, and it takes a third of the time.
+    First its layouts are chosen anew, if asked to `assign`; then its reductions are taken apart, if asked for
+    `reductions`; then what conversions are left are folded and lowered, unless `lower` is off. Layouts are
+    attached, and shape operations checked against them, only when asked to `verify`: nothing that is decided
+    here reads them, and it takes a third of the time.
     """
     collect = _Collect(target, scratch_limit)
     attach, *decide, outline = linear_pipeline(target.name, scratch_limit)
     passes: list[Pass] = []
     if assign:
         passes += PermuteContraction(target.name, scratch_limit), AssignLayouts(target.name, scratch_limit)
+    if reductions:
+        passes.append(SplitReductions(target.name, scratch_limit))
     if verify:
         passes.append(attach)
     if lower:
@@ -277,8 +282,9 @@ def run_linear_pipeline(
     outcome = run(module, passes, verify=verify, remarks=remarks)
     if not outcome.succeeded:
         raise PassFailure("\n".join(str(d) for d in outcome.diagnostics if d.severity == "error"))
-    assigned = any(mark in module.operation.attributes for mark in (ll.ASSIGNED, ll.PERMUTED))
-    return Prepared(stub_plans(module, target), tuple(collect.found), outcome, assigned)
+    marks = ll.ASSIGNED, ll.PERMUTED, ll.SPLIT
+    changed = any(mark in module.operation.attributes for mark in marks)
+    return Prepared(stub_plans(module, target), tuple(collect.found), outcome, changed)
 
 
 def run_free_pipeline(module: Module, target: Target, only: int | None = None) -> Prepared:

@@ -13,6 +13,7 @@ from triton_linear.passes.fold import FoldConversions
 from triton_linear.passes.free import FreeConversions
 from triton_linear.passes.outline import OutlineConversions
 from triton_linear.passes.select import SelectLowering
+from triton_linear.passes.split_reductions import SplitReductions
 from triton_linear.passes.verifiers import Verifier
 
 
@@ -35,4 +36,5 @@ PASSES: Mapping[str, type[Pass]] = {
     "linear-permute-contraction": PermuteContraction,
     "linear-select-lowering": SelectLowering,
     "linear-outline-conversions": OutlineConversions,
+    "linear-split-reductions": SplitReductions,
 }

@@ -63,7 +63,7 @@ def prepare(
             upstream, target, scratch_limit, assign=assign, lower=lower, remarks=False
         )
     conversions = tuple(map(_conversion, result.conversions))
-    if not result.plans and not result.assigned and (not lower or len(conversions) == seen):
+    if not result.plans and not result.changed and (not lower or len(conversions) == seen):
         return Prepared(None, conversions, ())
     with clock.phase("embed"):
         text = bridge.triton_text(upstream)
