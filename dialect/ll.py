@@ -54,6 +54,7 @@ SCRATCH_LIMIT = "ll.scratch_limit"
 ASSIGNED = "ll.assigned"
 PERMUTED = "ll.permuted"
 SPLIT = "ll.split"
+PARTIALS = "ll.partials"
 
 DEFINITION = """
 irdl.dialect @ll {

@@ -226,6 +226,7 @@ class Converted:
     """A conversion that was left after folding, and what becomes of it.
 
     `kind` is that of its plan, which `detail` sums up; "stock" where Triton lowers it, `detail` then says why.
+    `partials`: it was made where a reduction was taken apart.
     """
 
     location: str
@@ -233,6 +234,7 @@ class Converted:
     destination: str
     kind: str
     detail: str
+    partials: bool = False
 
 
 @dataclass(frozen=True)
@@ -318,10 +320,11 @@ class _Collect:
     def _converted(self, op: Operation, table: LayoutTable) -> Converted:
         sides = op.operands[0].type, op.results[0].type
         types = str(sides[0]), str(sides[1])
+        made = ll.PARTIALS in op.attributes
         if ll.STOCK in op.attributes:
-            return Converted(str(op.location), *types, "stock", op.attributes[ll.STOCK].value)
+            return Converted(str(op.location), *types, "stock", op.attributes[ll.STOCK].value, made)
         recorded = ll.plan_from_attribute(op.attributes[ll.PLAN]).kind
         if recorded == FREE and not isinstance(free := plan_between(*sides, table), str):
             return Converted(str(op.location), *types, FREE, free.summary())
         plan = self._select.plan_for(op, self._target, table)
-        return Converted(str(op.location), *types, plan.kind, plan.summary())
+        return Converted(str(op.location), *types, plan.kind, plan.summary(), made)

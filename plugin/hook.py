@@ -111,6 +111,7 @@ def install(
     assign: bool = True,
     lower: bool = True,
     occupancy: bool = True,
+    reductions: bool = True,
     on_report: Callable[[Report], object] | None = None,
 ) -> None:
     """Compile every kernel of this process with the plugin from here on.
@@ -121,6 +122,7 @@ def install(
     assign: choose the layouts of a kernel's tensors anew, where that saves conversions.
     lower: emit code for the conversions that are left, rather than leave them to Triton.
     occupancy: assemble a kernel within fewer registers where a multiprocessor then takes another CTA.
+    reductions: take reductions across warps apart, where that costs less; not without `lower`.
     on_report: called with the `Report` of each compile, in the thread that compiled.
 
     Raises `UnsupportedTriton` where the installed Triton is none that this package works with.
@@ -128,7 +130,7 @@ def install(
     Again after `install`, the new options replace the old ones; one `uninstall` undoes both. Processes that are
     started later get the options, but `on_report`, in the environment variable `TRITON_LINEAR`.
     """
-    options = Options(strict, scratch_limit, assign, lower, occupancy)
+    options = Options(strict, scratch_limit, assign, lower, occupancy, reductions)
     setting = Setting(options, _listeners(on_report))
     environment.come_first()
     triton_versions.require()
@@ -156,6 +158,7 @@ def enabled(
     assign: bool = True,
     lower: bool = True,
     occupancy: bool = True,
+    reductions: bool = True,
     on_report: Callable[[Report], object] | None = None,
 ) -> AbstractContextManager[list[Report]]:
     """Compile with the plugin within the block, which gets the list of reports of what is compiled in it.
@@ -163,7 +166,7 @@ def enabled(
     The options are those of `install`. Blocks nest; the innermost one counts, for every thread of the
     process.
     """
-    return _block(Options(strict, scratch_limit, assign, lower, occupancy), _listeners(on_report))
+    return _block(Options(strict, scratch_limit, assign, lower, occupancy, reductions), _listeners(on_report))
 
 
 @contextmanager

@@ -44,12 +44,13 @@ def prepare(
     apart: bool = True,
     *,
     assign: bool = True,
+    reductions: bool = True,
     lower: bool = True,
 ) -> Prepared:
     """Run the passes over a copy of `module`, which has `seen` conversions and stays as it is.
 
-    `apart` lets scratch take more than it must, where that saves barriers; `assign` and `lower` are as in the
-    options.
+    `apart` lets scratch take more than it must, where that saves barriers; `assign`, `reductions` and `lower`
+    are as in the options.
     """
     with clock.phase("import"):
         from triton_linear.dialect import bridge
@@ -60,7 +61,13 @@ def prepare(
         upstream = bridge.to_upstream(module, bridge.upstream_context())
     with clock.phase("passes"):
         result = driver.run_linear_pipeline(
-            upstream, target, scratch_limit, assign=assign, lower=lower, remarks=False
+            upstream,
+            target,
+            scratch_limit,
+            assign=assign,
+            reductions=reductions and lower,
+            lower=lower,
+            remarks=False,
         )
     conversions = tuple(map(_conversion, result.conversions))
     if not result.plans and not result.changed and (not lower or len(conversions) == seen):
@@ -100,4 +107,4 @@ def _conversion(found: Converted) -> Conversion:
     position = _POSITION.search(found.location)
     location = f"{position[1]}:{position[2]}" if position else found.location
     lowering = TRITON if found.kind == "stock" else found.kind
-    return Conversion(location, found.source, found.destination, lowering, found.detail)
+    return Conversion(location, found.source, found.destination, lowering, found.detail, found.partials)

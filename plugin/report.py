@@ -25,7 +25,7 @@ class Outcome(Enum):
     """How a kernel left the plugin."""
 
     NOTHING_TO_DO = "nothing to do"
-    """It has no layout conversion: stock Triton compiled it, nothing else ran."""
+    """It has no layout conversion and no reduction: stock Triton compiled it, nothing else ran."""
     CONVERTED = "converted"
     """Its conversions went through the passes, and what they made of it was compiled."""
     LEFT = "left to Triton"
@@ -47,7 +47,8 @@ class Conversion:
     `lowering` is the kind of the plan ("registers", "shuffle", "warp-shared", "cta-shared"), or "noop", or
     "triton" where no plan was found; then `detail` is the reason. Where there is a plan, `detail` is its
     one-line summary. "free" is one that was left out to see what the kernel takes without: its result is
-    garbage.
+    garbage. `partials`: it is none of the kernel's, but brings partial results of a reduction together, which
+    was taken apart.
     """
 
     location: str
@@ -55,6 +56,7 @@ class Conversion:
     destination: str
     lowering: str
     detail: str = ""
+    partials: bool = False
 
     @property
     def ours(self) -> bool:
@@ -97,7 +99,8 @@ class Report:
     @property
     def folded(self) -> int:
         """Conversions that the passes removed."""
-        return max(0, self.seen - len(self.conversions)) if self.outcome is Outcome.CONVERTED else 0
+        own = sum(not conversion.partials for conversion in self.conversions)
+        return max(0, self.seen - own) if self.outcome is Outcome.CONVERTED else 0
 
     @property
     def left(self) -> tuple[Conversion, ...]:
@@ -116,7 +119,9 @@ class Report:
             counts += f", {self.free} FREE: the results are garbage" if self.free else ""
         lines = [f"{self.kernel} for {self.target}: {self.outcome.value}; {counts}"]
         lines += [
-            f"  {c.location}: {c.lowering}{f' ({c.detail})' if c.detail else ''}" for c in self.conversions
+            f"  {c.location}: {'of partial results, ' if c.partials else ''}{c.lowering}"
+            f"{f' ({c.detail})' if c.detail else ''}"
+            for c in self.conversions
         ]
         lines += [f"  remark: {remark}" for remark in self.remarks]
         if self.error is not None:

@@ -32,6 +32,7 @@ class Options:
     assign: choose the layouts of a kernel's tensors anew, where that saves conversions.
     lower: emit code for the conversions that are left, rather than leave them to Triton.
     occupancy: assemble a kernel within fewer registers where a multiprocessor then takes another CTA.
+    reductions: take reductions across warps apart, where that costs less; not without `lower`.
 
     And what they do not, for measuring:
 
@@ -45,12 +46,13 @@ class Options:
     assign: bool = True
     lower: bool = True
     occupancy: bool = True
+    reductions: bool = True
     free: bool = field(default=False, metadata=INTERNAL)
     free_only: int | None = field(default=None, metadata=INTERNAL)
     everywhere: bool = field(default=False, metadata=INTERNAL)
 
     def __post_init__(self) -> None:
-        for name in ("strict", "assign", "lower", "occupancy"):
+        for name in ("strict", "assign", "lower", "occupancy", "reductions"):
             value = getattr(self, name)
             if not isinstance(value, bool):
                 raise TypeError(f"{name} takes a bool, got {value!r}")

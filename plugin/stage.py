@@ -18,6 +18,7 @@ from triton_linear.report import Clock, Conversion, Outcome, Report, ReportWarni
 from triton_linear.setting import Setting
 
 _log = logging.getLogger("triton_linear")
+CONVERT, REDUCE = "ttg.convert_layout", "tt.reduce"
 UNNAMED = "unnamed"
 """The name of a kernel that does not say its own."""
 MINIMAL_SCRATCH = 0
@@ -110,8 +111,10 @@ class LLIRStage:
         """The kernel as the plugin would have it, or None where the stock stage is to compile `src`."""
         attempt.kernel = src.get_entry_func_name()
         with attempt.clock.phase("screen"):
-            attempt.seen = count_conversions(src)
-        if attempt.seen == 0:
+            attempt.seen = count(src, CONVERT)
+            reductions = self._setting.options.reductions and self._setting.options.lower
+            nothing = attempt.seen == 0 and not (reductions and count(src, REDUCE))
+        if nothing:
             attempt.outcome = Outcome.NOTHING_TO_DO
         elif mode := _instrumentation_mode(metadata):
             attempt.remarks = (f"instrumentation mode '{mode}' is on, and cannot see into code of ours",)
@@ -132,8 +135,9 @@ class LLIRStage:
             raise UnknownTarget(f"no table for {self._target}; known: {known}") from error
         usual = self._setting.options.scratch_limit
         assign, release = self._setting.options.assign, installed_release()
-        if assign and release not in ACCESSES_PREDICTED:
-            assign = False
+        reductions = self._setting.options.reductions
+        if (assign or reductions) and release not in ACCESSES_PREDICTED:
+            assign = reductions = False
             version = ".".join(map(str, release))
             attempt.remarks += (f"layouts stay: what accesses become is not predicted for Triton {version}",)
         tried: set[tuple[tuple[int, ...], bool]] = set()
@@ -153,6 +157,7 @@ class LLIRStage:
                     attempt.clock,
                     apart,
                     assign=assign,
+                    reductions=reductions,
                     lower=options.lower,
                 )
             attempt.conversions = prepared.conversions
@@ -211,13 +216,13 @@ class LLIRStage:
         fallback.warn(self._setting, attempt.kernel, self._target, error, metadata, remarks=remarks)
 
 
-def count_conversions(module: Module) -> int:
-    """The `ttg.convert_layout` operations of a libtriton module, without printing it."""
+def count(module: Module, name: str) -> int:
+    """The operations of this name in a libtriton module, without printing it."""
     found = 0
 
     def visit(operation: Operation) -> None:
         nonlocal found
-        found += operation.get_name() == "ttg.convert_layout"
+        found += operation.get_name() == name
 
     module.walk(visit)
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from triton_linear.dialect import ll
 from triton_linear.dialect.encodings import layout_of, linear_encoding_text, transfer
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import (
@@ -15,6 +16,7 @@ from triton_linear.dialect.mlir_adapter import (
     Operation,
     RankedTensorType,
     Type,
+    UnitAttr,
     Value,
 )
 from triton_linear.lowering.element import element_type
@@ -86,7 +88,7 @@ class Writer:
             joined = transfer.join(_layout(level[0]))
             level = [self._join(pair, joined) for pair in zip(level[::2], level[1::2], strict=True)]
             layout = transfer.join(layout)
-        level = [self._shaped(CONVERT, level[0], layout)]
+        level = [self._shaped(CONVERT, level[0], layout, {ll.PARTIALS: UnitAttr.get(self.context)})]
         while len(level) < len(values):
             half = transfer.split(layout)
             assert half is not None  # it was joined
@@ -143,7 +145,8 @@ def converted(value: Value, type_: Type, ip: InsertionPoint, location: Location)
     """A value as one of another encoding."""
     if value.type == type_:
         return value
-    op = Operation.create(CONVERT, results=[type_], operands=[value], loc=location, ip=ip)
+    made = {ll.PARTIALS: UnitAttr.get(type_.context)}
+    op = Operation.create(CONVERT, results=[type_], operands=[value], attributes=made, loc=location, ip=ip)
     result: Value = op.results[0]
     return result
 

@@ -38,7 +38,7 @@ PLACES: Mapping[str, tuple[Any, str]] = {
     "hook: the target's name": (hook, "target_name"),
     "hook: the stage": (stage.LLIRStage, "__init__"),
     "hook: registers": (occupancy, "has_say"),
-    "screen": (stage, "count_conversions"),
+    "screen": (stage, "count"),
     "instrumentation": (stage, "_instrumentation_mode"),
     "targets": (targets, "target"),
     "bridge: context": (bridge, "upstream_context"),
