@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
 from triton_linear.lowering.element import ElementType
@@ -60,8 +61,9 @@ def inside_warps(layout: LinearLayout, axis: int, what: Combined, target: Target
 
 
 def as_triton(layout: LinearLayout, axis: int, what: Combined, target: Target, warps: int) -> Clocks:
-    """A reduction as Triton lowers it: between warps each leaves its results in shared memory, some threads
-    combine them by shuffles and leave what they get there again, and all load it."""
+    """A reduction as Triton lowers it: between warps each leaves its results in shared memory, each thread takes
+    its share of them, combines it by shuffles with those of its neighbours and leaves it there again, and all
+    load the results; two barriers. So Triton 3.0, 3.6 and 3.7 do, by their PTX."""
     found = inside_warps(layout, axis, what, target)
     bases = dict(layout.bases)
     crossing = sum(1 for basis in bases.get(WARP, ()) if basis[axis])
@@ -69,8 +71,10 @@ def as_triton(layout: LinearLayout, axis: int, what: Combined, target: Target, w
         return found
     table = target.costs
     left = 1 << sum(1 for basis in bases[REGISTER] if not basis[axis])
-    clocks = left * 2 * what.words * table.wavefront + 2 * len(what.widths) * table.cta_barrier
-    clocks += crossing * (what.words * table.shuffle + what.weight)
+    places = prod(size for place, (_, size) in enumerate(layout.out_dims) if place != axis)
+    share = max(1, (places << crossing) // (target.lanes << len(bases[WARP])))
+    clocks = 2 * (left + share) * what.words * table.wavefront + 2 * table.cta_barrier
+    clocks += share * crossing * (what.words * table.shuffle + what.weight)
     wait = (3 * table.barrier_wait + MEETING_CLOCKS) * warps
     wait += 4 * table.memory_wait + crossing * table.shuffle_wait
     return found + Clocks(clocks, wait)
