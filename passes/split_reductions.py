@@ -22,6 +22,7 @@ from triton_linear.passes.assignment import weights
 from triton_linear.passes.layouts import LayoutTable, element_of
 from triton_linear.passes.planning import Planning, unfit
 from triton_linear.passes.reductions import proof
+from triton_linear.passes.reductions.region import commutes
 from triton_linear.passes.reductions.rewrite import Writer, converted
 from triton_linear.passes.reductions.split import Split, split
 from triton_linear.passes.reductions.ways import Asked, Choice, choose, without_copies
@@ -98,9 +99,8 @@ class _Run:
             diagnostics.remark(op, f"the reduction stays as it is: {choice}")
             return
         before, after = (clocks.expected(self._busy) for clocks in (choice.before, choice.after))
-        crossing = found.crossing > 0
         least = after if self.gpu.vendor == "nvidia" else after / (1 - MARGIN_UNMEASURED)
-        if crossing and least >= before:
+        if least >= before and not _is_wrong(op, found):
             diagnostics.remark(
                 op, f"the reduction stays as it is: {before:.1f} clocks, and {after:.1f} if it is taken apart"
             )
@@ -130,7 +130,7 @@ class _Run:
             return str(error)
         own = without_copies(transfer.reduce(layout, found.axis))
         wanted = tuple(tuple(self._wanted(result, own, op)) for result in op.results)
-        asked = Asked(elements, wanted, own, weights.of_region(op))
+        asked = Asked(elements, wanted, own, weights.of_region(op), commutes(op))
         return choose(layout, found, asked, self.gpu, self.warps, self.scratch_limit)
 
     def _wanted(self, result: Value, own: LinearLayout, op: Operation) -> list[LinearLayout]:
@@ -161,6 +161,12 @@ class _Run:
                 user.operands[0] = new
         if next(iter(old.uses), None) is not None:
             old.replace_all_uses_with(converted(new, old.type, InsertionPoint(op), op.location))
+
+
+def _is_wrong(op: Operation, found: Split) -> bool:
+    """Whether Triton's lowering may reduce wrongly: it takes the lanes along the axis for one run of bits, and
+    puts the warps along it in an order that it has to guess for a `#ttg.linear` encoding."""
+    return found.inside > 1 or "#ttg.linear" in str(op.operands[0].type.encoding)
 
 
 def _converts_beside(user: Operation, op: Operation) -> bool:

@@ -52,7 +52,7 @@ PAPER = {
     LINEAR: {"legacy": "0/10", "linear": "10/10", "instructions": None},
 }
 """The paper's table: reductions that are right, and shared-memory instructions, in the legacy system and in the
-linear one. Its layouts and operations are not stated; the figures compare in proportion only."""
+linear one. Which layouts and operations these are is not stated; the figures compare in proportion only."""
 
 
 def _mma(warps: str, shape: str) -> str:
@@ -105,17 +105,22 @@ def cases() -> list[Case]:
     """All reductions of the table."""
     found = []
     for kind in PAPER:
-        for shape, axis, operation in product(SHAPES, (0, 1), (SUM, ARGMAX)):
+        for alone, shape, axis, operation in product((False, True), SHAPES, (0, 1), (SUM, ARGMAX)):
             layouts = LAYOUTS.get(kind) or (_linear(shape),)
             for number, encoding in enumerate(layouts):
-                found.append(Case(kind, number, encoding, shape, axis, operation))
+                found.append(Case(kind, number, encoding, shape, axis, operation, alone))
     return found
 
 
 def run(case: Case) -> dict[str, Any]:
     """The record of one case: for `ours`, `stock` and, where there is one, `triton 3.0.0`, instructions and
     whether the result is right (None for Triton 3.0.0, which is compiled only), or an `error`."""
-    record: dict[str, Any] = {"key": case.key, "kind": case.kind, "operation": case.operation}
+    record: dict[str, Any] = {
+        "key": case.key,
+        "kind": case.kind,
+        "operation": case.operation,
+        "alone": case.alone,
+    }
     for name, ours in (("ours", True), ("stock", False)):
         try:
             lowered = lower_kernel(kernel(case), "reduction.ttgir", TARGET, ours=ours, reductions=ours)
@@ -144,8 +149,8 @@ def is_right(case: Case, lowered: LoweredKernel) -> bool:
     """Whether the interpreter finds every result right in every thread that holds it, without a race."""
     rng = np.random.default_rng(sum(map(ord, case.key)))
     values = rng.integers(-40, 40, case.shape).astype(np.float32)  # sums are exact; maxima have ties
-    layout = layout_of(case.encoding, case.shape, 32)
-    result = layout_of(_slice(case.encoding, case.axis), (case.shape[1 - case.axis],), 32)
+    layout = layout_of(case.given, case.shape, 32)
+    result = layout_of(case.wanted, (case.shape[1 - case.axis],), 32)
     inputs = [values.view(np.uint32).astype(np.uint64)[None]]
     if case.operation == SUM:
         wanted = [values.sum(case.axis).view(np.uint32)]

@@ -61,9 +61,9 @@ def inside_warps(layout: LinearLayout, axis: int, what: Combined, target: Target
 
 
 def as_triton(layout: LinearLayout, axis: int, what: Combined, target: Target, warps: int) -> Clocks:
-    """A reduction as Triton lowers it: between warps each leaves its results in shared memory, each thread takes
-    its share of them, combines it by shuffles with those of its neighbours and leaves it there again, and all
-    load the results; two barriers. So Triton 3.0, 3.6 and 3.7 do, by their PTX."""
+    """A reduction as Triton lowers it: between warps each leaves its results in shared memory, each thread
+    takes its share of them, combines it by shuffles with those of its neighbours and leaves it there again, and
+    all load the results; two barriers. So Triton 3.0, 3.6 and 3.7 do, by their PTX."""
     found = inside_warps(layout, axis, what, target)
     bases = dict(layout.bases)
     crossing = sum(1 for basis in bases.get(WARP, ()) if basis[axis])
@@ -78,6 +78,12 @@ def as_triton(layout: LinearLayout, axis: int, what: Combined, target: Target, w
     wait = (3 * table.barrier_wait + MEETING_CLOCKS) * warps
     wait += 4 * table.memory_wait + crossing * table.shuffle_wait
     return found + Clocks(clocks, wait)
+
+
+def agreeing(layout: LinearLayout, what: Combined, target: Target) -> Clocks:
+    """Taking each register from one lane of those that hold copies: a shuffle for each word."""
+    registers = 1 << sum(map(any, dict(layout.bases)[REGISTER]))
+    return Clocks(registers * what.words * target.costs.shuffle, target.costs.shuffle_wait)
 
 
 def of_conversion(

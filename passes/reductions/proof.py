@@ -60,7 +60,8 @@ def _known(value: Value, reduction: Operation, known: dict[Value, Known]) -> Kno
         if isinstance(op, Block):
             raise NotEquivalent("a reduction would take an argument that it did not")
         op = op.operation
-        operands = [_known(operand, reduction, known) for operand in op.operands]
+        taken = list(op.operands)[:1] if _looks_up_nothing(op) else op.operands
+        operands = [_known(operand, reduction, known) for operand in taken]
         for index, result in enumerate(op.results):
             known[result] = _of(op, index, operands, reduction)
     return known[value]
@@ -68,9 +69,13 @@ def _known(value: Value, reduction: Operation, known: dict[Value, Known]) -> Kno
 
 def _of(op: Operation, index: int, operands: list[Known], reduction: Operation) -> Known:
     """What result `index` of an operation holds."""
+    if not operands:
+        raise NotEquivalent(f"'{op.name}' is no step of a reduction")
     given = operands[0]
     match op.name:
         case "ttg.convert_layout" | "tt.bitcast":
+            return given
+        case "tt.gather" if _looks_up_nothing(op):
             return given
         case "tt.reshape" if "allow_reorder" not in op.attributes:
             return replace(given, bits=_regrouped(given.bits, op.results[0].type.shape))
@@ -100,6 +105,17 @@ def _reduced(op: Operation, index: int, operands: list[Known], reduction: Operat
     axis = op.attributes["axis"].value
     bits = (*given.bits[:axis], *given.bits[axis + 1 :])
     return Known((index,), bits, given.combined | set(given.bits[axis]))
+
+
+def _looks_up_nothing(op: Operation) -> bool:
+    """Whether a gather takes element 0 along an axis of one element."""
+    if op.name != "tt.gather" or op.operands[0].type.shape[op.attributes["axis"].value] != 1:
+        return False
+    index = op.operands[1].owner
+    if isinstance(index, Block) or index.operation.name != "arith.constant":
+        return False
+    value = index.operation.attributes["value"]
+    return bool(value.is_splat) and value.get_splat_value().value == 0
 
 
 def _regrouped(bits: Sequence[tuple[Bit, ...]], shape: Sequence[int]) -> tuple[tuple[Bit, ...], ...]:

@@ -10,6 +10,7 @@ from triton_linear.dialect.encodings import layout_of, linear_encoding_text, tra
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import (
     Attribute,
+    DenseElementsAttr,
     InsertionPoint,
     IntegerAttr,
     Location,
@@ -40,6 +41,8 @@ class Writer:
         values = [self._cut(value, found) for value in self.reduction.operands]
         for axis in reversed(range(found.axis + found.crossing, found.axis + len(found.sizes))):
             values = self._reduce(values, axis)
+        if way.agree:
+            values = [self._agree(value) for value in values]
         partials: dict[int, Value] = {}
         for pack in way.packs:
             gathered = self._gather([values[index] for index in pack], way.gathered)
@@ -77,6 +80,22 @@ class Writer:
                 result = self._tensor(shape, type_.element_type, encoding)
             copy.results[index].set_type(result)
         return list(copy.results)
+
+    def _agree(self, value: Value) -> Value:
+        """A tensor of which lanes hold copies, each taken from the same one of them.
+
+        Triton looks an element up where its layout has it first: in the lane whose bits without an effect are
+        0, the one whose partial results Triton's own reduction takes. A shuffle by that number is what is left
+        of a gather along an axis of one element.
+        """
+        layout = _layout(value)
+        flat = self._shaped("tt.reshape", value, transfer.expand_dims(layout, 0))
+        index = self._tensor(flat.type.shape, Type.parse("i32", self.context), str(flat.type.encoding))
+        zero = DenseElementsAttr.get_splat(index, IntegerAttr.get(index.element_type, 0))
+        (zeros,) = self._create("arith.constant", [index], [], {"value": zero})
+        axis = IntegerAttr.get(Type.parse("i32", self.context), 0)
+        (taken,) = self._create("tt.gather", [flat.type], [flat, zeros], {"axis": axis})
+        return self._shaped("tt.reshape", taken, layout)
 
     def _gather(self, values: Sequence[Value], layout: LinearLayout) -> list[Value]:
         """Values of one layout in another, converted as one."""

@@ -46,6 +46,12 @@ class Split:
         return len(self.sizes) - self.crossing
 
     @property
+    def copies(self) -> bool:
+        """Whether lanes have copies of what reducing within warps leaves, each combined in its own order."""
+        along = slice(self.axis + self.crossing, self.axis + len(self.sizes))
+        return any(any(basis[along]) for basis in dict(self.whole.bases).get(LANE, ()))
+
+    @property
     def partials(self) -> LinearLayout:
         """The layout of what reducing within warps leaves."""
         layout = self.whole
@@ -134,11 +140,11 @@ def _groups(places: list[tuple[str, int]]) -> list[int]:
     return groups
 
 
-def gathered(result: LinearLayout, found: Split) -> Iterator[LinearLayout]:
+def gathered(result: LinearLayout, found: Split, lanes_too: bool = True) -> Iterator[LinearLayout]:
     """Layouts of the partial results that reduce, within warps, to the layout `result`.
 
-    The dimensions of the split are in registers of their own, or the last of them in lanes that hold copies in
-    `result`: then a thread has fewer partial results to load, and shuffles them.
+    The dimensions of the split are in registers of their own or, if `lanes_too`, the last of them in lanes that
+    hold copies in `result`: then a thread has fewer partial results to load, and shuffles them.
     """
     rank = len(result.out_dims)
     count = found.crossing
@@ -149,7 +155,7 @@ def gathered(result: LinearLayout, found: Split) -> Iterator[LinearLayout]:
         for name, vectors in result.bases
     }
     added = [tuple(int(i == found.axis + place) for i in range(rank + count)) for place in range(count)]
-    free = [lane for lane, basis in enumerate(widened[LANE]) if not any(basis)]
+    free = [lane for lane, basis in enumerate(widened[LANE]) if lanes_too and not any(basis)]
     for taken in range(min(count, len(free)) + 1):
         lanes = list(widened[LANE])
         for lane, basis in zip(free, reversed(added[count - taken :]), strict=False):

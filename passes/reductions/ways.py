@@ -27,12 +27,14 @@ MOST_RESULTS = 4
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What a reduction is to give: the elements of its results, and for each result the layouts that it is
-    wanted in, the reduction's own first if anybody takes that."""
+    wanted in, the reduction's own first if anybody takes that. `weight`: clocks of combining two; `commutes`:
+    whether that gives the same bits whichever comes first."""
 
     elements: tuple[ElementType, ...]
     wanted: tuple[tuple[LinearLayout, ...], ...]
     own: LinearLayout
     weight: float
+    commutes: bool = True
 
     @property
     def combined(self) -> Combined:
@@ -43,11 +45,13 @@ class Asked:
 @dataclass(frozen=True, slots=True)
 class Way:
     """One way: the layout of the results, that of the partial results that reduce to it, and which operands
-    travel together, as numbers of operands, a power of two of them in each pack."""
+    travel together, as numbers of operands, a power of two of them in each pack. `agree`: lanes that should
+    have copies of a partial result first take that of one of them."""
 
     result: LinearLayout
     gathered: LinearLayout
     packs: tuple[tuple[int, ...], ...]
+    agree: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +95,9 @@ def _ways(found: Split, asked: Asked) -> Iterator[Way]:
     results = dict.fromkeys(layout for wanted in asked.wanted for layout in wanted)
     asked_for = list(dict.fromkeys([asked.own, *results]))[:MOST_RESULTS]
     for result in dict.fromkeys([*asked_for, *spread(asked.own)]):
-        for partials in gathered(result, found):
+        for partials in gathered(result, found, asked.commutes):
             for packs in _packings(asked.elements):
-                yield Way(result, partials, packs)
+                yield Way(result, partials, packs, found.copies and not asked.commutes)
 
 
 def _packings(elements: Sequence[ElementType]) -> list[tuple[tuple[int, ...], ...]]:
@@ -139,6 +143,8 @@ def _price(way: Way, found: Split, asked: Asked, target: Target, limit: int | No
     for axis in reversed(range(found.axis + found.crossing, found.axis + len(found.sizes))):
         parts.append(costs.inside_warps(layout, axis, what, target))
         layout = transfer.reduce(layout, axis)
+    if way.agree:
+        parts.append(costs.agreeing(layout, what, target))
     for pack in way.packs:
         sides = joined(layout, len(pack)), joined(way.gathered, len(pack))
         element = packed_element(pack, asked.elements)
