@@ -19,7 +19,7 @@ import re
 import subprocess
 import tempfile
 from collections import Counter
-from itertools import product
+from itertools import product, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -92,13 +92,22 @@ LAYOUTS = {
 }
 
 
-def _linear(shape: tuple[int, int]) -> str:
-    """Lanes that take turns along both dimensions, warps along both, what is left in registers."""
-    rows, columns = (size.bit_length() - 1 for size in shape)
-    bits = [(axis, bit) for bit in range(max(rows, columns)) for axis in (1, 0) if bit < (rows, columns)[axis]]
-    bases = [[1 << bit if place == axis else 0 for place in (0, 1)] for axis, bit in bits]
-    lanes, warps, registers = bases[1:6], bases[-2:], [bases[0], *bases[6:-2]]
-    return f"#ttg.linear<{{register = {registers}, lane = {lanes}, warp = {warps}, block = []}}>"
+def _linear(shape: tuple[int, int], gaps: bool) -> str:
+    """A layout that no other encoding has: warps along both dimensions, the first register beyond the lanes.
+
+    `gaps`: lanes take turns along the dimensions, so that those along each of them are not in a row.
+    """
+    rows, columns = ([(axis, bit) for bit in range(size.bit_length() - 1)] for axis, size in enumerate(shape))
+    warps = [rows.pop(), columns.pop()]
+    turns = [bit for pair in zip_longest(columns, rows) for bit in pair if bit is not None]
+    bits = turns if gaps else [*columns, *rows]
+    lanes, registers = bits[:5], bits[:4:-1]
+    places = {"register": registers, "lane": lanes, "warp": warps, "block": []}
+    bases = {
+        name: [[1 << bit if place == axis else 0 for place in (0, 1)] for axis, bit in found]
+        for name, found in places.items()
+    }
+    return "#ttg.linear<{" + ", ".join(f"{name} = {found}" for name, found in bases.items()) + "}>"
 
 
 def cases() -> list[Case]:
@@ -106,7 +115,7 @@ def cases() -> list[Case]:
     found = []
     for kind in PAPER:
         for alone, shape, axis, operation in product((False, True), SHAPES, (0, 1), (SUM, ARGMAX)):
-            layouts = LAYOUTS.get(kind) or (_linear(shape),)
+            layouts = LAYOUTS.get(kind) or (_linear(shape, False), _linear(shape, True))
             for number, encoding in enumerate(layouts):
                 found.append(Case(kind, number, encoding, shape, axis, operation, alone))
     return found
