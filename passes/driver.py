@@ -274,7 +274,8 @@ def run_linear_pipeline(
     attach, *decide, outline = linear_pipeline(target.name, scratch_limit)
     passes: list[Pass] = []
     if assign:
-        passes += PermuteContraction(target.name, scratch_limit), AssignLayouts(target.name, scratch_limit)
+        passes.append(PermuteContraction(target.name, scratch_limit))
+        passes.append(AssignLayouts(target.name, scratch_limit, int(reductions)))
     if reductions:
         passes.append(SplitReductions(target.name, scratch_limit))
     if verify:

@@ -114,6 +114,8 @@ class Report:
 
     def __str__(self) -> str:
         counts = f"{self.seen} conversion{'' if self.seen == 1 else 's'}"
+        if added := sum(conversion.partials for conversion in self.conversions):
+            counts += f" and {added} of partial results"
         if self.conversions:
             counts += f": {self.ours} ours, {self.noop} no-op, {self.folded} folded, {len(self.left)} left"
             counts += f", {self.free} FREE: the results are garbage" if self.free else ""

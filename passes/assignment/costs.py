@@ -44,11 +44,13 @@ def _is_loaded(edge: Edge) -> bool:
 
 @dataclass
 class Costs:
-    """Prices for one target and number of warps; `scratch_limit` as the lowering has it."""
+    """Prices for one target and number of warps; `scratch_limit` as the lowering has it. `apart`: reductions
+    across warps will be taken apart, where that costs less."""
 
     target: Target
     warps: int
     scratch_limit: int | None = None
+    apart: bool = False
     registers: dict[tuple[str, Path, tuple[int, ...], Constancy], int] = field(default_factory=dict)
     bounds: dict[tuple[ElementType, int], Bounds] = field(default_factory=dict)
 
@@ -106,7 +108,11 @@ class Costs:
     def of_reduction(self, reduction: Reduction, layout: LinearLayout) -> float:
         """Within threads, then by shuffles within warps, then through shared memory between warps."""
         what = reductions.Combined(reduction.widths, reduction.weight)
-        return reductions.as_triton(layout, reduction.axis, what, self.target, self.warps).expected(self.busy)
+        priced = layout, reduction.axis, what, self.target, self.warps
+        stock = reductions.as_triton(*priced).expected(self.busy)
+        if not self.apart or self.target.vendor != "nvidia":
+            return stock
+        return min(stock, reductions.apart(*priced).expected(self.busy))
 
     def placed(self, candidate: Candidate, path: Path, shape: tuple[int, ...]) -> LinearLayout | str:
         """The layout of a value that is sliced from one with this encoding, or the encoding if it has none."""

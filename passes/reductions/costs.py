@@ -80,6 +80,25 @@ def as_triton(layout: LinearLayout, axis: int, what: Combined, target: Target, w
     return found + Clocks(clocks, wait)
 
 
+def apart(layout: LinearLayout, axis: int, what: Combined, target: Target, warps: int) -> Clocks:
+    """A reduction taken apart, about: `ways.choose` plans it, which takes milliseconds. The warps' bits are in
+    lanes that have copies, as far as there are any, the others in registers; lanes share the stores."""
+    found = inside_warps(layout, axis, what, target)
+    bases = dict(layout.bases)
+    crossing = sum(1 for basis in bases.get(WARP, ()) if basis[axis])
+    if not crossing:
+        return found
+    table = target.costs
+    lanes = sum(1 for basis in bases[LANE] if basis[axis] or not any(basis))
+    shuffled = min(lanes, crossing)
+    left = 1 << sum(1 for basis in bases[REGISTER] if not basis[axis] and any(basis))
+    loads = left << (crossing - shuffled)
+    clocks = (max(1, left >> lanes) + loads) * what.words * table.wavefront + table.cta_barrier
+    clocks += (loads - left) * what.weight + left * shuffled * (what.words * table.shuffle + what.weight)
+    wait = (2 * table.barrier_wait + MEETING_CLOCKS) * warps + 2 * table.memory_wait
+    return found + Clocks(clocks, wait + shuffled * table.shuffle_wait)
+
+
 def agreeing(layout: LinearLayout, what: Combined, target: Target) -> Clocks:
     """Taking each register from one lane of those that hold copies: a shuffle for each word."""
     registers = 1 << sum(map(any, dict(layout.bases)[REGISTER]))

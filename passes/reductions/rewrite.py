@@ -41,15 +41,17 @@ class Writer:
         values = [self._cut(value, found) for value in self.reduction.operands]
         for axis in reversed(range(found.axis + found.crossing, found.axis + len(found.sizes))):
             values = self._reduce(values, axis)
-        if way.agree:
+        if way.agree and found.copies:
             values = [self._agree(value) for value in values]
         partials: dict[int, Value] = {}
         for pack in way.packs:
             gathered = self._gather([values[index] for index in pack], way.gathered)
             partials.update(zip(pack, gathered, strict=True))
         values = [partials[index] for index in range(len(values))]
-        for _ in range(found.crossing):
+        for number in range(found.crossing):
             values = self._reduce(values, found.axis)
+            if way.agree and number + 1 == way.lanes:
+                values = [self._agree(value) for value in values]
         return values
 
     def _cut(self, value: Value, found: Split) -> Value:

@@ -140,11 +140,15 @@ def _groups(places: list[tuple[str, int]]) -> list[int]:
     return groups
 
 
-def gathered(result: LinearLayout, found: Split, lanes_too: bool = True) -> Iterator[LinearLayout]:
-    """Layouts of the partial results that reduce, within warps, to the layout `result`.
+def gathered(
+    result: LinearLayout, found: Split, lanes_first: bool = False
+) -> Iterator[tuple[LinearLayout, int]]:
+    """Layouts of the partial results that reduce, within warps, to the layout `result`, and how many of the
+    dimensions of the split they have in lanes.
 
-    The dimensions of the split are in registers of their own or, if `lanes_too`, the last of them in lanes that
-    hold copies in `result`: then a thread has fewer partial results to load, and shuffles them.
+    The dimensions are in registers of their own, or some in lanes that hold copies in `result`: then a thread has
+    fewer partial results to load, and shuffles them. The last dimensions go to lanes, which is the fewest
+    shuffles; if `lanes_first`, the first do, so that something is left of a scalar when lanes are through.
     """
     rank = len(result.out_dims)
     count = found.crossing
@@ -155,17 +159,22 @@ def gathered(result: LinearLayout, found: Split, lanes_too: bool = True) -> Iter
         for name, vectors in result.bases
     }
     added = [tuple(int(i == found.axis + place) for i in range(rank + count)) for place in range(count)]
-    free = [lane for lane, basis in enumerate(widened[LANE]) if lanes_too and not any(basis)]
-    for taken in range(min(count, len(free)) + 1):
+    free = [lane for lane, basis in enumerate(widened[LANE]) if not any(basis)]
+    most = count - 1 if lanes_first and not rank else count
+    for taken in range(min(most, len(free)) + 1):
         lanes = list(widened[LANE])
-        for lane, basis in zip(free, reversed(added[count - taken :]), strict=False):
+        moved, kept = (added[count - taken :], added[: count - taken])
+        if lanes_first:
+            moved, kept = added[:taken], added[taken:]
+        for lane, basis in zip(free, reversed(moved), strict=False):
             lanes[lane] = basis
         bases = {**widened, LANE: lanes}
-        bases[REGISTER] = [*reversed(added[: count - taken]), *widened.get(REGISTER, [])]
-        yield LinearLayout.fitted(
+        bases[REGISTER] = [*reversed(kept), *widened.get(REGISTER, [])]
+        partials = LinearLayout.fitted(
             tuple((name, tuple(vectors)) for name, vectors in bases.items()),
             tuple(zip(dim_names(rank + count), shape, strict=True)),
         )
+        yield partials, taken
 
 
 def spread(layout: LinearLayout) -> Iterator[LinearLayout]:

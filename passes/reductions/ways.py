@@ -46,12 +46,14 @@ class Asked:
 class Way:
     """One way: the layout of the results, that of the partial results that reduce to it, and which operands
     travel together, as numbers of operands, a power of two of them in each pack. `agree`: lanes that should
-    have copies of a partial result first take that of one of them."""
+    have copies of what they combined take that of one of them, before it is converted and after the first
+    `lanes` dimensions, those in lanes, were reduced."""
 
     result: LinearLayout
     gathered: LinearLayout
     packs: tuple[tuple[int, ...], ...]
     agree: bool = False
+    lanes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +97,9 @@ def _ways(found: Split, asked: Asked) -> Iterator[Way]:
     results = dict.fromkeys(layout for wanted in asked.wanted for layout in wanted)
     asked_for = list(dict.fromkeys([asked.own, *results]))[:MOST_RESULTS]
     for result in dict.fromkeys([*asked_for, *spread(asked.own)]):
-        for partials in gathered(result, found, asked.commutes):
+        for partials, lanes in gathered(result, found, lanes_first=not asked.commutes):
             for packs in _packings(asked.elements):
-                yield Way(result, partials, packs, found.copies and not asked.commutes)
+                yield Way(result, partials, packs, not asked.commutes, lanes)
 
 
 def _packings(elements: Sequence[ElementType]) -> list[tuple[tuple[int, ...], ...]]:
@@ -143,16 +145,18 @@ def _price(way: Way, found: Split, asked: Asked, target: Target, limit: int | No
     for axis in reversed(range(found.axis + found.crossing, found.axis + len(found.sizes))):
         parts.append(costs.inside_warps(layout, axis, what, target))
         layout = transfer.reduce(layout, axis)
-    if way.agree:
+    if way.agree and found.copies:
         parts.append(costs.agreeing(layout, what, target))
     for pack in way.packs:
         sides = joined(layout, len(pack)), joined(way.gathered, len(pack))
         element = packed_element(pack, asked.elements)
         parts.append(costs.of_conversion(*sides, element, target, limit))
     layout = way.gathered
-    for _ in range(found.crossing):
+    for number in range(found.crossing):
         parts.append(costs.inside_warps(layout, found.axis, what, target))
         layout = transfer.reduce(layout, found.axis)
+        if way.agree and number + 1 == way.lanes:
+            parts.append(costs.agreeing(layout, what, target))
     return costs.total([*parts, *_conversions(way.result, asked, target, limit)])
 
 

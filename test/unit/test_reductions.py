@@ -115,7 +115,7 @@ def test_partial_results_are_gathered_so_that_they_reduce_to_the_result(
     own = ways.without_copies(transfer.reduce(layout, axis))
     for result in (own, *spread(own)):
         assert result.is_surjective() and result.out_dims == own.out_dims
-        for partials in gathered(result, found):
+        for partials, _ in (*gathered(result, found), *gathered(result, found, lanes_first=True)):
             reduced = partials
             for _ in range(found.crossing):
                 assert not crossing(reduced, axis)
