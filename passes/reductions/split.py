@@ -146,8 +146,8 @@ def gathered(
     """Layouts of the partial results that reduce, within warps, to the layout `result`, and how many of the
     dimensions of the split they have in lanes.
 
-    The dimensions are in registers of their own, or some in lanes that hold copies in `result`: then a thread has
-    fewer partial results to load, and shuffles them. The last dimensions go to lanes, which is the fewest
+    The dimensions are in registers of their own, or some in lanes that hold copies in `result`: then a thread
+    has fewer partial results to load, and shuffles them. The last dimensions go to lanes, which is the fewest
     shuffles; if `lanes_first`, the first do, so that something is left of a scalar when lanes are through.
     """
     rank = len(result.out_dims)

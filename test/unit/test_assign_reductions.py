@@ -79,9 +79,10 @@ def shared(root: Module) -> int:
 
 def test_other_layouts_take_no_more_of_it(layer_norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stock = allocate(to_triton(layer_norm), TARGET).bytes
+    for name in ("_pays", "_pays_well"):  # however little it saves
+        monkeypatch.setattr(assign, name, lambda found: found.after.clocks < found.before.clocks)
     assert shared(assigned(layer_norm)) <= stock
     monkeypatch.setattr(candidates, "scratch_bytes", lambda reduction, layout: 0)
-    monkeypatch.setattr(assign, "MARGIN_UNMEASURED", 0.0)
     root = assigned(layer_norm)
     assert ll.ASSIGNED in root.operation.attributes
     assert shared(root) > stock
