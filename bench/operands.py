@@ -24,7 +24,7 @@ import triton_linear
 
 from .kernels import measure, modes, triton_kernels
 from .kernels.case import TRITON, Case
-from .kernels.cases_triton import Kernel, Tensor
+from .kernels.kernel import Kernel, Tensor
 from .kernels.statistics import geometric_mean
 from .report import save
 

@@ -336,7 +336,7 @@ _WORD = "!ttg.memdesc<1xi64, #__ll_shared, #ttg.shared_memory, mutable>"
 
 def _memory(size: int) -> str:
     """The type of a buffer of `size` bytes: words of 8, one of which `ttg.memdesc_index` can ask for."""
-    return f"!ttg.memdesc<{max(1, size // 8)}x1xi64, #__ll_shared, #ttg.shared_memory, mutable>"
+    return f"!ttg.memdesc<{max(1, -(-size // 8))}x1xi64, #__ll_shared, #ttg.shared_memory, mutable>"
 
 
 def signature_of(plan: Plan, element: ElementType) -> Signature:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 
+from triton_linear.lowering.emit_padded import emit_padded
 from triton_linear.lowering.emit_shared import emit_exchange
 from triton_linear.lowering.emit_words import Parts, WordWriter
 from triton_linear.lowering.machines import Machine, machine_of
@@ -61,6 +62,8 @@ def emit_body(
         values = [register(index) for index in plan.sources]
     elif isinstance(plan, FreePlan):
         values = _free(writer, plan, signature.element, register, settler)
+    elif isinstance(plan, SharedPlan) and plan.padding is not None:
+        values = _through_padding(writer, plan, signature.element, register, machine, base)
     else:
         values = _through_words(writer, plan, signature, register, machine, base, settler)
     result = writer.op(f"llvm.mlir.undef : {signature.result}")
@@ -104,6 +107,24 @@ def _through_words(
     values: list[str] = []
     for word in words:
         values += _unpack(writer, word, bits, min(slots, signature.result_registers - len(values)))
+    return [_from_integer(writer, value, element) for value in values]
+
+
+def _through_padding(
+    writer: FunctionWriter,
+    plan: SharedPlan,
+    element: str,
+    register: Callable[[int], str],
+    machine: Machine,
+    base: str,
+) -> list[str]:
+    """The destination registers of a plan that pads. Its stores read accumulators as they are."""
+
+    @functools.cache
+    def integer(index: int) -> str:
+        return _to_integer(writer, register(index), element)
+
+    values = emit_padded(writer, plan, integer, machine, base)
     return [_from_integer(writer, value, element) for value in values]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from triton_linear.lowering.emit_words import Parts, WordWriter, linear_in_thread
 from triton_linear.lowering.machines import Machine
 from triton_linear.lowering.packing import loaded_words, stored_words
-from triton_linear.lowering.plan import MemorySide, SharedPlan
+from triton_linear.lowering.plan import MemorySide, Padding, SharedPlan
 from triton_linear.lowering.text import (
     I32,
     SHARED,
@@ -27,11 +27,11 @@ def emit_exchange(
     base: str,
 ) -> list[Parts]:
     """The destination's words from the source's; `base` names the pointer to the scratch."""
-    memory = _Memory(writer, plan, machine, base)
+    memory, thread = _Memory(writer, plan, machine), machine.thread(writer)
     storing, loading = stored_words(plan), loaded_words(plan)
     sources = WordWriter(writer, machine, plan.per_word, words, storing.given)
-    store_address = memory.addresses(plan.store.columns)
-    load_address = memory.addresses(plan.load.columns)
+    store_address = pointers(writer, thread, plan.store.columns, base)
+    load_address = pointers(writer, thread, plan.load.columns, base)
     written = 0
     arrived: list[Parts] = []
     for index, (stores, loads) in enumerate(zip(plan.store.rounds, plan.load.rounds, strict=True)):
@@ -54,31 +54,8 @@ def emit_exchange(
 class _Memory:
     """Writes the accesses of a plan."""
 
-    def __init__(self, writer: FunctionWriter, plan: SharedPlan, machine: Machine, base: str) -> None:
-        self._writer, self._plan, self._base, self._machine = writer, plan, base, machine
-        self._thread = machine.thread(writer)
-
-    def addresses(self, columns: Sequence[int]) -> Callable[[int], str]:
-        """What names the pointer of this thread to each offset of one side."""
-        writer, base = self._writer, self._base
-        moving = functools.reduce(int.__or__, columns, 0)
-        origin = linear_in_thread(writer, self._thread, columns)
-
-        @functools.cache
-        def row(flipped: int) -> str:
-            if origin is None:
-                return base
-            offset = writer.binary("xor", origin, writer.constant(flipped)) if flipped else origin
-            return writer.op(f"llvm.getelementptr {base}[{offset}] : ({SHARED}, {I32}) -> {SHARED}, i8")
-
-        def address(offset: int) -> str:
-            # Where the thread's own bits cannot reach, xor is addition and becomes an immediate offset.
-            start, rest = row(offset & moving), offset & ~moving
-            if not rest:
-                return start
-            return writer.op(f"llvm.getelementptr {start}[{rest}] : ({SHARED}) -> {SHARED}, i8")
-
-        return address
+    def __init__(self, writer: FunctionWriter, plan: SharedPlan, machine: Machine) -> None:
+        self._writer, self._plan, self._machine = writer, plan, machine
 
     def store(self, words: Sequence[Parts], address: str) -> None:
         """Write the words of one access."""
@@ -114,6 +91,42 @@ class _Memory:
         if side.access_bytes < 4:
             return f"i{8 * side.access_bytes}", True
         return vector_type(I32, side.access_bytes // 4), False
+
+
+def pointers(
+    writer: FunctionWriter, thread: str, columns: Sequence[int], base: str, padding: Padding | None = None
+) -> Callable[[int], str]:
+    """What names the pointer of this thread to each offset of one side, whose columns these are."""
+    moving = functools.reduce(int.__or__, columns, 0)
+    origin = linear_in_thread(writer, thread, columns)
+
+    @functools.cache
+    def row(flipped: int) -> str:
+        if origin is None:
+            return base
+        offset = writer.binary("xor", origin, writer.constant(flipped)) if flipped else origin
+        if padding is not None:
+            offset = _padded(writer, offset, padding)
+        return writer.op(f"llvm.getelementptr {base}[{offset}] : ({SHARED}, {I32}) -> {SHARED}, i8")
+
+    def address(offset: int) -> str:
+        # Where the thread's own bits cannot reach, xor is addition and becomes an immediate offset.
+        start, rest = row(offset & moving), offset & ~moving
+        if padding is not None:
+            rest = padding.placed(rest)
+        if not rest:
+            return start
+        return writer.op(f"llvm.getelementptr {start}[{rest}] : ({SHARED}) -> {SHARED}, i8")
+
+    return address
+
+
+def _padded(writer: FunctionWriter, offset: str, padding: Padding) -> str:
+    """Where an offset is in padded memory."""
+    if not padding.bytes:
+        return offset
+    row = writer.binary("lshr", offset, writer.constant(padding.row_bytes.bit_length() - 1))
+    return writer.binary("add", offset, writer.binary("mul", row, writer.constant(padding.bytes)))
 
 
 def _aligned(side: MemorySide) -> str:

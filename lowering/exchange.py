@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from triton_linear.dialect import f2
+from triton_linear.lowering.conflicts import padded_wavefronts
 from triton_linear.lowering.element import ElementType
 from triton_linear.lowering.fragments import Fragment, transposed
 from triton_linear.lowering.packing import loaded_words, stored_words
@@ -27,7 +28,12 @@ from triton_linear.lowering.targets import Target
 
 
 def cost_of_shared(plan: SharedPlan, target: Target) -> Cost:
-    """Count what one warp executes; clocks by the target's table."""
+    """Count what one warp executes; clocks by the target's table.
+
+    A plan that pads moves elements as they are, and what LLVM makes of that is not counted.
+    """
+    if plan.padding is not None:
+        return _cost(plan, 0, target)
     parts = 2 if plan.element_bytes == 8 else 1
     return _cost(plan, (len(stored_words(plan).steps) + len(loaded_words(plan).steps)) * parts, target)
 
@@ -56,6 +62,8 @@ def _cost(plan: SharedPlan, alu: int, target: Target) -> Cost:
     """The cost of a plan that packs the words of its accesses with `alu` instructions."""
     wavefronts = sum(
         len(accesses) * side.wavefronts(kind, plan.element_bytes, target)
+        if plan.padding is None
+        else padded_wavefronts(plan.padding, side, accesses, kind, target)
         for kind, side in ((STORE, plan.store), (LOAD, plan.load))
         for accesses in side.rounds
     )

@@ -17,6 +17,9 @@ from triton_linear.lowering.words import Gather, Shuffle, Step, Trade
 FREE = "free"
 """The kind of plans that convert nothing."""
 
+PADDED = "padded"
+"""The kind of plans through padded shared memory, as Triton's were before linear layouts."""
+
 _WIDEST_LOAD = 16
 """Bytes of a thread that one load of global memory brings at most."""
 
@@ -170,13 +173,32 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class Padding:
+    """`bytes` behind each `row_bytes` of shared memory, unused: address a is at a + a // row_bytes * bytes.
+
+    Rows are of a power of two bytes. Where a and b have no bit in common, a + b is where a and b are together.
+    """
+
+    row_bytes: int
+    bytes: int
+
+    def placed(self, address: int) -> int:
+        """Where an address is.
+
+        >>> [Padding(256, 16).placed(address) for address in (255, 256, 513)]
+        [255, 272, 545]
+        """
+        return address + address // self.row_bytes * self.bytes
+
+
+@dataclass(frozen=True, slots=True)
 class MemorySide:
     """The stores or the loads of an exchange, by round.
 
     A thread's byte address is the xor of `columns[j]` over the set bits j of its thread number, xor the
     access's offset. It moves `slots` elements of the thread, at that address or, where `matrix` names one, by
     an instruction that transposes (`transposing.FORMS`), whose rows of `access_bytes` the address lanes name.
-    Stores have 2^`choices` alternatives. No access has bank conflicts.
+    Stores have 2^`choices` alternatives. No access has bank conflicts, unless the plan pads.
     """
 
     access_bytes: int
@@ -203,7 +225,8 @@ class SharedPlan:
 
     Bit i of the alternative that a thread stores is parity(split[i] & thread). Destination register i is at
     (round, load access, position) `outputs[i]`. Rounds are separated by barriers of the plan's scope. Shuffles
-    can come before, whose result is what is stored, and after, whose source is what was loaded.
+    can come before, whose result is what is stored, and after, whose source is what was loaded. With `padding`,
+    addresses are moved by it; scratch is counted with it.
     """
 
     source_registers: int
@@ -216,6 +239,7 @@ class SharedPlan:
     scratch_bytes: int
     before: ShufflePlan | None = None
     after: ShufflePlan | None = None
+    padding: Padding | None = None
 
     @property
     def per_word(self) -> int:
@@ -229,16 +253,18 @@ class SharedPlan:
 
     @property
     def kind(self) -> str:
-        """ "warp-shared" or "cta-shared"."""
-        return f"{self.scope}-shared"
+        """ "warp-shared" or "cta-shared"; "padded" where it pads."""
+        return f"{self.scope}-shared" if self.padding is None else PADDED
 
     @property
     def stores_apart(self) -> bool:
         """Whether it has several stores before any load, of more than one load from global memory can bring.
 
         Those loads are to be in flight together (see `Machine.together`). What one load brings, or one store
-        takes, is together as it is.
+        takes, is together as it is. A plan that pads is a baseline, and does without.
         """
+        if self.padding is not None:
+            return False
         return len(self.store.rounds[0]) > 1 and self.source_registers * self.element_bytes > _WIDEST_LOAD
 
     @property

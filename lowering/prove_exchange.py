@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from triton_linear.dialect.dimensions import fields
 from triton_linear.lowering.packing import loaded_words, stored_words
-from triton_linear.lowering.plan import MemorySide, SharedPlan
+from triton_linear.lowering.plan import MemorySide, Padding, SharedPlan
 from triton_linear.lowering.prove_functions import ThreadFunctions, Value
 from triton_linear.lowering.prove_words import Refuted, Word, chosen, packed, run_words
 from triton_linear.lowering.targets import Target
@@ -112,6 +112,8 @@ def _check_shape(plan: SharedPlan, threads: Threads) -> None:
         raise Refuted(
             f"a thread stores one of 2^{plan.store.choices} alternatives, {len(plan.split)} bits choose"
         )
+    if plan.padding is not None and (plan.split or plan.store.matrix or plan.load.matrix):
+        raise Refuted("what pads has no alternatives and no transposing accesses")
     if any(mask >> threads.bits for mask in plan.split):
         raise Refuted("alternatives are chosen by bits that a thread number does not have")
     width = plan.store.slots << plan.store.choices
@@ -151,6 +153,8 @@ def _addresses(plan: SharedPlan, side: MemorySide, name: str, threads: Threads, 
         if address % aligned:
             raise Refuted(f"{name} address {address:#x} is no multiple of {aligned}")
         reached |= address
+    if plan.padding is not None:
+        reached = _placed(plan.padding, reached, covered)
     if reached + covered > plan.scratch_bytes:
         raise Refuted(f"a {name} reaches byte {reached + covered - 1} of {plan.scratch_bytes}")
     if not side.matrix:
@@ -163,6 +167,17 @@ def _addresses(plan: SharedPlan, side: MemorySide, name: str, threads: Threads, 
         if len(positions) < side.slots:
             positions += [position ^ step for position in positions]
     return _Addresses((*of_lanes, *columns[threads.lane_bits :]), tuple(positions))
+
+
+def _placed(padding: Padding, reached: int, covered: int) -> int:
+    """Where padding puts the last address of a side, whose accesses of `covered` bytes stay whole and aligned.
+
+    No two addresses are put at one place, so all that is shown of addresses holds of places.
+    """
+    row, gap = padding.row_bytes, padding.bytes
+    if row <= 0 or row & (row - 1) or row % covered or gap < 0 or gap % covered:
+        raise Refuted(f"rows of {row} bytes padded by {gap} do not hold whole accesses of {covered} bytes")
+    return padding.placed(reached)
 
 
 def _moves(side: MemorySide, size: int, lane_bits: int) -> bool:

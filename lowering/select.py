@@ -51,7 +51,7 @@ def select(
     Requires: both layouts map register, lane, warp (and block) onto the same tensor.
     Ensures: `plan` is None exactly when the conversion must be left to Triton.
     """
-    if reason := _misfit(src, dst, target):
+    if reason := misfit(src, dst, target):
         return Selection(None, Cost(), (Rejected("any", reason),))
     conv = conversion(src, dst)
     limit = target.scratch_limit(1 << len(conv.src.warp)) if scratch_limit is None else scratch_limit
@@ -78,7 +78,7 @@ def candidates(
 
     Requires: as for `select`. Ensures: empty exactly when `select` has no plan.
     """
-    if _misfit(src, dst, target):
+    if misfit(src, dst, target):
         return ()
     conv = conversion(src, dst)
     limit = target.scratch_limit(1 << len(conv.src.warp)) if scratch_limit is None else scratch_limit
@@ -182,7 +182,7 @@ def _against(lost: Cost, best: Cost) -> str:
     )
 
 
-def _misfit(src: LinearLayout, dst: LinearLayout, target: Target) -> str | None:
+def misfit(src: LinearLayout, dst: LinearLayout, target: Target) -> str | None:
     """Why the pair is no conversion within CTAs of this target, before any planning."""
     for side, layout in (("source", src), ("destination", dst)):
         lanes = layout.in_dim_size("lane") if layout.has_in_dim("lane") else 1

@@ -18,6 +18,7 @@ from triton_linear.dialect.mlir_adapter import (
     operations,
 )
 from triton_linear.lowering.plan import FREE, Plan
+from triton_linear.lowering.strategies import LINEAR
 from triton_linear.lowering.targets import Target
 from triton_linear.passes import diagnostics
 from triton_linear.passes.assign import AssignLayouts
@@ -47,9 +48,16 @@ class Outcome:
     seconds: tuple[tuple[str, float], ...]
 
 
-def linear_pipeline(target: str | None = None, scratch_limit: int | None = None) -> list[Pass]:
+def linear_pipeline(
+    target: str | None = None, scratch_limit: int | None = None, lowering: str = LINEAR
+) -> list[Pass]:
     """The passes that take a TritonGPU module's conversions into our hands, in order."""
-    return [AttachLayouts(), FoldConversions(), SelectLowering(target, scratch_limit), OutlineConversions()]
+    return [
+        AttachLayouts(),
+        FoldConversions(lowering),
+        SelectLowering(target, scratch_limit, lowering),
+        OutlineConversions(),
+    ]
 
 
 def run(
@@ -217,7 +225,10 @@ def make_pass(name: str, options: Mapping[str, str]) -> Pass:
             values[known[option]] = int(text)
         else:
             values[known[option]] = text
-    made: Pass = kind(**values)
+    try:
+        made: Pass = kind(**values)
+    except ValueError as error:
+        raise PipelineError(str(error)) from error
     return made
 
 
@@ -260,18 +271,19 @@ def run_linear_pipeline(
     assign: bool = False,
     reductions: bool = False,
     lower: bool = True,
+    lowering: str = LINEAR,
     verify: bool = False,
     remarks: bool = True,
 ) -> Prepared:
     """Take the conversions of `module` into our hands, in place, for `target`.
 
     First its layouts are chosen anew, if asked to `assign`; then its reductions are taken apart, if asked for
-    `reductions`; then what conversions are left are folded and lowered, unless `lower` is off. Layouts are
-    attached, and shape operations checked against them, only when asked to `verify`: nothing that is decided
-    here reads them, and it takes a third of the time.
+    `reductions`; then what conversions are left are folded and lowered as `lowering` says, unless `lower` is
+    off. Layouts are attached, and shape operations checked against them, only when asked to `verify`: nothing
+    that is decided here reads them, and it takes a third of the time.
     """
-    collect = _Collect(target, scratch_limit)
-    attach, *decide, outline = linear_pipeline(target.name, scratch_limit)
+    collect = _Collect(target, scratch_limit, lowering)
+    attach, *decide, outline = linear_pipeline(target.name, scratch_limit, lowering)
     passes: list[Pass] = []
     if assign:
         passes.append(PermuteContraction(target.name, scratch_limit))
@@ -307,9 +319,9 @@ class _Collect:
     requires: ClassVar[tuple[Verifier, ...]] = ()
     ensures: ClassVar[tuple[Verifier, ...]] = ()
 
-    def __init__(self, target: Target, scratch_limit: int | None) -> None:
+    def __init__(self, target: Target, scratch_limit: int | None, lowering: str = LINEAR) -> None:
         self.found: list[Converted] = []
-        self._select = SelectLowering(target.name, scratch_limit)
+        self._select = SelectLowering(target.name, scratch_limit, lowering)
         self._target = target
 
     def __call__(self, op: Operation, pass_: Any) -> None:

@@ -19,7 +19,9 @@ from triton_linear.dialect.mlir_adapter import (
 )
 from triton_linear.lowering.conversion import Reach
 from triton_linear.lowering.conversion import conversion as conversion_between
+from triton_linear.lowering.strategies import LEGACY
 from triton_linear.passes.layouts import LayoutTable, Unknown
+from triton_linear.passes.planning import check_lowering, lowering_field
 from triton_linear.passes.verifiers import CONVERT, Verifier
 
 # Operations that lower by the layout of their operand or result, whatever kind of encoding states it.
@@ -45,7 +47,8 @@ class FoldConversions:
     more work; of a splat or a splat constant, which is made in the wanted type instead; of a value that the
     same conversion was applied to before, where that one dominates; between two encodings of one layout,
     where every user takes the operand or its producer can give the result. What was decided about a
-    conversion that now starts elsewhere is forgotten.
+    conversion that now starts elsewhere is forgotten. With `lowering=legacy`, encodings are one layout only
+    where they are written alike.
 
     Requires: nothing; a conversion of a layout that is not known is left as it is.
     Ensures: values keep their layouts; no conversion is added, none moves into a loop.
@@ -59,10 +62,15 @@ class FoldConversions:
     requires: ClassVar[tuple[Verifier, ...]] = ()
     ensures: ClassVar[tuple[Verifier, ...]] = ()
 
+    lowering: str = lowering_field()
+
+    def __post_init__(self) -> None:
+        check_lowering(self.name, self.lowering)
+
     def __call__(self, op: Operation, pass_: Any) -> None:
         ops = operations(op)
         conversions = [inner for inner in ops if inner.name == CONVERT]
-        fold = _Fold(producers_of(ops))
+        fold = _Fold(producers_of(ops), self.lowering == LEGACY)
         for conversion in conversions:
             fold.visit(conversion)
         for conversion in reversed(conversions):
@@ -71,9 +79,11 @@ class FoldConversions:
 
 @dataclass
 class _Fold:
-    """The state of one run: who produces what, and which conversions each block has."""
+    """The state of one run: who produces what, and which conversions each block has; `by_kind`: encodings that
+    are written differently count as different layouts."""
 
     producers: dict[Value, Operation]
+    by_kind: bool = False
     layouts: LayoutTable = field(default_factory=LayoutTable)
     available: dict[Block, dict[tuple[Value, Type], Value]] = field(default_factory=dict)
 
@@ -105,6 +115,8 @@ class _Fold:
             ll.undecide(conversion)
 
     def same_layout(self, a: Type, b: Type) -> bool:
+        if self.by_kind:
+            return bool(a == b)
         first, second = self.layouts.of(a), self.layouts.of(b)
         if isinstance(first, Unknown | None) or isinstance(second, Unknown | None):
             return False

@@ -18,13 +18,14 @@ from triton_linear.dialect.mlir_adapter import (
 from triton_linear.lowering.element import element_type
 from triton_linear.lowering.embed import ACCUMULATORS
 from triton_linear.lowering.free import plan_free
-from triton_linear.lowering.plan import FREE, Plan
+from triton_linear.lowering.plan import FREE, PADDED, Plan
 from triton_linear.lowering.prove import refuted
 from triton_linear.lowering.select import select
 from triton_linear.lowering.targets import Target
 from triton_linear.passes import diagnostics
 from triton_linear.passes.accumulators import accumulators
 from triton_linear.passes.layouts import LayoutTable, Unknown
+from triton_linear.passes.select import legacy_selection
 from triton_linear.passes.verifiers import (
     CONVERT,
     Verifier,
@@ -141,7 +142,11 @@ def stub_plans(module: Module, target: Target) -> dict[str, Plan]:
             plans[name] = plan_free(source, destination)
             continue
         element = element_type(attributes[ll.ELEMENT].value)
-        plan = select(source, destination, element, target, limit).plan
+        if recorded == PADDED:
+            type_ = attributes["function_type"].value
+            plan = legacy_selection(type_.inputs[0], type_.results[0], target).plan
+        else:
+            plan = select(source, destination, element, target, limit).plan
         if plan is None or plan.kind != recorded:
             found = "none" if plan is None else f"'{plan.kind}'"
             raise ValueError(f"stub_plans: @{name} was planned as '{recorded}', {target.name} gives {found}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from triton_linear.dialect.mlir_adapter import Operation
+from triton_linear.lowering.strategies import LINEAR, STRATEGIES
 from triton_linear.lowering.targets import Target, target
 from triton_linear.passes import diagnostics
 
@@ -41,6 +42,18 @@ def _target_of(module: Operation, name: str | None) -> Target:
             raise ValueError("module has no 'ttg.target' and the pass no 'target' option")
         name = module.attributes["ttg.target"].value
     return target(name)
+
+
+def lowering_field() -> str:
+    """The field of a pass for how conversions are lowered."""
+    help_text = f"how conversions are lowered, {' or '.join(STRATEGIES)}; {LINEAR} by default"
+    return field(default=LINEAR, metadata={"help": help_text})
+
+
+def check_lowering(name: str, lowering: str) -> None:
+    """Raise ValueError for a lowering that there is not."""
+    if lowering not in STRATEGIES:
+        raise ValueError(f"{name}: no lowering '{lowering}'; there are {', '.join(STRATEGIES)}")
 
 
 def unfit(module: Operation, ops: list[Operation]) -> str | None:

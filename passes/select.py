@@ -7,15 +7,17 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
-from triton_linear.dialect.mlir_adapter import Attribute, Operation, StringAttr, operations
-from triton_linear.lowering.plan import NoOpPlan, Plan, Selection
+from triton_linear.dialect.mlir_adapter import Attribute, Operation, StringAttr, Type, operations
+from triton_linear.lowering.legacy import select_legacy
+from triton_linear.lowering.plan import PADDED, NoOpPlan, Plan, Selection
 from triton_linear.lowering.select import select
+from triton_linear.lowering.strategies import LEGACY
 from triton_linear.lowering.targets import Target
 from triton_linear.passes import diagnostics
 from triton_linear.passes.accumulators import changed_signs
 from triton_linear.passes.addresses import address_conversions
 from triton_linear.passes.layouts import LayoutTable, Unknown, element_of
-from triton_linear.passes.planning import WARP_SPECIALIZE, Planning
+from triton_linear.passes.planning import WARP_SPECIALIZE, Planning, check_lowering, lowering_field
 from triton_linear.passes.verifiers import CONVERT, Verifier, every_conversion_is_decided
 
 _SEEN_THROUGH = (
@@ -33,7 +35,8 @@ class SelectLowering(Planning):
     that cannot be ours gets `ll.stock` instead, the reason why it is left to Triton, and a remark that says
     so: its layouts are not known, it crosses CTAs, it is in code that only some warps of the CTA run, it
     leads to an address or a mask, where Triton's axis analysis has to see through it, or it takes accumulators
-    of `wgmma` with another sign (`passes/accumulators.py`).
+    of `wgmma` with another sign (`passes/accumulators.py`). With `lowering=legacy` the plan is that of
+    Triton before linear layouts (`lowering/legacy.py`), and `scratch-limit` has no effect.
 
     Requires: nothing.
     Ensures: every conversion has either attribute.
@@ -46,6 +49,11 @@ class SelectLowering(Planning):
     summary: ClassVar[str] = "give every conversion a plan, or leave it to Triton with a remark"
     requires: ClassVar[tuple[Verifier, ...]] = ()
     ensures: ClassVar[tuple[Verifier, ...]] = (every_conversion_is_decided,)
+
+    lowering: str = lowering_field()
+
+    def __post_init__(self) -> None:
+        check_lowering(self.name, self.lowering)
 
     def __call__(self, op: Operation, pass_: Any) -> None:
         gpu = self.gpu(op, pass_)
@@ -89,7 +97,7 @@ class SelectLowering(Planning):
             return selection
         if selection.plan is None:
             return "; ".join(_reasons(selection))
-        if partial.present and selection.plan.kind == "cta-shared":
+        if partial.present and selection.plan.kind in ("cta-shared", PADDED):
             return (
                 "it needs a barrier of all warps, and the module has warp-specialised regions, whose warps "
                 "would not come to it"
@@ -107,6 +115,8 @@ class SelectLowering(Planning):
             element = element_of(types[0])
         except ValueError as error:
             return str(error)
+        if self.lowering == LEGACY:
+            return legacy_selection(types[0], types[1], gpu)
         return select(source, destination, element, gpu, self.scratch_limit)
 
     def plan_for(self, conversion: Operation, gpu: Target, table: LayoutTable) -> Plan:
@@ -115,6 +125,12 @@ class SelectLowering(Planning):
         if isinstance(selection, str) or selection.plan is None:
             raise ValueError(f"conversion at {conversion.location} was planned, but has no plan for {gpu.name}")
         return selection.plan
+
+
+def legacy_selection(source: Type, result: Type, gpu: Target) -> Selection:
+    """What Triton did before linear layouts for a conversion between two types, which have known layouts."""
+    shape = tuple(source.shape)
+    return select_legacy(str(source.encoding), str(result.encoding), shape, element_of(source), gpu)
 
 
 def _reasons(selection: Selection) -> Iterator[str]:

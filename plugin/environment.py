@@ -59,6 +59,9 @@ def parse(text: str) -> Options | None:
             raise ValueError(f"no option '{name}'; there are {', '.join(_defaults())}, or 1 alone for on")
         if name in chosen:
             raise ValueError(f"option '{name}' is there twice")
+        if isinstance(default, str):
+            chosen[name] = value  # `Options` says what there is
+            continue
         chosen[name] = _value(name, value if equals else "1", isinstance(default, bool), bool(equals))
     return Options(**chosen)  # type: ignore[arg-type]
 
@@ -91,8 +94,14 @@ def text_of(options: Options) -> str:
         if value is True and default is False:
             words.append(name)
         elif value != default:
-            words.append(f"{name}={'none' if value is None else int(value)}")
+            words.append(f"{name}={_text(value)}")
     return ",".join(words) or "1"
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "none"
+    return str(int(value)) if isinstance(value, int) else str(value)
 
 
 def arguments(options: Options) -> dict[str, Any]:

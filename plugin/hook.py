@@ -29,6 +29,7 @@ from typing import Any, cast
 from triton_linear import environment, fallback, inductor
 from triton_linear.dialect import triton_versions
 from triton_linear.interfaces import Backend, Metadata, Stages
+from triton_linear.lowering.strategies import LINEAR
 from triton_linear.patch import Patch
 from triton_linear.report import Report
 from triton_linear.setting import FINGERPRINT, Options, Setting
@@ -112,6 +113,7 @@ def install(
     lower: bool = True,
     occupancy: bool = True,
     reductions: bool = True,
+    lowering: str = LINEAR,
     on_report: Callable[[Report], object] | None = None,
 ) -> None:
     """Compile every kernel of this process with the plugin from here on.
@@ -123,6 +125,7 @@ def install(
     lower: emit code for the conversions that are left, rather than leave them to Triton.
     occupancy: assemble a kernel within fewer registers where a multiprocessor then takes another CTA.
     reductions: take reductions across warps apart, where that costs less; not without `lower`.
+    lowering: "linear", or "legacy" for conversions as they were before linear layouts, to measure against.
     on_report: called with the `Report` of each compile, in the thread that compiled.
 
     Raises `UnsupportedTriton` where the installed Triton is none that this package works with.
@@ -130,7 +133,7 @@ def install(
     Again after `install`, the new options replace the old ones; one `uninstall` undoes both. Processes that are
     started later get the options, but `on_report`, in the environment variable `TRITON_LINEAR`.
     """
-    options = Options(strict, scratch_limit, assign, lower, occupancy, reductions)
+    options = Options(strict, scratch_limit, assign, lower, occupancy, reductions, lowering)
     setting = Setting(options, _listeners(on_report))
     environment.come_first()
     triton_versions.require()
@@ -159,6 +162,7 @@ def enabled(
     lower: bool = True,
     occupancy: bool = True,
     reductions: bool = True,
+    lowering: str = LINEAR,
     on_report: Callable[[Report], object] | None = None,
 ) -> AbstractContextManager[list[Report]]:
     """Compile with the plugin within the block, which gets the list of reports of what is compiled in it.
@@ -166,7 +170,8 @@ def enabled(
     The options are those of `install`. Blocks nest; the innermost one counts, for every thread of the
     process.
     """
-    return _block(Options(strict, scratch_limit, assign, lower, occupancy, reductions), _listeners(on_report))
+    options = Options(strict, scratch_limit, assign, lower, occupancy, reductions, lowering)
+    return _block(options, _listeners(on_report))
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from triton_linear.interfaces import Module
+from triton_linear.lowering.strategies import LINEAR
 from triton_linear.report import TRITON, Clock, Conversion
 
 if TYPE_CHECKING:
@@ -46,11 +47,12 @@ def prepare(
     assign: bool = True,
     reductions: bool = True,
     lower: bool = True,
+    lowering: str = LINEAR,
 ) -> Prepared:
     """Run the passes over a copy of `module`, which has `seen` conversions and stays as it is.
 
-    `apart` lets scratch take more than it must, where that saves barriers; `assign`, `reductions` and `lower`
-    are as in the options.
+    `apart` lets scratch take more than it must, where that saves barriers; `assign`, `reductions`, `lower` and
+    `lowering` are as in the options.
     """
     with clock.phase("import"):
         from triton_linear.dialect import bridge
@@ -65,8 +67,9 @@ def prepare(
             target,
             scratch_limit,
             assign=assign,
-            reductions=reductions and lower,
+            reductions=reductions,
             lower=lower,
+            lowering=lowering,
             remarks=False,
         )
     conversions = tuple(map(_conversion, result.conversions))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from triton_linear import __version__
+from triton_linear.lowering.strategies import LINEAR, STRATEGIES
 from triton_linear.report import Report
 
 FINGERPRINT = "triton_linear"
@@ -33,6 +34,7 @@ class Options:
     lower: emit code for the conversions that are left, rather than leave them to Triton.
     occupancy: assemble a kernel within fewer registers where a multiprocessor then takes another CTA.
     reductions: take reductions across warps apart, where that costs less; not without `lower`.
+    lowering: "linear", or "legacy": that of Triton before linear layouts, a baseline to measure against.
 
     And what they do not, for measuring:
 
@@ -47,6 +49,7 @@ class Options:
     lower: bool = True
     occupancy: bool = True
     reductions: bool = True
+    lowering: str = LINEAR
     free: bool = field(default=False, metadata=INTERNAL)
     free_only: int | None = field(default=None, metadata=INTERNAL)
     everywhere: bool = field(default=False, metadata=INTERNAL)
@@ -56,12 +59,19 @@ class Options:
             value = getattr(self, name)
             if not isinstance(value, bool):
                 raise TypeError(f"{name} takes a bool, got {value!r}")
+        if self.lowering not in STRATEGIES:
+            raise ValueError(f"lowering takes {' or '.join(STRATEGIES)}, got {self.lowering!r}")
         if self.scratch_limit is None:
             return
         if not isinstance(self.scratch_limit, int) or isinstance(self.scratch_limit, bool):
             raise TypeError(f"scratch_limit takes an int or None, got {self.scratch_limit!r}")
         if self.scratch_limit < 0:
             raise ValueError(f"scratch_limit {self.scratch_limit} is negative")
+
+    @property
+    def takes_apart(self) -> bool:
+        """Whether reductions are taken apart: what that makes is for our lowering."""
+        return self.reductions and self.lower and self.lowering == LINEAR
 
 
 @dataclass(frozen=True, eq=False)

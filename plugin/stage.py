@@ -112,8 +112,9 @@ class LLIRStage:
         attempt.kernel = src.get_entry_func_name()
         with attempt.clock.phase("screen"):
             attempt.seen = count(src, CONVERT)
-            reductions = self._setting.options.reductions and self._setting.options.lower
-            nothing = attempt.seen == 0 and not (reductions and count(src, REDUCE))
+            nothing = attempt.seen == 0
+            if nothing and self._setting.options.takes_apart:
+                nothing = count(src, REDUCE) == 0
         if nothing:
             attempt.outcome = Outcome.NOTHING_TO_DO
         elif mode := _instrumentation_mode(metadata):
@@ -127,6 +128,7 @@ class LLIRStage:
         from triton_linear.dialect.triton_versions import ACCESSES_PREDICTED, installed_release
         from triton_linear.lowering import targets
         from triton_linear.lowering.marks import without_marks
+        from triton_linear.lowering.strategies import LEGACY
 
         try:
             target = targets.target(self._target)
@@ -135,14 +137,18 @@ class LLIRStage:
             raise UnknownTarget(f"no table for {self._target}; known: {known}") from error
         usual = self._setting.options.scratch_limit
         assign, release = self._setting.options.assign, installed_release()
-        reductions = self._setting.options.reductions
+        reductions = self._setting.options.takes_apart
         if (assign or reductions) and release not in ACCESSES_PREDICTED:
             assign = reductions = False
             version = ".".join(map(str, release))
             attempt.remarks += (f"layouts stay: what accesses become is not predicted for Triton {version}",)
         tried: set[tuple[tuple[int, ...], bool]] = set()
         longer = True
-        for limit, apart in ((usual, True), (usual, False), (MINIMAL_SCRATCH, False)):
+        attempts: tuple[tuple[int | None, bool], ...]
+        attempts = ((usual, True), (usual, False), (MINIMAL_SCRATCH, False))
+        if self._setting.options.lowering == LEGACY:
+            attempts = ((usual, False),)  # its scratch is what it is, and does not last
+        for limit, apart in attempts:
             if limit == usual and not longer:
                 continue
             options = self._setting.options
@@ -159,6 +165,7 @@ class LLIRStage:
                     assign=assign,
                     reductions=reductions,
                     lower=options.lower,
+                    lowering=options.lowering,
                 )
             attempt.conversions = prepared.conversions
             if prepared.module is None:

@@ -54,7 +54,10 @@ def _verify(arguments: argparse.Namespace) -> int:
         from triton_linear.tools.stock import verify_stock
 
         return verify_stock(text, name, arguments.target, arguments.json)
-    return verify_text(text, name, arguments.target, arguments.json)
+    from triton_linear.lowering.strategies import LEGACY, LINEAR
+
+    lowering = LEGACY if arguments.lowering == LEGACY else LINEAR
+    return verify_text(text, name, arguments.target, arguments.json, lowering)
 
 
 def _demo(arguments: argparse.Namespace) -> int:
@@ -174,9 +177,10 @@ def parser() -> argparse.ArgumentParser:
     verify.add_argument("--target", help="cuda:NUMBER or hip:gfxNAME; by default what the module says")
     verify.add_argument(
         "--lowering",
-        choices=("ours", "stock"),
+        choices=("ours", "stock", "legacy"),
         default="ours",
-        help="whose code to run: that of this package, or what Triton itself emits (default %(default)s)",
+        help="which code to run: that of this package, what Triton itself emits, or, of this package too, what "
+        "Triton emitted before it had linear layouts (default %(default)s)",
     )
     verify.add_argument("--json", action="store_true", help="print the results as JSON")
 

@@ -34,8 +34,9 @@ from triton_linear.dialect.mlir_adapter import (
 from triton_linear.lowering.element import ElementType, element_type
 from triton_linear.lowering.embed import embed
 from triton_linear.lowering.marks import without_marks
-from triton_linear.lowering.plan import Plan
+from triton_linear.lowering.plan import PADDED, Plan
 from triton_linear.lowering.select import MOST_REGISTERS
+from triton_linear.lowering.strategies import LINEAR
 from triton_linear.lowering.targets import Target
 from triton_linear.lowering.targets import target as target_called
 from triton_linear.passes import diagnostics, driver, wellformed
@@ -378,21 +379,25 @@ class Compilation:
     kernels: tuple[Kernel, ...]
 
 
-def compile_text(text: str, filename: str, target_name: str | None, last: str) -> Compilation:
+def compile_text(
+    text: str, filename: str, target_name: str | None, last: str, lowering: str = LINEAR
+) -> Compilation:
     """Take TTGIR text through the passes and Triton's backend up to the stage `last`, each kernel by itself.
+
+    `lowering`: how conversions are lowered, one of `strategies`.
 
     Raises ToolError with what was reported where any of them fails.
     """
     with blaming_the_input(text, filename):
-        return _compiled(text, filename, target_name, last)
+        return _compiled(text, filename, target_name, last, lowering)
 
 
-def _compiled(text: str, filename: str, target_name: str | None, last: str) -> Compilation:
+def _compiled(text: str, filename: str, target_name: str | None, last: str, lowering: str) -> Compilation:
     context = bridge.upstream_context()
     module = read_module(text, context, filename)
     target = set_target(module, target_name)
     try:
-        prepared = driver.run_linear_pipeline(module, target)
+        prepared = driver.run_linear_pipeline(module, target, lowering=lowering)
     except driver.PassFailure as error:
         found, _ = parse_diagnostics(str(error))
         raise ToolError(*(found or [Diagnostic("error", str(error), filename)])) from error
@@ -442,7 +447,9 @@ def triton_text(module: Module, plans: Mapping[str, Plan], target: Target) -> st
     text = bridge.triton_text(module)
     if not plans:
         return text
-    return embed(text, plans, target, module.operation.attributes["ttg.num-warps"].value).text
+    # Scratch that lasts longer saves barriers, which is no part of the legacy lowering.
+    apart = all(plan.kind != PADDED for plan in plans.values())
+    return embed(text, plans, target, module.operation.attributes["ttg.num-warps"].value, apart).text
 
 
 def check_sizes(module: Module) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 
 from triton_linear import hook
+from triton_linear.lowering.strategies import LEGACY
 from triton_linear.report import Report
 from triton_linear.setting import Options
 
@@ -14,15 +15,18 @@ OURS = "ours"
 LOWER = "lower"
 ASSIGN = "assign"
 FREE = "free"
+BASELINE = "legacy"
 
 MODES: Mapping[str, Callable[[], Options | None]] = {
     STOCK: lambda: None,
     OURS: Options,
     LOWER: lambda: Options(assign=False, occupancy=False),
     ASSIGN: lambda: Options(lower=False, occupancy=False),
+    BASELINE: lambda: Options(assign=False, occupancy=False, lowering=LEGACY),
     FREE: lambda: Options(strict=True, free=True, occupancy=False),
 }
-"""Stock Triton; all that the plugin does; only its lowerings; only its layouts; conversions for nothing."""
+"""Stock Triton; all that the plugin does; only its lowerings; only its layouts; conversions as
+Triton lowered them before linear layouts; conversions for nothing."""
 
 
 def mode(name: str) -> AbstractContextManager[list[Report]]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triton_linear import __version__
+from triton_linear.lowering.strategies import LINEAR, STRATEGIES
 from triton_linear.tools.errors import (
     Diagnostic,
     Printer,
@@ -69,15 +70,20 @@ def pieces(text: str, file: str, split: bool) -> list[Piece]:
     ]
 
 
-def pass_steps(flags: Sequence[tuple[str, str]], target: str | None) -> list[Pass | str]:
-    """The passes that the flags name, in order; a string is one of upstream MLIR's."""
+def pass_steps(
+    flags: Sequence[tuple[str, str]], target: str | None, lowering: str = LINEAR
+) -> list[Pass | str]:
+    """The passes that the flags name, in order; a string is one of upstream MLIR's.
+
+    `lowering`: that of the whole pipeline.
+    """
     from triton_linear.passes import driver
 
     steps: list[Pass | str] = []
     for name, options in flags:
         try:
             if name == PIPELINE:
-                steps += driver.linear_pipeline(target)
+                steps += driver.linear_pipeline(target, lowering=lowering)
             elif name == "pass-pipeline":
                 steps += driver.parse_pipeline(options)
             else:
@@ -110,7 +116,7 @@ def _process(piece: Piece, arguments: argparse.Namespace, result: Result) -> Non
     if target is not None and arguments.emit not in ("mlir", "ttgir"):
         said_by = compiler.NOWHERE if arguments.target else compiler.place_of(module)
         compiler.check_stage(arguments.emit, target.name, said_by)
-    steps = pass_steps(arguments.passes, target.name if target else None)
+    steps = pass_steps(arguments.passes, target.name if target else None, arguments.lowering)
     printed = sys.stderr if arguments.mlir_print_ir_after_all else None
     outcome = driver.run(module, steps, verify=arguments.verify_each, print_after_all=printed)
     result.seconds = outcome.seconds
@@ -217,6 +223,13 @@ def parser() -> argparse.ArgumentParser:
         nargs=0,
         metavar=PIPELINE,
         help="all passes of this project, in order",
+    )
+    top.add_argument(
+        "--lowering",
+        choices=STRATEGIES,
+        default=LINEAR,
+        help=f"how --{PIPELINE} lowers conversions: by their maps, or as Triton did before linear layouts "
+        "(default: %(default)s)",
     )
     top.add_argument(
         "--split-input-file", action="store_true", help="compile the parts between lines '// -----' one by one"

@@ -11,6 +11,7 @@ from typing import Any
 from triton_linear.lowering.embed import THREAD_NUMBER
 from triton_linear.lowering.prove import refuted
 from triton_linear.lowering.simulate_memory import SimulationError
+from triton_linear.lowering.strategies import LINEAR
 from triton_linear.lowering.verify import Verdict, verify_conversion
 from triton_linear.tools.compile import Compilation, Site, compile_text
 from triton_linear.tools.errors import Diagnostic, ToolError, position
@@ -201,9 +202,9 @@ def check(compilation: Compilation) -> list[Checked]:
     return checked
 
 
-def verify_text(text: str, filename: str, target: str | None, as_json: bool) -> int:
+def verify_text(text: str, filename: str, target: str | None, as_json: bool, lowering: str = LINEAR) -> int:
     """Verify a module, print what was found, and return the exit status: 0 if all is right."""
-    checked = check(compile_text(text, filename, target, "llvm"))
+    checked = check(compile_text(text, filename, target, "llvm", lowering))
     verified = [c for c in checked if c.verdict is not None]
     wrong = [c for c in verified if not c.ok]
     if as_json:

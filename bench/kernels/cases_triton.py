@@ -3,85 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
 import triton
 import triton.language as tl
-from triton.compiler import ASTSource
-from triton.experimental.gluon._runtime import GluonASTSource
 from triton_linear.examples import attention, fp8_attention, int4_matmul, layer_norm, matmul, transpose8
 
 from . import gluon_kernels, triton_kernels
 from .case import GLUON, TRITON, Case, Inputs
-
-_TYPES = {
-    "float16": "*fp16",
-    "bfloat16": "*bf16",
-    "float32": "*fp32",
-    "float8_e4m3fn": "*fp8e4nv",
-    "int8": "*i8",
-    "int32": "*i32",
-    "int64": "*i64",
-}
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """An argument of a kernel: of `below` (None: normal) an integer in -below..below-1, or 0.. if `index`."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    below: int | None = None
-    index: bool = False
-
-    def made(self, inputs: Inputs) -> Any:
-        """Random ones."""
-        if self.below is None:
-            return inputs.normal(*self.shape, dtype=self.dtype)
-        return inputs.integers(0 if self.index else -self.below, self.below, *self.shape, dtype=self.dtype)
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A kernel at one size. Its arguments come in the order of the function's: tensors, numbers, constants."""
-
-    function: Any
-    inputs: Mapping[str, Tensor]
-    outputs: Mapping[str, Tensor]
-    grid: tuple[int, ...]
-    numbers: Mapping[str, int] = field(default_factory=dict)
-    constants: Mapping[str, Any] = field(default_factory=dict)
-    options: Mapping[str, int] = field(default_factory=dict)
-
-    def source(self) -> ASTSource:
-        """As `triton.compile` takes it, specialised as a launch would be."""
-        names = list(self.function.arg_names)
-        types = {name: _TYPES[t.dtype] for name, t in (*self.inputs.items(), *self.outputs.items())}
-        # A launch compiles an argument of 1 as a constant.
-        ones = {name: 1 for name, value in self.numbers.items() if value == 1}
-        types |= dict.fromkeys(self.numbers.keys() - ones, "i32")
-        signature = {name: types.get(name, "constexpr") for name in names}
-        aligned = [n for n in names if n in types and self.numbers.get(n, 0) % 16 == 0]
-        attributes = {(names.index(name),): [["tt.divisibility", 16]] for name in aligned}
-        kind = GluonASTSource if self.function.is_gluon() else ASTSource
-        return kind(self.function, signature, constexprs=dict(self.constants) | ones, attrs=attributes)
-
-    def make(self, torch: Any, inputs: Inputs) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """A launch on random input, which gives the outputs."""
-        given = {name: tensor.made(inputs) for name, tensor in self.inputs.items()}
-
-        def launch() -> list[Any]:
-            made = {
-                name: torch.empty(t.shape, dtype=getattr(torch, t.dtype), device="cuda")
-                for name, t in self.outputs.items()
-            }
-            self.function[self.grid](**given, **made, **self.numbers, **self.constants, **self.options)
-            return list(made.values())
-
-        return launch, ()
-
+from .kernel import Kernel, Tensor
 
 CASES: list[Case] = []
 

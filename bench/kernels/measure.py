@@ -49,21 +49,21 @@ class Effort:
 
 
 class Inputs:
-    """See `case.Inputs`."""
+    """See `case.Inputs`; on another device than a GPU they are others."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str = "cuda") -> None:
         import torch
 
-        self._torch = torch
-        self._generator = torch.Generator("cuda").manual_seed(0)
+        self._torch, self._device = torch, device
+        self._generator = torch.Generator(device).manual_seed(0)
 
     def normal(self, *shape: int, dtype: str = "float16") -> Any:
-        made = self._torch.randn(shape, device="cuda", generator=self._generator)
+        made = self._torch.randn(shape, device=self._device, generator=self._generator)
         return made.to(getattr(self._torch, dtype))
 
     def integers(self, low: int, high: int, *shape: int, dtype: str = "int64") -> Any:
-        kind = getattr(self._torch, dtype)
-        return self._torch.randint(low, high, shape, device="cuda", generator=self._generator, dtype=kind)
+        kind, device = getattr(self._torch, dtype), self._device
+        return self._torch.randint(low, high, shape, device=device, generator=self._generator, dtype=kind)
 
 
 @contextmanager
@@ -399,18 +399,22 @@ def run(name: str, wanted: Sequence[str], effort: Effort, configs: Sequence[str]
         raise Failed.of(problem) from None
 
 
-def opened(name: str, effort: Effort, configs: Sequence[str] = ()) -> Session:
-    """The session of the last call if it was of this case, or a new one in its place."""
+def opened(name: str | Case, effort: Effort, configs: Sequence[str] = ()) -> Session:
+    """The session of the last call if it was of this case, or a new one in its place.
+
+    A case is named, or given where it is none of the suite's.
+    """
     global _session  # noqa: PLW0603
     import torch
 
     from .cases import by_name
 
-    if _session is None or _session.case.name != name or _session.effort != effort:
+    same_case = _session is not None and name in (_session.case.name, _session.case)
+    if _session is None or not same_case or _session.effort != effort:
         _session = None
         gc.collect()
         torch.cuda.empty_cache()
-        _session = Session(by_name(name), effort, configs)
+        _session = Session(by_name(name) if isinstance(name, str) else name, effort, configs)
     return _session
 
 
@@ -427,24 +431,8 @@ def _run(name: str, wanted: Sequence[str], effort: Effort, configs: Sequence[str
     session = opened(name, effort, configs)
     if _flush is None:
         _flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
-    found: dict[str, dict[str, Any]] = {}
-    for mode in (modes.STOCK, *(mode for mode in wanted if mode != modes.STOCK)):
-        try:
-            found[mode] = dict(session.variant(mode).facts)
-        except modes.Unavailable as problem:
-            found[mode] = {"unavailable": str(problem)}
-        except Exception as problem:
-            if mode == modes.STOCK or lost(problem):
-                raise
-            found[mode] = dict(Failed.of(problem).facts())
-    good = [mode for mode, facts in found.items() if "error" not in facts and "unavailable" not in facts]
-    expected = session.results(modes.STOCK)
-    for mode in good:
-        if mode in (modes.AGAIN, modes.FREE):
-            continue
-        got = session.results(mode)
-        found[mode] |= compare(session.case, expected, got)
-        found[mode]["deterministic"] = same(got, session.results(mode))
+    found = judged(session, wanted)
+    good = timeable(found)
     warm, cold = timed(session, good, _flush.zero_)
     for mode in good:
         found[mode] |= warm[mode]
@@ -456,3 +444,33 @@ def _run(name: str, wanted: Sequence[str], effort: Effort, configs: Sequence[str
         "seconds": {key: round(value, 2) for key, value in session.seconds.items()}
         | {"all": round(time.perf_counter() - begun, 2)},
     }
+
+
+def timeable(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The modes that a case could be made in."""
+    return [mode for mode, facts in found.items() if "error" not in facts and "unavailable" not in facts]
+
+
+def judged(session: Session, wanted: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Make a case in stock Triton and in some modes: facts of its kernels, and their results beside stock's.
+
+    Raises what stock Triton does, and what loses the GPU; what else a mode raises is its fact.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for mode in (modes.STOCK, *(mode for mode in wanted if mode != modes.STOCK)):
+        try:
+            found[mode] = dict(session.variant(mode).facts)
+        except modes.Unavailable as problem:
+            found[mode] = {"unavailable": str(problem)}
+        except Exception as problem:
+            if mode == modes.STOCK or lost(problem):
+                raise
+            found[mode] = dict(Failed.of(problem).facts())
+    expected = session.results(modes.STOCK)
+    for mode in timeable(found):
+        if mode in (modes.AGAIN, modes.FREE):
+            continue
+        got = session.results(mode)
+        found[mode] |= compare(session.case, expected, got)
+        found[mode]["deterministic"] = same(got, session.results(mode))
+    return found

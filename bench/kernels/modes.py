@@ -9,6 +9,7 @@ from typing import Any
 
 import triton_linear
 from triton_linear import hook
+from triton_linear.lowering.strategies import LEGACY
 from triton_linear.report import Report
 from triton_linear.setting import Options
 
@@ -25,6 +26,8 @@ BOUND = "bound"
 """Stock Triton with the plugin's bounds on registers, and nothing else of it."""
 UNPINNED = "unpinned"
 """The plugin, with configurations that Inductor chooses anew."""
+BASELINE = "legacy"
+"""Conversions as Triton lowered them before it had linear layouts."""
 
 MODES: Mapping[str, Mapping[str, Any]] = {
     OURS: {},
@@ -34,6 +37,7 @@ MODES: Mapping[str, Mapping[str, Any]] = {
     ASSIGN: {"lower": False, "occupancy": False},
     BOUND: {"assign": False, "lower": False, "everywhere": True},
     FREE: {"free": True, "occupancy": False},
+    BASELINE: {"assign": False, "occupancy": False, "lowering": LEGACY},
 }
 """The options of the plugin in each mode that has it."""
 

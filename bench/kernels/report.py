@@ -93,6 +93,7 @@ def measured_modes(report: Mapping[str, Any]) -> list[str]:
         modes.LOWER,
         modes.ASSIGN,
         modes.BOUND,
+        modes.BASELINE,
         modes.UNPINNED,
         modes.FREE,
         modes.AGAIN,
@@ -106,7 +107,7 @@ def total_line(record: Record) -> str:
     took = facts(record, modes.STOCK).get("microseconds")
     if took is not None:
         parts.append(f"{took:.1f} us")
-    for mode in (modes.OURS, modes.LAYOUTS, modes.LOWER, modes.ASSIGN, modes.FREE):
+    for mode in (modes.OURS, modes.LAYOUTS, modes.LOWER, modes.ASSIGN, modes.BASELINE, modes.FREE):
         value = middle(record, mode)
         if value is not None:
             parts.append(f"{mode} {value:.3f}")

@@ -45,7 +45,16 @@ FATAL = (
     "OutOfMemory",
 )
 COLD_TURNS = 16
-ALL = (modes.STOCK, modes.OURS, modes.LAYOUTS, modes.LOWER, modes.ASSIGN, modes.BOUND, modes.FREE)
+ALL = (
+    modes.STOCK,
+    modes.OURS,
+    modes.LAYOUTS,
+    modes.LOWER,
+    modes.ASSIGN,
+    modes.BOUND,
+    modes.BASELINE,
+    modes.FREE,
+)
 DEFAULT = (modes.STOCK, modes.OURS, modes.FREE)
 
 

@@ -284,9 +284,23 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "emit_shared",
-        "memory.addresses(plan.load.columns)",
-        "memory.addresses(plan.load.columns[:-1])",
+        "pointers(writer, thread, plan.load.columns, base)",
+        "pointers(writer, thread, plan.load.columns[:-1], base)",
         "last thread bit of load addresses",
+    ),
+    emitted(
+        "emit_shared",
+        "rest = padding.placed(rest)",
+        "rest = padding.placed(rest) if rest > padding.row_bytes else rest",
+        "a row of padded memory begins where the one before ends",
+        "test/unit/test_legacy.py",
+    ),
+    emitted(
+        "emit_padded",
+        "        if index:\n",
+        "        if index > 1:\n",
+        "the second round stores what the first may not have loaded",
+        "test/unit/test_legacy.py",
     ),
     emitted(
         "emit",
@@ -318,8 +332,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "embed",
-        "max(1, size // 8)}x1xi64",
-        "max(1, size // 16)}x1xi64",
+        "max(1, -(-size // 8))}x1xi64",
+        "max(1, -(-size // 16))}x1xi64",
         "half of the scratch is allocated",
         "test/unit/test_functions.py",
     ),
@@ -377,8 +391,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     CodeMutant(
         "passes/select.py",
-        'if partial.present and selection.plan.kind == "cta-shared"',
-        'if partial.present and selection.plan.kind == "none"',
+        'if partial.present and selection.plan.kind in ("cta-shared", PADDED)',
+        'if partial.present and selection.plan.kind in ("none", PADDED)',
         "a barrier of all warps where some do not come",
         (PASSES, f"{LIT}passes/select-lowering-remarks.mlir"),
     ),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from triton_linear.examples import attention
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
@@ -17,6 +18,7 @@ sys.path.insert(0, str(ROOT))
 from bench.kernels import cases_torch, cases_torch_moves, cases_triton, dry, measure, modes, run  # noqa: E402
 from bench.kernels.case import GLUON, TORCH, TRITON, Case  # noqa: E402
 from bench.kernels.cases import by_name, cases  # noqa: E402
+from bench.kernels.kernel import Kernel, Tensor  # noqa: E402
 from bench.kernels.report import (  # noqa: E402
     by_headroom,
     losers,
@@ -107,6 +109,21 @@ def test_arguments_are_specialised_as_a_launch_would() -> None:
     assert source.attrs[(names.index("stride_am"),)] == [["tt.divisibility", 16]]
     assert "stride_ak" not in [names[place] for (place,) in source.attrs]
     assert source.signature["a_ptr"] == "*i8" and source.signature["stride_bk"] == "i32"
+
+
+def test_a_float_is_neither_aligned_nor_a_constant() -> None:
+    kernel = Kernel(
+        attention.attention_forward,
+        {name: Tensor("float16", (64,)) for name in ("q_ptr", "k_ptr", "v_ptr")},
+        {"out_ptr": Tensor("float16", (64,)), "lse_ptr": Tensor("float32", (1,))},
+        (1,),
+        {"scale": 1.0, "heads": 1, "length": 48},
+    )
+    source = kernel.source()
+    names = source.fn.arg_names
+    assert source.signature["scale"] == "fp32"
+    assert source.constants == {(names.index("heads"),): 1}
+    assert [names[place] for (place,) in source.attrs] == [*names[:5], "length"]
 
 
 # Statistics.

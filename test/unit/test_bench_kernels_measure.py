@@ -241,6 +241,17 @@ def test_who_launches_while_the_gpu_is_idle_pays_and_each_does_equally_often(
         assert found["modes"]["ours"]["ratio"][1] == pytest.approx(1.0, abs=0.01)
 
 
+def test_a_case_that_is_none_of_the_suites_is_measured(gpu: GPU, monkeypatch: pytest.MonkeyPatch) -> None:
+    played = Played(gpu, monkeypatch)
+    case = Case("another", "g", TRITON, played.make)
+    monkeypatch.setattr(all_cases, "by_name", None)
+    session = measure.opened(case, EFFORT)
+    assert measure.opened(case, EFFORT) is session and measure.opened("another", EFFORT) is session
+    found = measure.judged(session, ["ours"])
+    assert found["ours"]["result"] == "identical" and measure.timeable(found) == ["stock", "ours"]
+    assert measure.opened(Case("another", "h", TRITON, played.make), EFFORT) is not session
+
+
 def test_free_is_measured_with_what_the_process_has(gpu: GPU, monkeypatch: pytest.MonkeyPatch) -> None:
     played = Played(gpu, monkeypatch)
     played.milliseconds = {"free": 0.5}

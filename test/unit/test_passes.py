@@ -294,8 +294,9 @@ def test_a_pipeline_is_read_from_text() -> None:
     ("text", "message"),
     [
         ("linear-fold", "no pass 'linear-fold'; ours are linear-assign-layouts, linear-attach-layouts"),
-        ("linear-fold-conversions{a=b}", "linear-fold-conversions: no option 'a'; it has none"),
-        ("linear-select-lowering{a=b}", "no option 'a'; it has target, scratch-limit"),
+        ("linear-attach-layouts{a=b}", "linear-attach-layouts: no option 'a'; it has none"),
+        ("linear-fold-conversions{lowering=old}", "no lowering 'old'; there are linear, legacy"),
+        ("linear-select-lowering{a=b}", "no option 'a'; it has target, scratch-limit, lowering"),
         ("linear-select-lowering{target}", "linear-select-lowering: option 'target' has no value"),
         ("linear-select-lowering{scratch-limit=-1}", "option 'scratch-limit' takes a number, got '-1'"),
         ("linear-select-lowering{target=cuda:90", "cannot read 'linear-select-lowering{target=cuda:90'"),

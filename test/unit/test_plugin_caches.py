@@ -46,10 +46,10 @@ PATH = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get(
 def test_each_setting_has_keys_of_its_own() -> None:
     stock = make_backend(CUDA).hash()
     keys = [stock]
-    for options in ({}, {"strict": True}, {"scratch_limit": 64}):
+    for options in ({}, {"strict": True}, {"scratch_limit": 64}, {"lowering": "legacy"}):
         with triton_linear.enabled(**options):  # type: ignore[arg-type]
             keys.append(make_backend(CUDA).hash())
-    assert len(set(keys)) == 4
+    assert len(set(keys)) == 5
     assert all(key.startswith(stock) for key in keys)
 
 

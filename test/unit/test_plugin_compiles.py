@@ -91,6 +91,21 @@ def test_rdna_has_waves_of_32_lanes_and_wmma(arch: str) -> None:
     assert all(compiled.asm["hsaco"].startswith(b"\x7fELF") for compiled in (turned, product))
 
 
+@TARGETS
+def test_the_legacy_lowering(target: GPUTarget) -> None:
+    """Padded memory and barriers of the CTA, where else there are wider accesses; by a key of its own."""
+    with triton_linear.enabled(strict=True, assign=False, occupancy=False, lowering="legacy") as reports:
+        legacy = compile_kernel(transpose, target)
+    with triton_linear.enabled(strict=True, assign=False, occupancy=False) as others:
+        ours = compile_kernel(transpose, target)
+    assert {c.lowering for report in reports for c in report.conversions} == {"padded"}
+    assert {c.lowering for report in others for c in report.conversions} == {"cta-shared"}
+    assert reports[0].outcome is Outcome.CONVERTED and assembly(legacy) != assembly(ours)
+    assert legacy.metadata.shared % 8 == 0 and legacy.metadata.shared & (legacy.metadata.shared - 1)
+    assert not re.search(r"shfl|ldmatrix|stmatrix|bpermute|bar\.warp", assembly(legacy))
+    assert re.search(r"\bbar\.sync|s_barrier", assembly(legacy))
+
+
 def test_the_kernels_above_need_code_of_ours() -> None:
     with triton_linear.enabled(strict=True) as reports:
         for kernel in (support.row_sums, transpose, matmul):

@@ -15,6 +15,7 @@ import pytest
 import triton_linear
 from plugin_support import fresh_plugin
 from triton_linear import environment
+from triton_linear.lowering.strategies import STRATEGIES
 from triton_linear.setting import Options
 
 __all__ = ["fresh_plugin"]
@@ -41,6 +42,7 @@ def test_off(text: str) -> None:
         ("strict=1, scratch_limit = 4096", Options(strict=True, scratch_limit=4096)),
         ("scratch_limit=0", Options(scratch_limit=0)),
         ("scratch_limit=none", Options()),
+        ("lowering=legacy, assign=0", Options(lowering="legacy", assign=False)),
     ],
 )
 def test_on(text: str, options: Options) -> None:
@@ -53,7 +55,8 @@ def test_every_option_has_a_text() -> None:
     taken = [field for field in fields(Options) if not field.metadata.get("internal")]
     assert {field.name for field in taken} == set(signature(triton_linear.install).parameters) - {"on_report"}
     for field in taken:
-        for value in (False, True) if isinstance(field.default, bool) else (0, 77, None):
+        kinds: dict[type, tuple[object, ...]] = {bool: (False, True), str: STRATEGIES}
+        for value in kinds.get(type(field.default), (0, 77, None)):
             options = Options(**{field.name: value})  # type: ignore[arg-type]
             assert environment.parse(environment.text_of(options)) == options
 
@@ -69,6 +72,8 @@ def test_every_option_has_a_text() -> None:
         ("strict,strict=0", "option 'strict' is there twice"),
         ("scratch_limit", "option 'scratch_limit' takes a number or none, got ''"),
         ("scratch_limit=-1", "takes a number or none, got '-1'"),
+        ("lowering", "lowering takes linear or legacy, got ''"),
+        ("lowering=old", "lowering takes linear or legacy, got 'old'"),
     ],
 )
 def test_nonsense(text: str, reason: str) -> None:

@@ -1,0 +1,238 @@
+"""The section on whole kernels: a row per kernel beside the paper's, what is slower, counts, a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from bench.kernels import modes
+from bench.kernels.plot import TICKS
+from bench.kernels.statistics import geometric_mean
+
+from .kernel_case import cases
+from .table import Part, Record
+
+OURS, OVER_LEGACY, STOCK_OVER_LEGACY, NOISE = "stock/ours", "legacy/ours", "legacy/stock", "stock/again"
+SHOWN = {OURS: ("o", "C0"), OVER_LEGACY: ("s", "C2"), STOCK_OVER_LEGACY: ("|", "0.4")}
+"""The ratios in the table and the picture, with marker and colour."""
+PAPER = {"mean": 1.07, "least": 0.96, "most": 1.40, "most of the first version": 1.57}
+"""Of 265 cases of 21 kernels on a GH200: Triton before linear layouts over Triton with them."""
+PAPER_COUNTS = {
+    "gemm": (76, 18, 54),
+    "bf16xint16_gemm": (22, 14, 32),
+    "int4_gemm": (9, 3, 6),
+    "template_attention": (2, 4, 2),
+    "fp8_gemm": (4, 0, 16),
+    "welford": (0, 0, 8),
+    "gather_gemv": (0, 0, 8),
+    "grouped_gemm": (0, 0, 4),
+    "rope": (0, 0, 2),
+    "embedding": (0, 0, 1),
+}
+"""Loads from shared memory, stores to it and conversions, over the paper's cases of a kernel."""
+SLOWER_THAN_STOCK, SLOWER_THAN_LEGACY = 0.98, 0.96
+
+
+def middle(record: Record, ratio: str) -> float | None:
+    """The median of a ratio, None where it was not measured."""
+    values = record.get("ratios", {}).get(ratio)
+    return None if values is None else float(values[1])
+
+
+def grouped(records: Mapping[str, Record]) -> dict[str, list[tuple[str, Record]]]:
+    """The cases that were measured, with their keys, by kernel, in the order of the cases."""
+    found: dict[str, list[tuple[str, Record]]] = {}
+    for case in cases():
+        record = records.get(case.key)
+        if record is not None:
+            found.setdefault(case.kernel, []).append((case.key, record))
+    return found
+
+
+def _known(records: Iterable[Record], ratio: str) -> list[float]:
+    return [value for record in records if (value := middle(record, ratio)) is not None]
+
+
+def _spread(values: Sequence[float]) -> str:
+    if not values:
+        return ""
+    mean = geometric_mean(values) or 0.0
+    return f"{mean:.3f} ({min(values):.3f} to {max(values):.3f})" if len(values) > 1 else f"{mean:.3f}"
+
+
+def table(records: Mapping[str, Record]) -> list[str]:
+    """A row per kernel, one of all, and one of those that layouts can make a difference to."""
+    lines = [
+        f"| kernel | sizes | µs, stock | {' | '.join(SHOWN)} | conversions of stock | same bits |",
+        f"| --- | ---: | ---: | {'---: | ' * len(SHOWN)}---: | ---: |",
+    ]
+    for name, found in grouped(records).items():
+        mine = [record for _, record in found if "modes" in record]
+        took = [
+            time for record in mine if (time := record["modes"][modes.STOCK].get("microseconds")) is not None
+        ]
+        same = sum(record["modes"].get(modes.OURS, {}).get("result") == "identical" for record in mine)
+        converts = {record["counts"]["convert"] for record in mine}
+        cells = [
+            name,
+            str(len(mine)),
+            f"{min(took):.0f} to {max(took):.0f}" if took else "failed",
+            *(_spread(_known(mine, ratio)) for ratio in SHOWN),
+            f"{min(converts)} to {max(converts)}" if len(converts) > 1 else "".join(map(str, converts)),
+            f"{same} of {len(mine)}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    every = [record for found in grouped(records).values() for _, record in found]
+    converting = [record for record in every if record.get("counts", {}).get("convert")]
+    for name, some in (("all", every), ("all that have a conversion", converting)):
+        totals = [_spread(_known(some, ratio)) for ratio in SHOWN]
+        lines.append(f"| {name} | {len(some)} | | {' | '.join(totals)} | | |")
+    paper = f"{PAPER['mean']:.2f} ({PAPER['least']:.2f} to {PAPER['most']:.2f})"
+    lines.append(f"| the paper, GH200 | 265 | | | | {paper} | | |")
+    return lines
+
+
+def counts_table(records: Mapping[str, Record]) -> list[str]:
+    """Operations of stock Triton's TTGIR, summed over the sizes, beside the paper's, summed over its own."""
+    lines = [
+        "| kernel | sizes | local loads, stores, conversions | the paper's |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    for name, found in grouped(records).items():
+        mine = [record["counts"] for _, record in found if "counts" in record]
+        total = "/".join(str(sum(each[kind] for each in mine)) for kind in ("load", "store", "convert"))
+        paper = "/".join(map(str, PAPER_COUNTS[name])) if name in PAPER_COUNTS else ""
+        lines.append(f"| {name} | {len(mine)} | {total} | {paper} |")
+    return lines
+
+
+def slower(records: Mapping[str, Record]) -> list[str]:
+    """The cases that are slower than stock Triton or the legacy lowering by more than a little, each a line."""
+    lines = []
+    for ratio, least in ((OURS, SLOWER_THAN_STOCK), (OVER_LEGACY, SLOWER_THAN_LEGACY)):
+        for key, record in records.items():
+            value = middle(record, ratio)
+            if value is not None and value < least:
+                low, _, high = record["ratios"][ratio]
+                text = f"{key}: {ratio} {value:.3f} ({low:.3f} to {high:.3f})"
+                if noise := record["ratios"].get(NOISE):
+                    text += f"; stock/again {noise[1]:.3f} ({noise[0]:.3f} to {noise[2]:.3f})"
+                lines.append(text)
+    return lines
+
+
+def wrong(records: Mapping[str, Record]) -> list[str]:
+    """What failed, fell back, differs between runs, or is not what was to be computed, each a line."""
+    lines = []
+    for key, record in records.items():
+        if "error" in record:
+            lines.append(f"{key}: {record['error']}")
+        for mode, known in record.get("modes", {}).items():
+            if "error" in known:
+                lines.append(f"{key}, {mode}: {known['error']}")
+            if known.get("result") == "WRONG":
+                why = known.get("why") or f"apart by {known['apart']:.2g}"
+                lines.append(f"{key}, {mode}: not the results of stock Triton, {why}")
+            if known.get("reference") == "WRONG":
+                error, allowed = known["reference_apart"], record["tolerance"]
+                lines.append(f"{key}, {mode}: {error:.2g} from the reference, where {allowed:.2g} is allowed")
+            if known.get("deterministic") is False:
+                lines.append(f"{key}, {mode}: two runs differ")
+            lines += [f"{key}, {mode}: fell back, {each}" for each in known.get("fell_back", ())]
+    return [line.replace("\n", " ")[:400] for line in lines]
+
+
+def unavailable(records: Mapping[str, Record]) -> list[str]:
+    """Why modes are missing."""
+    known = [found for record in records.values() for found in record.get("modes", {}).values()]
+    return sorted({found["unavailable"] for found in known if "unavailable" in found})
+
+
+def report(records: Mapping[str, Record]) -> Part:
+    """The section."""
+    every = list(records.values())
+    low, high = [], []
+    for record in every:
+        if noise := record.get("ratios", {}).get(NOISE):
+            low.append(noise[0])
+            high.append(noise[2])
+    late, failed, missing = slower(records), wrong(records), unavailable(records)
+    lines = [
+        "Kernels of TritonBench's names, written for this project, each in one configuration. Times are of one "
+        "call, out of CUDA graphs that take turns; a ratio is the median over the turns. `stock` is Triton as "
+        "installed, `ours` the plugin, `legacy` stock Triton with its conversions lowered as before linear "
+        "layouts: nothing else of the compiler is of then. Columns give the "
+        "geometric mean over the sizes, and the least and the most. Every result of every mode is within a "
+        "tolerance of a reference in float64, unless listed below.",
+        "",
+        *table(records),
+        "",
+        f"The paper's figure is of Triton before linear layouts over Triton with them; its first version has "
+        f"up to {PAPER['most of the first version']:.2f}.",
+    ]
+    if low:
+        lines.append(
+            f"Stock Triton a second time is {min(low):.3f} to {max(high):.3f} (ends of the intervals)."
+        )
+    lines += ["", f"Slower than {SLOWER_THAN_STOCK} of stock or {SLOWER_THAN_LEGACY} of legacy:", ""]
+    lines += [f"- {line}" for line in late] or ["- none"]
+    if failed:
+        lines += ["", "What went wrong:", "", *(f"- {line}" for line in failed)]
+    if missing:
+        lines += ["", "Modes left out:", "", *(f"- {line}" for line in missing)]
+    not_run = [case.key for case in cases() if case.key not in records]
+    if not_run and records:
+        lines += ["", f"Not run: {', '.join(not_run)}."]
+    lines += ["", "Operations in stock Triton's TTGIR, summed over the sizes:", "", *counts_table(records)]
+    return Part(
+        "Whole kernels",
+        "\n".join(lines) + "\n",
+        (*_short_of_the_paper(every), *late, *failed),
+        lambda axis: figure(records, axis),
+    )
+
+
+def _short_of_the_paper(records: Sequence[Record]) -> list[str]:
+    values = _known(records, OVER_LEGACY)
+    mean = geometric_mean(values)
+    lines = []
+    if mean is not None and mean < PAPER["mean"]:
+        lines.append(f"{OVER_LEGACY} is {mean:.3f} in the mean, where the paper has {PAPER['mean']:.2f}")
+    if values and max(values) < PAPER["most"]:
+        lines.append(f"{OVER_LEGACY} is {max(values):.3f} at most, where the paper has {PAPER['most']:.2f}")
+    return lines
+
+
+def figure(records: Mapping[str, Record], axis: Any) -> None:
+    """Draw the geometric mean of each kernel's ratios, with the least and the most as its bar."""
+    kernels = grouped(records)
+    for step, (ratio, (marker, colour)) in enumerate(SHOWN.items()):
+        points = []
+        for place, found in enumerate(kernels.values()):
+            if values := _known([record for _, record in found], ratio):
+                points.append(
+                    (place + 0.2 * (step - 1), geometric_mean(values) or 0.0, min(values), max(values))
+                )
+        if points:
+            axis.errorbar(
+                [mean for _, mean, _, _ in points],
+                [place for place, _, _, _ in points],
+                xerr=[[m - low for _, m, low, _ in points], [high - m for _, m, _, high in points]],
+                fmt=marker,
+                color=colour,
+                markersize=5,
+                elinewidth=0.8,
+                label=ratio.replace("/", " / "),
+            )
+    axis.axvspan(PAPER["least"], PAPER["most"], color="C1", alpha=0.1, label="the paper's range")
+    axis.axvline(PAPER["mean"], color="C1", linewidth=0.8, label="the paper's mean")
+    axis.axvline(1, color="0.3", linewidth=0.8)
+    axis.set_xscale("log")
+    low, high = axis.get_xlim()
+    ticks = [tick for tick in TICKS if low <= tick <= high]
+    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axis.minorticks_off()
+    axis.set_yticks(range(len(kernels)), list(kernels), fontsize=7)
+    axis.set_ylim(max(len(kernels), 1) - 0.5, -0.5)
+    axis.grid(axis="x", linewidth=0.3)
+    axis.legend(loc="lower right", fontsize=7)

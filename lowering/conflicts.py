@@ -1,0 +1,32 @@
+"""What accesses of padded shared memory take, bank conflicts counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from triton_linear.dialect import f2
+from triton_linear.lowering.plan import Access, MemorySide, Padding
+from triton_linear.lowering.targets import Target
+
+
+def padded_wavefronts(
+    padding: Padding, side: MemorySide, accesses: Iterable[Access], kind: str, target: Target
+) -> int:
+    """Wavefronts that warp 0 takes for some accesses of a side of a plan that pads.
+
+    Other warps take as many where no bit of an address depends on both lanes and warps.
+    """
+    service = target.service(kind, side.access_bytes)
+    lanes = f2.sums(side.columns[: target.lanes.bit_length() - 1])
+    served = [lanes[lane] for lane in service.order(target.lanes)]
+    words = max(1, side.access_bytes // target.bank_bytes)
+    total = 0
+    for access in accesses:
+        for start in range(0, len(served), service.count):
+            asked: set[int] = set()
+            for lane in served[start : start + service.count]:
+                first = padding.placed(lane ^ access.offset) // target.bank_bytes
+                asked.update(range(first, first + words))
+            banks = [word % service.banks for word in asked]
+            total += max(map(banks.count, set(banks)))
+    return total

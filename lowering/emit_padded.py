@@ -1,0 +1,45 @@
+"""Code for exchanges through padded memory: vectors of elements as they are, not packed into words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from triton_linear.lowering.emit_shared import pointers
+from triton_linear.lowering.machines import Machine
+from triton_linear.lowering.plan import MemorySide, SharedPlan
+from triton_linear.lowering.text import SHARED, FunctionWriter, build_vector, split_vector, vector_type
+
+
+def emit_padded(
+    writer: FunctionWriter, plan: SharedPlan, register: Callable[[int], str], machine: Machine, base: str
+) -> list[str]:
+    """The destination's registers; `register` names an integer with the bits of a source register, and `base`
+    the pointer to the scratch.
+
+    Requires: the plan has no shuffles, matrix accesses or alternatives.
+    """
+    integer = f"i{8 * plan.element_bytes}"
+    thread = machine.thread(writer)
+    stored = pointers(writer, thread, plan.store.columns, base, plan.padding)
+    loaded = pointers(writer, thread, plan.load.columns, base, plan.padding)
+    arrived: list[list[list[str]]] = []
+    for index, (stores, loads) in enumerate(zip(plan.store.rounds, plan.load.rounds, strict=True)):
+        if index:
+            machine.barrier(writer, plan.scope)
+        for access in stores:
+            value = build_vector(writer, [register(number) for number in access.registers], integer)
+            type_ = vector_type(integer, plan.store.slots)
+            address = stored(access.offset)
+            writer.effect(f"llvm.store {value}, {address} {_aligned(plan.store)} : {type_}, {SHARED}")
+        machine.barrier(writer, plan.scope)
+        arrived.append([])
+        for access in loads:
+            type_ = vector_type(integer, plan.load.slots)
+            address = loaded(access.offset)
+            value = writer.op(f"llvm.load {address} {_aligned(plan.load)} : {SHARED} -> {type_}")
+            arrived[-1].append(split_vector(writer, value, integer, plan.load.slots))
+    return [arrived[round_][access][position] for round_, access, position in plan.outputs]
+
+
+def _aligned(side: MemorySide) -> str:
+    return f"{{alignment = {side.access_bytes} : i64}}"

@@ -1,0 +1,252 @@
+"""Conversions as Triton lowered them before it had linear layouts: a baseline to measure against.
+
+Until 2024 Triton knew encodings by their kind. A conversion between two of them went through shared memory,
+whatever the two had in common, in rounds over a scratch of one tile of either side, the larger in each
+dimension. The tile is laid out in the order of the destination, its fastest dimension padded by the wider
+vector, and vectors are as wide as one thread's neighbours in that dimension. Between stores and loads, and
+between rounds, all warps meet.
+
+That is what `plan_legacy` plans. What it needs of an encoding beyond its layout is a `Manner`. Sources: the
+behaviour of Triton 2.1.0 and 3.0.0, compared in docs/legacy.md, which also says what is not as it was.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from triton_linear.dialect import encodings, f2
+from triton_linear.dialect.dimensions import fields
+from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.lowering.conversion import Conversion, Hardware, conversion
+from triton_linear.lowering.element import ElementType
+from triton_linear.lowering.plan import (
+    Access,
+    Cost,
+    MemorySide,
+    NoOpPlan,
+    Padding,
+    Rejected,
+    Selection,
+    SharedPlan,
+)
+from triton_linear.lowering.registers import plan_noop, plan_registers
+from triton_linear.lowering.select import cost, misfit
+from triton_linear.lowering.targets import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """What the legacy lowering asks of an encoding, by dimension of the tensor.
+
+    order: dimensions, the fastest first. tile: extent that registers of one thread and all threads cover once.
+    contiguous: neighbours that a thread holds. borrows: it has no order and takes that of the other side.
+    """
+
+    order: tuple[int, ...]
+    tile: tuple[int, ...]
+    contiguous: tuple[int, ...]
+    borrows: bool = False
+
+    def without(self, dim: int) -> Manner:
+        """The manner of a slice along `dim`.
+
+        >>> Manner((1, 0), (8, 64), (1, 4)).without(0)
+        Manner(order=(0,), tile=(64,), contiguous=(4,), borrows=False)
+        """
+        order = tuple(d - (d > dim) for d in self.order if d != dim)
+        tile, contiguous = (
+            tuple(v for d, v in enumerate(values) if d != dim) for values in (self.tile, self.contiguous)
+        )
+        return Manner(order, tile, contiguous)
+
+
+def manner(encoding: encodings.Encoding, shape: Sequence[int]) -> Manner:
+    """The manner of an encoding for a tensor of this shape.
+
+    Of encodings that were not there then, or never came to shared memory this way, it is read off the layout.
+    """
+    if isinstance(encoding, encodings.Blocked):
+        size, threads, warps = encoding.size_per_thread, encoding.threads_per_warp, encoding.warps_per_cta
+        return Manner(encoding.order, tuple(map(math.prod, zip(size, threads, warps, strict=True))), size)
+    if isinstance(encoding, encodings.Slice):
+        whole = (*shape[: encoding.dim], 1, *shape[encoding.dim :])
+        return manner(encoding.parent, whole).without(encoding.dim)
+    if isinstance(encoding, encodings.NvidiaMma):
+        columns = 8 if encoding.version_major == 2 else encoding.instr_shape[1]
+        # What is no power of two does not divide a tensor: then a tile holds some of it twice.
+        return _matrix(encoding.warps_per_cta, (16, 1 << (columns - 1).bit_length()), (1, 2), borrows=True)
+    if isinstance(encoding, encodings.AmdMfma):
+        contiguous = (1, 4) if encoding.is_transposed else (4, 1)
+        return _matrix(encoding.warps_per_cta, encoding.instr_shape[:2], contiguous, borrows=False)
+    borrows = isinstance(encoding, encodings.DotOperand)
+    return _of_layout(encodings.to_linear_layout(encoding, shape), borrows)
+
+
+def _matrix(
+    warps: Sequence[int], instruction: Sequence[int], contiguous: tuple[int, int], *, borrows: bool
+) -> Manner:
+    """The manner of the results of matrix instructions, with one batch a warp in front where there is one."""
+    batch = len(warps) - 2
+    tile = map(math.prod, zip(warps, (*((1,) * batch), *instruction), strict=True))
+    return Manner(tuple(reversed(range(len(warps)))), tuple(tile), (*((1,) * batch), *contiguous), borrows)
+
+
+def _of_layout(layout: LinearLayout, borrows: bool) -> Manner:
+    """The manner read off a layout: the box that lanes and warps reach, and registers that are neighbours."""
+    held = Hardware.of(layout)
+    threads = functools.reduce(int.__or__, (*held.lane, *held.warp), 0)
+    order = list(reversed(range(len(layout.out_dims))))
+    tile, contiguous = [], []
+    for position, mask in fields(layout.out_dims):
+        run = 1
+        while run <= mask and run << position in held.register and not threads >> position & run:
+            run <<= 1
+        contiguous.append(run)
+        tile.append(max(run, 1 << (threads >> position & mask).bit_length()))
+    order.sort(key=lambda d: -contiguous[d])
+    return Manner(tuple(order), tuple(tile), tuple(contiguous), borrows)
+
+
+@functools.lru_cache(maxsize=4096)
+def select_legacy(
+    source: str, destination: str, shape: tuple[int, ...], element: ElementType, target: Target
+) -> Selection:
+    """The legacy plan between two encodings, given as text; None for what is left to Triton.
+
+    Raises ValueError for encodings that are not known.
+    """
+    sides = tuple(encodings.parse(text) for text in (source, destination))
+    src, dst = (encodings.held_layout_of(text, shape, element.bits) for text in (source, destination))
+    if reason := misfit(src, dst, target):
+        return Selection(None, Cost(), (Rejected("any", reason),))
+    conv = conversion(src, dst)
+    if source == destination:
+        return Selection(NoOpPlan(), Cost(), ())
+    if _is_shortcut(sides[0], sides[1], element):
+        for attempt in (plan_noop(conv), plan_registers(conv)):
+            if not isinstance(attempt, Rejected):
+                return Selection(attempt, cost(attempt, element, target), ())
+    if conv.src.block:
+        reason = f"scratch is not laid out for clusters, here of {1 << len(conv.src.block)} CTAs"
+        return Selection(None, Cost(), (Rejected("legacy", reason),))
+    plan = plan_legacy(conv, src.out_dims, sides, element, target)
+    return Selection(plan, cost(plan, element, target, 1 << len(conv.src.warp)), ())
+
+
+def _is_shortcut(source: encodings.Encoding, destination: encodings.Encoding, element: ElementType) -> bool:
+    """Whether the legacy lowering knew that only registers are renamed: between results of warp groups, and
+    from a result to the left operand of a product of the same kind."""
+    if not isinstance(source, encodings.NvidiaMma) or source.warps_per_cta[-1] != 1:
+        return False
+    if isinstance(destination, encodings.NvidiaMma):
+        both_groups = source.version_major == destination.version_major == 3
+        return both_groups and destination.warps_per_cta[-1] == 1
+    if not isinstance(destination, encodings.DotOperand) or destination.op_idx != 0:
+        return False
+    return destination.parent == source and element.bits <= 16
+
+
+def plan_legacy(
+    conv: Conversion,
+    tensor: tuple[tuple[str, int], ...],
+    sides: Sequence[encodings.Encoding],
+    element: ElementType,
+    target: Target,
+) -> SharedPlan:
+    """The exchange of a conversion between two encodings, for a tensor of these dimensions.
+
+    Requires: nothing crosses CTAs.
+    Ensures: every register is stored, copies too, and every destination register loaded, in vectors of one
+    width each; 2n - 1 barriers for n rounds.
+    """
+    sizes = tuple(size for _, size in tensor)
+    source, destination = (manner(side, sizes) for side in sides)
+    in_order = (destination if source.borrows else source).order
+    out_order = (source if destination.borrows else destination).order
+    rep = tuple(
+        max(min(size, a), min(size, b)) for size, a, b in zip(sizes, source.tile, destination.tile, strict=True)
+    )
+    fast, inner = out_order[0], len(sizes) - 1
+    held, wanted = (min(sizes[fast], side.contiguous[fast]) for side in (source, destination))
+    # Only the last dimension was stored in vectors, and then only by sides that have it as their fastest.
+    in_vector = held if fast == inner == in_order[0] else 1
+    to_blocked = isinstance(sides[0], encodings.NvidiaMma) and isinstance(sides[1], encodings.Blocked)
+    out_vector = wanted if fast == inner or to_blocked else 1
+    tile = _Tile.of(tensor, rep, out_order)
+    size = element.memory_bytes
+    padded = len(sizes) > 1 and math.prod(rep) != rep[fast]
+    padding = Padding(rep[fast] * size, max(in_vector, out_vector) * size if padded else 0)
+    stores, store_threads, _, store_slots = tile.accesses(conv.src, in_vector, size, target, copies=True)
+    loads, load_threads, outputs, load_slots = tile.accesses(conv.dst, out_vector, size, target, copies=False)
+    return SharedPlan(
+        source_registers=1 << len(conv.src.register),
+        scope="cta",
+        element_bytes=size,
+        store=MemorySide(store_slots * size, store_threads, stores, store_slots),
+        load=MemorySide(load_slots * size, load_threads, loads, load_slots),
+        split=(),
+        outputs=outputs,
+        scratch_bytes=math.prod(rep) // rep[fast] * (padding.row_bytes + padding.bytes),
+        padding=padding,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """Where an element lies: for each bit of a flattened element, its bit of round and index in the tile, as
+    one number with `bits` bits of index."""
+
+    places: tuple[int, ...]
+    bits: int
+    rounds: int
+
+    @classmethod
+    def of(cls, tensor: tuple[tuple[str, int], ...], rep: Sequence[int], order: Sequence[int]) -> _Tile:
+        """The tile `rep` of a tensor, and then its repetitions, both in the same order of dimensions."""
+        places: dict[int, int] = {}
+        widths = [extent.bit_length() - 1 for extent in rep]
+        for inside in (True, False):
+            for dim in order:
+                position, mask = fields(tensor)[dim]
+                every = range(mask.bit_length())
+                for bit in every[: widths[dim]] if inside else every[widths[dim] :]:
+                    places[position + bit] = len(places)
+        bits = sum(widths)
+        return cls(tuple(1 << places[bit] for bit in range(len(places))), bits, 1 << len(places) - bits)
+
+    def accesses(
+        self, side: Hardware, vector: int, size: int, target: Target, *, copies: bool
+    ) -> tuple[tuple[tuple[Access, ...], ...], tuple[int, ...], tuple[tuple[int, int, int], ...], int]:
+        """The accesses by round, the byte address that each bit of a thread adds, (round, access, position) of
+        each register, and the elements of an access; `copies`: registers that hold the same are moved each."""
+        threads = [f2.multiply_vector(self.places, column) for column in (*side.lane, *side.warp)]
+        registers = f2.sums(tuple(f2.multiply_vector(self.places, column) for column in side.register))
+        slots = min(vector, max(1, target.max_access_bytes // size))
+        while slots > 1 and not self._fit(threads, registers, slots):
+            slots //= 2
+        index = (1 << self.bits) - 1
+        rounds: list[dict[tuple[int, int], list[int]]] = [{} for _ in range(self.rounds)]
+        seen: dict[int, int] = {}
+        found = []
+        for register, place in enumerate(registers):
+            copy = seen.get(place, 0) if copies else 0
+            seen[place] = copy + 1
+            round_, start = place >> self.bits, place & index & -slots
+            held = rounds[round_].setdefault((start, copy), [-1] * slots)
+            held[place & slots - 1] = register if held[place & slots - 1] < 0 else held[place & slots - 1]
+            found.append((round_, (start, copy), place & slots - 1))
+        numbers = [{key: number for number, key in enumerate(round_)} for round_ in rounds]
+        accesses = tuple(
+            tuple(Access(start * size, tuple(held)) for (start, _), held in round_.items()) for round_ in rounds
+        )
+        outputs = tuple((round_, numbers[round_][key], position) for round_, key, position in found)
+        return accesses, tuple(column * size for column in threads), outputs, slots
+
+    def _fit(self, threads: Sequence[int], registers: Sequence[int], slots: int) -> bool:
+        """Whether each thread holds whole vectors of so many elements."""
+        held = set(registers)
+        whole = all(place ^ step in held for place in held for step in range(1, slots))
+        return whole and not any(place & slots - 1 for place in threads)

@@ -1,0 +1,153 @@
+"""The reproduction's runner: what crashes, hangs or is stopped loses no other case, and nothing runs twice."""
+
+import json
+import os
+import sys
+import time
+
+import pytest
+
+from bench.paper import run, tables
+from bench.paper.report import markdown, write
+from bench.paper.scatter import scatter
+from bench.paper.table import Part
+
+FAKE = """
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.paper.table import Part, Table
+
+@dataclass(frozen=True)
+class Case:
+    key: str
+
+def measure(case):
+    with open(os.environ["FAKE_LOG"], "a") as log:
+        log.write(case.key + "\\n")
+    if case.key == "raises":
+        raise ValueError("no such luck")
+    return {"length": len(case.key)}
+
+def section(records):
+    slow = tuple(key for key, record in records.items() if "error" in record)
+    return Part("A table", "rows: " + ", ".join(sorted(records)), slow, lambda axes: axes.plot([1, 2]))
+
+TABLE = Table("fake", False, False, lambda: [Case("one"), Case("raises"), Case("three")], measure, section)
+"""
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    folder = tmp_path / "fakes"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "fake.py").write_text(FAKE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("FAKE_LOG", str(tmp_path / "log"))
+    monkeypatch.setattr(tables, "NAMES", ("fakes.fake",))
+    monkeypatch.setattr(run, "device", lambda: None)
+    yield tmp_path
+    for name in ("fakes", "fakes.fake"):
+        sys.modules.pop(name, None)
+
+
+def lines(folder):
+    return [json.loads(line) for line in (folder / "out/paper.jsonl").read_text().splitlines()]
+
+
+def go(folder, *more):
+    return run.main(["--output", str(folder / "out"), "--only", "fakes.fake", "--jobs", "2", *more])
+
+
+def test_a_run_goes_on_where_the_last_one_stopped(fake, capsys):
+    assert go(fake, "--match", "one") == 0
+    assert go(fake) == 1  # One case raises.
+    assert go(fake) == 1
+    ran = (fake / "log").read_text().split()
+    assert sorted(ran) == ["one", "raises", "three"]
+    assert go(fake, "--retry") == 1
+    assert sorted((fake / "log").read_text().split()) == ["one", "raises", "raises", "three"]
+    header, *records = lines(fake)
+    assert header["seconds"] > 0 and {record["key"] for record in records} == {"one", "raises", "three"}
+    assert [r["record"] for r in records if r["key"] == "three"] == [{"length": 5}]
+    assert "no such luck" in capsys.readouterr().out
+    report = (fake / "out/paper.md").read_text()
+    assert "## A table" in report and "1 of them ended with an error" in report and "A table: raises" in report
+    assert (fake / "out/paper.svg").exists()
+
+
+def test_a_half_written_line_is_measured_again(fake):
+    go(fake)
+    path = fake / "out/paper.jsonl"
+    path.write_text(path.read_text()[:-9])
+    lost = {"one", "raises", "three"} - {
+        json.loads(line)["key"] for line in path.read_text().splitlines()[1:] if line.endswith("}")
+    }
+    before = (fake / "log").read_text().split()
+    go(fake)
+    assert len(lost) == 1 and (fake / "log").read_text().split() == [*before, *lost]
+
+
+def test_other_sources_are_measured_anew(fake, monkeypatch):
+    go(fake)
+    monkeypatch.setattr(run, "source_digest", lambda: "other")
+    go(fake, "--keep", "--report")
+    assert len((fake / "log").read_text().split()) == 3
+    go(fake)
+    assert len((fake / "log").read_text().split()) == 6
+
+
+def test_another_gpu_is_not_mixed_in(tmp_path):
+    header = run.header({"device": "A", "torch": "1"})
+    kept = run.Kept(tmp_path / "paper.jsonl", header)
+    kept.close(1.0)
+    run.Kept(tmp_path / "paper.jsonl", run.header(None))
+    with pytest.raises(SystemExit, match="was measured on A"):
+        run.Kept(tmp_path / "paper.jsonl", run.header({"device": "B", "torch": "1"}))
+
+
+def test_no_case_begins_after_the_budget(fake):
+    go(fake, "--budget", "0")
+    assert not (fake / "log").exists()
+
+
+def call(kind):
+    if kind == "crash":
+        os._exit(3)
+    if kind == "hang":
+        time.sleep(60)
+    if kind == "raise":
+        raise ValueError("bad")
+    return {"value": kind}
+
+
+def test_a_crash_or_a_hang_costs_one_call():
+    asked = ["a", "crash", "b", "raise", "hang", "c", "d"]
+    found = {}
+    scatter(call, [(kind,) for kind in asked], 2, found.__setitem__, patience=6.0)
+    assert sorted(found) == list(range(7))
+    assert [found[k]["value"] for k in (0, 2, 5, 6)] == ["a", "b", "c", "d"]
+    assert "crashed" in found[1]["error"] and "6 s" in found[4]["error"] and "bad" in found[3]["error"]
+
+
+def test_the_report_says_what_has_not_run(tmp_path):
+    header = run.header(None) | {"seconds": 3.0}
+    text = markdown(
+        header, {"widths": Part("Widths", "text")}, {"widths": {"x": {}}}, {"widths": 2, "mixed": 784}, 2
+    )
+    assert (
+        "1 of 2 cases have run" in text and "## mixed\n\nNot run." in text and "2 states of the sources" in text
+    )
+    assert "no GPU" in text
+
+
+def test_tables_are_written_without_figures(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr(
+        tables, "table", lambda name: type("T", (), {"report": lambda self, r: Part("T", "x")})()
+    )
+    write(run.header(None), {"t": {"k": {}}}, {"t": 1}, 1, tmp_path)
+    assert (tmp_path / "paper.md").exists() and "no figures" in capsys.readouterr().out
