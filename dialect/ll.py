@@ -60,6 +60,8 @@ GATHER = "ll.gather"
 WIDENED = "ll.widened"
 NARROWED = "ll.narrowed"
 DETOUR = "ll.detour"
+SPLIT = "ll.split"
+PARTIALS = "ll.partials"
 
 DEFINITION = """
 irdl.dialect @ll {

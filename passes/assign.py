@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
@@ -55,6 +55,10 @@ class AssignLayouts(Planning):
     another order. A module that changed has `ll.assigned`, the modelled clocks before and after.
     """
 
+    reductions: int = field(
+        default=0, metadata={"help": "1: price reductions as `linear-split-reductions` makes them"}
+    )
+
     name: ClassVar[str] = "linear-assign-layouts"
     summary: ClassVar[str] = "choose the layouts of all tensors together, at the least modelled cost"
     requires: ClassVar[tuple[Verifier, ...]] = ()
@@ -71,7 +75,8 @@ class AssignLayouts(Planning):
         if reason := unfit(op, ops):
             diagnostics.remark(op, f"layouts are not assigned: {reason}")
             return
-        costs = Costs(gpu, op.attributes["ttg.num-warps"].value, self.scratch_limit)
+        warps = op.attributes["ttg.num-warps"].value
+        costs = Costs(gpu, warps, self.scratch_limit, apart=bool(self.reductions))
         try:
             graph = build(ops)
             assignment = assign(graph, costs, admits_new=converts)

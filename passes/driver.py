@@ -34,6 +34,7 @@ from triton_linear.passes.narrow import NarrowOperands
 from triton_linear.passes.outline import OutlineConversions, stub_plans
 from triton_linear.passes.registry import PASSES, Pass
 from triton_linear.passes.select import SelectLowering
+from triton_linear.passes.split_reductions import SplitReductions
 from triton_linear.passes.verifiers import CONVERT, Verifier
 from triton_linear.passes.widen import WidenAccesses
 
@@ -242,6 +243,7 @@ class Converted:
     """A conversion that was left after folding, and what becomes of it.
 
     `kind` is that of its plan, which `detail` sums up; "stock" where Triton lowers it, `detail` then says why.
+    `partials`: it was made where a reduction was taken apart.
     """
 
     location: str
@@ -249,6 +251,7 @@ class Converted:
     destination: str
     kind: str
     detail: str
+    partials: bool = False
 
 
 @dataclass(frozen=True)
@@ -267,20 +270,20 @@ class Gathered:
 @dataclass(frozen=True)
 class Prepared:
     """What `run_linear_pipeline` made of a module: plans by stub name, every conversion, the run, whether
-    layouts were changed, stubs of gathers by name, every gather, and how many accesses to shared memory go by
-    way of other layouts."""
+    layouts were changed or reductions taken apart, stubs of gathers by name, every gather, and how many accesses
+    to shared memory go by way of other layouts."""
 
     plans: Mapping[str, Plan]
     conversions: tuple[Converted, ...]
     outcome: Outcome
-    assigned: bool = False
+    changed: bool = False
     gather_stubs: Mapping[str, Stub] = field(default_factory=dict)
     gathers: tuple[Gathered, ...] = ()
     detours: int = 0
 
 
-_CHANGED = (ll.NARROWED, ll.ASSIGNED, ll.PERMUTED, ll.WIDENED)
-"""What passes that change layouts leave on a module."""
+_CHANGED = (ll.NARROWED, ll.ASSIGNED, ll.PERMUTED, ll.SPLIT, ll.WIDENED)
+"""What passes that change layouts or reductions leave on a module."""
 
 
 class PassFailure(Exception):
@@ -293,6 +296,7 @@ def run_linear_pipeline(
     scratch_limit: int | None = None,
     *,
     assign: bool = False,
+    reductions: bool = False,
     lower: bool = True,
     lowering: str = LINEAR,
     verify: bool = False,
@@ -300,17 +304,21 @@ def run_linear_pipeline(
 ) -> Prepared:
     """Take the conversions of `module` into our hands, in place, for `target`.
 
-    First its layouts are chosen anew, if asked to `assign`; then what conversions are left are folded and
-    lowered as `lowering` says, unless `lower` is off; last, accesses become as wide as was counted upon.
-    Layouts are attached, and shape operations checked against them, only when asked to `verify`: nothing that
-    is decided here reads them, and it takes a third of the time.
+    First its layouts are chosen anew, if asked to `assign`; then its reductions are taken apart, if asked for
+    `reductions`; then what conversions are left are folded and lowered as `lowering` says, unless `lower` is
+    off; last, accesses become as wide as was counted upon. Layouts are attached, and shape operations checked
+    against them, only when asked to `verify`: nothing that is decided here reads them, and it takes a third of
+    the time.
     """
     collect = _Collect(target, scratch_limit, lowering)
     local, attach, *decide, outline = linear_pipeline(target.name, scratch_limit, lowering)
     passes: list[Pass] = []
     if assign:
         passes.append(NarrowOperands())
-        passes += PermuteContraction(target.name, scratch_limit), AssignLayouts(target.name, scratch_limit)
+        passes.append(PermuteContraction(target.name, scratch_limit))
+        passes.append(AssignLayouts(target.name, scratch_limit, int(reductions)))
+    if reductions:
+        passes.append(SplitReductions(target.name, scratch_limit))
     if lower and lowering == LINEAR:
         passes.append(local)
     if verify:
@@ -322,12 +330,12 @@ def run_linear_pipeline(
     outcome = run(module, passes, verify=verify, remarks=remarks)
     if not outcome.succeeded:
         raise PassFailure("\n".join(str(d) for d in outcome.diagnostics if d.severity == "error"))
-    assigned = any(mark in module.operation.attributes for mark in _CHANGED)
+    changed = any(mark in module.operation.attributes for mark in _CHANGED)
     stubs = gather_stubs(module, target)
     gathers = _gathers(module, stubs) if lower else ()
     detours = sum(ll.DETOUR in op.attributes for op in operations(module.operation))
     plans = stub_plans(module, target)
-    return Prepared(plans, tuple(collect.found), outcome, assigned, stubs, gathers, detours)
+    return Prepared(plans, tuple(collect.found), outcome, changed, stubs, gathers, detours)
 
 
 def _gathers(module: Module, stubs: Mapping[str, Stub]) -> tuple[Gathered, ...]:
@@ -376,10 +384,11 @@ class _Collect:
     def _converted(self, op: Operation, table: LayoutTable) -> Converted:
         sides = op.operands[0].type, op.results[0].type
         types = str(sides[0]), str(sides[1])
+        made = ll.PARTIALS in op.attributes
         if ll.STOCK in op.attributes:
-            return Converted(str(op.location), *types, "stock", op.attributes[ll.STOCK].value)
+            return Converted(str(op.location), *types, "stock", op.attributes[ll.STOCK].value, made)
         recorded = ll.plan_from_attribute(op.attributes[ll.PLAN]).kind
         if recorded == FREE and not isinstance(free := plan_between(*sides, table), str):
             return Converted(str(op.location), *types, FREE, free.summary())
         plan = self._select.plan_for(op, self._target, table)
-        return Converted(str(op.location), *types, plan.kind, plan.summary())
+        return Converted(str(op.location), *types, plan.kind, plan.summary(), made)

@@ -16,6 +16,7 @@ from triton_linear.passes.local import LowerLocal
 from triton_linear.passes.narrow import NarrowOperands
 from triton_linear.passes.outline import OutlineConversions
 from triton_linear.passes.select import SelectLowering
+from triton_linear.passes.split_reductions import SplitReductions
 from triton_linear.passes.verifiers import Verifier
 from triton_linear.passes.widen import WidenAccesses
 
@@ -42,5 +43,6 @@ PASSES: Mapping[str, type[Pass]] = {
     "linear-permute-contraction": PermuteContraction,
     "linear-select-lowering": SelectLowering,
     "linear-outline-conversions": OutlineConversions,
+    "linear-split-reductions": SplitReductions,
     "linear-widen-accesses": WidenAccesses,
 }

@@ -112,6 +112,7 @@ def install(
     assign: bool = True,
     lower: bool = True,
     occupancy: bool = True,
+    reductions: bool = True,
     lowering: str = LINEAR,
     on_report: Callable[[Report], object] | None = None,
 ) -> None:
@@ -123,6 +124,7 @@ def install(
     assign: choose the layouts of a kernel's tensors anew, where that saves conversions.
     lower: emit code for the conversions that are left, rather than leave them to Triton.
     occupancy: assemble a kernel within fewer registers where a multiprocessor then takes another CTA.
+    reductions: take reductions across warps apart, where that costs less; not without `lower`.
     lowering: "linear", or "legacy" for conversions as they were before linear layouts, to measure against.
     on_report: called with the `Report` of each compile, in the thread that compiled.
 
@@ -131,7 +133,7 @@ def install(
     Again after `install`, the new options replace the old ones; one `uninstall` undoes both. Processes that are
     started later get the options, but `on_report`, in the environment variable `TRITON_LINEAR`.
     """
-    options = Options(strict, scratch_limit, assign, lower, occupancy, lowering)
+    options = Options(strict, scratch_limit, assign, lower, occupancy, reductions, lowering)
     setting = Setting(options, _listeners(on_report))
     environment.come_first()
     triton_versions.require()
@@ -159,6 +161,7 @@ def enabled(
     assign: bool = True,
     lower: bool = True,
     occupancy: bool = True,
+    reductions: bool = True,
     lowering: str = LINEAR,
     on_report: Callable[[Report], object] | None = None,
 ) -> AbstractContextManager[list[Report]]:
@@ -167,7 +170,8 @@ def enabled(
     The options are those of `install`. Blocks nest; the innermost one counts, for every thread of the
     process.
     """
-    return _block(Options(strict, scratch_limit, assign, lower, occupancy, lowering), _listeners(on_report))
+    options = Options(strict, scratch_limit, assign, lower, occupancy, reductions, lowering)
+    return _block(options, _listeners(on_report))
 
 
 @contextmanager

@@ -49,13 +49,14 @@ def prepare(
     apart: bool = True,
     *,
     assign: bool = True,
+    reductions: bool = True,
     lower: bool = True,
     lowering: str = LINEAR,
 ) -> Prepared:
     """Run the passes over a copy of `module`, which has `seen` conversions and stays as it is.
 
-    `apart` lets scratch take more than it must, where that saves barriers; `assign`, `lower` and `lowering` are
-    as in the options.
+    `apart` lets scratch take more than it must, where that saves barriers; `assign`, `reductions`, `lower` and
+    `lowering` are as in the options.
     """
     with clock.phase("import"):
         from triton_linear.dialect import bridge
@@ -66,11 +67,18 @@ def prepare(
         upstream = bridge.to_upstream(module, bridge.upstream_context())
     with clock.phase("passes"):
         result = driver.run_linear_pipeline(
-            upstream, target, scratch_limit, assign=assign, lower=lower, lowering=lowering, remarks=False
+            upstream,
+            target,
+            scratch_limit,
+            assign=assign,
+            reductions=reductions,
+            lower=lower,
+            lowering=lowering,
+            remarks=False,
         )
     conversions = tuple(map(_conversion, result.conversions))
     gathers = tuple(map(_gather, result.gathers))
-    changed = result.plans or result.gather_stubs or result.assigned or result.detours
+    changed = result.plans or result.gather_stubs or result.changed or result.detours
     if not changed and (not lower or len(conversions) == seen):
         return Prepared(None, conversions, (), gathers=gathers)
     with clock.phase("embed"):
@@ -108,7 +116,8 @@ def prepare_free(module: Module, target: Target, only: int | None, clock: Clock)
 
 def _conversion(found: Converted) -> Conversion:
     lowering = TRITON if found.kind == "stock" else found.kind
-    return Conversion(_place(found.location), found.source, found.destination, lowering, found.detail)
+    place = _place(found.location)
+    return Conversion(place, found.source, found.destination, lowering, found.detail, found.partials)
 
 
 def _gather(found: Gathered) -> Gather:

@@ -25,8 +25,8 @@ class Outcome(Enum):
     """How a kernel left the plugin."""
 
     NOTHING_TO_DO = "nothing to do"
-    """It has no layout conversion, no gather and no access to shared memory that might change: stock Triton
-    compiled it, nothing else ran."""
+    """It has no conversion, no gather, no reduction and no access to shared memory that might change: stock
+    Triton compiled it, nothing else ran."""
     CONVERTED = "converted"
     """Its conversions went through the passes, and what they made of it was compiled."""
     LEFT = "left to Triton"
@@ -48,7 +48,8 @@ class Conversion:
     `lowering` is the kind of the plan ("registers", "shuffle", "warp-shared", "cta-shared", "padded"), or
     "noop", or "triton" where no plan was found; then `detail` is the reason. Where there is a plan, `detail` is
     its one-line summary. "free" is one that was left out to see what the kernel takes without: its result is
-    garbage.
+    garbage. `partials`: it is none of the kernel's, but brings partial results of a reduction together, which
+    was taken apart.
     """
 
     location: str
@@ -56,6 +57,7 @@ class Conversion:
     destination: str
     lowering: str
     detail: str = ""
+    partials: bool = False
 
     @property
     def ours(self) -> bool:
@@ -122,7 +124,8 @@ class Report:
     def folded(self) -> int:
         """Conversions that the passes removed."""
         there = self.seen + self.detours
-        return max(0, there - len(self.conversions)) if self.outcome is Outcome.CONVERTED else 0
+        own = sum(not conversion.partials for conversion in self.conversions)
+        return max(0, there - own) if self.outcome is Outcome.CONVERTED else 0
 
     @property
     def left(self) -> tuple[Conversion, ...]:
@@ -136,6 +139,8 @@ class Report:
 
     def __str__(self) -> str:
         counts = f"{self.seen} conversion{'' if self.seen == 1 else 's'}"
+        if added := sum(conversion.partials for conversion in self.conversions):
+            counts += f" and {added} of partial results"
         if self.conversions:
             counts += f": {self.ours} ours, {self.noop} no-op, {self.folded} folded, {len(self.left)} left"
             counts += f", {self.free} FREE: the results are garbage" if self.free else ""
@@ -146,7 +151,9 @@ class Report:
             counts += f"; {self.detours} access{'' if self.detours == 1 else 'es'} by way of another layout"
         lines = [f"{self.kernel} for {self.target}: {self.outcome.value}; {counts}"]
         lines += [
-            f"  {c.location}: {c.lowering}{f' ({c.detail})' if c.detail else ''}" for c in self.conversions
+            f"  {c.location}: {'of partial results, ' if c.partials else ''}{c.lowering}"
+            f"{f' ({c.detail})' if c.detail else ''}"
+            for c in self.conversions
         ]
         for gather in self.gathers:
             left = "" if gather.ours else "left to Triton: "

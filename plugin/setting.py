@@ -33,6 +33,7 @@ class Options:
     assign: choose the layouts of a kernel's tensors anew, where that saves conversions.
     lower: emit code for the conversions that are left, rather than leave them to Triton.
     occupancy: assemble a kernel within fewer registers where a multiprocessor then takes another CTA.
+    reductions: take reductions across warps apart, where that costs less; not without `lower`.
     lowering: "linear", or "legacy": that of Triton before linear layouts, a baseline to measure against.
 
     And what they do not, for measuring:
@@ -47,13 +48,14 @@ class Options:
     assign: bool = True
     lower: bool = True
     occupancy: bool = True
+    reductions: bool = True
     lowering: str = LINEAR
     free: bool = field(default=False, metadata=INTERNAL)
     free_only: int | None = field(default=None, metadata=INTERNAL)
     everywhere: bool = field(default=False, metadata=INTERNAL)
 
     def __post_init__(self) -> None:
-        for name in ("strict", "assign", "lower", "occupancy"):
+        for name in ("strict", "assign", "lower", "occupancy", "reductions"):
             value = getattr(self, name)
             if not isinstance(value, bool):
                 raise TypeError(f"{name} takes a bool, got {value!r}")
@@ -65,6 +67,11 @@ class Options:
             raise TypeError(f"scratch_limit takes an int or None, got {self.scratch_limit!r}")
         if self.scratch_limit < 0:
             raise ValueError(f"scratch_limit {self.scratch_limit} is negative")
+
+    @property
+    def takes_apart(self) -> bool:
+        """Whether reductions are taken apart: what that makes is for our lowering."""
+        return self.reductions and self.lower and self.lowering == LINEAR
 
 
 @dataclass(frozen=True, eq=False)

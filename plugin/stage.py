@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 import traceback
 import warnings
+from collections import Counter
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from triton_linear import fallback, pipeline
 from triton_linear.fallback import UnknownTarget
@@ -19,6 +21,7 @@ from triton_linear.report import Clock, Conversion, Gather, Outcome, Report, Rep
 from triton_linear.setting import Setting
 
 _log = logging.getLogger("triton_linear")
+CONVERT, GATHER, REDUCE = "ttg.convert_layout", "tt.gather", "tt.reduce"
 UNNAMED = "unnamed"
 """The name of a kernel that does not say its own."""
 MINIMAL_SCRATCH = 0
@@ -119,10 +122,12 @@ class LLIRStage:
         """The kernel as the plugin would have it, or None where the stock stage is to compile `src`."""
         attempt.kernel = src.get_entry_func_name()
         with attempt.clock.phase("screen"):
-            attempt.seen, gathers, attempt.accesses = count_operations(src)
+            found = count_operations(src)
+            attempt.seen, attempt.accesses = found.conversions, found.accesses
             narrow = attempt.seen == 0 and self._setting.options.assign and has_short_rows(src)
-        attempt.assigns = bool(attempt.seen or gathers or narrow)
-        if not attempt.assigns and not (attempt.accesses and self._reroutes):
+        attempt.assigns = bool(attempt.seen or found.gathers or narrow)
+        splits = found.reductions and self._setting.options.takes_apart
+        if not (attempt.assigns or splits or (attempt.accesses and self._reroutes)):
             attempt.outcome = Outcome.NOTHING_TO_DO
         elif mode := _instrumentation_mode(metadata):
             attempt.remarks = (f"instrumentation mode '{mode}' is on, and cannot see into code of ours",)
@@ -154,8 +159,9 @@ class LLIRStage:
             raise UnknownTarget(f"no table for {self._target}; known: {known}") from error
         usual = self._setting.options.scratch_limit
         assign, release = self._setting.options.assign, installed_release()
-        if assign and release not in ACCESSES_PREDICTED:
-            assign = False
+        reductions = self._setting.options.takes_apart
+        if (assign or reductions) and release not in ACCESSES_PREDICTED:
+            assign = reductions = False
             version = ".".join(map(str, release))
             attempt.remarks += (f"layouts stay: what accesses become is not predicted for Triton {version}",)
         tried: set[tuple[tuple[int, ...], bool]] = set()
@@ -179,6 +185,7 @@ class LLIRStage:
                     attempt.clock,
                     apart,
                     assign=assign and attempt.assigns,
+                    reductions=reductions,
                     lower=options.lower,
                     lowering=options.lowering,
                 )
@@ -246,20 +253,26 @@ class LLIRStage:
         fallback.warn(self._setting, attempt.kernel, self._target, error, metadata, remarks=remarks)
 
 
-def count_operations(module: Module) -> tuple[int, int, int]:
-    """The `ttg.convert_layout` and `tt.gather` operations of a libtriton module, and those that access shared
-    memory, without printing it."""
-    conversions = gathers = accesses = 0
+class Found(NamedTuple):
+    """How many operations of a module may concern the plugin."""
+
+    conversions: int
+    gathers: int
+    reductions: int
+    accesses: int
+
+
+def count_operations(module: Module) -> Found:
+    """The conversions, gathers and reductions of a libtriton module, and its accesses to shared memory, without
+    printing it."""
+    names: Counter[str] = Counter()
 
     def visit(operation: Operation) -> None:
-        nonlocal conversions, gathers, accesses
-        name = operation.get_name()
-        conversions += name == "ttg.convert_layout"
-        gathers += name == "tt.gather"
-        accesses += name in _ACCESSES
+        names[operation.get_name()] += 1
 
     module.walk(visit)
-    return conversions, gathers, accesses
+    accesses = sum(names[name] for name in _ACCESSES)
+    return Found(names[CONVERT], names[GATHER], names[REDUCE], accesses)
 
 
 def _instrumentation_mode(metadata: Metadata) -> str:

@@ -53,10 +53,16 @@ class LoweredKernel:
 
 
 def lower_kernel(
-    text: str, filename: str, target_name: str | None, *, ours: bool, assign: bool = False
+    text: str,
+    filename: str,
+    target_name: str | None,
+    *,
+    ours: bool,
+    assign: bool = False,
+    reductions: bool = False,
 ) -> LoweredKernel:
     """Take a TTGIR module of one kernel to the LLVM dialect, with our passes (`ours`, and those that choose
-    layouts if `assign`) or as stock Triton does.
+    layouts if `assign`, that which takes reductions apart if `reductions`) or as stock Triton does.
 
     Raises ToolError with what was reported where a pass or Triton fails.
     """
@@ -67,7 +73,7 @@ def lower_kernel(
     conversions: tuple[driver.Converted, ...] = ()
     if ours:
         try:
-            prepared = driver.run_linear_pipeline(module, target, assign=assign)
+            prepared = driver.run_linear_pipeline(module, target, assign=assign, reductions=reductions)
         except driver.PassFailure as error:
             found, _ = parse_diagnostics(str(error))
             raise ToolError(*(found or [Diagnostic("error", str(error), filename)])) from error

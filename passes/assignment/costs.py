@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
+from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.lowering.bound import Bounds, Least, Side
 from triton_linear.lowering.conversion import Reach
 from triton_linear.lowering.element import ElementType
@@ -17,16 +17,12 @@ from triton_linear.lowering.select import select
 from triton_linear.lowering.targets import Target
 from triton_linear.passes.assignment.candidates import Candidate, NoLayout, layout_in, layout_of, sliced
 from triton_linear.passes.assignment.graph import Constancy, Edge, Group, Path, Recipe, Reduction
+from triton_linear.passes.reductions import costs as reductions
+from triton_linear.passes.reductions.costs import MEETING_CLOCKS
 
 INFINITE = 1e12
 UNKNOWN_CONVERSION = 200.0
 """Clocks of a conversion of layouts that are not known here."""
-
-
-MEETING_CLOCKS = 4.0
-"""What a barrier costs for each warp that comes to it with loads under way: all wait for the slowest, and no
-warp begins the next turn of a loop early. Fitted to row softmax plus transpose on an H200: the conversion of 16
-warps in its loop takes 184 clocks, 128 of them the exchange itself."""
 
 
 def _is_constant(basis: tuple[int, ...], constancy: Constancy) -> bool:
@@ -48,11 +44,13 @@ def _is_loaded(edge: Edge) -> bool:
 
 @dataclass
 class Costs:
-    """Prices for one target and number of warps; `scratch_limit` as the lowering has it."""
+    """Prices for one target and number of warps; `scratch_limit` as the lowering has it. `apart`: reductions
+    across warps will be taken apart, where that costs less."""
 
     target: Target
     warps: int
     scratch_limit: int | None = None
+    apart: bool = False
     registers: dict[tuple[str, Path, tuple[int, ...], Constancy], int] = field(default_factory=dict)
     bounds: dict[tuple[ElementType, int], Bounds] = field(default_factory=dict)
 
@@ -109,23 +107,12 @@ class Costs:
 
     def of_reduction(self, reduction: Reduction, layout: LinearLayout) -> float:
         """Within threads, then by shuffles within warps, then through shared memory between warps."""
-        table = self.target.costs
-        bases = dict(layout.bases)
-        along = {name: sum(1 for basis in vectors if basis[reduction.axis]) for name, vectors in bases.items()}
-        held = len(bases[REGISTER])
-        left = 1 << (held - along[REGISTER])
-        words = sum(max(1, width // 32) for width in reduction.widths)
-        clocks = ((1 << held) - left) * reduction.weight
-        clocks += left * along[LANE] * (words * table.shuffle + reduction.weight)
-        wait = along[LANE] * table.shuffle_wait
-        warps = along.get(WARP, 0)
-        if warps:
-            count = len(reduction.widths)
-            clocks += left * 2 * words * table.wavefront + 2 * count * table.cta_barrier
-            clocks += warps * (words * table.shuffle + reduction.weight)
-            wait += (3 * table.barrier_wait + MEETING_CLOCKS) * self.warps
-            wait += 4 * table.memory_wait + warps * table.shuffle_wait
-        return float(((self.busy * clocks) ** 3 + wait**3) ** (1 / 3))
+        what = reductions.Combined(reduction.widths, reduction.weight)
+        priced = layout, reduction.axis, what, self.target, self.warps
+        stock = reductions.as_triton(*priced).expected(self.busy)
+        if not self.apart or self.target.vendor != "nvidia":
+            return stock
+        return min(stock, reductions.apart(*priced).expected(self.busy))
 
     def placed(self, candidate: Candidate, path: Path, shape: tuple[int, ...]) -> LinearLayout | str:
         """The layout of a value that is sliced from one with this encoding, or the encoding if it has none."""

@@ -138,11 +138,11 @@ def printed_attributes(root: Operation) -> list[str]:
         elif open_ and (closing := line.lstrip()).startswith(_CLOSED):
             found[open_.pop()] += closing[: closing.rindex(" : (")]
     if len(found) != len(inside) or open_:
-        return [_alone(op) for op in inside]
+        return [attributes_alone(op) for op in inside]
     return found
 
 
-def _alone(op: Operation) -> str:
+def attributes_alone(op: Operation) -> str:
     """The attributes of one operation, printed by itself."""
     text: str = op.get_asm(
         print_generic_op_form=True, use_local_scope=True, skip_regions=True, assume_verified=True

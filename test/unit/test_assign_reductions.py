@@ -13,7 +13,7 @@ from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.mlir_adapter import Module
 from triton_linear.examples import specs
 from triton_linear.examples.spec import gpu_target
-from triton_linear.passes import driver
+from triton_linear.passes import assign, driver
 from triton_linear.passes.assign import AssignLayouts
 from triton_linear.passes.assignment import candidates
 from triton_linear.passes.assignment.candidates import scratch_bytes
@@ -79,6 +79,8 @@ def shared(root: Module) -> int:
 
 def test_other_layouts_take_no_more_of_it(layer_norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stock = allocate(to_triton(layer_norm), TARGET).bytes
+    for name in ("_pays", "_pays_well"):  # however little it saves
+        monkeypatch.setattr(assign, name, lambda found: found.after.clocks < found.before.clocks)
     assert shared(assigned(layer_norm)) <= stock
     monkeypatch.setattr(candidates, "scratch_bytes", lambda reduction, layout: 0)
     root = assigned(layer_norm)

@@ -6,6 +6,7 @@ by what it counts; with others, by the instructions that stand at the same place
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import re
@@ -17,6 +18,7 @@ import jsonschema
 import numpy as np
 import pytest
 from corpus import source
+from rich.console import Console
 from triton_linear.dialect import bridge
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation, Type, operations
@@ -34,6 +36,7 @@ from triton_linear.tools.explain.accesses import is_access
 from triton_linear.tools.explain.gate import Condition
 from triton_linear.tools.explain.gather import explained
 from triton_linear.tools.explain.records import Figures, Ledger, ModuleReport, Place
+from triton_linear.tools.explain.render_memory import reduction
 from triton_linear.tools.functions import lower_kernel, sink
 
 DATA = Path(__file__).parents[1] / "data" / "ttgir"
@@ -136,12 +139,10 @@ def said(report: ModuleReport) -> tuple[int, int, int, int]:
         assert access.figures is not None, access.detail
         a = access.figures
         total += turns(access.loop_depth) * np.array([a.wavefronts, a.minimum_wavefronts, a.bytes, 0])
-    for reduction in report.reductions:
-        assert reduction.figures is not None, reduction.detail
-        r = reduction.figures
-        total += turns(reduction.loop_depth) * np.array(
-            [r.wavefronts, r.minimum_wavefronts, r.bytes, r.shuffles]
-        )
+    for one in report.reductions:
+        assert one.figures is not None, one.detail
+        r = one.figures
+        total += turns(one.loop_depth) * np.array([r.wavefronts, r.minimum_wavefronts, r.bytes, r.shuffles])
     wavefronts, minimum, moved, shuffles = map(int, total)
     return wavefronts, minimum, moved, shuffles
 
@@ -183,6 +184,19 @@ def test_where_the_axis_of_a_reduction_lies() -> None:
     assert all(one.axis == 1 and one.loop_depth == 0 for one in outside)
     assert all(one.spread == {"register": 8, "lane": 4, "warp": 1, "block": 1} for one in outside)
     assert all(one.place.line and one.place.file == "kernel.ttgir" for one in report.reductions)
+
+
+def test_what_a_reduction_takes_apart() -> None:
+    report = explained(whole_kernel("cuda:90"), "kernel.ttgir", None)
+    across, *inside = report.reductions
+    assert across.figures is not None and across.apart is not None
+    assert across.apart.barriers < across.figures.barriers
+    assert across.apart.wavefronts < across.figures.wavefronts
+    assert all(one.apart is None for one in inside)  # nothing goes between warps, or it is a scan
+    console = Console(width=120, file=io.StringIO())
+    console.print(reduction(across))
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert f"apart     {across.apart.shuffles} shuffles" in printed
 
 
 def test_buffers_are_found_through_views() -> None:

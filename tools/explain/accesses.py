@@ -14,7 +14,15 @@ from triton_linear.lowering.simulate_counts import Counts
 from triton_linear.lowering.targets import Target
 from triton_linear.passes.layouts import LayoutTable, element_of, memory_of
 from triton_linear.tools.errors import position
-from triton_linear.tools.explain.alone import Alone, Counted, NotAlone, access_alone, count, reduction_alone
+from triton_linear.tools.explain.alone import (
+    Alone,
+    Counted,
+    NotAlone,
+    access_alone,
+    count,
+    reduction_alone,
+    taken_apart,
+)
 from triton_linear.tools.explain.anchors import loop_depth
 from triton_linear.tools.explain.memory import memory_in_words, short_memory, views_of
 from triton_linear.tools.explain.records import (
@@ -120,8 +128,12 @@ def _reduction(
 ) -> ReductionReport:
     type_, axis = op.operands[0].type, op.attributes["axis"].value
     counted: Counted | str
+    split: Counted | str | None = None
     try:
-        counted = around.run(reduction_alone(op, producers, around.module))
+        kernel = reduction_alone(op, producers, around.module)
+        counted = around.run(kernel)
+        if (rewritten := taken_apart(kernel, around.target)) is not None:
+            split = around.run(rewritten)
     except NotAlone as error:
         counted = str(error)
     layout = table.of(type_)
@@ -135,6 +147,7 @@ def _reduction(
         spread(layout, axis) if isinstance(layout, LinearLayout) else {},
         _reduction_figures(counted) if isinstance(counted, Counted) else None,
         "" if isinstance(counted, Counted) else counted,
+        _reduction_figures(split) if isinstance(split, Counted) else None,
     )
 
 

@@ -25,11 +25,13 @@ from triton_linear.dialect.mlir_adapter import (
     block_arguments,
     operations,
 )
+from triton_linear.lowering.embed import embed
 from triton_linear.lowering.simulate_assembly import SINK
 from triton_linear.lowering.simulate_counts import Counts
 from triton_linear.lowering.simulate_function import Argument, simulate_function
 from triton_linear.lowering.simulate_memory import SimulationError
 from triton_linear.lowering.targets import Target
+from triton_linear.passes import driver
 from triton_linear.passes.layouts import LayoutTable
 from triton_linear.tools.compile import lower, to_triton
 from triton_linear.tools.errors import ToolError
@@ -183,6 +185,17 @@ def reduction_alone(op: Operation, producers: Mapping[Value, Operation], module:
     for result in copy.results:
         kernel.sink(result)
     return kernel.finished()
+
+
+def taken_apart(kernel: Alone, target: Target) -> Alone | None:
+    """A reduction alone as this package compiles it; None where that is what Triton makes of it."""
+    module = bridge.text_to_upstream(kernel.text, bridge.upstream_context(), "alone.ttgir")
+    prepared = driver.run_linear_pipeline(module, target, reductions=True, remarks=False)
+    if not prepared.changed:
+        return None
+    warps = module.operation.attributes["ttg.num-warps"].value
+    text = embed(bridge.triton_text(module), prepared.plans, target, warps).text
+    return Alone(text, kernel.arguments)
 
 
 def alone(op: Operation, producers: Mapping[Value, Operation], module: Module) -> Alone:

@@ -144,7 +144,8 @@ class ReductionFigures:
 @dataclass(frozen=True, slots=True)
 class ReductionReport:
     """One reduction or scan; `spread` says how many coordinates of the axis each in-dim of the layout reaches.
-    `detail` says why there are no figures."""
+    `figures` are of what Triton makes of it, `apart` of the same as `linear-split-reductions` takes it apart,
+    None where it does not. `detail` says why there are no figures."""
 
     place: Place
     loop_depth: int
@@ -155,6 +156,7 @@ class ReductionReport:
     spread: Mapping[str, int]
     figures: ReductionFigures | None
     detail: str
+    apart: ReductionFigures | None = None
 
     @property
     def weight(self) -> tuple[int, int]:

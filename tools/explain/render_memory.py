@@ -10,7 +10,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP
-from triton_linear.tools.explain.records import AccessReport, Holder, Ledger, Place, ReductionReport
+from triton_linear.tools.explain.records import (
+    AccessReport,
+    Holder,
+    Ledger,
+    Place,
+    ReductionFigures,
+    ReductionReport,
+)
 
 
 def count(number: int, what: str, several: str = "") -> str:
@@ -103,6 +110,13 @@ def reduction(report: ReductionReport) -> RenderableType:
     if figures is None:
         lines.append(field("counted", f"not: {report.detail}"))
         return Group(*lines)
+    lines.append(field("counted", _counts(figures)))
+    if report.apart is not None:
+        lines.append(field("apart", _counts(report.apart)))
+    return Group(*lines)
+
+
+def _counts(figures: ReductionFigures) -> str:
     counted = [
         count(figures.shuffles, "shuffle") if figures.shuffles else "",
         wavefronts_text(figures.wavefronts, figures.minimum_wavefronts) if figures.wavefronts else "",
@@ -110,8 +124,7 @@ def reduction(report: ReductionReport) -> RenderableType:
         f"{figures.bytes} bytes moved" if figures.bytes else "",
         f"{figures.scratch_bytes} bytes of scratch" if figures.scratch_bytes else "",
     ]
-    lines.append(field("counted", ", ".join(filter(None, counted)) or "nothing leaves a thread"))
-    return Group(*lines)
+    return ", ".join(filter(None, counted)) or "nothing leaves a thread"
 
 
 def ledger(report: Ledger) -> RenderableType:

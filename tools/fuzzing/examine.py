@@ -31,10 +31,11 @@ def examine_program(program: Program, name: str, ours: bool = True) -> Totals:
     """Compile and run a program; ToolError goes through. `ours`: with our passes, else as stock Triton does."""
     written = write(program)
     totals = Totals(modules=1, programs=1, conversions=written.conversions)
-    kernel = lower_kernel(written.text, name, program.target, ours=ours)
+    kernel = lower_kernel(written.text, name, program.target, ours=ours, reductions=ours)
     if ours:
         totals.kinds.update(conversion.kind for conversion in kernel.conversions)
-        totals.folded = written.conversions - len(kernel.conversions)
+        own = sum(not conversion.partials for conversion in kernel.conversions)
+        totals.folded = written.conversions - own
         totals.kinds["folded"] += totals.folded
         for conversion in kernel.conversions:
             if conversion.kind == "stock":

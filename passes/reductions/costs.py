@@ -1,0 +1,126 @@
+"""What reductions cost, as Triton lowers them and taken apart: clocks of a warp, and clocks to wait.
+
+The unit is that of `Cost.expected`. `passes.assignment` prices a reduction by the same figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
+from triton_linear.lowering.element import ElementType
+from triton_linear.lowering.select import select
+from triton_linear.lowering.targets import Target
+
+MEETING_CLOCKS = 4.0
+"""What a barrier costs for each warp that comes to it with loads under way: all wait for the slowest, and no
+warp begins the next turn of a loop early. Fitted to row softmax plus transpose on an H200: the conversion of 16
+warps in its loop takes 184 clocks, 128 of them the exchange itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Clocks of the pipes that one warp takes, and clocks that a CTA alone waits."""
+
+    busy: float = 0.0
+    wait: float = 0.0
+
+    def __add__(self, other: Clocks) -> Clocks:
+        return Clocks(self.busy + other.busy, self.wait + other.wait)
+
+    def expected(self, warps: int) -> float:
+        """As `Cost.expected`."""
+        return float(((warps * self.busy) ** 3 + self.wait**3) ** (1 / 3))
+
+
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """What is reduced at once: the widths of the operands, and the clocks of combining two of each."""
+
+    widths: tuple[int, ...]
+    weight: float
+
+    @property
+    def words(self) -> int:
+        """32-bit words of one element of each operand."""
+        return sum(max(1, width // 32) for width in self.widths)
+
+
+def inside_warps(layout: LinearLayout, axis: int, what: Combined, target: Target) -> Clocks:
+    """Reducing along what each warp has of an axis: within threads, then by shuffles."""
+    table = target.costs
+    bases = dict(layout.bases)
+    along = {name: sum(1 for basis in vectors if basis[axis]) for name, vectors in bases.items()}
+    held = len(bases[REGISTER])
+    left = 1 << (held - along[REGISTER])
+    clocks = ((1 << held) - left) * what.weight
+    clocks += left * along[LANE] * (what.words * table.shuffle + what.weight)
+    return Clocks(clocks, along[LANE] * table.shuffle_wait)
+
+
+def as_triton(layout: LinearLayout, axis: int, what: Combined, target: Target, warps: int) -> Clocks:
+    """A reduction as Triton lowers it: between warps each leaves its results in shared memory, each thread
+    takes its share of them, combines it by shuffles with those of its neighbours and leaves it there again, and
+    all load the results; two barriers. So Triton 3.0, 3.6 and 3.7 do, by their PTX."""
+    found = inside_warps(layout, axis, what, target)
+    bases = dict(layout.bases)
+    crossing = sum(1 for basis in bases.get(WARP, ()) if basis[axis])
+    if not crossing:
+        return found
+    table = target.costs
+    left = 1 << sum(1 for basis in bases[REGISTER] if not basis[axis])
+    places = prod(size for place, (_, size) in enumerate(layout.out_dims) if place != axis)
+    share = max(1, (places << crossing) // (target.lanes << len(bases[WARP])))
+    clocks = 2 * (left + share) * what.words * table.wavefront + 2 * table.cta_barrier
+    clocks += share * crossing * (what.words * table.shuffle + what.weight)
+    wait = (3 * table.barrier_wait + MEETING_CLOCKS) * warps
+    wait += 4 * table.memory_wait + crossing * table.shuffle_wait
+    return found + Clocks(clocks, wait)
+
+
+def apart(layout: LinearLayout, axis: int, what: Combined, target: Target, warps: int) -> Clocks:
+    """A reduction taken apart, about: `ways.choose` plans it, which takes milliseconds. The warps' bits are in
+    lanes that have copies, as far as there are any, the others in registers; lanes share the stores."""
+    found = inside_warps(layout, axis, what, target)
+    bases = dict(layout.bases)
+    crossing = sum(1 for basis in bases.get(WARP, ()) if basis[axis])
+    if not crossing:
+        return found
+    table = target.costs
+    lanes = sum(1 for basis in bases[LANE] if basis[axis] or not any(basis))
+    shuffled = min(lanes, crossing)
+    left = 1 << sum(1 for basis in bases[REGISTER] if not basis[axis] and any(basis))
+    loads = left << (crossing - shuffled)
+    clocks = (max(1, left >> lanes) + loads) * what.words * table.wavefront + table.cta_barrier
+    clocks += (loads - left) * what.weight + left * shuffled * (what.words * table.shuffle + what.weight)
+    wait = (2 * table.barrier_wait + MEETING_CLOCKS) * warps + 2 * table.memory_wait
+    return found + Clocks(clocks, wait + shuffled * table.shuffle_wait)
+
+
+def agreeing(layout: LinearLayout, what: Combined, target: Target) -> Clocks:
+    """Taking each register from one lane of those that hold copies: a shuffle for each word."""
+    registers = 1 << sum(map(any, dict(layout.bases)[REGISTER]))
+    return Clocks(registers * what.words * target.costs.shuffle, target.costs.shuffle_wait)
+
+
+def of_conversion(
+    source: LinearLayout, result: LinearLayout, element: ElementType, target: Target, limit: int | None
+) -> Clocks | None:
+    """A conversion by the plan that is selected for it; None where it is left to Triton."""
+    selection = select(source, result, element, target, limit)
+    if selection.plan is None:
+        return None
+    found = Clocks(selection.cost.clocks, selection.cost.latency)
+    if selection.plan.kind != "cta-shared":
+        return found
+    # As for a reduction: the barrier inside, and one before whoever takes the scratch next.
+    warps = source.in_dim_size(WARP)
+    return found + Clocks(0.0, (2 * target.costs.barrier_wait + MEETING_CLOCKS) * warps)
+
+
+def total(parts: Sequence[Clocks | None]) -> Clocks | None:
+    """The sum, or None where a part has no price."""
+    known = [part for part in parts if part is not None]
+    return sum(known, Clocks()) if len(known) == len(parts) else None

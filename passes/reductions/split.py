@@ -1,0 +1,197 @@
+"""How a reduction is taken apart where its axis lies across warps. Pure data and layouts; no module is seen.
+
+The coordinate along the axis is a row of bits. Each is a bit of the register, the lane or the warp number (the
+layout's basis vectors say which). The bits that lie in warps become dimensions of size 2 of their own, the
+others one dimension behind them:
+
+    axis of 64, registers 0-1, lanes 2-3, warps 4-5, one warp of four:   64  ->  2 x 2 x 16
+
+No element moves. What each warp has is reduced along the 16, the partial results are converted to a layout that
+has the four of a place in one thread, and there they are reduced, the higher bit first: in the order in which
+Triton's own shuffles combine what its warps leave in shared memory, so that floats round alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+from triton_linear.dialect.encodings import linear_encoding_text, transfer
+from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A reduction taken apart.
+
+    pieces: the sizes into which the axis is cut, the slowest first. order: the pieces as they are put then,
+    those of warps first. sizes: the dimensions that the axis becomes, `crossing` of size 2 for the bits in
+    warps and others, which are reduced from the last to the first. apart, moved, whole: the layouts on the way.
+    """
+
+    axis: int
+    pieces: tuple[int, ...]
+    order: tuple[int, ...]
+    sizes: tuple[int, ...]
+    crossing: int
+    apart: LinearLayout
+    moved: LinearLayout
+    whole: LinearLayout
+
+    @property
+    def inside(self) -> int:
+        """How many of the dimensions are reduced within warps."""
+        return len(self.sizes) - self.crossing
+
+    @property
+    def copies(self) -> bool:
+        """Whether lanes have copies of what reducing within warps leaves, each combined in its own order."""
+        along = slice(self.axis + self.crossing, self.axis + len(self.sizes))
+        return any(any(basis[along]) for basis in dict(self.whole.bases).get(LANE, ()))
+
+    @property
+    def partials(self) -> LinearLayout:
+        """The layout of what reducing within warps leaves."""
+        layout = self.whole
+        for axis in reversed(range(self.axis + self.crossing, self.axis + len(self.sizes))):
+            layout = transfer.reduce(layout, axis)
+        return layout
+
+
+@lru_cache(maxsize=1024)
+def split(layout: LinearLayout, axis: int) -> Split | str:
+    """How to take a reduction of this layout along `axis` apart, or why that need or can not be done.
+
+    Ensures: the pieces' product is the size of the axis; `partials` has no lane and no register along it.
+    """
+    places = _places(layout, axis)
+    if isinstance(places, str):
+        return places
+    groups = _groups(places)
+    if not any(groups):
+        return "no warp has only a part of the axis"
+    runs: list[list[int]] = []  # neighbouring bits of one group, from the highest
+    for bit in reversed(range(len(places))):
+        if runs and groups[bit] == groups[runs[-1][-1]]:
+            runs[-1].append(bit)
+        else:
+            runs.append([bit])
+    pieces = tuple(1 << len(run) for run in runs)
+    order = sorted(range(len(runs)), key=lambda index: -groups[runs[index][0]])
+    sizes: dict[int, int] = {}
+    for index in order:
+        group = groups[runs[index][0]]
+        sizes[group] = sizes.get(group, 1) * pieces[index]
+    shape = tuple(size for _, size in layout.out_dims)
+    before, after = shape[:axis], shape[axis + 1 :]
+    permuted = (
+        *range(axis),
+        *(axis + index for index in order),
+        *range(axis + len(runs), len(shape) - 1 + len(runs)),
+    )
+    apart = transfer.reshape(layout, (*before, *pieces, *after))
+    moved = transfer.trans(apart, permuted)
+    whole = transfer.reshape(moved, (*before, *sizes.values(), *after))
+    crossing = sum(name == WARP for name, _ in places)
+    found = Split(axis, pieces, tuple(order), tuple(sizes.values()), crossing, apart, moved, whole)
+    try:
+        for step in (apart, moved, whole):
+            linear_encoding_text(step)
+    except ValueError as error:
+        return str(error)
+    return found
+
+
+def _places(layout: LinearLayout, axis: int) -> list[tuple[str, int]] | str:
+    """The in-dim and the number of the bit in which each bit of the coordinate along the axis lies."""
+    size = layout.out_dims[axis][1]
+    places: list[tuple[str, int] | None] = [None] * (size.bit_length() - 1)
+    for name, vectors in layout.bases:
+        for index, basis in enumerate(vectors):
+            if not (value := basis[axis]):
+                continue
+            if value & (value - 1) or sum(map(bool, basis)) > 1:
+                return f"{name}={1 << index} -> {basis} is more than one bit of a coordinate"
+            if name not in (REGISTER, LANE, WARP):
+                return f"{name}={1 << index} -> {basis} leads to another CTA"
+            if places[value.bit_length() - 1] is not None:
+                return f"{name}={1 << index} -> {basis} repeats another basis vector"
+            places[value.bit_length() - 1] = name, index
+    known = [place for place in places if place is not None]
+    return known if len(known) == len(places) else "the layout does not hold the whole axis"
+
+
+def _groups(places: list[tuple[str, int]]) -> list[int]:
+    """Which bits are reduced together: 0 for those in registers and in the first lanes that are in a row, the
+    next numbers for further such lanes, and the last for those in warps, each alone and the highest last.
+
+    Triton's lowering takes the lanes along an axis for one run of bits.
+    """
+    lanes = sorted(index for name, index in places if name == LANE)
+    run = {lane: sum(b - a > 1 for a, b in pairwise(lanes[: at + 1])) for at, lane in enumerate(lanes)}
+    last = max(run.values(), default=0)
+    groups = []
+    for name, index in places:
+        if name == WARP:
+            last += 1
+        groups.append({REGISTER: 0, LANE: run.get(index, 0), WARP: last}[name])
+    return groups
+
+
+def gathered(
+    result: LinearLayout, found: Split, lanes_first: bool = False
+) -> Iterator[tuple[LinearLayout, int]]:
+    """Layouts of the partial results that reduce, within warps, to the layout `result`, and how many of the
+    dimensions of the split they have in lanes.
+
+    The dimensions are in registers of their own, or some in lanes that hold copies in `result`: then a thread
+    has fewer partial results to load, and shuffles them. The last dimensions go to lanes, which is the fewest
+    shuffles; if `lanes_first`, the first do, so that something is left of a scalar when lanes are through.
+    """
+    rank = len(result.out_dims)
+    count = found.crossing
+    sizes = [size for _, size in result.out_dims]
+    shape = (*sizes[: found.axis], *(2,) * count, *sizes[found.axis :])
+    widened = {
+        name: [(*basis[: found.axis], *(0,) * count, *basis[found.axis :]) for basis in vectors]
+        for name, vectors in result.bases
+    }
+    added = [tuple(int(i == found.axis + place) for i in range(rank + count)) for place in range(count)]
+    free = [lane for lane, basis in enumerate(widened[LANE]) if not any(basis)]
+    most = count - 1 if lanes_first and not rank else count
+    for taken in range(min(most, len(free)) + 1):
+        lanes = list(widened[LANE])
+        moved, kept = (added[count - taken :], added[: count - taken])
+        if lanes_first:
+            moved, kept = added[:taken], added[taken:]
+        for lane, basis in zip(free, reversed(moved), strict=False):
+            lanes[lane] = basis
+        bases = {**widened, LANE: lanes}
+        bases[REGISTER] = [*reversed(kept), *widened.get(REGISTER, [])]
+        partials = LinearLayout.fitted(
+            tuple((name, tuple(vectors)) for name, vectors in bases.items()),
+            tuple(zip(dim_names(rank + count), shape, strict=True)),
+        )
+        yield partials, taken
+
+
+def spread(layout: LinearLayout) -> Iterator[LinearLayout]:
+    """Layouts in which lanes that hold copies, or these and warps, hold the last registers instead.
+
+    A thread that has many results of which others have copies can leave it to them to combine partial results.
+    """
+    registers = [basis for basis in dict(layout.bases)[REGISTER] if any(basis)]
+    for names in ((LANE,), (LANE, WARP)):
+        bases = {name: list(vectors) for name, vectors in layout.bases}
+        left = list(registers)
+        for name in names:
+            for index, basis in enumerate(bases.get(name, ())):
+                if left and not any(basis):
+                    bases[name][index] = left.pop()
+        bases[REGISTER] = left
+        if len(left) < len(registers):
+            yield LinearLayout(
+                tuple((name, tuple(vectors)) for name, vectors in bases.items()), layout.out_dims
+            )

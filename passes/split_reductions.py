@@ -1,0 +1,174 @@
+"""Takes reductions across warps apart, so that what goes between the warps is a conversion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from triton_linear.dialect import ll
+from triton_linear.dialect.encodings import transfer
+from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.mlir_adapter import (
+    Attribute,
+    InsertionPoint,
+    Operation,
+    RankedTensorType,
+    Value,
+    operations,
+)
+from triton_linear.lowering.targets import Target
+from triton_linear.passes import diagnostics
+from triton_linear.passes.assignment import weights
+from triton_linear.passes.layouts import LayoutTable, element_of
+from triton_linear.passes.planning import Planning, unfit
+from triton_linear.passes.reductions import proof
+from triton_linear.passes.reductions.region import commutes
+from triton_linear.passes.reductions.rewrite import Writer, converted
+from triton_linear.passes.reductions.split import Split, split
+from triton_linear.passes.reductions.ways import Asked, Choice, choose, without_copies
+from triton_linear.passes.verifiers import CONVERT, Verifier
+
+REDUCE = "tt.reduce"
+MARGIN_UNMEASURED = 0.1
+"""The part of its clocks that a reduction must save on GPUs whose costs were not measured: all but NVIDIA's."""
+
+
+@dataclass(frozen=True)
+class SplitReductions(Planning):
+    """Takes reductions across warps apart, so that what goes between the warps is a conversion.
+
+    Triton reduces within warps, leaves what each warp has in shared memory, lets some threads combine that by
+    shuffles and leave it there again, and loads the result: two trips and two barriers. Here each warp's part
+    of the axis becomes dimensions of their own, which moves nothing; the partial results are converted to a
+    layout that has those dimensions in registers, or in lanes, and reduced there. That is one trip with one
+    barrier, which `linear-select-lowering` plans. Where results are only wanted in another layout, partial
+    results are converted to one that reduces to it. It is done where the model has it cost less.
+
+    Requires: one CTA a cluster, no warp-specialised regions; other modules are left as they are.
+    Ensures: each result combines what it did, in the same order (see `reductions.proof`). A module that changed
+    has `ll.split`, the modelled clocks of what was rewritten, before and after.
+
+        %1 = "tt.reduce"(%0) <{axis = 1}> : 16x64 -> 16          where warps lie along dimension 1
+        %1 = tt.reshape %0 : 16x64 -> 16x2x2x16 ; %2 = "tt.reduce"(%1) <{axis = 3}>
+        %3 = ttg.convert_layout %2 ; %4 = "tt.reduce"(%3) <{axis = 1}> ; %5 = "tt.reduce"(%4) <{axis = 1}>
+    """
+
+    name: ClassVar[str] = "linear-split-reductions"
+    summary: ClassVar[str] = "reduce within warps, then convert what the warps have, and reduce that"
+    requires: ClassVar[tuple[Verifier, ...]] = ()
+    ensures: ClassVar[tuple[Verifier, ...]] = ()
+
+    def __call__(self, op: Operation, pass_: Any) -> None:
+        gpu = self.gpu(op, pass_)
+        if gpu is None:
+            return
+        ops = operations(op)
+        reductions = [inner for inner in ops if inner.name == REDUCE]
+        if not reductions or unfit(op, ops):
+            return
+        run = _Run(gpu, op.attributes["ttg.num-warps"].value, self.scratch_limit)
+        for reduction in reductions:
+            run.visit(reduction)
+        if run.done:
+            before, after = run.before, run.after
+            op.attributes[ll.SPLIT] = Attribute.parse(f"[{before:.1f}, {after:.1f}]", op.context)
+
+
+@dataclass
+class _Run:
+    """One run over a module: what was rewritten, and its clocks before and after."""
+
+    gpu: Target
+    warps: int
+    scratch_limit: int | None
+    table: LayoutTable = field(default_factory=LayoutTable)
+    done: int = 0
+    before: float = 0.0
+    after: float = 0.0
+
+    def visit(self, op: Operation) -> None:
+        """Rewrite a reduction, if it pays."""
+        layout = self._layout(op.operands[0])
+        if layout is None or len(set(op.operands)) < len(op.operands):
+            return
+        found = split(layout, op.attributes["axis"].value)
+        if isinstance(found, str):
+            return
+        choice = self._choose(op, layout, found)
+        if isinstance(choice, str):
+            diagnostics.remark(op, f"the reduction stays as it is: {choice}")
+            return
+        before, after = (clocks.expected(self._busy) for clocks in (choice.before, choice.after))
+        least = after if self.gpu.vendor == "nvidia" else after / (1 - MARGIN_UNMEASURED)
+        if least >= before and not _is_wrong(op, found):
+            diagnostics.remark(
+                op, f"the reduction stays as it is: {before:.1f} clocks, and {after:.1f} if it is taken apart"
+            )
+            return
+        packed = sum(len(set(pack)) for pack in choice.way.packs if len(pack) > 1)
+        together = f", {packed} operands together" if packed else ""
+        diagnostics.remark(
+            op,
+            f"the reduction is taken apart: results of {1 << found.crossing} warps converted{together}; "
+            f"{before:.1f} clocks before, {after:.1f} after",
+        )
+        self._rewrite(op, found, choice)
+        self.done, self.before, self.after = self.done + 1, self.before + before, self.after + after
+
+    @property
+    def _busy(self) -> int:
+        return max(self.gpu.likely_warps, self.warps)
+
+    def _layout(self, value: Value) -> LinearLayout | None:
+        layout = self.table.of(value.type)
+        return layout if isinstance(layout, LinearLayout) else None
+
+    def _choose(self, op: Operation, layout: LinearLayout, found: Split) -> Choice | str:
+        try:
+            elements = tuple(element_of(operand.type) for operand in op.operands)
+        except ValueError as error:
+            return str(error)
+        own = without_copies(transfer.reduce(layout, found.axis))
+        wanted = tuple(tuple(self._wanted(result, own, op)) for result in op.results)
+        asked = Asked(elements, wanted, own, weights.of_region(op), commutes(op))
+        return choose(layout, found, asked, self.gpu, self.warps, self.scratch_limit)
+
+    def _wanted(self, result: Value, own: LinearLayout, op: Operation) -> list[LinearLayout]:
+        """The layouts in which a result is taken, its own first."""
+        if not isinstance(result.type, RankedTensorType):
+            return [own]
+        found: dict[LinearLayout, None] = {}
+        for use in result.uses:
+            user = use.owner.operation
+            layout = self._layout(user.results[0]) if _converts_beside(user, op) else None
+            found[own if layout is None else without_copies(layout)] = None
+        return sorted(found, key=lambda layout: layout != own)
+
+    def _rewrite(self, op: Operation, found: Split, choice: Choice) -> None:
+        results = Writer(op).write(found, choice.way)
+        proof.check(op, results)
+        for old, new in zip(op.results, results, strict=True):
+            self._take(old, new, op)
+        op.erase()
+
+    def _take(self, old: Value, new: Value, op: Operation) -> None:
+        """Let those who take a result take the new one: conversions as it is, others in its old type."""
+        if not isinstance(old.type, RankedTensorType):
+            old.replace_all_uses_with(new)
+            return
+        for user in [use.owner.operation for use in old.uses]:
+            if _converts_beside(user, op):
+                user.operands[0] = new
+        if next(iter(old.uses), None) is not None:
+            old.replace_all_uses_with(converted(new, old.type, InsertionPoint(op), op.location))
+
+
+def _is_wrong(op: Operation, found: Split) -> bool:
+    """Whether Triton's lowering may reduce wrongly: it takes the lanes along the axis for one run of bits, and
+    puts the warps along it in an order that it has to guess for a `#ttg.linear` encoding."""
+    return found.inside > 1 or "#ttg.linear" in str(op.operands[0].type.encoding)
+
+
+def _converts_beside(user: Operation, op: Operation) -> bool:
+    """Whether an operation converts a result of another, as often as that gives it."""
+    return bool(user.name == CONVERT and user.block == op.block)

@@ -1,0 +1,266 @@
+"""How reductions are taken apart, and what the pass makes of modules."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reductions_support import (
+    H200,
+    INSIDE,
+    LINE,
+    ROWS,
+    asked,
+    compare,
+    inputs,
+    module,
+    named,
+    parsed,
+    patterns,
+    taken_apart,
+)
+from triton_linear.dialect import ll
+from triton_linear.dialect.encodings import layout_of, transfer
+from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
+from triton_linear.dialect.mlir_adapter import IntegerAttr
+from triton_linear.lowering.element import element_type
+from triton_linear.passes import driver
+from triton_linear.passes.reductions import ways
+from triton_linear.passes.reductions.costs import Combined, as_triton
+from triton_linear.passes.reductions.split import Split, gathered, split, spread
+from triton_linear.passes.split_reductions import SplitReductions
+from triton_linear.tools.functions import lower_kernel, registers_of
+
+
+@st.composite
+def distributed(draw: st.DrawFn) -> LinearLayout:
+    """Distributed layouts: each bit of a coordinate in one place, and copies."""
+    sizes = draw(st.lists(st.integers(0, 3), min_size=1, max_size=3))
+    bits = [(axis, bit) for axis, size in enumerate(sizes) for bit in range(size)]
+    bases = [tuple(1 << bit if place == axis else 0 for place in range(len(sizes))) for axis, bit in bits]
+    zero = (0,) * len(sizes)
+    bases = list(draw(st.permutations(bases + [zero] * draw(st.integers(0, 2)))))
+    cuts = sorted(draw(st.lists(st.integers(0, len(bases)), min_size=2, max_size=2)))
+    groups = bases[: cuts[0]], bases[cuts[0] : cuts[1]], bases[cuts[1] :]
+    named = zip((REGISTER, LANE, WARP, "block"), (*map(tuple, groups), ()), strict=True)
+    out = zip(dim_names(len(sizes)), (1 << size for size in sizes), strict=True)
+    return LinearLayout(tuple(named), tuple(out))
+
+
+@st.composite
+def splits(draw: st.DrawFn) -> tuple[LinearLayout, int, Split]:
+    """Layouts whose reduction along some axis can be taken apart."""
+    layout = draw(distributed())
+    axis = draw(st.integers(0, len(layout.out_dims) - 1))
+    found = split(layout, axis)
+    if isinstance(found, str):
+        layout = LinearLayout(
+            ((REGISTER, ()), (LANE, ((1, 0),)), (WARP, ((0, 1), (0, 2))), ("block", ())),
+            (("dim0", 2), ("dim1", 4)),
+        )
+        found = split(layout, axis := 1)
+        assert not isinstance(found, str)
+    return layout, axis, found
+
+
+def crossing(layout: LinearLayout, axis: int) -> int:
+    return sum(bool(basis[axis]) for basis in dict(layout.bases)[WARP])
+
+
+@given(splits())
+def test_the_axis_is_cut_so_that_no_element_moves(drawn: tuple[LinearLayout, int, Split]) -> None:
+    """Each element is in the same places before and after, by the operations' own definitions on arrays."""
+    layout, axis, found = drawn
+    shape = tuple(size for _, size in layout.out_dims)
+    numbers = np.arange(math.prod(shape)).reshape(shape)
+    apart = numbers.reshape((*shape[:axis], *found.pieces, *shape[axis + 1 :]))
+    order = [
+        *range(axis),
+        *(axis + index for index in found.order),
+        *range(axis + len(found.order), apart.ndim),
+    ]
+    whole = apart.transpose(order).reshape((*shape[:axis], *found.sizes, *shape[axis + 1 :]))
+    assert tuple(size for _, size in found.whole.out_dims) == whole.shape
+    places = {name: layout.in_dim_size(name) for name in layout.in_dim_names}
+    for place in np.ndindex(*places.values()):
+        at = dict(zip(places, place, strict=True))
+        one = tuple(layout.apply(at).values())
+        two = tuple(found.whole.apply(at).values())
+        assert numbers[one] == whole[two]
+
+
+@given(splits())
+def test_what_is_reduced_within_warps_lies_within_warps(drawn: tuple[LinearLayout, int, Split]) -> None:
+    layout, axis, found = drawn
+    assert found.crossing == crossing(layout, axis) and math.prod(found.sizes) == math.prod(found.pieces)
+    left = found.partials
+    for name, vectors in left.bases:
+        for basis in vectors:
+            along = basis[axis : axis + found.crossing]
+            assert not any(along) or (name == WARP and sum(along) == 1 and sum(basis) == 1)
+    # Each dimension that is reduced within warps lies in lanes that are in a row, as Triton takes it.
+    for inner in range(axis + found.crossing, axis + len(found.sizes)):
+        lanes = [lane for lane, basis in enumerate(dict(found.whole.bases)[LANE]) if basis[inner]]
+        assert lanes == list(range(lanes[0], lanes[0] + len(lanes))) if lanes else True
+
+
+@given(splits())
+def test_partial_results_are_gathered_so_that_they_reduce_to_the_result(
+    drawn: tuple[LinearLayout, int, Split],
+) -> None:
+    layout, axis, found = drawn
+    own = ways.without_copies(transfer.reduce(layout, axis))
+    for result in (own, *spread(own)):
+        assert result.is_surjective() and result.out_dims == own.out_dims
+        for partials, _ in (*gathered(result, found), *gathered(result, found, lanes_first=True)):
+            reduced = partials
+            for _ in range(found.crossing):
+                assert not crossing(reduced, axis)
+                reduced = transfer.reduce(reduced, axis)
+            assert transfer.same_but_for_register_copies(reduced, result)
+            assert partials.is_surjective()
+            assert partials.out_dims == found.partials.out_dims
+
+
+@pytest.mark.parametrize(
+    ("layout", "axis", "reason"),
+    [
+        (layout_of(INSIDE, (16, 128)), 1, "no warp has only a part of the axis"),
+        (
+            layout_of("#ttg.linear<{register = [[3], [1]], lane = [], warp = [[4]], block = []}>", (8,)),
+            0,
+            "register=1 -> (3,) is more than one bit of a coordinate",
+        ),
+        (
+            layout_of("#ttg.linear<{register = [[1]], lane = [[1]], warp = [[2]], block = []}>", (4,)),
+            0,
+            "lane=1 -> (1,) repeats another basis vector",
+        ),
+        (
+            layout_of("#ttg.linear<{register = [[1]], lane = [], warp = [], block = [[2]]}>", (4,)),
+            0,
+            "block=1 -> (2,) leads to another CTA",
+        ),
+    ],
+)
+def test_layouts_that_are_not_taken_apart(layout: LinearLayout, axis: int, reason: str) -> None:
+    assert split(layout, axis) == reason
+
+
+def test_the_cheapest_way_is_taken() -> None:
+    layout = layout_of(ROWS, (32, 128))
+    found = split(layout, 1)
+    assert isinstance(found, Split)
+    question = asked(layout, 1, "f32", "i32")
+    choice = ways.choose(layout, found, question, H200, 4, None)
+    assert isinstance(choice, ways.Choice)
+    prices = [ways._price(way, found, question, H200, None) for way in ways._ways(found, question)]
+    least = min(price.expected(8) for price in prices if price is not None)
+    assert choice.after.expected(8) == least < choice.before.expected(8)
+    assert choice.before == as_triton(layout, 1, Combined((32, 32), 1.0), H200, 4)
+    assert len(prices) == 8
+
+
+def test_operands_of_one_width_travel_together() -> None:
+    packings = ways._packings([element_type(name) for name in ("f32", "i32", "f16", "f32", "!tt.ptr<f32>")])
+    assert packings == [((0,), (1,), (2,), (3,), (4,)), ((0, 1, 3, 3), (2,), (4,))]
+    elements = [element_type(name) for name in ("f16", "f16", "bf16")]
+    assert [ways.packed_element(pack, elements).name for pack in ((0, 1), (0, 1, 2, 2))] == ["f16", "i16"]
+    assert ways._packings([element_type("i1")] * 2) == [((0,), (1,))]
+
+
+def test_a_result_that_is_only_wanted_in_another_layout_is_gathered_in_it() -> None:
+    text = module("sum", ROWS, (128, 128), 1, after=LINE)
+    ours = lower_kernel(text, "ours.ttgir", None, ours=True, reductions=True)
+    assert [c.kind for c in ours.conversions if c.partials] == ["cta-shared"]
+    assert [c.kind for c in ours.conversions if not c.partials] == ["noop"]
+    stock = lower_kernel(text, "stock.ttgir", None, ours=True)
+    assert [c.kind for c in stock.conversions] != ["noop"]
+    compare("sum", ROWS, (128, 128), 1, after=LINE)
+    arrays = inputs("sum", (128, 128), 1, 3)
+    barriers = []
+    for kernel in (ours, stock):
+        layout = layout_of(ROWS, (128, 128))
+        barriers.append(kernel.run([registers_of(patterns(arrays[0]), layout, kernel)]).cta_barriers)
+    assert barriers[0] == 1 < barriers[1]
+
+
+def test_operands_share_a_conversion() -> None:
+    ours = compare("argmax", ROWS, (4, 512), 1)
+    assert [c.kind for c in ours.conversions if c.partials].count("cta-shared") == 1
+    assert '"tt.join"' in ours.embedded and '"tt.split"' in ours.embedded
+
+
+def test_it_is_said_what_is_done_and_at_what_cost() -> None:
+    root, said = taken_apart(module("sum", ROWS, (16, 128), 1))
+    (remark,) = said
+    assert remark.message.startswith("the reduction is taken apart: results of 4 warps converted; ")
+    before, after = (entry.value for entry in root.operation.attributes[ll.SPLIT])
+    assert after < before and f"{before:.1f} clocks before, {after:.1f} after" in remark.message
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""),
+        ('"ttg.num-ctas" = 1', '"ttg.num-ctas" = 2'),
+        ('"ttg.num-warps" = 4 : i32, ', ""),
+    ],
+)
+def test_what_is_left_alone(old: str, new: str) -> None:
+    text = module("sum", ROWS if old else INSIDE, (16, 128), 1)
+    if old:
+        assert ll.SPLIT in taken_apart(text)[0].operation.attributes
+    root = parsed(text)
+    if "warps" in old:
+        del root.operation.attributes["ttg.num-warps"]
+    elif old:
+        root.operation.attributes["ttg.num-ctas"] = IntegerAttr.get(
+            root.operation.attributes["ttg.num-ctas"].type, 2
+        )
+    before = str(root)
+    assert driver.run(root, [SplitReductions("cuda:90")]).succeeded
+    assert str(root) == before
+
+
+def test_it_is_left_where_it_would_cost_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = (
+        "#ttg.blocked<{sizePerThread = [8, 1], threadsPerWarp = [8, 4], warpsPerCTA = [1, 4], order = [0, 1]}>"
+    )
+    monkeypatch.setattr(ways, "MOST_RESULTS", 1)
+    monkeypatch.setattr(ways, "spread", lambda layout: ())
+    root, (remark,) = taken_apart(module("welford", wide, (64, 16), 1))
+    assert len(named(root, "tt.reduce")) == 1 and ll.SPLIT not in root.operation.attributes
+    assert remark.message.startswith("the reduction stays as it is: ")
+
+
+def test_on_gpus_that_were_not_measured_it_must_save_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoding = ROWS.replace("[4, 8]", "[4, 16]")
+    text = module("sum", encoding, (16, 256), 1, gpu="hip:gfx942")
+    assert ll.SPLIT in taken_apart(text, "hip:gfx942")[0].operation.attributes
+    monkeypatch.setattr("triton_linear.passes.split_reductions.MARGIN_UNMEASURED", 0.9)
+    assert ll.SPLIT not in taken_apart(text, "hip:gfx942")[0].operation.attributes
+
+
+def test_a_tensor_that_is_reduced_twice_at_once_is_left() -> None:
+    text = module("argmax", ROWS, (16, 128), 1).replace("(%x0, %x1)", "(%x0, %x0)")
+    text = text.replace("xi32, #ttg.blocked", "xf32, #ttg.blocked").replace(
+        "xi32, #ttg.slice", "xf32, #ttg.slice"
+    )
+    text = text.replace("%b1: i32", "%b1: f32").replace("%a1: i32", "%a1: f32").replace("f32, i32", "f32, f32")
+    text = text.replace("cmpi slt, %a1, %b1 : i32", "cmpf olt, %a1, %b1 : f32").replace(
+        "%b1 : i32", "%b1 : f32"
+    )
+    root, _ = taken_apart(text)
+    assert len(named(root, "tt.reduce")) == 1
+
+
+def test_regions_may_take_values_from_outside() -> None:
+    text = module("max", ROWS, (16, 128), 1).replace("arith.maxsi %a0, %b0", "arith.addi %o, %b0")
+    text = text.replace("      %c = arith.addi", "      %o = arith.maxsi %a0, %n : i32\n      %c = arith.addi")
+    text = text.replace("@kernel(", "@kernel(%n: i32, ")
+    root, _ = taken_apart(text)
+    assert len(named(root, "tt.reduce")) == 3

@@ -1,0 +1,90 @@
+"""The plugin takes reductions across warps apart, says so, and leaves them where it is asked to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import triton
+import triton.language as tl
+import triton_linear
+from plugin_support import CUDA, assembly
+from triton.compiler import ASTSource
+from triton_linear.dialect.triton_versions import ACCESSES_PREDICTED, installed_release
+from triton_linear.report import Conversion, Outcome, Report
+
+pytestmark = pytest.mark.skipif(
+    installed_release() not in ACCESSES_PREDICTED, reason="reductions stay as they are with this Triton"
+)
+
+
+@triton.jit
+def total(x, out, N: tl.constexpr):
+    tl.store(out, tl.sum(tl.load(x + tl.arange(0, N)), 0))
+
+
+@triton.jit
+def spread(x, out, N: tl.constexpr):
+    value = tl.load(x + tl.arange(0, N))
+    centred = value - tl.sum(value, 0) / N
+    tl.store(out + tl.arange(0, N), centred / tl.sqrt(tl.sum(centred * centred, 0) / N))
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    yield
+    triton_linear.uninstall()
+
+
+def compiled(kernel: Any, **options: bool) -> tuple[str, Report]:
+    """The PTX and the report of a kernel of 1024 elements on 4 warps."""
+    signature = {"x": "*fp32", "out": "*fp32", "N": "constexpr"}
+    source = ASTSource(kernel, signature, constexprs={"N": 1024}, attrs={(0,): [["tt.divisibility", 16]]})
+    with triton_linear.enabled(strict=True, **options) as reports:
+        made = triton.compile(source, target=CUDA)
+    (report,) = reports
+    return assembly(made), report
+
+
+def test_a_kernel_with_nothing_but_a_reduction() -> None:
+    ptx, report = compiled(total)
+    assert (report.outcome, report.seen, report.folded) == (Outcome.CONVERTED, 0, 0)
+    (conversion,) = report.conversions
+    assert conversion.partials and conversion.lowering == "cta-shared" and report.ours == 1
+    assert "converted; 0 conversions and 1 of partial results: 1 ours, 0 no-op, 0 folded, 0 left" in str(report)
+    assert "of partial results, cta-shared (cta-shared: 1 store of 32 bits, " in str(report)
+    stock, left = compiled(total, reductions=False)
+    assert (left.outcome, left.conversions) == (Outcome.NOTHING_TO_DO, ())
+    assert (ptx.count("bar.sync"), stock.count("bar.sync")) == (1, 2)
+
+
+@pytest.mark.parametrize("options", [{"reductions": False}, {"lower": False}], ids=str)
+def test_it_is_left_where_it_is_asked_to(options: dict[str, bool]) -> None:
+    assert compiled(total, **options)[1].outcome is Outcome.NOTHING_TO_DO
+
+
+def test_two_reductions_one_after_the_other() -> None:
+    ptx, report = compiled(spread)
+    assert sum(c.partials for c in report.conversions) == 2
+    stock, _ = compiled(spread, reductions=False)
+    assert ptx.count("bar.sync") < stock.count("bar.sync")
+    assert ptx.count(".shared.") < stock.count(".shared.")
+
+
+def test_conversions_that_went_are_counted_without_those_that_came() -> None:
+    own = Conversion("here", "A", "B", "shuffle")
+    made = Conversion("here", "C", "D", "cta-shared", partials=True)
+    report = Report("k", "cuda:90", Outcome.CONVERTED, seen=2, conversions=(own, made, made))
+    assert (report.folded, report.ours) == (1, 3)
+    assert "2 conversions and 2 of partial results: 3 ours, 0 no-op, 1 folded, 0 left" in str(report)
+
+
+def test_the_option_is_one_of_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = triton_linear.environment.parse("reductions=0")
+    assert options is not None and not options.reductions
+    assert triton_linear.environment.text_of(options) == "reductions=0"
+    with pytest.raises(TypeError, match="reductions takes a bool, got 1"):
+        triton_linear.setting.Options(reductions=1)  # type: ignore[arg-type]
