@@ -270,8 +270,8 @@ class Gathered:
 @dataclass(frozen=True)
 class Prepared:
     """What `run_linear_pipeline` made of a module: plans by stub name, every conversion, the run, whether
-    layouts were changed or reductions taken apart, stubs of gathers by name, every gather, and how many accesses
-    to shared memory go by way of other layouts."""
+    layouts were changed or reductions taken apart, stubs of gathers by name, every gather, and how many
+    accesses to shared memory go by way of other layouts."""
 
     plans: Mapping[str, Plan]
     conversions: tuple[Converted, ...]

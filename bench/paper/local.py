@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from bench.paper.table import Part, Record, Table
 
 _WARPS = 4
@@ -233,8 +234,9 @@ def report(records: Mapping[str, Record]) -> Part:
         )
     head = (
         "Wavefronts of a CTA of four warps: the fewest that move as many bytes, those of stock Triton, ours. "
-        "`shared` and `instructions` count the listing (PTX, or AMD's assembly), with the other end of the access "
-        "packed in words. Matrices of bytes (sm_100) are not interpreted; such accesses stay as they are.\n\n"
+        "`shared` and `instructions` count the listing (PTX, or AMD's assembly), with the other end of the "
+        "access packed in words. Matrices of bytes (sm_100) are not interpreted: such accesses "
+        "stay as they are.\n\n"
     )
     return Part(f"Accesses to shared memory: {shorter} of {len(records)} shorter", head + "\n".join(lines))
 
