@@ -176,8 +176,8 @@ def shrunk(failure: Any) -> Program:
 
 
 def break_text(monkeypatch: pytest.MonkeyPatch, change: Callable[[str], str]) -> None:
-    def broken(*arguments: Any, ours: bool) -> LoweredKernel:
-        kernel = lower_kernel(*arguments, ours=ours)
+    def broken(*arguments: Any, ours: bool, reductions: bool) -> LoweredKernel:
+        kernel = lower_kernel(*arguments, ours=ours, reductions=reductions)
         return replace(kernel, text=change(kernel.text)) if ours else kernel
 
     monkeypatch.setattr(examine, "lower_kernel", broken)
