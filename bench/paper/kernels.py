@@ -24,12 +24,16 @@ from .kernels_report import report
 from .table import Record, Table
 
 COMPILED = (modes.STOCK, modes.OURS, modes.BASELINE)
+PARTS = (modes.ASSIGN, modes.LOWER, modes.BOUND)
+"""The plugin's parts, each alone: layouts; lowerings; bounds on registers."""
+MODES = (*COMPILED, *PARTS)
 EFFORT = measure.Effort(turns=20, cold=0)
 RATIOS = (
     (modes.STOCK, modes.OURS),
     (modes.BASELINE, modes.OURS),
     (modes.BASELINE, modes.STOCK),
     (modes.STOCK, modes.AGAIN),
+    *((modes.STOCK, part) for part in PARTS),
 )
 """Which mode's time is divided by which one's."""
 COUNTED = {
@@ -72,7 +76,7 @@ def prepare(case: Case) -> dict[str, str]:
     import torch
 
     work, wrong = case.work(), {}
-    for mode in COMPILED:
+    for mode in MODES:
         try:
             with modes.context(mode) as reports, measure.loaded() as kernels:
                 work.warm(torch)
@@ -97,7 +101,7 @@ def run(case: Case) -> Record:
     _ready()
     work = case.work()
     session = measure.opened(work.measured(case.key), EFFORT)
-    found = measure.judged(session, [mode for mode in (*COMPILED, modes.AGAIN) if mode != modes.STOCK])
+    found = measure.judged(session, [mode for mode in (*MODES, modes.AGAIN) if mode != modes.STOCK])
     good = measure.timeable(found)
     for mode in good:
         kernels = session.variant(mode).held

@@ -15,6 +15,12 @@ from .table import Part, Record
 OURS, OVER_LEGACY, STOCK_OVER_LEGACY, NOISE = "stock/ours", "legacy/ours", "legacy/stock", "stock/again"
 SHOWN = {OURS: ("o", "C0"), OVER_LEGACY: ("s", "C2"), STOCK_OVER_LEGACY: ("|", "0.4")}
 """The ratios in the table and the picture, with marker and colour."""
+PARTS = {
+    "only layouts": f"stock/{modes.ASSIGN}",
+    "only lowerings": f"stock/{modes.LOWER}",
+    "only registers": f"stock/{modes.BOUND}",
+}
+"""What the plugin's parts do alone."""
 PAPER = {"mean": 1.07, "least": 0.96, "most": 1.40, "most of the first version": 1.57}
 """Of 265 cases of 21 kernels on a GH200: Triton before linear layouts over Triton with them."""
 PAPER_COUNTS = {
@@ -174,6 +180,9 @@ def report(records: Mapping[str, Record]) -> Part:
         lines.append(
             f"Stock Triton a second time is {min(low):.3f} to {max(high):.3f} (ends of the intervals)."
         )
+    alone = [f"{name} {_spread(found)}" for name, ratio in PARTS.items() if (found := _known(every, ratio))]
+    if alone:
+        lines.append(f"The plugin's parts alone, stock over each, over all cases: {'; '.join(alone)}.")
     lines += ["", f"Slower than {SLOWER_THAN_STOCK} of stock or {SLOWER_THAN_LEGACY} of legacy:", ""]
     lines += [f"- {line}" for line in late] or ["- none"]
     if failed:
