@@ -55,9 +55,10 @@ class Outcome:
 def linear_pipeline(
     target: str | None = None, scratch_limit: int | None = None, lowering: str = LINEAR
 ) -> list[Pass]:
-    """The passes that take a TritonGPU module's conversions and gathers into our hands, in order."""
+    """The passes that take a TritonGPU module's conversions and gathers into our hands, in order; accesses to
+    shared memory stay where `lowering` is that before linear layouts."""
     return [
-        LowerLocal(target, scratch_limit),
+        *([LowerLocal(target, scratch_limit)] if lowering == LINEAR else []),
         AttachLayouts(),
         LowerGathers(target, scratch_limit, lowering),
         FoldConversions(lowering),
@@ -311,7 +312,9 @@ def run_linear_pipeline(
     the time.
     """
     collect = _Collect(target, scratch_limit, lowering)
-    local, attach, *decide, outline = linear_pipeline(target.name, scratch_limit, lowering)
+    pipeline = linear_pipeline(target.name, scratch_limit, lowering)
+    local = [pass_ for pass_ in pipeline if isinstance(pass_, LowerLocal)]
+    attach, *decide, outline = (pass_ for pass_ in pipeline if not isinstance(pass_, LowerLocal))
     passes: list[Pass] = []
     if assign:
         passes.append(NarrowOperands())
@@ -319,8 +322,8 @@ def run_linear_pipeline(
         passes.append(AssignLayouts(target.name, scratch_limit, int(reductions)))
     if reductions:
         passes.append(SplitReductions(target.name, scratch_limit))
-    if lower and lowering == LINEAR:
-        passes.append(local)
+    if lower:
+        passes += local
     if verify:
         passes.append(attach)
     if lower:

@@ -107,7 +107,7 @@ class LLIRStage:
             self._warn(attempt, error, metadata)
         except Exception as error:
             llir, attempt.outcome, attempt.error = None, Outcome.FAILED, error
-            attempt.conversions, attempt.gathers = (), ()
+            attempt.conversions, attempt.gathers, attempt.detours = (), (), 0
             if self._setting.options.strict:
                 raise
         if llir is not None:
