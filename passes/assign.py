@@ -59,6 +59,10 @@ class AssignLayouts(Planning):
         default=0, metadata={"help": "1: price reductions as `linear-split-reductions` makes them"}
     )
 
+    detours: int = field(
+        default=0, metadata={"help": "1: price accesses to shared memory as `linear-lower-local` makes them"}
+    )
+
     name: ClassVar[str] = "linear-assign-layouts"
     summary: ClassVar[str] = "choose the layouts of all tensors together, at the least modelled cost"
     requires: ClassVar[tuple[Verifier, ...]] = ()
@@ -76,7 +80,7 @@ class AssignLayouts(Planning):
             diagnostics.remark(op, f"layouts are not assigned: {reason}")
             return
         warps = op.attributes["ttg.num-warps"].value
-        costs = Costs(gpu, warps, self.scratch_limit, apart=bool(self.reductions))
+        costs = Costs(gpu, warps, self.scratch_limit, apart=bool(self.reductions), detours=bool(self.detours))
         try:
             graph = build(ops)
             assignment = assign(graph, costs, admits_new=converts)

@@ -319,7 +319,8 @@ def run_linear_pipeline(
     if assign:
         passes.append(NarrowOperands())
         passes.append(PermuteContraction(target.name, scratch_limit))
-        passes.append(AssignLayouts(target.name, scratch_limit, int(reductions)))
+        detours = int(lower and lowering == LINEAR)
+        passes.append(AssignLayouts(target.name, scratch_limit, int(reductions), detours))
     if reductions:
         passes.append(SplitReductions(target.name, scratch_limit))
     if lower:

@@ -12,15 +12,19 @@ from dataclasses import dataclass, field
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.lowering.bound import Bounds, Least, Side
 from triton_linear.lowering.conversion import Reach
-from triton_linear.lowering.element import ElementType
+from triton_linear.lowering.element import ElementType, element_type
 from triton_linear.lowering.select import select
 from triton_linear.lowering.targets import Target
 from triton_linear.passes.assignment.candidates import Candidate, NoLayout, layout_in, layout_of, sliced
 from triton_linear.passes.assignment.graph import Constancy, Edge, Group, Path, Recipe, Reduction
+from triton_linear.passes.assignment.local import LocalAccess
+from triton_linear.passes.detour.choice import Direct, detour
 from triton_linear.passes.reductions import costs as reductions
 from triton_linear.passes.reductions.costs import MEETING_CLOCKS
 
 INFINITE = 1e12
+NEW_CONVERSION = 1.5
+"""How much more a conversion is charged where the module has none: whether it hides is not known."""
 UNKNOWN_CONVERSION = 200.0
 """Clocks of a conversion of layouts that are not known here."""
 
@@ -45,12 +49,14 @@ def _is_loaded(edge: Edge) -> bool:
 @dataclass
 class Costs:
     """Prices for one target and number of warps; `scratch_limit` as the lowering has it. `apart`: reductions
-    across warps will be taken apart, where that costs less."""
+    across warps will be taken apart, where that costs less. `detours`: accesses to shared memory will go by way
+    of other layouts, where that does."""
 
     target: Target
     warps: int
     scratch_limit: int | None = None
     apart: bool = False
+    detours: bool = False
     registers: dict[tuple[str, Path, tuple[int, ...], Constancy], int] = field(default_factory=dict)
     bounds: dict[tuple[ElementType, int], Bounds] = field(default_factory=dict)
 
@@ -71,11 +77,28 @@ class Costs:
             memory += moved * frequency
             clocks += issued * frequency
         for local, frequency in group.locals:
-            clocks += local.clocks(candidate.layout, self.target) * frequency
+            given = candidate.encoding == group.encoding
+            clocks += self._local(local, candidate.layout, given) * frequency
         other = clocks * self.busy
         for reduction in group.reductions:
             other += self.of_reduction(reduction, candidate.layout) * reduction.frequency
         return memory * self.busy, other
+
+    def _local(self, local: LocalAccess, layout: LinearLayout, given: bool) -> float:
+        """Clocks of a warp for an access to shared memory, by a detour if it will take one.
+
+        Detours are looked for in the layout alone that is `given`. Another one is taken where it is cheap by
+        itself; and looking takes time.
+        """
+        direct = local.clocks(layout, self.target)
+        if not (self.detours and given) or local.copied is not None:
+            return direct
+        found = detour(local, layout, element_type(f"i{8 * local.element_bytes}"), self.target)
+        if isinstance(found, Direct):
+            return direct
+        access = found.after.wavefronts * self.target.costs.wavefront
+        converting = NEW_CONVERSION * (found.after.clocks - access)
+        return min(direct, direct - found.before.clocks + access + converting)
 
     def _held(self, candidate: Candidate, path: Path, shape: tuple[int, ...], constancy: Constancy) -> int:
         """Registers of a thread that hold elements of their own, and not the same value."""

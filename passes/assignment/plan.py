@@ -12,15 +12,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from triton_linear.passes.assignment.candidates import Candidate, Candidates
-from triton_linear.passes.assignment.costs import INFINITE, Costs
+from triton_linear.passes.assignment.costs import INFINITE, NEW_CONVERSION, Costs
 from triton_linear.passes.assignment.graph import Edge, Graph, Group
 from triton_linear.passes.assignment.solve import Problem, Solution, Table, solve
 from triton_linear.passes.verifiers import DOTS
 
 MOST_PLANS = 64
 """Pairs of layouts that are planned at most; those that are not are not chosen either."""
-NEW_CONVERSION = 1.5
-"""How much more a conversion is charged where the module has none: whether it hides is not known."""
 NEW_AFTER_LOCAL = 3.0
 """The same for what was just loaded from shared memory, where any thread could have loaded it: a second trip
 waits for the first, which nothing hides in the loop of a dot (seen with int8 operands that become bf16)."""
@@ -29,7 +27,9 @@ NEW_BESIDE_DOTS = 4.0
 nothing hides what every warp waits for. Seen with the bias of a matmul, which all warps can load: converted
 from one load it took 8 % of the time of a tile of 64x64, and registers that keep a second of 128x128 out."""
 WORTH_NEW = 0.03
-"""The part of the clocks that an assignment must save to have such conversions."""
+WORTH_NEW_BESIDE_DOTS = 0.05
+"""The part of the clocks that an assignment must save to have such conversions; more beside dots, whose clocks
+are not counted, and where few CTAs hide little. Seen with int4 weights and 16 rows: 4 % saved took 14 % more."""
 WAITED_FOR = 1.0
 """How much more is charged of what a load takes longer than it does, if it goes to shared memory at once; seen
 with fp8 operands, where 10 % more for lines that are covered in parts cost 4 to 9 % of all."""
@@ -185,7 +185,8 @@ class _Search:
             not pair.table[0, 0] and pair.table[choices[pair.edge.source], choices[pair.edge.target]]
             for pair in self.pairs
         )
-        if new and self.price(choices).clocks > (1 - WORTH_NEW) * before.clocks:
+        worth = WORTH_NEW_BESIDE_DOTS if self.beside_dots else WORTH_NEW
+        if new and self.price(choices).clocks > (1 - worth) * before.clocks:
             self._forbid_new()
             choices, solution = self._best(weight, seconds)
         edges = {
