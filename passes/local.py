@@ -30,7 +30,7 @@ from triton_linear.passes.assignment.memory import encoding_text
 from triton_linear.passes.detour.choice import Detour, Direct, detour
 from triton_linear.passes.layouts import LayoutTable, Unknown, element_of, memory_of
 from triton_linear.passes.planning import Planning, unfit
-from triton_linear.passes.verifiers import CONVERT, Verifier
+from triton_linear.passes.verifiers import CONVERT, DOTS, Verifier
 
 SIDES: Final = {"ttg.local_load": (None, 0), "ttg.local_store": (0, 1), "ttg.local_alloc": (0, None)}
 """For each operation which operand is in registers, and which in shared memory; None is the result."""
@@ -117,7 +117,12 @@ class LowerLocal(Planning):
             return Direct("offsets in memory are no linear function of the tensor's coordinates")
         if wanted.in_dim_size("lane") != gpu.lanes:
             return Direct(f"the layout has {wanted.in_dim_size('lane')} lanes, {gpu.name} has {gpu.lanes}")
-        return detour(local, wanted, element, gpu)
+        return detour(local, wanted, element, gpu, is_store or _in_words(access.results[0]))
+
+
+def _in_words(loaded: Value) -> bool:
+    """Whether what is loaded goes to products alone, which take words."""
+    return all(use.owner.name in DOTS for use in loaded.uses)
 
 
 def is_access(op: Operation) -> bool:

@@ -93,7 +93,8 @@ class Costs:
         direct = local.clocks(layout, self.target)
         if not (self.detours and given) or local.copied is not None:
             return direct
-        found = detour(local, layout, element_type(f"i{8 * local.element_bytes}"), self.target)
+        element = element_type(f"i{8 * local.element_bytes}")
+        found = detour(local, layout, element, self.target, local.is_store)
         if isinstance(found, Direct):
             return direct
         access = found.after.wavefronts * self.target.costs.wavefront
