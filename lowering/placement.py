@@ -186,6 +186,7 @@ def _placed(exchange: Exchange, store: Columns, load: Columns, rounds: Columns, 
         _side(STORE, store, exchange.store_lane, element_bytes, target),
         _side(LOAD, load, exchange.load_lane, element_bytes, target),
         word_bits,
+        (*exchange.store_threads, *exchange.load_threads),
     )
     if swizzle.conflicts > 1:
         return None

@@ -61,10 +61,13 @@ class Swizzle:
         return (*self.low, *self.filler, *self.bank, *self.segment, *self.rounds)
 
 
-def optimal_swizzle(rounds: Columns, rest: Columns, store: Side, load: Side, word_bits: int) -> Swizzle:
+def optimal_swizzle(
+    rounds: Columns, rest: Columns, store: Side, load: Side, word_bits: int, order: Columns = ()
+) -> Swizzle:
     """A swizzle for these sides with as few conflicts as any whose banks and segments are sums of `rest`.
 
-    `word_bits` counts the address bits, in elements, within a bank word.
+    `word_bits` counts the address bits, in elements, within a bank word. Where banks may have any order, those
+    of the store's phase come first, then those of `order`, as they come there.
 
     Requires: one vector is a prefix of the other; `rest` completes the wider and `rounds` to a basis.
     Ensures: no conflicts where the vectors are equal.
@@ -91,7 +94,7 @@ def optimal_swizzle(rounds: Columns, rest: Columns, store: Side, load: Side, wor
     spans = (store_span, load_span) if store.bank_bits <= load.bank_bits else (load_span, store_span)
     bank = f2.extend((*inside, *words, *segment), (*spans[0], *spans[1], *free))
     if store.bank_bits == load.bank_bits:
-        bank = _in_lane_order(bank, store.phase)
+        bank = _in_order(bank, (*store.phase, *order))
     conflicts = [
         _conflicts(side, inside, (*segment, *bank[max(0, side.bank_bits - len(words)) :]))
         for side in (store, load)
@@ -113,7 +116,8 @@ def _conflicts(side: Side, inside: Columns, segment: Columns) -> int:
     return 1 << meet
 
 
-def _in_lane_order(bank: Columns, lanes: Columns) -> Columns:
-    """Store lanes first and in lane order, so that a store's address is the lane number shifted."""
-    order = {column: index for index, column in enumerate(lanes)}
-    return tuple(sorted(bank, key=lambda column: order.get(column, len(order))))
+def _in_order(bank: Columns, columns: Columns) -> Columns:
+    """These columns first, as they come: bits of a thread's number that follow each other do so in the address
+    too, which then takes one shift for all of them."""
+    order = {column: index for index, column in reversed(list(enumerate(columns)))}
+    return tuple(sorted(bank, key=lambda column: order.get(column, len(columns))))
