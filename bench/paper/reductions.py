@@ -149,7 +149,8 @@ def is_right(case: Case, lowered: LoweredKernel) -> bool:
         places = np.indices(case.shape)[case.axis]
         inputs.append(places.astype(np.uint64)[None])
         wanted = [values.max(case.axis).view(np.uint32), values.argmax(case.axis)]
-    outcome = lowered.run([registers_of(tensor, layout, lowered) for tensor in inputs])
+    given: list[Any] = [registers_of(tensor, layout, lowered) for tensor in inputs]
+    outcome = lowered.run(given)
     if outcome.races:
         return False
     for index, numbers in enumerate(wanted):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 from paper_no_gpu import no_gpu  # noqa: E402
 
 from bench.kernels import modes  # noqa: E402
-from bench.paper import gather  # noqa: E402
+from bench.paper import gather, gather_report  # noqa: E402
 from bench.paper.gather import Gather  # noqa: E402
 
 SMALL = Gather("float32", 2, 1)
@@ -130,6 +131,10 @@ def test_a_legacy_mode_that_fell_back_is_no_baseline(tmp_path: Path) -> None:
 
 
 # The report.
+
+
+def test_the_docstrings() -> None:
+    assert doctest.testmod(gather_report) == doctest.TestResults(failed=0, attempted=2)
 
 
 def record(case: Gather, ours: float, legacy: float | None, **more: Any) -> dict[str, Any]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import doctest
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +14,7 @@ from typing import Any
 import pytest
 from triton_linear.tools import functions
 
-from bench.paper import reductions, reductions_report
+from bench.paper import reductions, reductions_old, reductions_report
 from bench.paper.reductions_kernel import ARGMAX, NEW, OLD, Case, kernel
 
 ROOT = Path(__file__).parents[2]
@@ -98,7 +101,27 @@ def test_it_is_read_by_a_python_that_has_nothing_of_this_project() -> None:
     assert found.stdout == "440\n"
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+def test_a_compiler_that_aborts_costs_one_case(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    case = chosen("mma", alone=True)
+    monkeypatch.setattr(reductions_old, "ptx_of", lambda *_: "st.shared.b32 [%r1], %r2;")
+    assert reductions_old.apart(case, tmp_path)["instructions"] == 1
+
+    def fails(*_: Any) -> str:
+        os.write(2, b'remark: of no use\nloc("/tmp/x/k.ttgir":3:4): error: unknown attribute\n')
+        raise RuntimeError("it did not parse")
+
+    monkeypatch.setattr(reductions_old, "ptx_of", fails)
+    assert reductions_old.apart(case, tmp_path) == {"error": "error: unknown attribute"}
+    monkeypatch.setattr(reductions_old, "ptx_of", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    assert reductions_old.apart(case, tmp_path) == {"error": "the compiler ends with SIGKILL"}
+
+
 # The report.
+
+
+def test_the_docstrings() -> None:
+    assert doctest.testmod(reductions_report) == doctest.TestResults(failed=0, attempted=2)
 
 
 def made(instructions: int, right: bool = True) -> dict[str, Any]:
