@@ -21,8 +21,9 @@ from triton_linear.examples.spec import gpu_target
 
 from bench.kernels import dry
 
+from .compared import COMPILED
 from .kernel_case import Case, cases
-from .kernels import COMPILED, counts
+from .kernels import counts
 
 SHARED = 232448
 """Bytes of shared memory that a program may take on an H200."""

@@ -6,7 +6,7 @@ import importlib
 
 from .table import Table
 
-NAMES = ("kernels", "widths", "mixed", "mxfp4", "shuffles")
+NAMES = ("widths", "reductions", "mixed", "mxfp4", "shuffles", "gather", "kernels", "local")
 
 
 def table(name: str) -> Table:
