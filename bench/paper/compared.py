@@ -55,7 +55,7 @@ def _keep(kernels: Sequence[Any], reports: Sequence[Any]) -> None:
 
 
 def prepare(work: Work, parts: Sequence[str] = ()) -> dict[str, str]:
-    """Compile kernels in every mode, and those of `parts`, into Triton's cache; gives what went wrong, by mode."""
+    """Compile kernels in every mode and `parts` into Triton's cache; gives what went wrong, by mode."""
     import torch
 
     wrong = {}
@@ -77,7 +77,7 @@ def _ready() -> None:
 
 
 def run(work: Work, name: str, parts: Sequence[str] = ()) -> tuple[measure.Session, dict[str, Any]]:
-    """Times, ratios, facts of the kernels and verdicts on the results of launches, in every mode and `parts`."""
+    """Times, ratios, facts of the kernels and verdicts on the results, in every mode and `parts`."""
     import torch
 
     _ready()
