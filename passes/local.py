@@ -34,6 +34,7 @@ from triton_linear.passes.verifiers import CONVERT, DOTS, Verifier
 
 SIDES: Final = {"ttg.local_load": (None, 0), "ttg.local_store": (0, 1), "ttg.local_alloc": (0, None)}
 """For each operation which operand is in registers, and which in shared memory; None is the result."""
+_ASSEMBLY = "tt.elementwise_inline_asm"
 _PADDED = "#ttg.padded_shared"
 _SIGN = "it takes what `wgmma` left with its sign changed; a conversion of that is left to Triton as well"
 _PARTITIONED = "#ttg.partitioned_shared"
@@ -121,8 +122,8 @@ class LowerLocal(Planning):
 
 
 def _in_words(loaded: Value) -> bool:
-    """Whether what is loaded goes to products alone, which take words."""
-    return all(use.owner.name in DOTS for use in loaded.uses)
+    """Whether what is loaded goes to products alone, or to assembly, which take words."""
+    return all(use.owner.name in DOTS or use.owner.name == _ASSEMBLY for use in loaded.uses)
 
 
 def is_access(op: Operation) -> bool:

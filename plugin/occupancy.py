@@ -11,6 +11,9 @@ multiplies by `mma.sync` and finds memory for fewer CTAs than registers is assem
 for which there is memory (`.minnctapersm`). Products by `wgmma` were measured to get no faster: they load no
 such operands.
 
+And of a large kernel without barriers it may make one of 32 registers that spills most of what it works on,
+with 255 at hand. Told that it may have them (`.maxnreg` too), it spills what has to be.
+
 Where ptxas cannot do with so few (the operands of an instruction of a warp group alone can be more), Triton's
 stage prints its error and all of the PTX; and its log wherever that is asked for. An attempt that comes to
 nothing is nobody's concern, so what it prints is held back.
@@ -39,6 +42,11 @@ WORTH = 1.5
 """How many times as many CTAs are worth the attempt: one more of several hardly shows."""
 NEAR = 1.2
 """How many times the registers at the jump a kernel may have: it cannot do without more than that."""
+
+MOST = 255
+"""Registers that a thread can have (CUDA programming guide, compute capabilities)."""
+SPILLING, FEW = 512, 64
+"""Bytes of stack of a kernel, and its registers, that ptxas is taken to have given up on."""
 
 _THREADS = re.compile(r"^\.reqntid (\d+)[ \t]*$", re.M)
 _BOUND = ".maxnreg"
@@ -225,7 +233,7 @@ class Assembler:
         if threads is None:
             return text
         used = self._assembled(text, metadata)
-        advice = None if used is None else self._advice(text, used.registers, int(threads[1]), metadata)
+        advice = None if used is None else self._advice(text, used, int(threads[1]), metadata)
         if used is None or advice is None:
             return text
         made = self._made
@@ -255,8 +263,8 @@ class Assembler:
         self._made = text, cubin
         return usage(cubin)
 
-    def _advice(self, text: str, used: int, threads: int, metadata: Metadata) -> str | None:
-        """A directive for a kernel that uses so many registers a thread, if one is worth a try."""
+    def _advice(self, text: str, usage: Usage, threads: int, metadata: Metadata) -> str | None:
+        """A directive for a kernel that uses so much, if one is worth a try."""
         from triton_linear.lowering.targets import target
 
         gpu = target(self._target)
@@ -266,6 +274,9 @@ class Assembler:
         most = min(gpu.resident_warps // warps, memory // shared if shared else gpu.resident_warps)
         if columns := metadata.get("tmem_size"):
             most = min(most, _TENSOR_COLUMNS // columns)
+        used = usage.registers
+        if usage.stack >= SPILLING and used <= FEW:
+            return f"{_BOUND} {min(MOST, gpu.registers // threads // UNIT * UNIT)}"
         limit = bound(used, warps, most, gpu.registers, gpu.lanes)
         if limit is not None:
             return f"{_BOUND} {limit}"

@@ -38,7 +38,7 @@ from .kernel_case import Work
 from .table import Part, Record, Table
 
 ROWS = 512
-COLUMNS = (2, 4, 8, 16, 32, 64, 128)
+COLUMNS = (2, 4, 8, 16, 32, 64)
 ELEMENTS = ("float32", "float16", "int8")
 WARPS = 4
 BLOCKS = 2048

@@ -186,6 +186,26 @@ def test_when_it_is_taken(
     assert capsys.readouterr().out == ("log 1\nlog 2\n" if expected == BOUNDED else "log 1\n")
 
 
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ((Usage(32, 4000), Usage(255, 1500)), True),
+        ((Usage(32, 4000), Usage(255, 4008)), False),  # it would spill more
+        ((Usage(32, 100),), False),
+        ((Usage(255, 4000),), False),
+    ],
+)
+def test_a_kernel_that_was_given_up_on_gets_registers(
+    monkeypatch: pytest.MonkeyPatch, found: tuple[Any, ...], expected: bool
+) -> None:
+    """Eight warps: 256 registers would be too many for a thread, and 255 are not given out one by one."""
+    stages = Stages(monkeypatch, *found)
+    bounded = Stages.TEXT.replace(".reqntid 256", ".reqntid 256\n.maxnreg 255")
+    text = bounded if expected else Stages.TEXT
+    assert stages.run() == (text, text)
+    assert len(stages.assembled) == len(found)
+
+
 PRODUCT = "mma.sync.aligned.m16n8k16 {};"
 GROUP = "wgmma.mma_async.sync.aligned {};"
 ROOMY = Stages.TEXT.replace("ret;", PRODUCT).replace(".reqntid 256", ".reqntid 256\n.minnctapersm 2")
