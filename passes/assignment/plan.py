@@ -29,7 +29,8 @@ from one load it took 8 % of the time of a tile of 64x64, and registers that kee
 WORTH_NEW = 0.03
 WORTH_NEW_BESIDE_DOTS = 0.05
 """The part of the clocks that an assignment must save to have such conversions; more beside dots, whose clocks
-are not counted, and where few CTAs hide little. Seen with int4 weights and 16 rows: 4 % saved took 14 % more."""
+are not counted, and where few CTAs hide little. Seen with int4 weights and 16 rows: 4 % saved took 14 %
+more."""
 WAITED_FOR = 1.0
 """How much more is charged of what a load takes longer than it does, if it goes to shared memory at once; seen
 with fp8 operands, where 10 % more for lines that are covered in parts cost 4 to 9 % of all."""
