@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from reductions_support import (
     H200,
     INSIDE,
+    KINDS,
     LINE,
     ROWS,
     asked,
@@ -257,6 +258,17 @@ def test_partial_results_take_no_more_lds_than_they_do_as_tritons() -> None:
     joined = [way for way in ways._ways(found, question) if len(way.packs) == 1]
     assert any(ways._price(way, found, question, gpu, None, None) is not None for way in joined)
     assert all(ways._price(way, found, question, gpu, None, room) is None for way in joined)
+
+
+def test_gathers_that_make_copies_alike_stay_with_triton_and_are_not_the_kernels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("triton_linear.passes.split_reductions._is_wrong", lambda op, found: True)
+    root = parsed(module("welford", KINDS["mma"], (32, 32), 0))
+    found = driver.run_linear_pipeline(root, H200, reductions=True)
+    left = named(root, "tt.gather")
+    assert left and all(ll.AGREE in op.attributes and ll.STOCK in op.attributes for op in left)
+    assert not found.gather_stubs and found.gathers == ()
 
 
 def test_a_tensor_that_is_reduced_twice_at_once_is_left() -> None:
