@@ -62,6 +62,7 @@ NARROWED = "ll.narrowed"
 DETOUR = "ll.detour"
 SPLIT = "ll.split"
 PARTIALS = "ll.partials"
+AGREE = "ll.agree"
 
 DEFINITION = """
 irdl.dialect @ll {

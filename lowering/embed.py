@@ -102,10 +102,13 @@ def embed(
     num_warps: int,
     apart: bool = True,
     gathers: Mapping[str, GatherCode] | None = None,
+    *,
+    sparing: bool = False,
 ) -> Embedded:
     """`text` with every call of a stub replaced by the code of its plan, and the stubs removed.
 
-    `apart` lets scratch take more memory than it must, within the target's budget, where that saves barriers.
+    `apart` lets scratch take more memory than it must, within the target's budget, where that saves barriers;
+    `sparing` only within what the scratch of others takes anyhow.
 
     Requires: `text` is a module in generic form with locations; `plans` has every stub of a conversion that is
     called, `gathers` every one of a gather.
@@ -131,7 +134,10 @@ def embed(
         everybody = sorted(
             (*uses.values(), *scratch.momentary_uses(text, num_warps)), key=lambda use: use.start
         )
-        arranged, budget = scratch.arrange(everybody, scratch.buffer_bytes(text), budget)
+        others = scratch.buffer_bytes(text)
+        if sparing:
+            budget = min(budget, scratch.least(everybody, others))
+        arranged, budget = scratch.arrange(everybody, others, budget)
         by_start = {use.start: home for use, home in zip(everybody, arranged, strict=True)}
         # Outside loops a barrier costs less than the memory: what is shared, the first-level cache lacks.
         homes |= {number: by_start[use.start] for number, use in uses.items() if use.may_repeat}

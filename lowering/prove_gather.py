@@ -10,11 +10,38 @@ round. Inside warps, each has to keep to its own part of the scratch.
 
 from __future__ import annotations
 
+import itertools
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from triton_linear.dialect import f2
-from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.lowering.conversion import Hardware
-from triton_linear.lowering.gather import beside_of
+from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.lowering.gather_plan import AnyGatherPlan, GatherPlan, GatherSharedPlan
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """By hardware dimension, the elements of a tensor that bits add, as numbers; the first dimension of the
+    tensor has their lowest bits."""
+
+    register: tuple[int, ...]
+    lane: tuple[int, ...]
+    warp: tuple[int, ...]
+    block: tuple[int, ...]
+
+    @classmethod
+    def of(cls, layout: LinearLayout, sizes: Sequence[int], without: int | None = None) -> _Columns:
+        """Those of a layout in a tensor of `sizes`, coordinates on dimension `without` left out."""
+        bases = dict(layout.bases)
+        strides = list(itertools.accumulate(sizes[:-1], operator.mul, initial=1))
+        if without is not None:
+            strides[without] = 0
+        found = (
+            tuple(sum(map(operator.mul, vector, strides)) for vector in bases.get(name, ()))
+            for name in (REGISTER, LANE, WARP, BLOCK)
+        )
+        return cls(*found)
 
 
 def refuted_gather(plan: AnyGatherPlan, src: LinearLayout, index: LinearLayout, axis: int) -> str | None:
@@ -26,12 +53,12 @@ def refuted_gather(plan: AnyGatherPlan, src: LinearLayout, index: LinearLayout, 
 
 def _refuted_shuffles(plan: GatherPlan, src: LinearLayout, index: LinearLayout, axis: int) -> str | None:
     sizes = [size for _, size in src.out_dims]
-    held, beside = Hardware.of(src), beside_of(index, axis, sizes)
+    held, beside = _Columns.of(src, sizes), _Columns.of(index, sizes, axis)
     start = sum(size.bit_length() - 1 for size in sizes[:axis])
     lane_bits, warp_bits = len(held.lane), len(held.warp)
     if plan.axis_bits != sizes[axis].bit_length() - 1 or held.block != beside.block:
         return "it is for another tensor"
-    elements = f2.sums(Hardware.of(index).register)
+    elements = f2.sums(_Columns.of(index, [size for _, size in index.out_dims]).register)
     if len(plan.outputs) != len(elements) or plan.source_registers != 1 << len(held.register):
         return "it has other registers"
     threads = (0, *(1 << bit for bit in range(lane_bits + warp_bits)))
@@ -63,9 +90,9 @@ def _refuted_shuffles(plan: GatherPlan, src: LinearLayout, index: LinearLayout, 
 
 def _refuted_memory(plan: GatherSharedPlan, src: LinearLayout, index: LinearLayout, axis: int) -> str | None:
     sizes = [size for _, size in src.out_dims]
-    held, beside = Hardware.of(src), beside_of(index, axis, sizes)
+    held, beside = _Columns.of(src, sizes), _Columns.of(index, sizes, axis)
     start = sum(size.bit_length() - 1 for size in sizes[:axis])
-    elements = f2.sums(Hardware.of(index).register)
+    elements = f2.sums(_Columns.of(index, [size for _, size in index.out_dims]).register)
     if plan.axis_bits != sizes[axis].bit_length() - 1 or held.block or beside.block:
         return "it is for another tensor"
     if len(plan.outputs) != len(elements) or plan.source_registers != 1 << len(held.register):
@@ -80,7 +107,7 @@ class _Memory:
     there, `_cosets` the places of thread 0 modulo those that other threads add.
     """
 
-    def __init__(self, plan: GatherSharedPlan, held: Hardware, beside: Hardware, start: int) -> None:
+    def __init__(self, plan: GatherSharedPlan, held: _Columns, beside: _Columns, start: int) -> None:
         self._plan, self._beside, self._start = plan, beside, start
         self._registers, self._lanes = held.register, len(held.lane)
         self._threads = (*held.lane, *held.warp)

@@ -122,6 +122,11 @@ def arrange(uses: Sequence[Use], others: int, budget: int) -> tuple[tuple[Home, 
     return tuple(homes), budget
 
 
+def least(uses: Sequence[Use], others: int) -> int:
+    """Bytes that are reserved at once where no scratch outlives its use."""
+    return others + _peak(uses, shortest(uses))
+
+
 def _peak(uses: Sequence[Use], homes: Sequence[Home]) -> int:
     """Most bytes of scratch that are reserved at once."""
     events, buffers = [], set()

@@ -343,10 +343,10 @@ def run_linear_pipeline(
 
 
 def _gathers(module: Module, stubs: Mapping[str, Stub]) -> tuple[Gathered, ...]:
-    """What became of the gathers of a module: first those that are ours."""
+    """What became of the gathers of a module, but for those that a reduction taken apart has: first ours."""
     ops = operations(module.operation)
     ours = [(op, stubs[name].plan, name) for op, name in calls_of(ops, stubs)]
-    left = [op for op in ops if op.name == GATHER]
+    left = [op for op in ops if op.name == GATHER and ll.AGREE not in op.attributes]
 
     def types(op: Operation) -> tuple[str, str]:
         return str(op.operands[0].type), str(op.operands[1].type)

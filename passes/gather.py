@@ -40,6 +40,7 @@ from triton_linear.passes.verifiers import CONVERT, Verifier, every_gather_is_de
 
 GATHER = "tt.gather"
 _PARTIAL = "it is in a warp-specialised region, which only some warps of the CTA run"
+_AGREE = "lanes that hold copies are to take that of the same one of them"
 _BARRIER = (
     "it needs a barrier of all warps, and the module has warp-specialised regions, whose warps would not come "
     "to it"
@@ -84,7 +85,8 @@ class LowerGathers(Planning):
     these serve nothing else and all of it is cheaper so, what becomes of the result included: that has the
     layout of the index, and is converted for those who want another. Every other gather is left to Triton, with
     a remark: its layouts are not known, its elements come from other CTAs, it costs more, it takes accumulators
-    of `wgmma`, or it is in code that only some warps of the CTA run. With `lowering=legacy` all that can be go
+    of `wgmma`, it is in code that only some warps of the CTA run, or it is there so that copies become alike
+    (`ll.agree`). With `lowering=legacy` all that can be go
     through shared memory as Triton's once did (`lowering/gather_shared.py`), from the fewest conversions.
 
     Requires: nothing.
@@ -121,6 +123,8 @@ class LowerGathers(Planning):
                 del gather.attributes[ll.STOCK]
             if partial.contains(gather):
                 decision: _Way | str = _PARTIAL
+            elif ll.AGREE in gather.attributes:
+                decision = _AGREE
             elif any(operand in raw for operand in gather.operands):
                 decision = "it takes what `wgmma` left in its registers"
             else:

@@ -11,6 +11,7 @@ from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import (
     Attribute,
     InsertionPoint,
+    Module,
     Operation,
     RankedTensorType,
     Value,
@@ -31,6 +32,14 @@ from triton_linear.passes.verifiers import CONVERT, Verifier
 REDUCE = "tt.reduce"
 MARGIN_UNMEASURED = 0.1
 """The part of its clocks that a reduction must save on GPUs whose costs were not measured: all but NVIDIA's."""
+
+
+def spares_memory(module: Module, target: Target) -> bool:
+    """Whether scratch of a module, after the pass, is to take no more memory where that would save barriers.
+
+    On AMD GPUs, where nothing was measured, a kernel is to have no more LDS than with Triton's reductions.
+    """
+    return target.vendor == "amd" and ll.SPLIT in module.operation.attributes
 
 
 @dataclass(frozen=True)

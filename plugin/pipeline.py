@@ -62,6 +62,7 @@ def prepare(
         from triton_linear.dialect import bridge
         from triton_linear.lowering.embed import embed
         from triton_linear.passes import driver
+        from triton_linear.passes.split_reductions import spares_memory
 
     with clock.phase("to MLIR"):
         upstream = bridge.to_upstream(module, bridge.upstream_context())
@@ -84,7 +85,8 @@ def prepare(
     with clock.phase("embed"):
         stubs = {name: (stub.plan, stub.signature) for name, stub in result.gather_stubs.items()}
         text, warps = bridge.triton_text(upstream), module.get_int_attr("ttg.num-warps")
-        embedded = embed(text, result.plans, target, warps, apart, stubs)
+        sparing = spares_memory(upstream, target)
+        embedded = embed(text, result.plans, target, warps, apart, stubs, sparing=sparing)
     with clock.phase("to Triton"):
         converted = cast(Module, bridge.parse_triton(embedded.text, module.context))
     plans = (*result.plans.values(), *(stub.plan for stub in result.gather_stubs.values()))

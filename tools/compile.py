@@ -42,6 +42,7 @@ from triton_linear.lowering.targets import Target
 from triton_linear.lowering.targets import target as target_called
 from triton_linear.passes import diagnostics, driver, gather, wellformed
 from triton_linear.passes.layouts import LayoutTable
+from triton_linear.passes.split_reductions import spares_memory
 from triton_linear.tools.errors import (
     Diagnostic,
     ToolError,
@@ -456,7 +457,8 @@ def triton_text(module: Module, plans: Mapping[str, Plan], target: Target) -> st
     kinds = {*(plan.kind for plan in plans.values()), *(stub.plan.kind for stub in stubs.values())}
     apart = kinds.isdisjoint((PADDED, LEGACY_GATHER))
     gathers = {name: (stub.plan, stub.signature) for name, stub in stubs.items()}
-    return embed(text, plans, target, module.operation.attributes["ttg.num-warps"].value, apart, gathers).text
+    warps, sparing = module.operation.attributes["ttg.num-warps"].value, spares_memory(module, target)
+    return embed(text, plans, target, warps, apart, gathers, sparing=sparing).text
 
 
 def check_sizes(module: Module) -> None:

@@ -4,7 +4,7 @@ scaled: by `tl.dot_scaled`, which Hopper has no instruction for: Triton unpacks.
 unpacked: by the kernel, scales spread by shape operations.
 shuffled: the same, with the columns of the activations reordered in global memory, and those of the unpacked
     weights alike, which changes no product. Then what one thread of the operand holds of a row of packed
-    weights lies side by side, and is loaded 16 bytes at a time instead of one.
+    weights lies side by side, and is loaded 16 bytes at a time instead of one, or two by a detour.
 
 f16 is multiplied as f16 and all else as bf16, in which mxfp4, e4m3 and e5m2 are exact, and scales of any size.
 """

@@ -105,12 +105,25 @@ def agreeing(layout: LinearLayout, what: Combined, target: Target) -> Clocks:
     return Clocks(registers * what.words * target.costs.shuffle, target.costs.shuffle_wait)
 
 
+def scratch_as_triton(layout: LinearLayout, axis: int, elements: Sequence[ElementType]) -> int:
+    """Bytes of shared memory in which Triton's warps leave what they have of each operand."""
+    crossing = sum(1 for basis in dict(layout.bases).get(WARP, ()) if basis[axis])
+    places = prod(size for place, (_, size) in enumerate(layout.out_dims) if place != axis)
+    return (places << crossing) * sum(-(-element.bits // 8) for element in elements)
+
+
 def of_conversion(
-    source: LinearLayout, result: LinearLayout, element: ElementType, target: Target, limit: int | None
+    source: LinearLayout,
+    result: LinearLayout,
+    element: ElementType,
+    target: Target,
+    limit: int | None,
+    room: int | None = None,
 ) -> Clocks | None:
-    """A conversion by the plan that is selected for it; None where it is left to Triton."""
+    """A conversion by the plan that is selected for it; None where it is left to Triton, or takes more than
+    `room` bytes of scratch."""
     selection = select(source, result, element, target, limit)
-    if selection.plan is None:
+    if selection.plan is None or (room is not None and selection.plan.scratch_bytes > room):
         return None
     found = Clocks(selection.cost.clocks, selection.cost.latency)
     if selection.plan.kind != "cta-shared":

@@ -88,7 +88,8 @@ class Writer:
 
         Triton looks an element up where its layout has it first: in the lane whose bits without an effect are
         0, the one whose partial results Triton's own reduction takes. A shuffle by that number is what is left
-        of a gather along an axis of one element.
+        of a gather along an axis of one element. `ll.agree` keeps it with Triton: to a planner of ours copies
+        are alike, and each lane's own the nearest.
         """
         layout = _layout(value)
         flat = self._shaped("tt.reshape", value, transfer.expand_dims(layout, 0))
@@ -96,7 +97,8 @@ class Writer:
         zero = DenseElementsAttr.get_splat(index, IntegerAttr.get(index.element_type, 0))
         (zeros,) = self._create("arith.constant", [index], [], {"value": zero})
         axis = IntegerAttr.get(Type.parse("i32", self.context), 0)
-        (taken,) = self._create("tt.gather", [flat.type], [flat, zeros], {"axis": axis})
+        agreed = {"axis": axis, ll.AGREE: UnitAttr.get(self.context)}
+        (taken,) = self._create("tt.gather", [flat.type], [flat, zeros], agreed)
         return self._shaped("tt.reshape", taken, layout)
 
     def _gather(self, values: Sequence[Value], layout: LinearLayout) -> list[Value]:

@@ -105,8 +105,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "machines",
-        "writer.constant(-1), writer.constant(31)",
-        "writer.constant(-1), writer.constant(15)",
+        "writer.constant(-1), writer.constant(kept << 8 | 31)",
+        "writer.constant(-1), writer.constant(kept << 8 | 15)",
         "clamp of a shuffle",
     ),
     emitted(

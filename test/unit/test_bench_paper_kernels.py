@@ -124,12 +124,13 @@ def test_a_run_loads_what_was_prepared_and_judges_it(tmp_path: Path) -> None:
         assert {path.name for path in tmp_path.iterdir()} == cached
     assert record["kernel"] == "embedding" and record["size"] == dict(small.size)
     found = record["modes"]
-    assert found.keys() == {"stock", "ours", modes.BASELINE, "again"}
+    assert found.keys() == {"stock", "ours", modes.BASELINE, *kernels.PARTS, "again"}
     assert found["stock"]["conversions"] == {}
     assert found["ours"]["conversions"] == {"cta-shared": 1}
     assert found[modes.BASELINE]["conversions"] == {"padded": 1}
     assert [kernel["name"] for kernel in found["ours"]["kernels"]] == ["embedding_kernel"]
-    assert record["ratios"].keys() == {"stock/ours", "legacy/ours", "legacy/stock", "stock/again"}
+    parts = {f"stock/{part}" for part in kernels.PARTS}
+    assert record["ratios"].keys() == {"stock/ours", "legacy/ours", "legacy/stock", "stock/again", *parts}
     assert record["ratios"]["legacy/ours"] == [1.0, 1.0, 1.0]
     assert record["counts"] == {"load": 0, "store": 0, "convert": 1}
     # Nothing was computed: the same bits in every mode, and not those of the reference.
@@ -155,7 +156,7 @@ def test_a_mode_that_does_not_compile_is_told_and_no_hindrance(tmp_path: Path) -
         record = kernels.run(small)
     assert record["modes"]["ours"]["error"] == "ValueError: no plan"
     assert record["modes"]["legacy"] == {"unavailable": "legacy: no such option"}
-    assert record["ratios"].keys() == {"stock/again"}
+    assert record["ratios"].keys() == {"stock/again", *(f"stock/{part}" for part in kernels.PARTS)}
 
 
 def test_a_launch_is_specialised_as_the_source_that_is_compiled_without_a_gpu(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -139,13 +140,16 @@ def test_mxfp4_compiles_to_wgmma_by_every_route(way: str) -> None:
 
 
 def test_shuffling_widens_the_loads_of_weights() -> None:
-    """16 bytes of a row lie side by side in a thread, where one does without."""
+    """16 bytes of a row lie side by side in a thread, where one does without. With the plugin those without go
+    by way of a layout that has two."""
 
-    def narrow(route: str) -> int:
-        return mxfp4.compiled(mxfp4.Product("bf16", route, 16), "ours", TARGET).asm["ptx"].count("ld.shared.b8")
+    def narrow(route: str, way: str) -> int:
+        ptx = mxfp4.compiled(mxfp4.Product("bf16", route, 16), way, TARGET).asm["ptx"]
+        return len(re.findall(r"ld\.shared\.(?:v2\.)?b8", ptx))
 
-    assert narrow("unpacked") >= 32
-    assert narrow("shuffled") == 0
+    assert 0 < 2 * narrow("unpacked", "ours") < narrow("unpacked", "stock")
+    assert narrow("unpacked", "stock") >= 32
+    assert narrow("shuffled", "ours") == narrow("shuffled", "stock") == 0
 
 
 def test_what_prepare_compiles_is_what_run_launches(monkeypatch: pytest.MonkeyPatch) -> None:

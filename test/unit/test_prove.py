@@ -41,6 +41,7 @@ CUDA = target("cuda:90")
 F16, F32, I8 = (element_type(name) for name in ("f16", "f32", "i8"))
 MAY_IMPORT = {
     "element",
+    "gather_plan",
     "packing",
     "plan",
     "prove_exchange",

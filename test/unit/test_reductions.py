@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from reductions_support import (
     H200,
     INSIDE,
+    KINDS,
     LINE,
     ROWS,
     asked,
@@ -27,8 +28,9 @@ from triton_linear.dialect.encodings import layout_of, transfer
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
 from triton_linear.dialect.mlir_adapter import IntegerAttr
 from triton_linear.lowering.element import element_type
+from triton_linear.lowering.targets import target
 from triton_linear.passes import driver
-from triton_linear.passes.reductions import ways
+from triton_linear.passes.reductions import costs, ways
 from triton_linear.passes.reductions.costs import Combined, as_triton
 from triton_linear.passes.reductions.split import Split, gathered, split, spread
 from triton_linear.passes.split_reductions import SplitReductions
@@ -157,7 +159,7 @@ def test_the_cheapest_way_is_taken() -> None:
     question = asked(layout, 1, "f32", "i32")
     choice = ways.choose(layout, found, question, H200, 4, None)
     assert isinstance(choice, ways.Choice)
-    prices = [ways._price(way, found, question, H200, None) for way in ways._ways(found, question)]
+    prices = [ways._price(way, found, question, H200, None, None) for way in ways._ways(found, question)]
     least = min(price.expected(8) for price in prices if price is not None)
     assert choice.after.expected(8) == least < choice.before.expected(8)
     assert choice.before == as_triton(layout, 1, Combined((32, 32), 1.0), H200, 4)
@@ -243,6 +245,30 @@ def test_on_gpus_that_were_not_measured_it_must_save_more(monkeypatch: pytest.Mo
     assert ll.SPLIT in taken_apart(text, "hip:gfx942")[0].operation.attributes
     monkeypatch.setattr("triton_linear.passes.split_reductions.MARGIN_UNMEASURED", 0.9)
     assert ll.SPLIT not in taken_apart(text, "hip:gfx942")[0].operation.attributes
+
+
+def test_partial_results_take_no_more_lds_than_they_do_as_tritons() -> None:
+    """Three operands that travel as four would."""
+    layout = layout_of(ROWS.replace("[4, 8]", "[4, 16]"), (16, 256))
+    found, question = split(layout, 1), asked(layout, 1, "f32", "f32", "f32")
+    assert isinstance(found, Split)
+    gpu = target("hip:gfx942")
+    room = costs.scratch_as_triton(layout, 1, question.elements)
+    assert room == 16 * 4 * 3 * 4
+    joined = [way for way in ways._ways(found, question) if len(way.packs) == 1]
+    assert any(ways._price(way, found, question, gpu, None, None) is not None for way in joined)
+    assert all(ways._price(way, found, question, gpu, None, room) is None for way in joined)
+
+
+def test_gathers_that_make_copies_alike_stay_with_triton_and_are_not_the_kernels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("triton_linear.passes.split_reductions._is_wrong", lambda op, found: True)
+    root = parsed(module("welford", KINDS["mma"], (32, 32), 0))
+    found = driver.run_linear_pipeline(root, H200, reductions=True)
+    left = named(root, "tt.gather")
+    assert left and all(ll.AGREE in op.attributes and ll.STOCK in op.attributes for op in left)
+    assert not found.gather_stubs and found.gathers == ()
 
 
 def test_a_tensor_that_is_reduced_twice_at_once_is_left() -> None:

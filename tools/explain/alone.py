@@ -25,7 +25,6 @@ from triton_linear.dialect.mlir_adapter import (
     block_arguments,
     operations,
 )
-from triton_linear.lowering.embed import embed
 from triton_linear.lowering.simulate_assembly import SINK
 from triton_linear.lowering.simulate_counts import Counts
 from triton_linear.lowering.simulate_function import Argument, simulate_function
@@ -34,6 +33,7 @@ from triton_linear.lowering.targets import Target
 from triton_linear.passes import driver
 from triton_linear.passes.layouts import LayoutTable
 from triton_linear.tools.compile import lower, to_triton
+from triton_linear.tools.compile import triton_text as with_our_code
 from triton_linear.tools.errors import ToolError
 from triton_linear.tools.explain.memory import views_of
 
@@ -193,9 +193,7 @@ def taken_apart(kernel: Alone, target: Target) -> Alone | None:
     prepared = driver.run_linear_pipeline(module, target, reductions=True, remarks=False)
     if not prepared.changed:
         return None
-    warps = module.operation.attributes["ttg.num-warps"].value
-    text = embed(bridge.triton_text(module), prepared.plans, target, warps).text
-    return Alone(text, kernel.arguments)
+    return Alone(with_our_code(module, prepared.plans, target), kernel.arguments)
 
 
 def alone(op: Operation, producers: Mapping[Value, Operation], module: Module) -> Alone:
