@@ -30,11 +30,11 @@ from triton_linear.passes.assignment.memory import encoding_text
 from triton_linear.passes.detour.choice import Detour, Direct, detour
 from triton_linear.passes.layouts import LayoutTable, Unknown, element_of, memory_of
 from triton_linear.passes.planning import Planning, unfit
-from triton_linear.passes.verifiers import CONVERT, DOTS, Verifier
+from triton_linear.passes.verifiers import CONVERT, Verifier
 
 SIDES: Final = {"ttg.local_load": (None, 0), "ttg.local_store": (0, 1), "ttg.local_alloc": (0, None)}
 """For each operation which operand is in registers, and which in shared memory; None is the result."""
-_ASSEMBLY = "tt.elementwise_inline_asm"
+_ARITHMETIC = ("arith.", "math.", "tt.fp_to_fp")
 _PADDED = "#ttg.padded_shared"
 _SIGN = "it takes what `wgmma` left with its sign changed; a conversion of that is left to Triton as well"
 _PARTITIONED = "#ttg.partitioned_shared"
@@ -122,8 +122,9 @@ class LowerLocal(Planning):
 
 
 def _in_words(loaded: Value) -> bool:
-    """Whether what is loaded goes to products alone, or to assembly, which take words."""
-    return all(use.owner.name in DOTS or use.owner.name == _ASSEMBLY for use in loaded.uses)
+    """Whether no arithmetic takes what is loaded element by element; products and assembly take words."""
+    names = (use.owner.name for use in loaded.uses)
+    return not any(name.startswith(_ARITHMETIC) for name in names)
 
 
 def is_access(op: Operation) -> bool:

@@ -20,7 +20,7 @@ from paper_no_gpu import no_gpu  # noqa: E402
 from triton_linear.examples.spec import gpu_target  # noqa: E402
 
 from bench.kernels import dry, measure, modes  # noqa: E402
-from bench.paper import kernels, kernels_dry  # noqa: E402
+from bench.paper import compared, kernels, kernels_dry  # noqa: E402
 from bench.paper.kernel_case import Case, cases, families  # noqa: E402
 from bench.paper.kernels_report import PAPER_COUNTS, report  # noqa: E402
 
@@ -124,12 +124,12 @@ def test_a_run_loads_what_was_prepared_and_judges_it(tmp_path: Path) -> None:
         assert {path.name for path in tmp_path.iterdir()} == cached
     assert record["kernel"] == "embedding" and record["size"] == dict(small.size)
     found = record["modes"]
-    assert found.keys() == {"stock", "ours", modes.BASELINE, *kernels.PARTS, "again"}
+    assert found.keys() == {"stock", "ours", modes.BASELINE, *compared.PARTS, "again"}
     assert found["stock"]["conversions"] == {}
     assert found["ours"]["conversions"] == {"cta-shared": 1}
     assert found[modes.BASELINE]["conversions"] == {"padded": 1}
     assert [kernel["name"] for kernel in found["ours"]["kernels"]] == ["embedding_kernel"]
-    parts = {f"stock/{part}" for part in kernels.PARTS}
+    parts = {f"stock/{part}" for part in compared.PARTS}
     assert record["ratios"].keys() == {"stock/ours", "legacy/ours", "legacy/stock", "stock/again", *parts}
     assert record["ratios"]["legacy/ours"] == [1.0, 1.0, 1.0]
     assert record["counts"] == {"load": 0, "store": 0, "convert": 1}
@@ -156,7 +156,7 @@ def test_a_mode_that_does_not_compile_is_told_and_no_hindrance(tmp_path: Path) -
         record = kernels.run(small)
     assert record["modes"]["ours"]["error"] == "ValueError: no plan"
     assert record["modes"]["legacy"] == {"unavailable": "legacy: no such option"}
-    assert record["ratios"].keys() == {"stock/again", *(f"stock/{part}" for part in kernels.PARTS)}
+    assert record["ratios"].keys() == {"stock/again", *(f"stock/{part}" for part in compared.PARTS)}
 
 
 def test_a_launch_is_specialised_as_the_source_that_is_compiled_without_a_gpu(tmp_path: Path) -> None:

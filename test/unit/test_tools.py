@@ -308,8 +308,8 @@ class TestVerify:
     ) -> None:
         stock = compile.embed
 
-        def broken(*arguments: Any) -> Embedded:
-            text = stock(*arguments).text
+        def broken(*arguments: Any, **more: Any) -> Embedded:
+            text = stock(*arguments, **more).text
             assert "nvvm.shfl.sync bfly" in text or "nvvm.shfl.sync idx" in text
             return Embedded(text.replace("llvm.xor", "llvm.or"))
 
