@@ -14,31 +14,13 @@ from dataclasses import dataclass
 
 from triton_linear.dialect.mlir_adapter import OpaqueType, Operation, RankedTensorType, Type, Value
 from triton_linear.passes.assignment import weights
+from triton_linear.passes.reductions.region import COMMUTATIVE
 from triton_linear.passes.verifiers import CONVERT
 
 Place = tuple[Value, int]
 """An axis of a value."""
 
 _MEMDESC = re.compile(r"memdesc<((?:\d+x)+)")
-_COMMUTATIVE = frozenset(
-    {
-        "arith.addf",
-        "arith.addi",
-        "arith.andi",
-        "arith.maximumf",
-        "arith.maxnumf",
-        "arith.maxsi",
-        "arith.maxui",
-        "arith.minimumf",
-        "arith.minnumf",
-        "arith.minsi",
-        "arith.minui",
-        "arith.mulf",
-        "arith.muli",
-        "arith.ori",
-        "arith.xori",
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -169,7 +151,7 @@ def _is_symmetric(op: Operation) -> bool:
         return False
     combine, end = (view.operation for view in block.operations)
     takes_both = set(combine.operands) == set(block.arguments)
-    return combine.name in _COMMUTATIVE and takes_both and bool(end.operands[0] == combine.results[0])
+    return combine.name in COMMUTATIVE and takes_both and bool(end.operands[0] == combine.results[0])
 
 
 def _scan(op: Operation) -> Ties:

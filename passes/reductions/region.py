@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from triton_linear.dialect.mlir_adapter import Operation
 
-_COMMUTATIVE = frozenset(
+COMMUTATIVE = frozenset(
     {
         "arith.addf",
         "arith.addi",
@@ -23,6 +23,7 @@ _COMMUTATIVE = frozenset(
         "arith.xori",
     }
 )
+"""Operations whose result does not depend on the order of the two operands, NaNs apart."""
 
 
 def commutes(reduction: Operation) -> bool:
@@ -39,7 +40,7 @@ def commutes(reduction: Operation) -> bool:
     makers = {result: op for op in inside for result in op.results}
     for index, value in enumerate(inside[-1].operands):
         maker = makers.get(value)
-        if maker is None or maker.name not in _COMMUTATIVE:
+        if maker is None or maker.name not in COMMUTATIVE:
             return False
         if set(maker.operands) != {arguments[index], arguments[half + index]}:
             return False
