@@ -78,6 +78,7 @@ def test_the_record_of_triton_3_0_is_of_these_cases() -> None:
 
 
 def test_results_in_the_interpreter() -> None:
+    pytest.importorskip("torch")
     script = Path(__file__).with_name("paper_interpreted.py")
     environment = os.environ | {"TRITON_INTERPRET": "1"}
     run = subprocess.run(
@@ -93,6 +94,7 @@ def test_results_in_the_interpreter() -> None:
 
 def test_the_unpacking_is_exact_in_bf16() -> None:
     """As `half_byte` does it, for each of the sixteen; the interpreter has no bf16."""
+    pytest.importorskip("torch")
     import torch
 
     bits = torch.arange(16, dtype=torch.int32)
@@ -106,6 +108,7 @@ def test_the_unpacking_is_exact_in_bf16() -> None:
 
 
 def test_columns_are_shuffled_within_their_block() -> None:
+    pytest.importorskip("torch")
     import torch
 
     x = torch.arange(2 * mxfp4.BLOCK_K).reshape(1, -1)
@@ -153,6 +156,7 @@ def test_shuffling_widens_the_loads_of_weights() -> None:
 
 def test_what_prepare_compiles_is_what_run_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels for tensors have the hashes of those that were compiled for types."""
+    pytest.importorskip("torch")
     import torch
     from triton.runtime import driver
     from triton_linear.examples.spec import gpu_target
