@@ -173,7 +173,7 @@ def _price_in(local: LocalAccess, layout: LinearLayout, conversion: Cost, target
 
 
 def _price(wavefronts: int, conversion: Cost, layout: LinearLayout, target: Target) -> Price:
-    """What puts elements of less than a word together counts on no side: it is as much on either."""
+    """What puts elements of less than a word together counts on no side (but see `_taking_out`)."""
     table = target.costs
     warps = layout.in_dim_size("warp") if layout.has_in_dim("warp") else 1
     clocks = wavefronts * table.wavefront + conversion.clocks
