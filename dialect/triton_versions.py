@@ -75,6 +75,9 @@ PARTS_TRACKED: Final = Span((3, 9))
 ACCESSES_PREDICTED: Final = Span((3, 6), (3, 8))
 """Triton lowers accesses to memory as the choice of layouts predicts. Where it does not, layouts stay."""
 
+OPERANDS_OVERWRITTEN: Final = Span((3, 6), (3, 8))
+"""An iteration may write to registers that a product of the one before still reads; later they are copied."""
+
 
 class UnsupportedTriton(ImportError):
     """The installed Triton is none that this package works with."""

@@ -17,12 +17,14 @@ from triton_linear.dialect.mlir_adapter import (
     new_context,
     operations,
 )
+from triton_linear.dialect.triton_versions import OPERANDS_OVERWRITTEN, installed_release
 from triton_linear.lowering.plan import FREE, Plan
 from triton_linear.lowering.strategies import LINEAR
 from triton_linear.lowering.targets import Target
 from triton_linear.passes import diagnostics
 from triton_linear.passes.assign import AssignLayouts
 from triton_linear.passes.attach import AttachLayouts
+from triton_linear.passes.await_operands import AwaitOperands
 from triton_linear.passes.contract import PermuteContraction
 from triton_linear.passes.diagnostics import Diagnostic
 from triton_linear.passes.fold import FoldConversions
@@ -271,8 +273,9 @@ class Gathered:
 @dataclass(frozen=True)
 class Prepared:
     """What `run_linear_pipeline` made of a module: plans by stub name, every conversion, the run, whether
-    layouts were changed or reductions taken apart, stubs of gathers by name, every gather, and how many
-    accesses to shared memory go by way of other layouts."""
+    layouts were changed or reductions taken apart, stubs of gathers by name, every gather, how many accesses to
+    shared memory go by way of other layouts, and whether products are waited for that Triton leaves in flight
+    while their operands are overwritten."""
 
     plans: Mapping[str, Plan]
     conversions: tuple[Converted, ...]
@@ -281,9 +284,10 @@ class Prepared:
     gather_stubs: Mapping[str, Stub] = field(default_factory=dict)
     gathers: tuple[Gathered, ...] = ()
     detours: int = 0
+    awaited: bool = False
 
 
-_CHANGED = (ll.NARROWED, ll.ASSIGNED, ll.PERMUTED, ll.SPLIT, ll.WIDENED)
+_CHANGED = (ll.AWAITED, ll.NARROWED, ll.ASSIGNED, ll.PERMUTED, ll.SPLIT, ll.WIDENED)
 """What passes that change layouts or reductions leave on a module."""
 
 
@@ -305,17 +309,17 @@ def run_linear_pipeline(
 ) -> Prepared:
     """Take the conversions of `module` into our hands, in place, for `target`.
 
-    First its layouts are chosen anew, if asked to `assign`; then its reductions are taken apart, if asked for
-    `reductions`; then what conversions are left are folded and lowered as `lowering` says, unless `lower` is
-    off; last, accesses become as wide as was counted upon. Layouts are attached, and shape operations checked
-    against them, only when asked to `verify`: nothing that is decided here reads them, and it takes a third of
-    the time.
+    First products are waited for whose operands would be overwritten. Then layouts are chosen anew, if asked to
+    `assign`; then reductions are taken apart, if asked for `reductions`; then what conversions are left are
+    folded and lowered as `lowering` says, unless `lower` is off; last, accesses become as wide as was counted
+    upon. Layouts are attached, and shape operations checked against them, only when asked to `verify`: nothing
+    that is decided here reads them, and it takes a third of the time.
     """
     collect = _Collect(target, scratch_limit, lowering)
     pipeline = linear_pipeline(target.name, scratch_limit, lowering)
     local = [pass_ for pass_ in pipeline if isinstance(pass_, LowerLocal)]
     attach, *decide, outline = (pass_ for pass_ in pipeline if not isinstance(pass_, LowerLocal))
-    passes: list[Pass] = []
+    passes: list[Pass] = [AwaitOperands()] if installed_release() in OPERANDS_OVERWRITTEN else []
     if assign:
         passes.append(NarrowOperands())
         passes.append(PermuteContraction(target.name, scratch_limit))
@@ -339,7 +343,8 @@ def run_linear_pipeline(
     gathers = _gathers(module, stubs) if lower else ()
     detours = sum(ll.DETOUR in op.attributes for op in operations(module.operation))
     plans = stub_plans(module, target)
-    return Prepared(plans, tuple(collect.found), outcome, changed, stubs, gathers, detours)
+    awaited = ll.AWAITED in module.operation.attributes
+    return Prepared(plans, tuple(collect.found), outcome, changed, stubs, gathers, detours, awaited)
 
 
 def _gathers(module: Module, stubs: Mapping[str, Stub]) -> tuple[Gathered, ...]:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.passes.assign import AssignLayouts
 from triton_linear.passes.attach import AttachLayouts
+from triton_linear.passes.await_operands import AwaitOperands
 from triton_linear.passes.contract import PermuteContraction
 from triton_linear.passes.fold import FoldConversions
 from triton_linear.passes.free import FreeConversions
@@ -35,6 +36,7 @@ class Pass(Protocol):
 PASSES: Mapping[str, type[Pass]] = {
     "linear-assign-layouts": AssignLayouts,
     "linear-attach-layouts": AttachLayouts,
+    "linear-await-operands": AwaitOperands,
     "linear-fold-conversions": FoldConversions,
     "linear-free-conversions": FreeConversions,
     "linear-lower-gathers": LowerGathers,

@@ -30,6 +30,7 @@ class Prepared:
     budget: bytes of shared memory that `module` may need, where scratch takes more than it must, else None.
     gathers: what becomes of each gather.
     detours: accesses to shared memory that go by way of another layout.
+    awaited: whether products are waited for whose operands Triton has overwritten while they are read.
     """
 
     module: Module | None
@@ -38,6 +39,7 @@ class Prepared:
     budget: int | None = None
     gathers: tuple[Gather, ...] = ()
     detours: int = 0
+    awaited: bool = False
 
 
 def prepare(
@@ -91,7 +93,8 @@ def prepare(
         converted = cast(Module, bridge.parse_triton(embedded.text, module.context))
     plans = (*result.plans.values(), *(stub.plan for stub in result.gather_stubs.values()))
     scratch = tuple(plan.scratch_bytes for plan in plans)
-    return Prepared(converted, conversions, scratch, embedded.budget, gathers, result.detours)
+    detours, awaited = result.detours, result.awaited
+    return Prepared(converted, conversions, scratch, embedded.budget, gathers, detours, awaited)
 
 
 def prepare_free(module: Module, target: Target, only: int | None, clock: Clock) -> Prepared:

@@ -29,6 +29,8 @@ MINIMAL_SCRATCH = 0
 _ACCESSES = frozenset({"ttg.local_load", "ttg.local_store", "ttg.local_alloc"})
 _REFUSED = "Triton refused the module with our code: what MLIR printed to the standard error is about that one"
 
+_AWAITED = "products are waited for whose registers the code of Triton overwrites while they are read"
+
 
 @dataclass
 class _Attempt:
@@ -199,6 +201,8 @@ class LLIRStage:
             if (prepared.scratch, longer) in tried:
                 continue
             tried.add((prepared.scratch, longer))
+            if prepared.awaited and _AWAITED not in attempt.remarks:
+                attempt.remarks += (_AWAITED,)
             trial = dict(metadata)
             try:
                 with attempt.clock.phase("stock"):

@@ -7,6 +7,7 @@
 // CHECK: --linear-attach-layouts
 // CHECK: Requires:
 // CHECK: Ensures:
+// CHECK: --linear-await-operands
 // CHECK: --linear-fold-conversions
 // CHECK: --linear-free-conversions
 // CHECK: option only=...:
