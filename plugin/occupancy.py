@@ -24,7 +24,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -32,9 +31,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from triton_linear.cubin import Usage, loop_clocks, usage
 from triton_linear.interfaces import Metadata
 
 Stage = Callable[[object, Metadata], object]
+_Made = tuple[object, object] | None
+"""PTX and its cubin."""
 
 UNIT = 8
 """Registers of a thread are given out in multiples of this: a warp gets multiples of 256."""
@@ -57,59 +59,6 @@ _REGISTER_OPTIONS = ("maxrregcount", "register-usage-level", "regUsageLevel", "m
 """What ptxas is told about registers on its command line; `.maxnreg` would count more."""
 _TENSOR_COLUMNS = 512
 """Columns of tensor memory that a multiprocessor has (PTX ISA, tensor memory)."""
-_INFO = b".nv.info"
-_REGISTERS, _STACK = 0x2F, 0x12
-"""Attributes in a cubin's section `.nv.info`: a function's registers, and its bytes of stack."""
-_SIZED = 4
-"""The form of attributes that say how long they are."""
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Registers of a thread, and bytes of its stack, where what is spilled goes."""
-
-    registers: int
-    stack: int
-
-
-def usage(cubin: object) -> Usage | None:
-    """What the kernel of a cubin uses; None where that cannot be read, or there are several functions."""
-    found: dict[int, list[int]] = {_REGISTERS: [], _STACK: []}
-    try:
-        for attribute, value in _attributes(_section(cubin)):
-            if attribute in found:
-                found[attribute].append(struct.unpack_from("<II", value)[1])
-    except (struct.error, ValueError, IndexError):
-        return None
-    if len(found[_REGISTERS]) != 1:
-        return None
-    return Usage(found[_REGISTERS][0], max(found[_STACK], default=0))
-
-
-def _section(cubin: object) -> bytes:
-    """The section `.nv.info` of an ELF file of 64 bits (System V ABI, object files)."""
-    if not isinstance(cubin, bytes) or cubin[:5] != b"\x7fELF\x02":
-        raise ValueError("no ELF file of 64 bits")
-    (table,) = struct.unpack_from("<Q", cubin, 0x28)
-    size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
-    sections = [struct.unpack_from("<IIQQQQ", cubin, table + i * size) for i in range(count)]
-    strings = sections[names][4]
-    for name, _, _, _, offset, length in sections:
-        start = strings + name
-        if cubin[start : cubin.index(b"\0", start)] == _INFO:
-            return cubin[offset : offset + length]
-    raise ValueError("it has no section of that name")
-
-
-def _attributes(info: bytes) -> Iterator[tuple[int, bytes]]:
-    """The attributes that say how long they are; others have two bytes."""
-    at = 0
-    while at + 4 <= len(info):
-        form, attribute, size = struct.unpack_from("<BBH", info, at)
-        at += 4
-        if form == _SIZED:
-            yield attribute, info[at : at + size]
-            at += size
 
 
 def bound(used: int, warps: int, most: int, registers: int, lanes: int = 32) -> int | None:
@@ -191,6 +140,22 @@ def _raised(error: Exception, metadata: Metadata) -> None:
     raise error
 
 
+@dataclass(frozen=True, slots=True)
+class _Advice:
+    """A directive; by_clocks: whether it is to be taken only if loops of products have fewer clocks with it."""
+
+    directive: str
+    by_clocks: bool = False
+
+    def serves(self, before: _Made, now: _Made) -> bool:
+        """Whether what was assembled with it is better than what was before, but for what is spilled."""
+        return not self.by_clocks or 0 < _clocks(now) < _clocks(before)
+
+
+def _clocks(made: _Made) -> int:
+    return (loop_clocks(made[1]) or 0) if made is not None else 0
+
+
 class Assembler:
     """Both stages of one compile, over those that were there.
 
@@ -211,7 +176,7 @@ class Assembler:
         self._applies = applies
         self._target = target
         self._fails = fails
-        self._made: tuple[object, object] | None = None
+        self._made: _Made = None
         self._failed: tuple[object, Exception] | None = None
 
     def ptx(self, src: object, metadata: Metadata) -> object:
@@ -237,10 +202,10 @@ class Assembler:
         if used is None or advice is None:
             return text
         made = self._made
-        bounded = f"{text[: threads.end()]}\n{advice}{text[threads.end() :]}"
+        bounded = f"{text[: threads.end()]}\n{advice.directive}{text[threads.end() :]}"
         with held_back() as printed:
             now = self._assembled(bounded, metadata)
-        if now is None or now.stack > used.stack:
+        if now is None or now.stack > used.stack or not advice.serves(made, self._made):
             self._made, self._failed = made, None
             return text
         print(printed.getvalue(), end="")
@@ -263,7 +228,7 @@ class Assembler:
         self._made = text, cubin
         return usage(cubin)
 
-    def _advice(self, text: str, usage: Usage, threads: int, metadata: Metadata) -> str | None:
+    def _advice(self, text: str, usage: Usage, threads: int, metadata: Metadata) -> _Advice | None:
         """A directive for a kernel that uses so much, if one is worth a try."""
         from triton_linear.lowering.targets import target
 
@@ -276,11 +241,12 @@ class Assembler:
             most = min(most, _TENSOR_COLUMNS // columns)
         used = usage.registers
         if usage.stack >= SPILLING and used <= FEW:
-            return f"{_BOUND} {min(MOST, gpu.registers // threads // UNIT * UNIT)}"
+            return _Advice(f"{_BOUND} {min(MOST, gpu.registers // threads // UNIT * UNIT)}")
         limit = bound(used, warps, most, gpu.registers, gpu.lanes)
         if limit is not None:
-            return f"{_BOUND} {limit}"
+            return _Advice(f"{_BOUND} {limit}")
+        ctas = min(most, resident(used, warps, gpu.registers, gpu.lanes))
+        if _GROUP_PRODUCT.search(text):
+            return _Advice(f"{_CTAS} {ctas}", by_clocks=True) if ctas and _clocks(self._made) else None
         sparing = 0 < most < resident(used, warps, gpu.registers, gpu.lanes)
-        if sparing and _PRODUCT.search(text) and not _GROUP_PRODUCT.search(text):
-            return f"{_CTAS} {most}"
-        return None
+        return _Advice(f"{_CTAS} {most}") if sparing and _PRODUCT.search(text) else None

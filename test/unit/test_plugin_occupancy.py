@@ -20,8 +20,9 @@ from plugin_support import CUDA, HIP
 from triton import knobs
 from triton.compiler import ASTSource
 from triton_linear import occupancy
+from triton_linear.cubin import Usage, loop_clocks, usage
 from triton_linear.dialect.triton_versions import REFERENCE, installed_release
-from triton_linear.occupancy import UNIT, Assembler, Usage, bound, usage
+from triton_linear.occupancy import UNIT, Assembler, bound
 from triton_linear.report import Outcome
 from triton_linear.setting import Options
 
@@ -236,6 +237,75 @@ def test_it_hears_that_for_products_of_warps_alone(monkeypatch: pytest.MonkeyPat
     stages = Stages(monkeypatch, Usage(72, 0), Usage(96, 0), body=body)
     assert stages.run(shared=100 * 1024)[0] == stages.text
     assert len(stages.assembled) == 1
+
+
+QUICK = Stages.TEXT.replace("ret;", GROUP).replace(".reqntid 256", ".reqntid 256\n.minnctapersm 1")
+
+
+@pytest.mark.parametrize(
+    ("clocks", "stack", "shared", "expected", "calls"),
+    [
+        ((258, 177), 0, 90, QUICK, 2),
+        ((258, 258), 0, 90, None, 2),
+        ((258, 259), 0, 90, None, 2),
+        ((258, None), 0, 90, None, 2),
+        ((258, 177), 8, 90, None, 2),  # it would spill
+        ((None, 177), 0, 90, None, 1),  # no product is in a loop
+        ((258, 177), 0, 200, QUICK, 2),
+    ],
+)
+def test_loops_of_group_products_are_placed_again_if_that_makes_them_shorter(
+    monkeypatch: pytest.MonkeyPatch,
+    clocks: tuple[int | None, ...],
+    stack: int,
+    shared: int,
+    expected: str | None,
+    calls: int,
+) -> None:
+    """Eight warps with 176 registers a thread: one CTA, whatever memory there is."""
+    stages = Stages(monkeypatch, Usage(176, 0), Usage(182, stack), body=GROUP)
+    made: dict[object, int | None] = dict(zip((Usage(176, 0), Usage(182, stack)), clocks, strict=True))
+    monkeypatch.setattr(occupancy, "loop_clocks", lambda cubin: made[cubin[1]])
+    text = expected or stages.text
+    assert stages.run(shared=shared * 1024) == (text, text)
+    assert len(stages.assembled) == calls
+
+
+def test_as_many_ctas_as_before_find_registers_for_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    stages = Stages(monkeypatch, Usage(80, 0), Usage(80, 0), body=GROUP)
+    monkeypatch.setattr(occupancy, "loop_clocks", lambda cubin: 2 if ".minnctapersm" in cubin[0] else 3)
+    assert ".minnctapersm 3\n" in stages.run(shared=50 * 1024)[0]
+
+
+def _loops_of(text: str) -> list[list[tuple[str, int]]]:
+    """The instructions of each loop in what nvdisasm shows, and the clocks after each."""
+    labels: dict[str, int] = {}
+    shown: list[tuple[str, int]] = []
+    for line in text.splitlines():
+        if label := re.match(r"(\.L_x_\d+):", line):
+            labels[label[1]] = len(shown)
+        elif op := re.match(r"\s+/\*[0-9a-f]{4,}\*/\s+(.*?);\s+/\* 0x", line):
+            shown.append((op[1], 0))
+        elif control := re.match(r"\s+/\* (0x[0-9a-f]{16}) \*/", line):
+            shown[-1] = shown[-1][0], int(control[1], 16) >> 41 & 15
+    branches = ((i, re.search(r"BRA.*`\((\.L_x_\d+)\)", op)) for i, (op, _) in enumerate(shown))
+    return [shown[labels[to[1]] : i + 1] for i, to in branches if to and labels[to[1]] < i]
+
+
+@pytest.mark.parametrize("name", ["matmul_gelu", "attention_fp8", "attention", "argmax_in_loop"])
+def test_clocks_of_loops_are_what_nvidia_s_tool_shows(name: str, tmp_path: Path) -> None:
+    cubin = compiled(path_of(name), occupancy=False).asm["cubin"]
+    (tmp_path / "k.cubin").write_bytes(cubin)
+    command = [knobs.nvidia.nvdisasm.path, "-c", "-hex", str(tmp_path / "k.cubin")]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    loops = [loop for loop in _loops_of(text) if any("GMMA" in op for op, _ in loop)]
+    assert len(loops) == (name != "argmax_in_loop")
+    assert loop_clocks(cubin) == (sum(clocks for loop in loops for _, clocks in loop) or None)
+
+
+@pytest.mark.parametrize("broken", [b"", b"\x7fELF\x02", b"\x7fELF\x02" + bytes(100), "text", None])
+def test_what_is_no_cubin_has_no_loops(broken: object) -> None:
+    assert loop_clocks(broken) is None
 
 
 def test_a_small_product_gets_the_registers_that_memory_leaves() -> None:

@@ -1,0 +1,112 @@
+"""What a cubin says of its kernel: registers, stack, and the clocks of its loops of products.
+
+A cubin is an ELF file of 64 bits (System V ABI, object files). `.nv.info` has the attributes that NVIDIA's
+cuobjdump shows as resource usage. Instructions of compute capability 9.0 have 16 bytes, which nvdisasm shows
+with their text; in their upper 8 is what the scheduler does after each, as published studies have it for all
+since 7.0 (Jia et al., arXiv 1804.06826): four bits from bit 105 are the clocks until the warp's next one.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_INFO, _CODE = b".nv.info", b".text."
+_REGISTERS, _STACK = 0x2F, 0x12
+"""Attributes in a cubin's section `.nv.info`: a function's registers, and its bytes of stack."""
+_SIZED = 4
+"""The form of attributes that say how long they are."""
+
+_INSTRUCTION = struct.Struct("<QQ")
+_OPCODE, _FORM = 0x1FF, 0xFFF
+_PRODUCTS = frozenset({0x1F0, 0x1F1, 0x1F2, 0x1F3})
+"""HGMMA, IGMMA, BGMMA and QGMMA: what `wgmma.mma_async` becomes."""
+_BRANCH = 0x947
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Registers of a thread, and bytes of its stack, where what is spilled goes."""
+
+    registers: int
+    stack: int
+
+
+def usage(cubin: object) -> Usage | None:
+    """What the kernel of a cubin uses; None where that cannot be read, or there are several functions."""
+    found: dict[int, list[int]] = {_REGISTERS: [], _STACK: []}
+    try:
+        for attribute, value in _attributes(dict(_sections(cubin))[_INFO]):
+            if attribute in found:
+                found[attribute].append(struct.unpack_from("<II", value)[1])
+    except (struct.error, ValueError, LookupError):
+        return None
+    if len(found[_REGISTERS]) != 1:
+        return None
+    return Usage(found[_REGISTERS][0], max(found[_STACK], default=0))
+
+
+def loop_clocks(cubin: object) -> int | None:
+    """The clocks that a warp takes at least for one turn of each innermost loop with products of warp groups:
+    the sum of those after each of their instructions. None where there is none, or that cannot be read.
+
+    Requires: the cubin is for compute capability 9.0, the one that has such products.
+    """
+    try:
+        (code,) = (data for name, data in _sections(cubin) if name.startswith(_CODE))
+        instructions = list(_INSTRUCTION.iter_unpack(code))
+    except (struct.error, ValueError, LookupError):
+        return None
+    products = [number for number, (low, _) in enumerate(instructions) if low & _OPCODE in _PRODUCTS]
+    if not products:
+        return None
+    stalls = [(high >> 41) & 15 for _, high in instructions]
+    return (
+        sum(sum(stalls[first : last + 1]) for first, last in _innermost(_loops(instructions), products)) or None
+    )
+
+
+def _loops(instructions: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The first and last instruction of each loop: where a branch goes back to, and the branch."""
+    for number, (low, high) in enumerate(instructions):
+        if low & _FORM == _BRANCH:
+            words = (low >> 34 | high << 30) & (1 << 48) - 1
+            words -= words >> 47 << 48  # it is signed
+            target = number + 1 + ((words << 8 | low >> 16 & 255) * 4) // _INSTRUCTION.size
+            if target < number:
+                yield target, number
+
+
+def _innermost(loops: Iterator[tuple[int, int]], products: list[int]) -> list[tuple[int, int]]:
+    """The loops that have products, none of them in a loop inside."""
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(set(loops), key=lambda loop: loop[1] - loop[0]):
+        multiplies = any(first <= number <= last for number in products)
+        if multiplies and not any(first <= inner and end <= last for inner, end in found):
+            found.append((first, last))
+    return found
+
+
+def _sections(cubin: object) -> Iterator[tuple[bytes, bytes]]:
+    """The sections of an ELF file, with their names."""
+    if not isinstance(cubin, bytes) or cubin[:5] != b"\x7fELF\x02":
+        raise ValueError("no ELF file of 64 bits")
+    (table,) = struct.unpack_from("<Q", cubin, 0x28)
+    size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
+    sections = [struct.unpack_from("<IIQQQQ", cubin, table + i * size) for i in range(count)]
+    strings = sections[names][4]
+    for name, _, _, _, offset, length in sections:
+        start = strings + name
+        yield cubin[start : cubin.index(b"\0", start)], cubin[offset : offset + length]
+
+
+def _attributes(info: bytes) -> Iterator[tuple[int, bytes]]:
+    """The attributes that say how long they are; others have two bytes."""
+    at = 0
+    while at + 4 <= len(info):
+        form, attribute, size = struct.unpack_from("<BBH", info, at)
+        at += 4
+        if form == _SIZED:
+            yield attribute, info[at : at + size]
+            at += size
