@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
@@ -41,7 +41,9 @@ class AwaitOperands:
     takes: 13 % of them in a product of 1024x4096x4096 by mxfp4 on an H200, none in others.
 
     Here the next iteration waits, just before it begins to make such an operand; where the accumulator is not
-    at hand there, the product is waited for where it is.
+    at hand there, the last product is waited for where it is. `at_once`: 1: it is so everywhere. Where operands
+    come through many barriers, as in the legacy lowering, ptxas of CUDA 12.8 and 12.9 was seen to read
+    accumulators before the wait that stands behind the loop.
 
     Requires: nothing. Loops other than `scf.for` stay as they are.
     Ensures: no operation that writes a left operand in registers comes, in the next iteration, before a wait
@@ -50,6 +52,8 @@ class AwaitOperands:
         scf.for { %a = ttg.local_load %m ; %2 = ttng.warp_group_dot %a, %b, %acc {isAsync} ; scf.yield %2 }
         scf.for { %1 = ttng.warp_group_dot_wait %acc {pendings = 0} ; %a = ttg.local_load %m ; ... %a, %b, %1 }
     """
+
+    at_once: int = field(default=0, metadata={"help": "1: wait for the last product where it is"})
 
     name: ClassVar[str] = "linear-await-operands"
     summary: ClassVar[str] = "wait for products whose operands in registers the next iteration would overwrite"
@@ -66,7 +70,7 @@ class AwaitOperands:
                 continue
             body = _Body.of(loop, producers)
             if hazard := body.hazard():
-                _await(body, hazard)
+                _await(body, _Hazard(hazard.dot) if self.at_once else hazard)
                 op.attributes[ll.AWAITED] = UnitAttr.get(op.context)
 
 
@@ -220,10 +224,10 @@ def _in_registers(value: Value) -> bool:
 
 
 def _await(body: _Body, hazard: _Hazard) -> None:
-    """Wait before the hazard, or where the products are.
+    """Wait before the hazard, or where the last product is.
 
-    ptxas of CUDA 12.9, which Triton 3.6 brings, gives registers that products in flight read to other values as
-    well, so it is as early as can be: before the operand begins to be computed.
+    ptxas of CUDA 12.8 and 12.9, which Triton 3.6 brings, gives registers that products in flight read to other
+    values as well, so it is as early as can be: before the operand begins to be computed.
     """
     block = body.loop.regions[0].blocks[0]
     accumulators = body.accumulators()
@@ -236,10 +240,11 @@ def _await(body: _Body, hazard: _Hazard) -> None:
             value.replace_all_uses_except(result, wait)
         diagnostics.remark(hazard.dot, "waited for before the next iteration writes to its left operand")
         return
-    for dot in body.carried:
+    last = body.flying[-1]
+    for dot in body.carried if body.steps[body.numbers[last]].nested else (last,):
         wait = _wait([dot.results[0]], dot, InsertionPoint.after(dot))
         dot.results[0].replace_all_uses_except(wait.results[0], wait)
-        diagnostics.remark(dot, "waited for at once, as the next iteration writes to its left operand")
+        diagnostics.remark(dot, "waited for at once, as the next iteration writes to a left operand")
 
 
 def _used_before(body: _Body, values: Sequence[Value], top: int) -> bool:

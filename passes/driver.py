@@ -19,7 +19,7 @@ from triton_linear.dialect.mlir_adapter import (
 )
 from triton_linear.dialect.triton_versions import OPERANDS_OVERWRITTEN, installed_release
 from triton_linear.lowering.plan import FREE, Plan
-from triton_linear.lowering.strategies import LINEAR
+from triton_linear.lowering.strategies import LEGACY, LINEAR
 from triton_linear.lowering.targets import Target
 from triton_linear.passes import diagnostics
 from triton_linear.passes.assign import AssignLayouts
@@ -319,7 +319,9 @@ def run_linear_pipeline(
     pipeline = linear_pipeline(target.name, scratch_limit, lowering)
     local = [pass_ for pass_ in pipeline if isinstance(pass_, LowerLocal)]
     attach, *decide, outline = (pass_ for pass_ in pipeline if not isinstance(pass_, LowerLocal))
-    passes: list[Pass] = [AwaitOperands()] if installed_release() in OPERANDS_OVERWRITTEN else []
+    passes: list[Pass] = []
+    if installed_release() in OPERANDS_OVERWRITTEN:
+        passes.append(AwaitOperands(at_once=int(lowering == LEGACY)))
     if assign:
         passes.append(NarrowOperands())
         passes.append(PermuteContraction(target.name, scratch_limit))

@@ -247,6 +247,6 @@ class Assembler:
             return _Advice(f"{_BOUND} {limit}")
         ctas = min(most, resident(used, warps, gpu.registers, gpu.lanes))
         if _GROUP_PRODUCT.search(text):
-            return _Advice(f"{_CTAS} {ctas}", by_clocks=True) if ctas and _clocks(self._made) else None
+            return _Advice(f"{_CTAS} 1", by_clocks=True) if ctas == 1 and _clocks(self._made) else None
         sparing = 0 < most < resident(used, warps, gpu.registers, gpu.lanes)
         return _Advice(f"{_CTAS} {most}") if sparing and _PRODUCT.search(text) else None

@@ -271,10 +271,13 @@ def test_loops_of_group_products_are_placed_again_if_that_makes_them_shorter(
     assert len(stages.assembled) == calls
 
 
-def test_as_many_ctas_as_before_find_registers_for_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    stages = Stages(monkeypatch, Usage(80, 0), Usage(80, 0), body=GROUP)
-    monkeypatch.setattr(occupancy, "loop_clocks", lambda cubin: 2 if ".minnctapersm" in cubin[0] else 3)
-    assert ".minnctapersm 3\n" in stages.run(shared=50 * 1024)[0]
+def test_where_another_cta_is_beside_it_the_loop_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """80 registers a thread: three CTAs, for which 50 KiB each are there too; with 150 KiB, one."""
+    for shared, calls in ((50, 1), (150, 2)):
+        stages = Stages(monkeypatch, Usage(80, 0), Usage(80, 0), body=GROUP)
+        monkeypatch.setattr(occupancy, "loop_clocks", lambda cubin: 2 if ".minnctapersm" in cubin[0] else 3)
+        assert (".minnctapersm 1\n" in stages.run(shared=shared * 1024)[0]) == (calls == 2)
+        assert len(stages.assembled) == calls
 
 
 def _loops_of(text: str) -> list[list[tuple[str, int]]]:

@@ -1,0 +1,71 @@
+"""Machine code of kernels: what products in flight read and write is left alone until they are waited for."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import triton
+import triton_linear
+from plugin_support import CUDA
+from registers_in_flight import touched
+from triton import knobs
+from triton_linear.dialect.triton_versions import OPERANDS_OVERWRITTEN, installed_release
+
+DATA = Path(__file__).parents[1] / "data" / "ttgir"
+KERNELS = sorted(path for path in DATA.rglob("*.ttgir") if "ttng.warp_group_dot " in path.read_text())
+MIXED = DATA / "kernels" / "matmul_mixed.ttgir"
+LEGACY = {"assign": False, "occupancy": False, "lowering": "legacy"}
+
+
+@pytest.fixture(autouse=True)
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def _shown(made: Any, tmp_path: Path) -> str:
+    (tmp_path / "k.cubin").write_bytes(made.asm["cubin"])
+    command = [knobs.nvidia.nvdisasm.path, "-c", str(tmp_path / "k.cubin")]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert "GMMA" in text
+    return text
+
+
+@pytest.mark.parametrize("options", [{}, LEGACY], ids=["ours", "legacy"])
+@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
+def test_nothing_touches_them(path: Path, options: dict[str, Any], tmp_path: Path) -> None:
+    with triton_linear.enabled(strict=True, **options):
+        made = triton.compile(str(path), target=CUDA)
+    assert not touched(_shown(made, tmp_path))
+
+
+@pytest.mark.skipif(installed_release() not in OPERANDS_OVERWRITTEN, reason="this Triton copies operands first")
+def test_stock_triton_overwrites_operands(tmp_path: Path) -> None:
+    assert touched(_shown(triton.compile(str(MIXED), target=CUDA), tmp_path))
+
+
+LOOP = """
+.L_x_0:
+        /*0010*/                   LDS R8, [R3] ;
+        /*0020*/                   WARPGROUP.ARRIVE ;
+        /*0030*/                   HGMMA.64x16x16.F32 R24, R8, gdesc[UR4], R24, gsb0 ;
+        /*0040*/                   WARPGROUP.DEPBAR.LE gsb0, {left} ;
+        /*0050*/              @!P0 BRA `(.L_x_0) ;
+        /*0060*/                   WARPGROUP.DEPBAR.LE gsb0, 0x0 ;
+        /*0070*/                   FADD R1, R{used}, R2 ;
+"""
+
+
+@pytest.mark.parametrize(("left", "expected"), [("0x0", []), ("0x1", ["LDS R8, [R3] "])])
+def test_operands_that_are_written_in_flight_are_found(left: str, expected: list[str]) -> None:
+    assert touched(LOOP.format(left=left, used=31)) == expected
+
+
+def test_accumulators_that_are_read_before_the_wait_are_found() -> None:
+    lines = LOOP.format(left="0x1", used=31).splitlines()
+    swapped = [*lines[:-2], lines[-1], lines[-2]]
+    assert touched("\n".join(swapped)) == ["FADD R1, R31, R2 ", "LDS R8, [R3] "]
+    other = [line.replace("R31", "R32") for line in swapped]
+    assert touched("\n".join(other)) == ["LDS R8, [R3] "]
