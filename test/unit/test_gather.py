@@ -17,7 +17,7 @@ from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.lowering.element import element_type
 from triton_linear.lowering.emit_gather import GatherSignature, emit_gather
-from triton_linear.lowering.gather import cost_of_gather, plan_gather
+from triton_linear.lowering.gather import cost_of_gather, plan_gather, unmasked
 from triton_linear.lowering.gather_choice import cost_of, is_warp_local, select_gather, stock_cost
 from triton_linear.lowering.gather_plan import (
     LEGACY_GATHER,
@@ -148,6 +148,19 @@ def test_rows_of_lanes_in_banks_of_their_own_have_no_conflicts() -> None:
             assert all(access.wavefronts == 1 for access in loads)
 
 
+def test_what_stays_in_its_warp_waits_for_no_other() -> None:
+    """Rows of other warps are elsewhere, both in the source and in the index."""
+    own = [(0, 1 << bit) for bit in range(4)]
+    side = layout(own, [(1 << bit, 0) for bit in range(5)], [(32, 0), (64, 0)], [128, 16])
+    case = Case(side, side, 1, F32, I32)
+    plan = plan_gather_shared(side, side, 1, F32, CUDA)
+    assert isinstance(plan, GatherSharedPlan)
+    assert plan.scope == "warp"
+    verdict = run(case, plan, CUDA)
+    assert verdict.ok
+    assert verdict.counts.cta_barriers == 0
+
+
 def test_rounds_take_less_scratch_for_more_barriers() -> None:
     case = rows_of(16, 4)
     plans = [plan_gather_shared(case.src, case.index, 1, F32, CUDA, limit) for limit in (None, 2048, 1024)]
@@ -183,6 +196,12 @@ def test_lanes_on_the_axis_take_no_arithmetic_where_shuffles_keep_the_rest() -> 
     assert plan.kept_lanes == 0b11000
     assert cost_of_gather(plan, F32, CUDA).alu == 0
     assert not run(case, plan, CUDA).counts.alu
+
+
+def test_an_index_is_shifted_alone_where_no_other_bit_of_it_reaches_the_lane() -> None:
+    """Bit 0 names a lane and bit 1 a register: where lane bit 1 is not kept, bit 1 of the index has to go."""
+    assert unmasked((1, 0), 0b11110, 32) == 0
+    assert unmasked((1, 0), 0b11100, 32) is None
 
 
 def test_a_plan_that_takes_too_much_is_made_only_where_there_is_no_other() -> None:

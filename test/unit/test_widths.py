@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from module_equivalence import ran, stays_the_same, upstream
 from test_assign_addressing import VALUATIONS, Expression, comparisons, expressions, runs, scalars, spread
 from triton_linear.dialect import bridge, ll
+from triton_linear.dialect.encodings import linear_encoding_text
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
 from triton_linear.dialect.mlir_adapter import Attribute, InsertionPoint, Module, Operation, Type, operations
 from triton_linear.dialect.triton_versions import COPIES_NOT_HELD, installed_release
@@ -230,6 +231,34 @@ def test_a_row_begins_with_the_bits_of_a_vector_and_moves_nothing(
     for place, (axis, bit) in enumerate(bits):
         apart = np.array(np.unravel_index(row[1 << place], shape))
         assert apart.tolist() == [1 << bit if at == axis else 0 for at in range(len(shape))]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), st.sampled_from([(2, 4, 4), (4, 4, 4), (8, 8), (2, 2, 2, 4)]))
+def test_a_row_is_the_tensor_that_it_was_again(data: st.DataObject, shape: tuple[int, ...]) -> None:
+    """Whichever bits a vector has, in whichever order."""
+    bits = data.draw(st.permutations(flat.natural(shape)))
+    bases = [tuple(1 << bit if axis == at else 0 for axis in range(len(shape))) for at, bit in bits]
+    held = ((REGISTER, tuple(bases[:3])), (LANE, tuple(bases[3:])), (WARP, ()), ("block", ()))
+    layout = LinearLayout.fitted(held, tuple(zip(dim_names(len(shape)), shape, strict=True)))
+    way = flat.flat(layout, tuple(bits[: data.draw(st.integers(1, 3))]))
+    event(f"order {way.order}")
+    type_ = f"tensor<{'x'.join(map(str, shape))}xi8, {linear_encoding_text(layout)}>"
+    root = upstream(f"module {{ tt.func @f(%x: {type_}) {{ tt.return }} }}")
+    last = operations(root.operation)[-1]
+    given_ = last.block.arguments[0]
+    ip = InsertionPoint(last)
+    row = flat.flattened(given_, way, ip, last.location)
+    back = flat.unflattened(row.results[0], way, given_.type, ip, last.location)
+    assert back.type == given_.type
+    made = {given_: np.arange(math.prod(shape)).reshape(shape)}
+    for op in operations(root.operation):
+        if op.name in ("tt.reshape", "tt.trans", "ttg.convert_layout"):
+            value = made[op.operands[0]]
+            if op.name == "tt.trans":
+                value = value.transpose(list(op.attributes["order"]))
+            made[op.results[0]] = value.reshape(tuple(op.results[0].type.shape))
+    assert (made[back] == made[given_]).all()
 
 
 # Whole kernels
@@ -477,6 +506,16 @@ def test_promises_that_do_not_follow_are_refused(name: str, monkeypatch: pytest.
     outcome = driver.run(upstream(module("[[0, 1], [1, 0], [2, 0]]")), [WidenAccesses()])
     assert not outcome.succeeded
     assert any("NotProved" in str(diagnostic) for diagnostic in outcome.diagnostics)
+
+
+def test_elements_that_are_not_next_to_each_other_are_no_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of two bytes, four bytes apart: vectors have two elements, and no promise goes further."""
+    text = module("[[1, 0], [0, 1], [2, 0]]").replace("dense<2> : tensor<512x1", "dense<4> : tensor<512x1")
+    assert driver.run(root := upstream(text), [WidenAccesses()]).succeeded
+    assert ll.WIDENED in root.operation.attributes
+    monkeypatch.setattr(claims, "of_addresses", lambda *a: _more(real_addresses(*a), "contiguity"))
+    outcome = driver.run(upstream(text), [WidenAccesses()])
+    assert any("moves by 4, not by 2" in str(diagnostic) for diagnostic in outcome.diagnostics)
 
 
 def widened(text: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Module, list[proof.Widened]]:
