@@ -8,9 +8,10 @@ GATHER = "test/unit/test_gather.py"
 SHUFFLED = f"{GATHER}::test_code_of_random_gathers_takes_what_numpy_does[cuda:90]"
 THROUGH_MEMORY = f"{GATHER}::test_code_through_memory_takes_what_numpy_does[cuda:90]"
 WIDTHS = "test/unit/test_widths.py"
-STORED = f"{WIDTHS}::test_a_kernel_stores_what_it_did_and_promises_what_is_so"
-IN_ORDER = f"{WIDTHS}::test_registers_are_put_in_order"
-REFUSED = f"{WIDTHS}::test_promises_that_do_not_follow_are_refused"
+WIDEN = "test/unit/test_widen.py"
+STORED = f"{WIDEN}::test_a_kernel_stores_what_it_did_and_promises_what_is_so"
+IN_ORDER = f"{WIDEN}::test_registers_are_put_in_order"
+REFUSED = f"{WIDEN}::test_promises_that_do_not_follow_are_refused"
 REDUCED = "test/unit/test_reductions_values.py"
 KINDS = f"{REDUCED}::test_every_kind_of_layout_gives_what_triton_gives"
 AGREE = f"{REDUCED}::test_lanes_that_combine_in_different_orders_agree_before_they_store"
@@ -106,14 +107,14 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "Claim(contiguity=1 << run,",
         "Claim(contiguity=2 << run,",
         "one element too many in a wide access",
-        f"{WIDTHS}::test_elements_that_are_not_next_to_each_other_are_no_neighbours",
+        f"{WIDEN}::test_elements_that_are_not_next_to_each_other_are_no_neighbours",
     ),
     rewritten(
         "widening/proof",
         "        if delta != access.size * place:\n",
         "        if delta is None:\n",
         "elements that are not next to each other count as neighbours",
-        f"{WIDTHS}::test_elements_that_are_not_next_to_each_other_are_no_neighbours",
+        f"{WIDEN}::test_elements_that_are_not_next_to_each_other_are_no_neighbours",
     ),
     rewritten(
         "widening/proof",
