@@ -16,9 +16,9 @@ from typing import NamedTuple
 from triton_linear import fallback, pipeline
 from triton_linear.fallback import UnknownTarget
 from triton_linear.interfaces import Compile, Metadata, Module, Operation
-from triton_linear.narrow import has_short_rows
 from triton_linear.report import Clock, Conversion, Gather, Outcome, Report, ReportWarning, publish
 from triton_linear.setting import Setting
+from triton_linear.short_rows import has_short_rows
 
 _log = logging.getLogger("triton_linear")
 CONVERT, GATHER, REDUCE = "ttg.convert_layout", "tt.gather", "tt.reduce"
@@ -126,8 +126,8 @@ class LLIRStage:
         with attempt.clock.phase("screen"):
             found = count_operations(src)
             attempt.seen, attempt.accesses = found.conversions, found.accesses
-            narrow = attempt.seen == 0 and self._setting.options.assign and has_short_rows(src)
-        attempt.assigns = bool(attempt.seen or found.gathers or narrow)
+            short = attempt.seen == 0 and self._setting.options.assign and has_short_rows(src)
+        attempt.assigns = bool(attempt.seen or found.gathers or short)
         splits = found.reductions and self._setting.options.takes_apart
         if not (attempt.assigns or splits or (attempt.accesses and self._reroutes)):
             attempt.outcome = Outcome.NOTHING_TO_DO

@@ -1,4 +1,4 @@
-"""Makes the mistakes of test/unit/code_mutants.py one at a time and runs the tests that are to catch them.
+"""Makes the mistakes of test/unit/code_mutants*.py one at a time and runs the tests that are to catch them.
 
 python test/mutants.py --jobs 2 --write bench/results/mutants.md
 
@@ -29,8 +29,9 @@ sys.path.insert(0, str(ROOT / "test/unit"))
 from code_mutants import MUTANTS as PLANNERS  # noqa: E402
 from code_mutants import CodeMutant  # noqa: E402
 from code_mutants_machines import MUTANTS as MACHINES  # noqa: E402
+from code_mutants_rewrites import MUTANTS as REWRITES  # noqa: E402
 
-MUTANTS = (*PLANNERS, *MACHINES)
+MUTANTS = (*PLANNERS, *MACHINES, *REWRITES)
 
 _ROOMS = ("dialect", "passes", "lowering", "tools", "examples", "gluon")
 _TREE = (*_ROOMS, "plugin", "test", "bench", "docs", "pyproject.toml", "setup.py", "README.md", "Makefile")

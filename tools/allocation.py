@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import Module
-from triton_linear.tools.compile import FAILED, backend_for, diagnosed, options_of, vendor_of, with_globals
+from triton_linear.tools.backend import FAILED, backend_for, diagnosed, options_of, vendor_of, with_globals
 from triton_linear.tools.errors import captured_stderr, fail
 
 OFFSET: Final = "allocation.offset"

@@ -1,22 +1,14 @@
-"""Compile a TTGIR module through Triton's own backends, without a GPU, up to any stage.
+"""Compile TTGIR text through our passes and Triton's own backends, without a GPU, up to any stage.
 
-The stages after TTGIR, in order:
-
-    cuda:N     llvm (LLVM dialect) -> llvmir -> ptx -> cubin
-    hip:ARCH   llvm (LLVM dialect) -> llvmir -> amdgcn -> hsaco
-
-`lower` runs them as Triton does. `compile_text` is the whole road: read, run the passes, put the code of the
-outlined conversions in, and lower.
+`compile_text` is the whole road: read, run the passes, put the code of the outlined conversions in, and lower
+(`backend.lower`, which has the stages).
 """
 
 from __future__ import annotations
 
-import functools
-import itertools
 import re
 import sys
-import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -34,7 +26,6 @@ from triton_linear.dialect.mlir_adapter import (
 from triton_linear.lowering.element import ElementType, element_type
 from triton_linear.lowering.embed import embed
 from triton_linear.lowering.gather_plan import LEGACY_GATHER
-from triton_linear.lowering.marks import without_marks
 from triton_linear.lowering.plan import PADDED, Plan
 from triton_linear.lowering.select import MOST_REGISTERS
 from triton_linear.lowering.strategies import LINEAR
@@ -43,6 +34,15 @@ from triton_linear.lowering.targets import target as target_called
 from triton_linear.passes import diagnostics, driver, gather, wellformed
 from triton_linear.passes.layouts import LayoutTable
 from triton_linear.passes.split_reductions import spares_memory
+from triton_linear.tools.backend import (
+    FAILED,
+    NOWHERE,
+    Lowered,
+    Place,
+    lower,
+    vendor_of,
+    with_globals,  # noqa: F401  (benches take it from here)
+)
 from triton_linear.tools.errors import (
     Diagnostic,
     ToolError,
@@ -53,169 +53,7 @@ from triton_linear.tools.errors import (
     position,
 )
 
-STAGES = {
-    "nvidia": ("llvm", "llvmir", "ptx", "cubin"),
-    "amd": ("llvm", "llvmir", "amdgcn", "hsaco"),
-}
-_TARGET = re.compile(r"(?P<backend>cuda|hip):(?P<arch>[0-9]+|gfx[0-9a-f]+)")
-Place = tuple[str, int, int]
-"""File, line and column; `("", 0, 0)` for a mistake on the command line."""
-NOWHERE: Place = ("", 0, 0)
-
-
-def vendor_of(target: str, place: Place = NOWHERE) -> str:
-    """`nvidia` or `amd`; fails on a name that is neither `cuda:NUMBER` nor `hip:gfxNAME`, said at `place`."""
-    match = _TARGET.fullmatch(target)
-    if match is None or (match["backend"] == "cuda") != match["arch"].isdigit():
-        fail(f"target: '{target}' is neither cuda:NUMBER nor hip:gfxNAME", *place)
-    return "nvidia" if match["backend"] == "cuda" else "amd"
-
-
-def check_stage(stage: str, target: str, place: Place = NOWHERE) -> None:
-    """Fail unless `stage` is one that `target`'s backend has; `place` says who asked for the target."""
-    stages = STAGES[vendor_of(target)]
-    if stage not in stages:
-        fail(f"emit: target '{target}' has no stage '{stage}'; its stages are {', '.join(stages)}", *place)
-
-
-@functools.lru_cache
-def backend_for(target: str) -> Any:
-    """Triton's compiler backend for a target; no device is asked."""
-    from triton.backends import backends
-    from triton.backends.compiler import GPUTarget
-
-    vendor = vendor_of(target)
-    arch = target.partition(":")[2]
-    lanes = 32 if vendor == "nvidia" or int(arch[3:-2]) >= 10 else 64
-    gpu = GPUTarget("cuda", int(arch), lanes) if vendor == "nvidia" else GPUTarget("hip", arch, lanes)
-    return backends[vendor].compiler(gpu)
-
-
-@dataclass
-class Lowered:
-    """What each stage gave (text, or bytes for cubin and hsaco) and Triton's metadata."""
-
-    stages: dict[str, str | bytes] = field(default_factory=dict)
-    metadata: dict[str, Any] = field(default_factory=dict)
-
-    def text(self, stage: str) -> str:
-        """The artefact of a stage that is text."""
-        artefact = self.stages[stage]
-        return artefact if isinstance(artefact, str) else artefact.decode()
-
-
-class _Reached(Exception):
-    """The LLVM dialect was all that was wanted."""
-
-
-class _Watched:
-    """Triton's `llvm` bindings, where `to_module` first shows what it is given; the rest is passed through."""
-
-    def __init__(self, real: Any, watch: Callable[[Any], None]) -> None:
-        self._real = real
-        self._watch = watch
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)
-
-    def to_module(self, module: Any, context: Any) -> Any:
-        """Translate to LLVM IR."""
-        self._watch(module)
-        return self._real.to_module(module, context)
-
-
-def with_globals(function: Any, **names: Any) -> Any:
-    """The same function reading these globals, so that no module of Triton's is altered."""
-    return types.FunctionType(
-        function.__code__,
-        {**function.__globals__, **names},
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
-    )
-
-
-def lower(module: Any, target: str, last: str) -> Lowered:
-    """Take a libtriton TTGIR module (consumed) through Triton's backend up to the stage `last`.
-
-    Requires: `module.context` is set; `last` is in `STAGES` of the target's vendor.
-    Ensures: every stage up to `last` is in the result.
-    """
-    check_stage(last, target)
-    backend = backend_for(target)
-    options = backend.parse_options(options_of(module))
-    lowered = Lowered(metadata={"num_ctas": options.num_ctas})
-
-    def watch(llvm_dialect: Any) -> None:
-        lowered.stages["llvm"] = str(llvm_dialect)
-        if last == "llvm":
-            raise _Reached
-
-    nvidia = vendor_of(target) == "nvidia"
-    receiver = (backend,) if nvidia else ()
-    arguments = (options, backend.target.arch) if nvidia else (options,)
-    stock: Any = type(backend).make_llir
-    make_llir = with_globals(stock, llvm=_Watched(stock.__globals__["llvm"], watch))
-    try:
-        with diagnosed("llvmir"):
-            llir = make_llir(*receiver, module, lowered.metadata, *arguments)
-            lowered.stages["llvmir"] = without_marks(llir)
-    except _Reached:
-        return lowered
-    stages = STAGES[vendor_of(target)]
-    for before, stage in itertools.pairwise(stages[1:]):
-        if last in lowered.stages:
-            break
-        source = lowered.stages[before]
-        with diagnosed(stage):
-            lowered.stages[stage] = getattr(backend, f"make_{stage}")(source, lowered.metadata, *arguments)
-    return lowered
-
-
-def options_of(module: Any) -> dict[str, Any]:
-    """The backend options that a TTGIR module states about itself."""
-    warps = module.get_int_attr("ttg.num-warps")
-    if warps is None:
-        fail("module has no attribute 'ttg.num-warps'; compiling starts from TritonGPU IR")
-    if warps <= 0 or warps & (warps - 1):
-        fail(f"ttg.num-warps = {warps} is not a power of two")
-    return {"num_warps": warps, "num_ctas": module.get_int_attr("ttg.num-ctas") or 1}
-
-
-def check_one_kernel(module: Module, stage: str) -> None:
-    """Triton's backends compile one kernel at a time."""
-    names = kernels(module)
-    if len(names) != 1:
-        listed = f": {', '.join(names)}" if names else ""
-        place = place_of(module)
-        fail(f"emit {stage}: the module must hold exactly one kernel, found {len(names)}{listed}", *place)
-
-
-@contextmanager
-def diagnosed(stage: str) -> Iterator[None]:
-    """Turn a failure of Triton's into a ToolError with the diagnostics it printed."""
-    with captured_stderr() as captured:
-        try:
-            yield
-            failure = None
-        except (RuntimeError, AssertionError, IndexError) as error:
-            failure = error
-    if failure is None:
-        sys.stderr.write(captured.text)
-        return
-    diagnostics, rest = parse_diagnostics(captured.text)
-    errors = [d for d in diagnostics if d.severity == "error"]
-    detail = str(failure) or type(failure).__name__
-    if rest.strip() and not errors:
-        detail = f"{detail}\n{rest.strip()}"
-    if not errors:
-        errors = [Diagnostic("error", f"{FAILED} '{stage}' was reached: {detail}")]
-    raise ToolError(*errors) from failure
-
-
 _MEMORY_FILE = re.compile(r"/proc/self/fd/\d+|-")
-
-
 _COMMENT = re.compile(r"//.*")
 
 
@@ -269,9 +107,6 @@ def _check(module: Module, filename: str) -> None:
     if errors:
         raise ToolError(*errors)
 
-
-FAILED = "Triton failed before the stage"
-"""What is said of a failure that Triton gives no place for."""
 
 INTERNAL = "internal error: "
 """In what passes say of an exception that nobody meant to raise."""
@@ -430,6 +265,15 @@ def _is_kernel(op: Any) -> bool:
     if op.operation.name != "tt.func":
         return False
     return "sym_visibility" not in attributes or attributes["sym_visibility"].value == "public"
+
+
+def check_one_kernel(module: Module, stage: str) -> None:
+    """Triton's backends compile one kernel at a time."""
+    names = kernels(module)
+    if len(names) != 1:
+        listed = f": {', '.join(names)}" if names else ""
+        place = place_of(module)
+        fail(f"emit {stage}: the module must hold exactly one kernel, found {len(names)}{listed}", *place)
 
 
 def one_by_one(module: Module) -> Iterator[Module]:

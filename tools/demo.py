@@ -28,7 +28,8 @@ from triton_linear.examples import examples, specs
 from triton_linear.examples.compare import Comparison, compare, gpu_name
 from triton_linear.examples.spec import KernelSpec, gpu_target
 from triton_linear.lowering.targets import target as target_called
-from triton_linear.tools.compile import Compilation, compile_text, vendor_of
+from triton_linear.tools.backend import vendor_of
+from triton_linear.tools.compile import Compilation, compile_text
 from triton_linear.tools.errors import fail, position
 from triton_linear.tools.verify import Checked, check, short_encoding, short_type
 

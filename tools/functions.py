@@ -24,7 +24,8 @@ from triton_linear.lowering.simulate_memory import Bits
 from triton_linear.lowering.targets import Target
 from triton_linear.lowering.verify import held_elements
 from triton_linear.passes import driver
-from triton_linear.tools.compile import check_one_kernel, kernels, lower, read_module, set_target, to_triton
+from triton_linear.tools.backend import lower
+from triton_linear.tools.compile import check_one_kernel, kernels, read_module, set_target, to_triton
 from triton_linear.tools.compile import triton_text as with_our_code
 from triton_linear.tools.errors import Diagnostic, ToolError, parse_diagnostics
 

@@ -109,13 +109,14 @@ def process(piece: Piece, arguments: argparse.Namespace) -> Result:
 def _process(piece: Piece, arguments: argparse.Namespace, result: Result) -> None:
     from triton_linear.dialect import bridge
     from triton_linear.passes import driver
+    from triton_linear.tools import backend
     from triton_linear.tools import compile as compiler
 
     module = compiler.read_module(piece.text, bridge.upstream_context(), piece.file)
     target = _target(module, arguments)
     if target is not None and arguments.emit not in ("mlir", "ttgir"):
-        said_by = compiler.NOWHERE if arguments.target else compiler.place_of(module)
-        compiler.check_stage(arguments.emit, target.name, said_by)
+        said_by = backend.NOWHERE if arguments.target else compiler.place_of(module)
+        backend.check_stage(arguments.emit, target.name, said_by)
     steps = pass_steps(arguments.passes, target.name if target else None, arguments.lowering)
     printed = sys.stderr if arguments.mlir_print_ir_after_all else None
     outcome = driver.run(module, steps, verify=arguments.verify_each, print_after_all=printed)
@@ -158,6 +159,7 @@ def _ttgir(text: str, debug: bool) -> str:
 def _emitted(module: Module, target: Target, stage: str, debug: bool) -> str | bytes:
     """The module at a stage from `ttgir` on, with the code of outlined conversions."""
     from triton_linear.passes.outline import stub_plans
+    from triton_linear.tools import backend
     from triton_linear.tools import compile as compiler
 
     if stage != "ttgir":
@@ -169,7 +171,7 @@ def _emitted(module: Module, target: Target, stage: str, debug: bool) -> str | b
         fail(str(error), *compiler.place_of(module))
     if stage == "ttgir":
         return _ttgir(text, debug)
-    return compiler.lower(compiler.to_triton(text), target.name, stage).stages[stage]
+    return backend.lower(compiler.to_triton(text), target.name, stage).stages[stage]
 
 
 def _docstring(kind: type) -> str:

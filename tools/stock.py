@@ -22,7 +22,8 @@ from triton_linear.lowering.simulate_memory import IllegalAccess, SimulationErro
 from triton_linear.lowering.targets import target as target_called
 from triton_linear.lowering.verify import Verdict, verify_kernel
 from triton_linear.tools import errors
-from triton_linear.tools.compile import lower, read_module, set_target, to_triton
+from triton_linear.tools.backend import lower
+from triton_linear.tools.compile import read_module, set_target, to_triton
 from triton_linear.tools.errors import ToolError, position
 from triton_linear.tools.functions import sink
 from triton_linear.tools.isolated import Isolation, Lost

@@ -9,6 +9,7 @@ from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, Lin
 from triton_linear.lowering.element import ElementType, element_type
 from triton_linear.lowering.targets import Target
 
+TARGETS = ("cuda:80", "cuda:90", "cuda:100", "hip:gfx942", "hip:gfx950", "hip:gfx1200")
 ELEMENTS = ("i1", "i8", "f8E5M2", "f16", "bf16", "i32", "f32", "i64", "f64", "!tt.ptr<f32>")
 INDICES = ("i8", "i16", "i32", "i64")
 Vector = tuple[int, ...]

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 import triton
 import triton_linear
-from triton_linear.dialect import bridge
+from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.examples.spec import gpu_target
 from triton_linear.lowering.embed import ACCUMULATORS
 from triton_linear.passes import driver
 from triton_linear.passes.accumulators import accumulators, changed_signs
+from triton_linear.passes.local import LowerLocal
 from triton_linear.passes.outline import PREFIX, OutlineConversions
 from triton_linear.passes.select import SelectLowering
 from triton_linear.tools.compile import compile_text
@@ -146,6 +147,20 @@ def test_other_signs_are_ours() -> None:
     for text in (*texts, LOADED):
         module = bridge.text_to_upstream(text, bridge.upstream_context(), "kernel.ttgir")
         assert changed_signs(operations(module.operation)) == frozenset()
+
+
+@pytest.mark.parametrize("sign", [False, True], ids=["doubled", "negated"])
+def test_a_store_of_changed_signs_makes_no_detour(sign: bool) -> None:
+    """Its conversion would be left to Triton, which goes through shared memory as well."""
+    memory = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>"
+    stored = (
+        f"%m = {'arith.negf %next' if sign else 'arith.addf %next, %next'} : {ACC}\n"
+        f"%s = ttg.local_alloc %m : ({ACC}) -> !ttg.memdesc<64x64xf32, {memory}, #ttg.shared_memory>"
+    )
+    module = bridge.text_to_upstream(kernel(stored), bridge.upstream_context(), "kernel.ttgir")
+    assert driver.run(module, [LowerLocal("cuda:90")]).succeeded
+    found = [op.name for op in operations(module.operation) if ll.DETOUR in op.attributes]
+    assert found == ([] if sign else ["ttg.local_alloc"])
 
 
 def test_ptxas_takes_accumulators_for_what_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,10 @@ import pytest
 from code_mutants import MUTANTS as PLANNERS
 from code_mutants import CodeMutant
 from code_mutants_machines import MUTANTS as MACHINES
+from code_mutants_rewrites import MUTANTS as REWRITES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-MUTANTS = (*PLANNERS, *MACHINES)
+MUTANTS = (*PLANNERS, *MACHINES, *REWRITES)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

@@ -13,6 +13,7 @@ from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayo
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.conversion import Reach, conversion
 from triton_linear.lowering.element import ElementType, element_type
+from triton_linear.lowering.select import select
 from triton_linear.lowering.targets import target
 from triton_linear.lowering.verify import element_patterns, held_elements
 from triton_linear.passes import driver
@@ -187,6 +188,7 @@ def test_a_detour_stays_inside_the_warps_and_pays(name: str) -> None:
         assert conversion(*sides).reach <= Reach.WARP
         assert choice.plan.kind in ("noop", "registers", "shuffle")
         assert choice.plan.scratch_bytes == 0
+        assert choice.plan == select(*sides, case.type, target(name)).plan
         assert choice.after.expected < worth(target(name)) * choice.before.expected
     assert chosen >= 20
 
@@ -247,6 +249,18 @@ def test_operands_that_matrix_instructions_fetch_stay() -> None:
     loads = [op for op in operations(module.operation) if op.name == "ttg.local_load"]
     assert outcome.succeeded
     assert not any(ll.DETOUR in op.attributes for op in loads)
+
+
+@pytest.mark.parametrize("padding", ["", "[256:+4] "])
+def test_memory_with_padding_stays(padding: str) -> None:
+    """Offsets there are no linear function, and banks are not those that the models foresee."""
+    plain = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0, 1]}>"
+    padded = f"#ttg.padded_shared<{padding}{{order = [0, 1], shape = [64, 128]}}>"
+    text = Case("cuda:90", 4, (64, 128), "i8", ROWS, padded if padding else plain, is_store=True).text
+    module = bridge.text_to_upstream(text, bridge.upstream_context(), "local.ttgir")
+    assert driver.run(module, [LowerLocal("cuda:90")]).succeeded
+    found = [op.name for op in operations(module.operation) if ll.DETOUR in op.attributes]
+    assert ("ttg.local_store" in found) == (not padding)
 
 
 @pytest.mark.parametrize("hint", ["", " {tt.contiguity = dense<4> : tensor<2xi32>}"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ from triton_linear.lowering.targets import target
 from triton_linear.passes import driver
 from triton_linear.passes.reductions import costs, ways
 from triton_linear.passes.reductions.costs import Combined, as_triton
+from triton_linear.passes.reductions.region import commutes
 from triton_linear.passes.reductions.split import Split, gathered, split, spread
 from triton_linear.passes.split_reductions import SplitReductions
 from triton_linear.tools.functions import lower_kernel, registers_of
@@ -282,6 +284,25 @@ def test_a_tensor_that_is_reduced_twice_at_once_is_left() -> None:
     )
     root, _ = taken_apart(text)
     assert len(named(root, "tt.reduce")) == 1
+
+
+@pytest.mark.parametrize(
+    ("operation", "combined", "expected"),
+    [
+        ("sum", "arith.addi %a0, %b0", True),
+        ("sum", "arith.addi %b0, %a0", True),
+        ("sum", "arith.subi %a0, %b0", False),
+        ("sum", "arith.addi %a0, %a0", False),
+        ("fsum", "arith.divf %a0, %b0", False),
+        ("mixed", "arith.addi %a0, %b0", True),
+        ("argmax", "arith.select %f, %a0, %b0", False),
+        ("welford", "arith.addf %a0, %s", False),
+    ],
+)
+def test_what_does_not_depend_on_who_comes_first(operation: str, combined: str, expected: bool) -> None:
+    text = re.sub(r"%c = arith.+ :", f"%c = {combined} :", module(operation, ROWS, (32, 64), 1))
+    root = parsed(text)
+    assert [commutes(op) for op in named(root, "tt.reduce")] == [expected]
 
 
 def test_regions_may_take_values_from_outside() -> None:

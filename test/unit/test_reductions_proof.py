@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,14 +15,14 @@ from reductions_support import (
     parsed,
 )
 from triton_linear.dialect.encodings import layout_of, linear_encoding_text
-from triton_linear.dialect.mlir_adapter import InsertionPoint, IntegerAttr, Module, Operation
+from triton_linear.dialect.mlir_adapter import DenseElementsAttr, InsertionPoint, IntegerAttr, Module, Operation
 from triton_linear.passes.assignment.equivalence import NotEquivalent
 from triton_linear.passes.reductions import proof, ways
 from triton_linear.passes.reductions.rewrite import Writer
 from triton_linear.passes.reductions.split import Split, split
 
 
-def written(text: str) -> tuple[Module, Operation, list[Any]]:
+def written(text: str, commutes: bool = True) -> tuple[Module, Operation, list[Any]]:
     """A reduction beside what would stand for it."""
     root = parsed(text)
     (op,) = named(root, "tt.reduce")
@@ -29,7 +30,7 @@ def written(text: str) -> tuple[Module, Operation, list[Any]]:
     found = split(layout, op.attributes["axis"].value)
     assert isinstance(found, Split)
     names = [str(operand.type.element_type) for operand in op.operands]
-    question = asked(layout, found.axis, *names)
+    question = replace(asked(layout, found.axis, *names), commutes=commutes)
     way = list(ways._ways(found, question))[-1]
     results = Writer(op).write(found, way)
     proof.check(op, results)
@@ -79,18 +80,50 @@ def test_the_proof_sees_another_order_of_dimensions() -> None:
         proof.check(op, results)
 
 
+def body(results: list[Any]) -> tuple[Operation, list[Any]]:
+    """What the last reduction combines two elements by, and the elements."""
+    (block,) = results[0].owner.operation.regions[0].blocks
+    return next(iter(block.operations)).operation, list(block.arguments)
+
+
+@pytest.mark.parametrize("places", [(0, 1), (1, 1), (1, 0)], ids=["the same", "one twice", "the other first"])
+def test_the_proof_sees_other_operands_in_a_region(places: tuple[int, int]) -> None:
+    root, op, results = written(module("sum", ROWS, (16, 256), 1))
+    combines, elements = body(results)
+    for index, place in enumerate(places):
+        combines.operands[index] = elements[place]
+    if places != (0, 1):
+        with pytest.raises(NotEquivalent, match="by another region"):
+            proof.check(op, results)
+    else:
+        proof.check(op, results)
+    assert root
+
+
 def test_the_proof_sees_another_region() -> None:
-    for old, new in (("addi", "maxsi"), ("%a0, %b0", "%b0, %b0")):
-        root, op, results = written(module("sum", ROWS, (16, 256), 1))
-        other = parsed(
-            module("sum", ROWS, (16, 256), 1).replace(
-                f"arith.{old}" if "%" not in old else old, f"arith.{new}" if "%" not in new else new
-            )
-        )
-        (stranger,) = named(other, "tt.reduce")
-        assert not proof._same_region(results[0].owner.operation, stranger)
-        assert proof._same_region(results[0].owner.operation, op)
-        assert root
+    """In the same module: types and attributes of another are others, whatever they say."""
+    root, op, results = written(module("xor", ROWS, (16, 256), 1))
+    combines, elements = body(results)
+    type_ = combines.results[0].type
+    made = Operation.create(
+        "arith.ori", results=[type_], operands=elements, loc=combines.location, ip=InsertionPoint(combines)
+    )
+    combines.results[0].replace_all_uses_with(made.results[0])
+    combines.erase()
+    with pytest.raises(NotEquivalent, match="by another region"):
+        proof.check(op, results)
+    assert root
+
+
+def test_the_proof_sees_a_gather_that_takes_what_is_not_there() -> None:
+    """Lanes agree by looking up element 0 of one."""
+    root, op, results = written(module("welford", KINDS["mma"], (32, 32), 0), commutes=False)
+    gather, *_ = named(root, "tt.gather")
+    index = gather.operands[1]
+    one = DenseElementsAttr.get_splat(index.type, IntegerAttr.get(index.type.element_type, 1))
+    index.owner.operation.attributes["value"] = one
+    with pytest.raises(NotEquivalent, match="is no step of a reduction"):
+        proof.check(op, results)
 
 
 def test_the_proof_sees_a_step_that_is_none() -> None:

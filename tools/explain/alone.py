@@ -32,7 +32,8 @@ from triton_linear.lowering.simulate_memory import SimulationError
 from triton_linear.lowering.targets import Target
 from triton_linear.passes import driver
 from triton_linear.passes.layouts import LayoutTable
-from triton_linear.tools.compile import lower, to_triton
+from triton_linear.tools.backend import lower
+from triton_linear.tools.compile import to_triton
 from triton_linear.tools.compile import triton_text as with_our_code
 from triton_linear.tools.errors import ToolError
 from triton_linear.tools.explain.memory import views_of

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.lowering.targets import Target
 from triton_linear.lowering.verify import Verdict, held_elements
-from triton_linear.tools.compile import Compilation, Site, compile_text, vendor_of
+from triton_linear.tools.backend import vendor_of
+from triton_linear.tools.compile import Compilation, Site, compile_text
 from triton_linear.tools.fuzzing.encodings import layout_drawn
 from triton_linear.tools.fuzzing.program import Convert, Program
 from triton_linear.tools.fuzzing.totals import Totals

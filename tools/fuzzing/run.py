@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from triton_linear.lowering.targets import target as target_called
-from triton_linear.tools.compile import lower, to_triton
+from triton_linear.tools.backend import lower
+from triton_linear.tools.compile import to_triton
 from triton_linear.tools.errors import ToolError, fail
 from triton_linear.tools.fuzzing import pairs
 from triton_linear.tools.fuzzing.draw import draw_program
