@@ -34,7 +34,7 @@ from triton_linear.passes.verifiers import CONVERT, Verifier
 
 SIDES: Final = {"ttg.local_load": (None, 0), "ttg.local_store": (0, 1), "ttg.local_alloc": (0, None)}
 """For each operation which operand is in registers, and which in shared memory; None is the result."""
-_ARITHMETIC = ("arith.", "math.", "tt.fp_to_fp")
+_ARITHMETIC = ("arith.", "math.", "tt.fp_to_fp", "ttg.fp4_to_fp")
 _PADDED = "#ttg.padded_shared"
 _SIGN = "it takes what `wgmma` left with its sign changed; a conversion of that is left to Triton as well"
 _PARTITIONED = "#ttg.partitioned_shared"

@@ -22,6 +22,8 @@ _INSTRUCTION = struct.Struct("<QQ")
 _OPCODE, _FORM = 0x1FF, 0xFFF
 _PRODUCTS = frozenset({0x1F0, 0x1F1, 0x1F2, 0x1F3})
 """HGMMA, IGMMA, BGMMA and QGMMA: what `wgmma.mma_async` becomes."""
+_SPECIAL = 0x108
+"""MUFU."""
 _BRANCH = 0x947
 
 
@@ -47,9 +49,20 @@ def usage(cubin: object) -> Usage | None:
     return Usage(found[_REGISTERS][0], max(found[_STACK], default=0))
 
 
-def loop_clocks(cubin: object) -> int | None:
-    """The clocks that a warp takes at least for one turn of each innermost loop with products of warp groups:
-    the sum of those after each of their instructions. None where there is none, or that cannot be read.
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """The innermost loops of a kernel that have products of warp groups.
+
+    clocks: what a warp takes at least for one turn of each, the sum of those after each of their instructions.
+    special: whether they have instructions of the unit for exponentials, logarithms and roots.
+    """
+
+    clocks: int
+    special: bool
+
+
+def product_loops(cubin: object) -> Loops | None:
+    """Those of a cubin; None where there are none, or they cannot be read.
 
     Requires: the cubin is for compute capability 9.0, the one that has such products.
     """
@@ -61,10 +74,15 @@ def loop_clocks(cubin: object) -> int | None:
     products = [number for number, (low, _) in enumerate(instructions) if low & _OPCODE in _PRODUCTS]
     if not products:
         return None
-    stalls = [(high >> 41) & 15 for _, high in instructions]
-    return (
-        sum(sum(stalls[first : last + 1]) for first, last in _innermost(_loops(instructions), products)) or None
-    )
+    inside = [
+        instruction
+        for first, last in _innermost(_loops(instructions), products)
+        for instruction in instructions[first : last + 1]
+    ]
+    if not inside:
+        return None
+    special = any(low & _OPCODE == _SPECIAL for low, _ in inside)
+    return Loops(sum(high >> 41 & 15 for _, high in inside), special)
 
 
 def _loops(instructions: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -272,3 +272,27 @@ def test_a_load_that_promises_something_stays(hint: str) -> None:
     assert driver.run(module, [LowerLocal("cuda:90")]).succeeded
     found = [op.name for op in operations(module.operation) if ll.DETOUR in op.attributes]
     assert ("ttg.local_load" in found) == (not hint)
+
+
+RIGHT = MMA.replace("$", "1")
+TAKEN = {
+    "nothing": ("", True),
+    "arithmetic": (f"%z = arith.extui %y : tensor<64x128xi8, {RIGHT}> to tensor<64x128xi16, {RIGHT}>", False),
+    "unpacking": (
+        f"%z = ttg.fp4_to_fp %y {{axis = 0 : i32}} : tensor<64x128xi8, {RIGHT}> -> "
+        f"tensor<128x128xbf16, {RIGHT.replace('kWidth = 4', 'kWidth = 8')}>",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("taken", TAKEN)
+def test_bytes_that_are_taken_one_by_one_are_loaded_so(taken: str) -> None:
+    """A detour loads words: what takes bytes out of them counts, where an access by itself has them apart."""
+    use, expected = TAKEN[taken]
+    text = Case("cuda:90", 4, (64, 128), "i8", RIGHT, SWIZZLED, is_store=False).text
+    text = text.replace("tt.return", f"{use}\ntt.return")
+    module = bridge.text_to_upstream(text, bridge.upstream_context(), "local.ttgir")
+    assert driver.run(module, [LowerLocal("cuda:90")]).succeeded
+    found = [op.name for op in operations(module.operation) if ll.DETOUR in op.attributes]
+    assert ("ttg.local_load" in found) == expected

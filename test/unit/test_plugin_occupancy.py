@@ -20,7 +20,7 @@ from plugin_support import CUDA, HIP
 from triton import knobs
 from triton.compiler import ASTSource
 from triton_linear import occupancy
-from triton_linear.cubin import Usage, loop_clocks, usage
+from triton_linear.cubin import Loops, Usage, product_loops, usage
 from triton_linear.dialect.triton_versions import REFERENCE, installed_release
 from triton_linear.occupancy import UNIT, Assembler, bound
 from triton_linear.report import Outcome
@@ -265,19 +265,32 @@ def test_loops_of_group_products_are_placed_again_if_that_makes_them_shorter(
     """Eight warps with 176 registers a thread: one CTA, whatever memory there is."""
     stages = Stages(monkeypatch, Usage(176, 0), Usage(182, stack), body=GROUP)
     made: dict[object, int | None] = dict(zip((Usage(176, 0), Usage(182, stack)), clocks, strict=True))
-    monkeypatch.setattr(occupancy, "loop_clocks", lambda cubin: made[cubin[1]])
+    monkeypatch.setattr(occupancy, "product_loops", lambda cubin: _special(made[cubin[1]]))
     text = expected or stages.text
     assert stages.run(shared=shared * 1024) == (text, text)
     assert len(stages.assembled) == calls
 
 
-def test_where_another_cta_is_beside_it_the_loop_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def _special(clocks: int | None) -> Loops | None:
+    return None if clocks is None else Loops(clocks, special=True)
+
+
+@pytest.mark.parametrize(
+    ("shared", "special", "ctas"), [(50, False, 3), (50, True, None), (150, False, 1), (150, True, 1)]
+)
+def test_loops_with_exponentials_stay_where_another_cta_is_beside_them(
+    monkeypatch: pytest.MonkeyPatch, shared: int, special: bool, ctas: int | None
+) -> None:
     """80 registers a thread: three CTAs, for which 50 KiB each are there too; with 150 KiB, one."""
-    for shared, calls in ((50, 1), (150, 2)):
-        stages = Stages(monkeypatch, Usage(80, 0), Usage(80, 0), body=GROUP)
-        monkeypatch.setattr(occupancy, "loop_clocks", lambda cubin: 2 if ".minnctapersm" in cubin[0] else 3)
-        assert (".minnctapersm 1\n" in stages.run(shared=shared * 1024)[0]) == (calls == 2)
-        assert len(stages.assembled) == calls
+    stages = Stages(monkeypatch, Usage(80, 0), Usage(80, 0), body=GROUP)
+
+    def loops(cubin: Any) -> Loops:
+        return Loops(2 if ".minnctapersm" in cubin[0] else 3, special)
+
+    monkeypatch.setattr(occupancy, "product_loops", loops)
+    text = stages.run(shared=shared * 1024)[0]
+    assert re.findall(r"^\.minnctapersm (\d+)$", text, re.M) == ([] if ctas is None else [str(ctas)])
+    assert len(stages.assembled) == (1 if ctas is None else 2)
 
 
 def _loops_of(text: str) -> list[list[tuple[str, int]]]:
@@ -303,12 +316,15 @@ def test_clocks_of_loops_are_what_nvidia_s_tool_shows(name: str, tmp_path: Path)
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     loops = [loop for loop in _loops_of(text) if any("GMMA" in op for op, _ in loop)]
     assert len(loops) == (name != "argmax_in_loop")
-    assert loop_clocks(cubin) == (sum(clocks for loop in loops for _, clocks in loop) or None)
+    shown = [each for loop in loops for each in loop]
+    special = any(re.search(r"\bMUFU\.", op) for op, _ in shown)
+    assert product_loops(cubin) == (Loops(sum(clocks for _, clocks in shown), special) if shown else None)
+    assert special == name.startswith("attention")
 
 
 @pytest.mark.parametrize("broken", [b"", b"\x7fELF\x02", b"\x7fELF\x02" + bytes(100), "text", None])
 def test_what_is_no_cubin_has_no_loops(broken: object) -> None:
-    assert loop_clocks(broken) is None
+    assert product_loops(broken) is None
 
 
 def test_a_small_product_gets_the_registers_that_memory_leaves() -> None:
