@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from bench.kernels import modes
@@ -174,8 +175,15 @@ def report(records: Mapping[str, Record]) -> Part:
         *table(records),
         "",
         f"The paper's figure is of Triton before linear layouts over Triton with them; its first version has "
-        f"up to {PAPER['most of the first version']:.2f}.",
+        f"up to {PAPER['most of the first version']:.2f}. Which mean it has it does not say.",
     ]
+    both = [
+        f"{ratio} {fmean(found):.3f} (geometric {geometric_mean(found):.3f})"
+        for ratio in (OVER_LEGACY, OURS)
+        if (found := _known(every, ratio))
+    ]
+    if both:
+        lines.append(f"Arithmetic means over all cases: {', '.join(both)}.")
     if low:
         lines.append(
             f"Stock Triton a second time is {min(low):.3f} to {max(high):.3f} (ends of the intervals)."
@@ -203,10 +211,12 @@ def report(records: Mapping[str, Record]) -> Part:
 
 def _short_of_the_paper(records: Sequence[Record]) -> list[str]:
     values = _known(records, OVER_LEGACY)
-    mean = geometric_mean(values)
-    lines = []
-    if mean is not None and mean < PAPER["mean"]:
-        lines.append(f"{OVER_LEGACY} is {mean:.3f} in the mean, where the paper has {PAPER['mean']:.2f}")
+    means = {"mean": fmean(values) if values else None, "geometric mean": geometric_mean(values)}
+    lines = [
+        f"{OVER_LEGACY} is {mean:.3f} in the {name}, the paper has {PAPER['mean']:.2f} in one it does not name"
+        for name, mean in means.items()
+        if mean is not None and mean < PAPER["mean"]
+    ]
     if values and max(values) < PAPER["most"]:
         lines.append(f"{OVER_LEGACY} is {max(values):.3f} at most, where the paper has {PAPER['most']:.2f}")
     return lines
