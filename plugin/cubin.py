@@ -54,10 +54,12 @@ class Loops:
     """The innermost loops of a kernel that have products of warp groups.
 
     clocks: what a warp takes at least for one turn of each, the sum of those after each of their instructions.
-    special: whether they have instructions of the unit for exponentials, logarithms and roots.
+    products: how many instructions of those are products. special: whether some are of the unit for
+    exponentials, logarithms and roots.
     """
 
     clocks: int
+    products: int
     special: bool
 
 
@@ -81,8 +83,9 @@ def product_loops(cubin: object) -> Loops | None:
     ]
     if not inside:
         return None
-    special = any(low & _OPCODE == _SPECIAL for low, _ in inside)
-    return Loops(sum(high >> 41 & 15 for _, high in inside), special)
+    opcodes = [low & _OPCODE for low, _ in inside]
+    clocks = sum((high >> 41) & 15 for _, high in inside)
+    return Loops(clocks, sum(each in _PRODUCTS for each in opcodes), _SPECIAL in opcodes)
 
 
 def _loops(instructions: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -16,6 +16,7 @@ of ours that has such a loop is assembled once more with the number of CTAs that
 anyway, and that is taken if its loops have fewer clocks, which the instructions say. They do not say how warps
 wait for the unit for exponentials that all of a multiprocessor share: loops of attention, of which two CTAs are
 resident, took 1 to 3 % longer with 5 % fewer clocks, while loops that unpack mxfp4 took up to 15 % less time.
+So loops with such instructions, and those that wait for their products anyway, stay where several CTAs are.
 
 And of a large kernel without barriers it may make one of 32 registers that spills most of what it works on,
 with 255 at hand. Told that it may have them (`.maxnreg` too), it spills what has to be.
@@ -55,6 +56,9 @@ MOST = 255
 """Registers that a thread can have (CUDA programming guide, compute capabilities)."""
 SPILLING, FEW = 512, 64
 """Bytes of stack of a kernel, and its registers, that ptxas is taken to have given up on."""
+
+PRODUCT_CLOCKS = 64
+"""For how many the tensor cores have a product of 64x128x16 in f16 (2048 sums of products a clock)."""
 
 _THREADS = re.compile(r"^\.reqntid (\d+)[ \t]*$", re.M)
 _BOUND = ".maxnreg"
@@ -161,6 +165,11 @@ class _Advice:
         return old is not None and new is not None and new.clocks < old.clocks
 
 
+def _hidden(loops: Loops) -> bool:
+    """Whether what a loop computes goes on beside the products of another CTA, or its clocks do not tell."""
+    return loops.special or loops.clocks <= PRODUCT_CLOCKS * loops.products
+
+
 def _loops(made: _Made) -> Loops | None:
     return product_loops(made[1]) if made is not None else None
 
@@ -257,7 +266,8 @@ class Assembler:
         ctas = min(most, resident(used, warps, gpu.registers, gpu.lanes))
         if _GROUP_PRODUCT.search(text):
             loops = _loops(self._made)
-            told = loops is not None and (ctas == 1 or not loops.special)
-            return _Advice(f"{_CTAS} {ctas}", by_clocks=True) if ctas and told else None
+            if not ctas or loops is None or (ctas > 1 and _hidden(loops)):
+                return None
+            return _Advice(f"{_CTAS} {ctas}", by_clocks=True)
         sparing = 0 < most < resident(used, warps, gpu.registers, gpu.lanes)
         return _Advice(f"{_CTAS} {most}") if sparing and _PRODUCT.search(text) else None

@@ -272,20 +272,28 @@ def test_loops_of_group_products_are_placed_again_if_that_makes_them_shorter(
 
 
 def _special(clocks: int | None) -> Loops | None:
-    return None if clocks is None else Loops(clocks, special=True)
+    return None if clocks is None else Loops(clocks, 4, special=True)
 
 
 @pytest.mark.parametrize(
-    ("shared", "special", "ctas"), [(50, False, 3), (50, True, None), (150, False, 1), (150, True, 1)]
+    ("shared", "products", "special", "ctas"),
+    [
+        (50, 4, False, 3),
+        (50, 4, True, None),
+        (50, 5, False, None),  # 60 clocks for each: the products take longer
+        (150, 4, False, 1),
+        (150, 4, True, 1),
+        (150, 5, False, 1),
+    ],
 )
-def test_loops_with_exponentials_stay_where_another_cta_is_beside_them(
-    monkeypatch: pytest.MonkeyPatch, shared: int, special: bool, ctas: int | None
+def test_loops_that_hide_behind_another_cta_stay(
+    monkeypatch: pytest.MonkeyPatch, shared: int, products: int, special: bool, ctas: int | None
 ) -> None:
     """80 registers a thread: three CTAs, for which 50 KiB each are there too; with 150 KiB, one."""
     stages = Stages(monkeypatch, Usage(80, 0), Usage(80, 0), body=GROUP)
 
     def loops(cubin: Any) -> Loops:
-        return Loops(2 if ".minnctapersm" in cubin[0] else 3, special)
+        return Loops(299 if ".minnctapersm" in cubin[0] else 300, products, special)
 
     monkeypatch.setattr(occupancy, "product_loops", loops)
     text = stages.run(shared=shared * 1024)[0]
@@ -318,7 +326,9 @@ def test_clocks_of_loops_are_what_nvidia_s_tool_shows(name: str, tmp_path: Path)
     assert len(loops) == (name != "argmax_in_loop")
     shown = [each for loop in loops for each in loop]
     special = any(re.search(r"\bMUFU\.", op) for op, _ in shown)
-    assert product_loops(cubin) == (Loops(sum(clocks for _, clocks in shown), special) if shown else None)
+    products = sum("GMMA." in op for op, _ in shown)
+    clocks = sum(clocks for _, clocks in shown)
+    assert product_loops(cubin) == (Loops(clocks, products, special) if shown else None)
     assert special == name.startswith("attention")
 
 
