@@ -1,10 +1,12 @@
-"""Mistakes in gathers, and in what rewrites kernels: wide accesses, reductions taken apart, detours."""
+"""Mistakes in gathers, and in what rewrites kernels: wide accesses, reductions, detours, products in flight."""
 
 from __future__ import annotations
 
 from code_mutants import CodeMutant, emitted
 
 GATHER = "test/unit/test_gather.py"
+AWAIT = "test/unit/test_await_operands.py"
+OCCUPANCY = "test/unit/test_plugin_occupancy.py"
 SHUFFLED = f"{GATHER}::test_code_of_random_gathers_takes_what_numpy_does[cuda:90]"
 THROUGH_MEMORY = f"{GATHER}::test_code_through_memory_takes_what_numpy_does[cuda:90]"
 WIDTHS = "test/unit/test_widths.py"
@@ -272,5 +274,62 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "        others = there\n",
         "warps that split a vector are not seen",
         FAMILY,
+    ),
+    # --- products in flight
+    rewritten(
+        "await_operands",
+        'Attribute.parse("0 : i32"',
+        'Attribute.parse("1 : i32"',
+        "waits leave the last product in flight",
+        f"{AWAIT}::test_ptx_after_the_pass_does_not[matmul_mixed]",
+    ),
+    rewritten(
+        "await_operands",
+        "now = now[len(now) - left :] if left < len(now) else now",
+        "now = []",
+        "every wait is one for all products",
+        f"{AWAIT}::test_a_wait_for_fewer_does_not_do",
+    ),
+    rewritten(
+        "await_operands",
+        "if number in writes.last and dot in flying[number]:",
+        "if number in writes.last:",
+        "products that are waited for count as in flight",
+        f"{AWAIT}::test_products_that_are_waited_for_stay_as_they_are[attention]",
+    ),
+    rewritten(
+        "await_operands",
+        "in_place = in_place and producer.name in _MOVES",
+        "in_place = in_place and True",
+        "what leads to an operand counts as its registers",
+        f"{AWAIT}::test_products_that_are_waited_for_stay_as_they_are[attention]",
+    ),
+    CodeMutant(
+        "plugin/cubin.py",
+        "words -= words >> 47 << 48",
+        "words -= words >> 48 << 48",
+        "branches go forward alone",
+        (f"{OCCUPANCY}::test_clocks_of_loops_are_what_nvidia_s_tool_shows[attention]",),
+    ),
+    CodeMutant(
+        "plugin/cubin.py",
+        "(high >> 41) & 15",
+        "(high >> 41) & 7",
+        "clocks after an instruction",
+        (f"{OCCUPANCY}::test_clocks_of_loops_are_what_nvidia_s_tool_shows[attention]",),
+    ),
+    CodeMutant(
+        "plugin/occupancy.py",
+        "new.clocks < old.clocks",
+        "new.clocks <= old.clocks",
+        "loops that are no shorter are taken",
+        (f"{OCCUPANCY}::test_loops_of_group_products_are_placed_again_if_that_makes_them_shorter",),
+    ),
+    CodeMutant(
+        "plugin/occupancy.py",
+        "loops.clocks <= PRODUCT_CLOCKS * loops.products",
+        "loops.clocks <= PRODUCT_CLOCKS",
+        "loops that wait for their products are assembled again",
+        (f"{OCCUPANCY}::test_loops_that_hide_behind_another_cta_stay",),
     ),
 )
