@@ -75,8 +75,9 @@ PARTS_TRACKED: Final = Span((3, 9))
 ACCESSES_PREDICTED: Final = Span((3, 6), (3, 8))
 """Triton lowers accesses to memory as the choice of layouts predicts. Where it does not, layouts stay."""
 
-OPERANDS_OVERWRITTEN: Final = Span((3, 6), (3, 8))
-"""An iteration may write to registers that a product of the one before still reads; later they are copied."""
+OPERANDS_OVERWRITTEN: Final = Span((3, 6), (3, 9))
+"""An iteration may write to registers that a product of the one before still reads: by the PTX, or, with 3.8,
+which copies them first, by what its ptxas makes of that."""
 
 
 class UnsupportedTriton(ImportError):

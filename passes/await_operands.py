@@ -26,6 +26,17 @@ _MOVES = frozenset(
     | {"tt.bitcast", "arith.bitcast"}
 )
 """Operations that may leave what they take in the registers where it is."""
+_PURE = (
+    "arith.",
+    "math.",
+    "tt.fp_to_fp",
+    "ttg.fp4_to_fp",
+    "tt.splat",
+    "tt.make_range",
+    "tt.elementwise_inline",
+)
+"""Beginnings of the names of operations, besides those, whose code may come as soon as what they take is there:
+nothing keeps it behind a wait."""
 
 Producers = dict[Value, Operation]
 
@@ -46,8 +57,9 @@ class AwaitOperands:
     accumulators before the wait that stands behind the loop.
 
     Requires: nothing. Loops other than `scf.for` stay as they are.
-    Ensures: no operation that writes a left operand in registers comes, in the next iteration, before a wait
-    for the product that reads it. A module that changed has `ll.awaited`.
+    Ensures: nothing that may write a left operand in registers comes, in the next iteration, before a wait for
+    the product that reads it; arithmetic may as soon as what it takes is there: LLVM keeps it behind no wait. A
+    module that changed has `ll.awaited`.
 
         scf.for { %a = ttg.local_load %m ; %2 = ttng.warp_group_dot %a, %b, %acc {isAsync} ; scf.yield %2 }
         scf.for { %1 = ttng.warp_group_dot_wait %acc {pendings = 0} ; %a = ttg.local_load %m ; ... %a, %b, %1 }
@@ -103,58 +115,79 @@ class _Writes:
 
 @dataclass(frozen=True)
 class _Hazard:
-    """A product whose operand is overwritten while it is read; first: where the next iteration does so, as a
-    number of an operation of the body, or None at its end. early: where it begins to compute the operand."""
+    """A product whose operand is overwritten while it is read; top: the operation of the body before which a
+    wait prevents that, None if there is none."""
 
     dot: Operation
-    early: int | None = None
-    first: int | None = None
+    top: int | None = None
+
+
+Flight = tuple[Operation, ...]
+"""Products that may not have ended, oldest first."""
 
 
 @dataclass(frozen=True)
 class _Body:
-    """The body of a loop. flying: products that may not have ended when it does, oldest first. carried: those
-    that read registers which the body writes."""
+    """The body of a loop. flights: what may be in flight before each step, and after the last; the next
+    iteration begins with that. carried: those of the products that read registers which the body writes."""
 
     loop: Operation
     steps: tuple[_Step, ...]
     producers: Producers
     numbers: dict[Operation, int]
-    flying: tuple[Operation, ...]
-    carried: tuple[Operation, ...]
+    flights: tuple[Flight, ...]
+    carried: Flight
 
     @classmethod
     def of(cls, loop: Operation, producers: Producers) -> _Body:
-        tops = loop.regions[0].blocks[0].operations
+        tops = list(loop.regions[0].blocks[0].operations)
         inner = ((i, number, op) for i, top in enumerate(tops) for number, op in enumerate(operations(top)))
         steps = tuple(_Step(op, i, number > 0) for i, number, op in inner)
         numbers = {step.op: i for i, step in enumerate(steps)}
-        flying = tuple(_flying(steps, ())[-1]) if steps else ()
-        body = cls(loop, steps, producers, numbers, flying, ())
-        carried = tuple(dot for dot in flying if _reads_registers(dot) and body._makes(dot.operands[0]))
-        return cls(loop, steps, producers, numbers, flying, carried)
+        end = _flown(tops, (), [])
+        flights: list[Flight] = []
+        flights.append(_flown(tops, end, flights))
+        body = cls(loop, steps, producers, numbers, tuple(flights), ())
+        carried = tuple(dot for dot in end if _reads_registers(dot) and body._makes(dot.operands[0]))
+        return cls(loop, steps, producers, numbers, tuple(flights), carried)
 
     def _makes(self, value: Value) -> bool:
         """Whether each iteration gives a value anew."""
         producer = self.producers.get(value)
-        return self._argument(value) is not None if producer is None else producer in self.numbers
+        return self._is_handed(value) if producer is None else producer in self.numbers
 
-    def _argument(self, value: Value) -> int | None:
-        arguments = list(self.loop.regions[0].blocks[0].arguments)
-        return arguments.index(value) if value in arguments else None
+    def _is_handed(self, value: Value) -> bool:
+        """Whether a value is an argument of the loop that gets another one at its end."""
+        block = self.loop.regions[0].blocks[0]
+        arguments = list(block.arguments)[1:]
+        yielded = list(block.operations[len(block.operations) - 1].operands)
+        return any(value == mine and its != mine for mine, its in zip(arguments, yielded, strict=True))
 
     def hazard(self) -> _Hazard | None:
-        """The first write, if any, to registers that a product of the last iteration reads."""
-        made = [(dot, self._writes(dot.operands[0])) for dot in self.carried]
-        for dot, writes in made:
+        """A product of the last iteration whose registers this one writes while they may be read."""
+        found: list[_Hazard] = []
+        there = self._there() if self.carried else []
+        for dot in self.carried:
+            writes = self._writes(dot.operands[0])
             if writes.handed:
                 return _Hazard(dot)
-        flying = _flying(self.steps, self.flying)
+            early = [there[number] for number in writes.last if dot in self.flights[max(0, there[number])]]
+            if early:
+                first = min(*early, *writes.all)
+                found.append(_Hazard(dot, None if first < 0 else self.steps[first].top))
+        return min(found, key=lambda each: -1 if each.top is None else each.top, default=None)
+
+    def _there(self) -> list[int]:
+        """Before which step the code of each may come at the earliest; -1: before all."""
+        found: list[int] = []
         for number, step in enumerate(self.steps):
-            for dot, writes in made:
-                if number in writes.last and dot in flying[number]:
-                    return _Hazard(dot, self.steps[min(writes.all)].top, step.top)
-        return None
+            if step.op.name in _MOVES or step.op.name.startswith(_PURE):
+                made = (self.producers.get(operand) for operand in step.op.operands)
+                inside = (self.numbers.get(producer) for producer in made if producer is not None)
+                found.append(max((found[each] for each in inside if each is not None), default=-1))
+            else:
+                found.append(number + (step.op.name in (DOT, WAIT)))
+        return found
 
     def _writes(self, value: Value) -> _Writes:
         seen: set[tuple[int, bool]] = set()
@@ -165,7 +198,7 @@ class _Body:
             value, in_place = pending.pop()
             producer = self.producers.get(value)
             if producer is None:
-                handed = handed or (in_place and self._argument(value) is not None)
+                handed = handed or (in_place and self._is_handed(value))
                 continue
             number = self.numbers.get(producer)
             if number is None or (number, in_place) in seen or producer.name in (DOT, WAIT, "arith.constant"):
@@ -185,7 +218,7 @@ class _Body:
         return [
             argument
             for argument, value in zip(arguments, yielded, strict=True)
-            if (dot := self._summed(value)) is not None and dot in self.flying
+            if (dot := self._summed(value)) is not None and dot in self.flights[-1]
         ]
 
     def _summed(self, value: Value) -> Operation | None:
@@ -195,18 +228,31 @@ class _Body:
         return producer
 
 
-def _flying(steps: Iterable[_Step], before: Sequence[Operation]) -> list[list[Operation]]:
-    """The products that may be in flight before each step, and after the last, where `before` were at first."""
-    found = [list(before)]
-    for step in steps:
-        now = found[-1]
-        if step.op.name == WAIT and not step.nested:
-            left = int(step.op.attributes["pendings"])
-            now = now[len(now) - left :] if left < len(now) else now
-        elif step.op.name == DOT:
-            now = [*now, step.op] if _is_async(step.op) else [] if not step.nested else now
+def _flown(ops: Iterable[Operation], now: Flight, found: list[Flight]) -> Flight:
+    """What may be in flight behind operations of a block, where `now` was before; `found` gets what may be
+    before each of them, and of those inside them."""
+    for op in ops:
         found.append(now)
-    return found
+        if op.name == WAIT:
+            left = int(op.attributes["pendings"])
+            now = now[len(now) - left :] if left < len(now) else now
+        elif op.name == DOT:
+            now = (*now, op) if _is_async(op) else ()
+        elif len(op.regions):
+            now = _flown_inside(op, now, found)
+    return now
+
+
+def _flown_inside(op: Operation, now: Flight, found: list[Flight]) -> Flight:
+    """The same of an operation with regions, which may or may not run, those of a loop more than once."""
+    blocks = [list(block.operations) for region in op.regions for block in region.blocks]
+    if op.name == LOOP:
+        now = _joined(now, _flown(blocks[0], now, []))
+    return _joined(now, *(_flown(block, now, found) for block in blocks))
+
+
+def _joined(*flights: Flight) -> Flight:
+    return tuple(dict.fromkeys(dot for flight in flights for dot in flight))
 
 
 def _is_async(op: Operation) -> bool:
@@ -231,16 +277,14 @@ def _await(body: _Body, hazard: _Hazard) -> None:
     """
     block = body.loop.regions[0].blocks[0]
     accumulators = body.accumulators()
-    for top in (hazard.early, hazard.first):
-        if top is None or not accumulators or _used_before(body, accumulators, top):
-            continue
-        before = block.operations[top]
+    if hazard.top is not None and accumulators and not _used_before(body, accumulators, hazard.top):
+        before = block.operations[hazard.top]
         wait = _wait(accumulators, before, InsertionPoint(before))
         for value, result in zip(accumulators, wait.results, strict=True):
             value.replace_all_uses_except(result, wait)
         diagnostics.remark(hazard.dot, "waited for before the next iteration writes to its left operand")
         return
-    last = body.flying[-1]
+    last = body.flights[-1][-1]
     for dot in body.carried if body.steps[body.numbers[last]].nested else (last,):
         wait = _wait([dot.results[0]], dot, InsertionPoint.after(dot))
         dot.results[0].replace_all_uses_except(wait.results[0], wait)

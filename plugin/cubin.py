@@ -42,7 +42,7 @@ def usage(cubin: object) -> Usage | None:
         for attribute, value in _attributes(dict(_sections(cubin))[_INFO]):
             if attribute in found:
                 found[attribute].append(struct.unpack_from("<II", value)[1])
-    except (struct.error, ValueError, LookupError):
+    except (struct.error, ValueError, LookupError, OverflowError):
         return None
     if len(found[_REGISTERS]) != 1:
         return None
@@ -71,7 +71,7 @@ def product_loops(cubin: object) -> Loops | None:
     try:
         (code,) = (data for name, data in _sections(cubin) if name.startswith(_CODE))
         instructions = list(_INSTRUCTION.iter_unpack(code))
-    except (struct.error, ValueError, LookupError):
+    except (struct.error, ValueError, LookupError, OverflowError):
         return None
     products = [number for number, (low, _) in enumerate(instructions) if low & _OPCODE in _PRODUCTS]
     if not products:

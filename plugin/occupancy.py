@@ -57,6 +57,8 @@ MOST = 255
 SPILLING, FEW = 512, 64
 """Bytes of stack of a kernel, and its registers, that ptxas is taken to have given up on."""
 
+FEWER = 0.99
+"""The part of its clocks that a loop may have if another assembly of it is to be taken."""
 PRODUCT_CLOCKS = 64
 """For how many the tensor cores have a product of 64x128x16 in f16 (2048 sums of products a clock)."""
 
@@ -162,7 +164,9 @@ class _Advice:
         if not self.by_clocks:
             return True
         old, new = _loops(before), _loops(now)
-        return old is not None and new is not None and new.clocks < old.clocks
+        if old is None or new is None or old.products != new.products:
+            return False
+        return new.clocks < FEWER * old.clocks
 
 
 def _hidden(loops: Loops) -> bool:

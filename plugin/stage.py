@@ -201,8 +201,6 @@ class LLIRStage:
             if (prepared.scratch, longer) in tried:
                 continue
             tried.add((prepared.scratch, longer))
-            if prepared.awaited and _AWAITED not in attempt.remarks:
-                attempt.remarks += (_AWAITED,)
             trial = dict(metadata)
             try:
                 with attempt.clock.phase("stock"):
@@ -216,6 +214,7 @@ class LLIRStage:
             if (shared := trial.get("shared") or 0) <= room:
                 metadata.update(trial)
                 attempt.outcome = Outcome.CONVERTED
+                attempt.remarks += (_AWAITED,) * prepared.awaited
                 return llir
             budget = "the default scratch" if limit is None else f"scratch limited to {limit} bytes"
             remark = (

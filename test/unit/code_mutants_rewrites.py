@@ -292,8 +292,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     rewritten(
         "await_operands",
-        "if number in writes.last and dot in flying[number]:",
-        "if number in writes.last:",
+        "for number in writes.last if dot in self.flights[max(0, there[number])]]",
+        "for number in writes.last]",
         "products that are waited for count as in flight",
         f"{AWAIT}::test_products_that_are_waited_for_stay_as_they_are[attention]",
     ),
@@ -303,6 +303,13 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "in_place = in_place and True",
         "what leads to an operand counts as its registers",
         f"{AWAIT}::test_products_that_are_waited_for_stay_as_they_are[attention]",
+    ),
+    rewritten(
+        "await_operands",
+        "found.append(max((found[each] for each in inside if each is not None), default=-1))",
+        "found.append(number)",
+        "arithmetic waits with what it stands behind",
+        f"{AWAIT}::test_an_operand_that_is_there_before_the_wait_is_no_safer_behind_it[64]",
     ),
     CodeMutant(
         "plugin/cubin.py",
@@ -320,9 +327,9 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     CodeMutant(
         "plugin/occupancy.py",
-        "new.clocks < old.clocks",
+        "new.clocks < FEWER * old.clocks",
         "new.clocks <= old.clocks",
-        "loops that are no shorter are taken",
+        "loops that are hardly shorter are taken",
         (f"{OCCUPANCY}::test_loops_of_group_products_are_placed_again_if_that_makes_them_shorter",),
     ),
     CodeMutant(

@@ -81,16 +81,20 @@ def touched(shown: str) -> list[str]:
 
 def _touched(instructions: Sequence[str]) -> Iterator[str]:
     flying: list[tuple[set[int], set[int]]] = []
+    group: tuple[set[int], set[int]] = set(), set()
     for text in instructions:
         if product := _PRODUCT.search(text):
             sums, left = int(product[2]), product[3]
             read = set(range(int(left), int(left) + 4)) if left else set()
-            flying.append((set(range(sums, sums + int(product[1]) // 2)), read))
+            group = group[0] | set(range(sums, sums + int(product[1]) // 2)), group[1] | read
+            if "gsb0" in text:  # the last of a group
+                flying.append(group)
+                group = set(), set()
         elif wait := _HELD_BACK.search(text):
             flying = flying[max(0, len(flying) - int(wait[1], 16)) :]
         else:
             used, changed = {int(number) for number in re.findall(r"\bR(\d+)", text)}, _changed(text)
-            if any(used & sums or changed & read for sums, read in flying):
+            if any(used & sums or changed & read for sums, read in [*flying, group]):
                 yield text
 
 

@@ -69,3 +69,13 @@ def test_accumulators_that_are_read_before_the_wait_are_found() -> None:
     assert touched("\n".join(swapped)) == ["FADD R1, R31, R2 ", "LDS R8, [R3] "]
     other = [line.replace("R31", "R32") for line in swapped]
     assert touched("\n".join(other)) == ["LDS R8, [R3] "]
+
+
+def test_all_products_of_a_group_are_in_flight_until_it_is_waited_for() -> None:
+    """`gsb0` stands at the last of a group; each of both operands is found."""
+    product = "        /*0030*/                   HGMMA.64x16x16.F32 R24, R8, gdesc[UR4], R24, gsb0 ;"
+    first = product.replace("R8", "R12").replace(", gsb0", "")
+    lines = LOOP.format(left="0x1", used=31).replace(product, f"{first}\n{product}")
+    assert touched(lines) == ["LDS R8, [R3] "]
+    assert touched(lines.replace("LDS R8", "LDS R12")) == ["LDS R12, [R3] "]
+    assert touched(lines.replace("LDS R8", "LDS R16")) == []
