@@ -10,6 +10,7 @@ from triton_linear.dialect.encodings import transfer
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import (
     Attribute,
+    Block,
     InsertionPoint,
     Module,
     Operation,
@@ -29,7 +30,7 @@ from triton_linear.passes.reductions.split import Split, split
 from triton_linear.passes.reductions.ways import Asked, Choice, choose, without_copies
 from triton_linear.passes.verifiers import CONVERT, Verifier
 
-REDUCE = "tt.reduce"
+REDUCE, SCAN = "tt.reduce", "tt.scan"
 MARGIN_UNMEASURED = 0.1
 """The part of its clocks that a reduction must save on GPUs whose costs were not measured: all but NVIDIA's."""
 MARGIN_BESIDE_SCANS = 0.15
@@ -78,7 +79,8 @@ class SplitReductions(Planning):
         reductions = [inner for inner in ops if inner.name == REDUCE]
         if not reductions or unfit(op, ops):
             return
-        run = _Run(gpu, op.attributes["ttg.num-warps"].value, self.scratch_limit)
+        scans = frozenset(inner.block for inner in ops if inner.name == SCAN)
+        run = _Run(gpu, op.attributes["ttg.num-warps"].value, self.scratch_limit, scans)
         for reduction in reductions:
             run.visit(reduction)
         if run.done:
@@ -93,6 +95,8 @@ class _Run:
     gpu: Target
     warps: int
     scratch_limit: int | None
+    scans: frozenset[Block]
+    """The blocks that have scans."""
     table: LayoutTable = field(default_factory=LayoutTable)
     done: int = 0
     before: float = 0.0
@@ -112,7 +116,7 @@ class _Run:
             return
         before, after = (clocks.expected(self._busy) for clocks in (choice.before, choice.after))
         margin = 0.0 if self.gpu.vendor == "nvidia" else MARGIN_UNMEASURED
-        if any(other.operation.name == "tt.scan" for other in op.block.operations):
+        if op.block in self.scans:
             margin = max(margin, MARGIN_BESIDE_SCANS)
         least = after / (1 - margin)
         if least >= before and not _is_wrong(op, found):

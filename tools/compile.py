@@ -41,7 +41,6 @@ from triton_linear.tools.backend import (
     Place,
     lower,
     vendor_of,
-    with_globals,  # noqa: F401  (benches take it from here)
 )
 from triton_linear.tools.errors import (
     Diagnostic,

@@ -14,7 +14,7 @@ import triton_linear
 from triton.backends.amd.compiler import HIPBackend
 from triton_linear.dialect import bridge
 from triton_linear.examples.spec import gpu_target
-from triton_linear.tools.compile import with_globals
+from triton_linear.tools.backend import with_globals
 
 from bench.conversions.build import layouts
 from bench.conversions.cases import Case
