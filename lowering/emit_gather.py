@@ -224,7 +224,8 @@ class _Gather:
         number = values.number(register) if plan.moves or plan.choices else ""
         if plan.moves:
             lane, kept = self._lane(number, wanted), self._kept or 0
-            words = [[self._machine.shuffle(writer, part, lane, kept) for part in word] for word in words]
+            bits = min(32, width(values.signature.element) << plan.packed)  # above them is zero
+            words = [[self._machine.shuffle(writer, part, lane, kept, bits) for part in word] for word in words]
         if plan.choices:
             parts = (
                 linear_in_thread(writer, number, plan.choice_by_index),

@@ -37,6 +37,9 @@ GUARDED = ("@$3 mul.lo.u32 $0, $2, $4;", "@!$3 mul.lo.u32 $0, $2, $4;")
 SETTLE = "{ .reg .b16 low, high; mov.b32 {low, high}, $1; mov.b32 $0, {low, high}; }"
 """PTX for a copy that ptxas does not look through."""
 
+SHUFFLE_INDEX, PERMUTE_BACKWARD = "llvm.nvvm.shfl.sync.idx.i32", "llvm.amdgcn.ds.bpermute"
+"""LLVM's names for a word of the lane that a value names."""
+
 ZERO = {"nvidia": ("mov.u32 $0, 0;", "=r"), "amd": ("v_mov_b32 $0, 0", "=v")}
 """Assembly for zero, and its constraint, where Triton is not to see that it is."""
 
@@ -47,9 +50,10 @@ class Machine(Protocol):
     def thread(self, writer: FunctionWriter) -> str:
         """The number of the thread in its CTA."""
 
-    def shuffle(self, writer: FunctionWriter, word: str, lane: str | int, kept: int = 0) -> str:
+    def shuffle(self, writer: FunctionWriter, word: str, lane: str | int, kept: int = 0, bits: int = 32) -> str:
         """`word` of the lane that a value names, or of the own lane xor a constant. Bits of the lane that are
-        `kept` are the own one's, whatever the value has there: where `Target.shuffles_in_segments`."""
+        `kept` are the own one's, whatever the value has there: where `Target.shuffles_in_segments`. In every
+        lane only the lowest `bits` of the word may be set, which LLVM is told of what a value names."""
 
     def route(self, step: Shuffle) -> tuple[Move, ...] | None:
         """The lane instructions that do a shuffle; None where `shuffle` is to."""
@@ -96,9 +100,11 @@ class _Nvidia:
         text = f"{THREAD} // {writer.prefix}"
         return writer.once(f'llvm.inline_asm asm_dialect = att "{text}", "=r" : () -> {I32}')
 
-    def shuffle(self, writer: FunctionWriter, word: str, lane: str | int, kept: int = 0) -> str:
+    def shuffle(self, writer: FunctionWriter, word: str, lane: str | int, kept: int = 0, bits: int = 32) -> str:
         mode, where = ("bfly", writer.constant(lane)) if isinstance(lane, int) else ("idx", lane)
         everyone, clamp = writer.constant(-1), writer.constant(kept << 8 | 31)
+        if bits < 32 and mode == "idx":
+            return _narrow(writer, SHUFFLE_INDEX, (everyone, word, where, clamp), bits)
         return writer.op(f"nvvm.shfl.sync {mode} {everyone}, {word}, {where}, {clamp} : {I32} -> {I32}")
 
     def route(self, step: Shuffle) -> tuple[Move, ...] | None:
@@ -159,6 +165,16 @@ class _Nvidia:
         self.barrier(writer, "warp")
 
 
+def _narrow(writer: FunctionWriter, intrinsic: str, operands: Sequence[str], bits: int) -> str:
+    """A word by an intrinsic, of which no more than the lowest `bits` are set.
+
+    Were LLVM not told, it would mask what one gather of a loop gave before the next one shuffles it.
+    """
+    types = ", ".join([I32] * len(operands))
+    result = f"({I32} {{llvm.range = #llvm.constant_range<i32, 0, {1 << bits}>}})"
+    return writer.op(f'llvm.call_intrinsic "{intrinsic}"({", ".join(operands)}) : ({types}) -> {result}')
+
+
 def _matrix_intrinsic(kind: str, count: int) -> str:
     return f'"llvm.nvvm.{kind}matrix.sync.aligned.m8n8.x{count}.trans.b16"'
 
@@ -183,13 +199,16 @@ class _Amd:
     def thread(self, writer: FunctionWriter) -> str:
         return writer.op(f"rocdl.workitem.id.x : {I32}")
 
-    def shuffle(self, writer: FunctionWriter, word: str, lane: str | int, kept: int = 0) -> str:
+    def shuffle(self, writer: FunctionWriter, word: str, lane: str | int, kept: int = 0, bits: int = 32) -> str:
         if kept:
             raise ValueError("AMD's shuffles have no segments")
+        own_lane = isinstance(lane, int)
         if isinstance(lane, int):
             own = writer.binary("and", self.thread(writer), writer.constant(self._lanes - 1))
             lane = writer.binary("xor", own, writer.constant(lane))
         address = writer.binary("shl", lane, writer.constant(2))
+        if bits < 32 and not own_lane:
+            return _narrow(writer, PERMUTE_BACKWARD, (address, word), bits)
         return writer.op(f"rocdl.ds_bpermute {address}, {word} : ({I32}, {I32}) -> {I32}")
 
     def move(self, writer: FunctionWriter, word: str, move: Move) -> str:

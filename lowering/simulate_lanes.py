@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 from triton_linear.lowering import simulate_matrix
-from triton_linear.lowering.machines import GUARDED, ONE, SETTLE, THREAD, ZERO
+from triton_linear.lowering.machines import GUARDED, ONE, PERMUTE_BACKWARD, SETTLE, SHUFFLE_INDEX, THREAD, ZERO
 from triton_linear.lowering.simulate_memory import Bits, SimulationError
-from triton_linear.lowering.simulate_ops import Handler, select_scalar
+from triton_linear.lowering.simulate_ops import Handler, promised, select_scalar
 from triton_linear.lowering.simulate_program import (
     POISON,
     Aggregate,
@@ -120,20 +120,24 @@ def _taken(value: Bits, source: Lanes) -> Bits:
 
 
 def _shuffle(build: Builder, op: ir.Operation) -> Tree:
-    operands = build.operands(op)
-    mask, where, clamp = (build.scalar(operands[i]) for i in (0, 2, 3))
     found = re.search(r"shfl_kind\s+(\w+)", str(op.attributes["kind"]))
     mode = found[1] if found else ""
     if mode not in ("bfly", "idx", "up", "down"):
         raise SimulationError(f"shuffle kind {op.attributes['kind']} is not interpreted")
+    shuffled, inside = _shuffled(build, mode, build.operands(op))
+    return (shuffled, inside) if isinstance(build.type_of(op.results[0]), Aggregate) else shuffled
+
+
+def _shuffled(build: Builder, mode: str, operands: list[Tree]) -> tuple[Tree, int]:
+    """The word, and whether the lane asked for was in range."""
+    mask, where, clamp = (build.scalar(operands[i]) for i in (0, 2, 3))
 
     def find(machine: Machine) -> Source:
         for slot, what in ((mask, "mask"), (where, "lane operand"), (clamp, "clamp operand")):
             machine.refuse_undefined(slot, f"the shuffle's {what}")
         return _shuffle_source(machine, mode, mask, where, clamp)
 
-    shuffled, inside = exchange(build, ("shfl", mode, mask, where, clamp), operands[1], find)
-    return (shuffled, inside) if isinstance(build.type_of(op.results[0]), Aggregate) else shuffled
+    return exchange(build, ("shfl", mode, mask, where, clamp), operands[1], find)
 
 
 def _shuffle_source(machine: Machine, mode: str, mask: int, where: int, clamp: int) -> Source:
@@ -162,9 +166,12 @@ def _shuffle_source(machine: Machine, mode: str, mask: int, where: int, clamp: i
 
 def _lane_gather(lanes_of: Callable[[Machine, int], Lanes], index: int, value: int) -> Handler:
     """A handler that reads operand `value` from the lane that operand `index` says."""
+    on_operands = _lane_taken(lanes_of, index, value)
+    return lambda build, op: on_operands(build, build.operands(op))
 
-    def handler(build: Builder, op: ir.Operation) -> Tree:
-        operands = build.operands(op)
+
+def _lane_taken(lanes_of: Callable[[Machine, int], Lanes], index: int, value: int) -> OnOperands:
+    def handler(build: Builder, operands: list[Tree]) -> Tree:
         where = build.scalar(operands[index])
 
         def find(machine: Machine) -> Source:
@@ -265,9 +272,11 @@ def _wave_barrier(build: Builder, operands: list[Tree]) -> None:
 
 
 INTRINSICS: Final[dict[str, OnOperands]] = {
+    PERMUTE_BACKWARD: _lane_taken(_bpermute_lanes, index=0, value=1),
     "llvm.amdgcn.perm": _perm,
     "llvm.amdgcn.wave.barrier": _wave_barrier,
     "llvm.nvvm.prmt": _permute,
+    SHUFFLE_INDEX: lambda build, operands: _shuffled(build, "idx", operands)[0],
 }
 
 # One instruction of inline assembly by mnemonic; operands in the order the text names them.
@@ -307,7 +316,7 @@ def _intrinsic(build: Builder, op: ir.Operation) -> Tree | None:
         return matrix(build, op)
     if name not in INTRINSICS:
         raise SimulationError(f"intrinsic '{name}' is not interpreted")
-    return INTRINSICS[name](build, build.operands(op))
+    return promised(build, op, INTRINSICS[name](build, build.operands(op)))
 
 
 def _inline_assembly(build: Builder, op: ir.Operation) -> Tree | None:

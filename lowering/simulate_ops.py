@@ -32,6 +32,7 @@ from triton_linear.lowering.simulate_program import (
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Handler: TypeAlias = Callable[[Builder, ir.Operation], "Tree | None"]
 _ZERO: Final = np.uint64(0)
+_RANGE: Final = re.compile(r"\[\{llvm\.range = #llvm\.constant_range<i\d+, 0, (?P<limit>\d+)>\}\]")
 _OVERFLOW: Final = re.compile(r"overflow<([^>]*)>")
 _ONES: Final = np.array([value.bit_count() for value in range(256)], np.uint64)
 
@@ -378,6 +379,30 @@ def _count_ones(build: Builder, op: ir.Operation) -> Tree:
         return d
 
     return each_slot(build.operands(op), one)
+
+
+def promised(build: Builder, op: ir.Operation, result: Tree | None) -> Tree | None:
+    """A result of which `res_attrs` say the range that it is in; where it is not, it is undefined (LangRef,
+    `range`)."""
+    if "res_attrs" not in op.attributes or result is None or result == POISON:
+        return result
+    attributes = str(op.attributes["res_attrs"])
+    found = _RANGE.fullmatch(attributes)
+    limit = int(found["limit"]) if found else 0
+    if limit == 0 or limit & limit - 1:
+        raise SimulationError(f"{attributes} of a result is not interpreted")
+    a, d, bits = build.scalar(result), build.new(), build.bits_of(op.results[0])
+
+    def step(machine: Machine) -> None:
+        value = machine.values[d] = machine.values[a]
+        if a in machine.undefined:
+            machine.undefined[d] = machine.undefined[a]
+            value = value | machine.undefined[a]
+        if (outside := value >= np.uint64(limit)).any():
+            spoil(machine, d, bits, outside)
+
+    build.emit(step)
+    return d
 
 
 OPERATIONS: Final[dict[str, Handler]] = {

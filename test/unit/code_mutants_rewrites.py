@@ -70,6 +70,13 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "emit_gather",
+        "bits = min(32, width(values.signature.element) << plan.packed)",
+        "bits = width(values.signature.element)",
+        "bits of a gathered word of several elements that may be set",
+        SHUFFLED,
+    ),
+    emitted(
+        "emit_gather",
         "        machine.barrier(writer, plan.scope)\n        results +=",
         "        results +=",
         "a gather loads before all have stored",

@@ -159,6 +159,25 @@ def test_stubs_are_shared_and_have_plans_for_their_target_only() -> None:
     assert len(re.findall(r"callee = @__ll_gather_0", str(root))) == 2
 
 
+@pytest.mark.parametrize(("element", "mask"), [("f16", 65535), ("i8", 255)])
+@pytest.mark.parametrize("name", ["cuda:90", "hip:gfx942"])
+def test_what_one_gather_gave_is_not_masked_for_the_next(name: str, element: str, mask: int) -> None:
+    """Shuffles move words; above the element they are zero in all lanes, which LLVM cannot see by itself."""
+    place = blocked((1, 1), (target(name).lanes // 16, 16))
+    values, numbers = f"tensor<64x16x{element}, {place}>", f"tensor<64x16xi32, {place}>"
+    types = f"({values}, {numbers}) -> {values}"
+    body = f"""%c = tt.gather %x[%i] {{axis = 1 : i32, efficient_layout}} : {types}
+    %d = tt.gather %c[%i] {{axis = 1 : i32, efficient_layout}} : {types}
+    {sink("%d", values, "result")}"""
+    compilation = compile_text(module_text(name, body, f"%x: {values}, %i: {numbers}"), "k", None, "llvmir")
+    (kernel,) = compilation.kernels
+    text = str(kernel.lowered.stages["llvmir"])
+    shuffled = re.findall(r"(%\d+) = tail call .*@llvm\.(?:nvvm\.shfl\.sync\.idx|amdgcn\.ds\.bpermute)", text)
+    assert len(shuffled) >= 2 * 64 * 16 // (4 * target(name).lanes)
+    masked = re.findall(rf"= and i32 (%\d+), {mask}\b", text)
+    assert not set(masked) & set(shuffled)
+
+
 def test_explain_has_gathers_and_the_conversions_that_are_left_around_them() -> None:
     report = explained(around("cuda:90", "f32", "i32")[0], "k.ttgir", None)
     (line,) = report.gathers
