@@ -3,9 +3,10 @@
 Each sample is a process of its own with an empty cache: it compiles a small kernel first, which pays for
 imports, and then the kernel in question once, so nothing that this package or Triton remembers of that kernel
 helps. Stock and plugin samples alternate. Times count ptxas and other children; the table gives medians, and
-the overhead by the clock and by processor time, which a busy machine disturbs less.
+the overhead by the clock and by processor time, which a busy machine disturbs less: the median of the ratios of
+neighbouring samples, as clocks of processors go up and down.
 
-    python -m bench.compile_time [--targets cuda:90 hip:gfx942] [--samples 5] [--output bench/results]
+    python -m bench.compile_time [--targets cuda:90 hip:gfx942] [--samples 9] [--output bench/results]
 """
 
 from __future__ import annotations
@@ -101,7 +102,11 @@ def measure(kernel: str, target: str, samples: int) -> dict[str, Any]:
     def medians(what: str) -> dict[str, float]:
         return {mode: statistics.median(one[what] for one in taken[mode]) for mode in MODES}
 
-    median, processor, first = medians("seconds"), medians("processor"), medians("first")
+    def overhead(what: str) -> float:
+        pairs = zip(taken["plugin"], taken["stock"], strict=True)
+        return 100 * (statistics.median(plugin[what] / stock[what] for plugin, stock in pairs) - 1)
+
+    median, first = medians("seconds"), medians("first")
     phases = {
         phase: statistics.median(one["phases"].get(phase, 0.0) for one in taken["plugin"])
         for phase in taken["plugin"][0]["phases"]
@@ -113,8 +118,8 @@ def measure(kernel: str, target: str, samples: int) -> dict[str, Any]:
         "ours": taken["plugin"][0]["ours"],
         "stock_ms": 1e3 * median["stock"],
         "plugin_ms": 1e3 * median["plugin"],
-        "overhead_percent": 100 * (median["plugin"] / median["stock"] - 1),
-        "processor_overhead_percent": 100 * (processor["plugin"] / processor["stock"] - 1),
+        "overhead_percent": overhead("seconds"),
+        "processor_overhead_percent": overhead("processor"),
         "first_compile_extra_ms": 1e3 * (first["plugin"] - first["stock"]),
         "phases_ms": {phase: 1e3 * seconds for phase, seconds in phases.items()},
         "samples": {mode: [1e3 * one["seconds"] for one in taken[mode]] for mode in MODES},
@@ -145,7 +150,7 @@ def markdown(result: dict[str, Any]) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--targets", nargs="+", default=["cuda:90", "hip:gfx942"])
-    parser.add_argument("--samples", type=int, default=5)
+    parser.add_argument("--samples", type=int, default=9)
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--sample", nargs=3, metavar=("MODE", "KERNEL", "TARGET"), help=argparse.SUPPRESS)
     options = parser.parse_args(argv)

@@ -11,12 +11,13 @@ It takes half as many shuffles as there are words; bytes or half-words would tak
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import replace
 
 from triton_linear.dialect import f2
-from triton_linear.lowering.conversion import Conversion, Hardware, Reach, between
+from triton_linear.lowering.conversion import HARDWARE_DIMS, Conversion, Hardware, Reach, between
 from triton_linear.lowering.element import ElementType
 from triton_linear.lowering.exchange import cheapest, cost_of_shared, exchange_plans
 from triton_linear.lowering.placement import Exchange
@@ -103,6 +104,23 @@ def _inside(a: Hardware, b: Hardware, element: ElementType, target: Target) -> S
     """The shuffles from one layout to the other; None where they are the same."""
     if a == b:
         return None
+    # Many exchanges are the same but for the names of the tensor's bits.
+    named = f2.Echelon((*a.register, *a.lane, *a.warp, *a.block))
+    return _plan_inside(_renamed(a, named), _renamed(b, named), element, target)
+
+
+def _renamed(side: Hardware, named: f2.Echelon) -> Hardware:
+    """The columns as sums of others, which is all that a plan inside a warp depends on."""
+
+    def solved(columns: tuple[int, ...]) -> tuple[int, ...]:
+        found = [named.solve(column) for column in columns]
+        return tuple(column for column in found if column is not None)
+
+    return Hardware(*(solved(getattr(side, name)) for name in HARDWARE_DIMS))
+
+
+@functools.lru_cache(maxsize=1024)
+def _plan_inside(a: Hardware, b: Hardware, element: ElementType, target: Target) -> ShufflePlan:
     plan = plan_shuffle(between(a, b), element, target)
     assert isinstance(plan, ShufflePlan)  # an exchange of a lane bit with a register bit is one
     return plan

@@ -16,7 +16,8 @@ of ours that has such a loop is assembled once more with the number of CTAs that
 anyway, and that is taken if its loops have fewer clocks, which the instructions say. They do not say how warps
 wait for the unit for exponentials that all of a multiprocessor share: loops of attention, of which two CTAs are
 resident, took 1 to 3 % longer with 5 % fewer clocks, while loops that unpack mxfp4 took up to 15 % less time.
-So loops with such instructions, and those that wait for their products anyway, stay where several CTAs are.
+So loops with such instructions, and those that wait for products anyway, their own or those of other warps,
+stay where several CTAs are.
 
 And of a large kernel without barriers it may make one of 32 registers that spills most of what it works on,
 with 255 at hand. Told that it may have them (`.maxnreg` too), it spills what has to be.
@@ -33,7 +34,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -60,13 +61,18 @@ SPILLING, FEW = 512, 64
 FEWER = 0.99
 """The part of its clocks that a loop may have if another assembly of it is to be taken."""
 PRODUCT_CLOCKS = 64
-"""For how many the tensor cores have a product of 64x128x16 in f16 (2048 sums of products a clock)."""
+"""For how many the tensor cores have a product of 64x128x16 in f16 (2048 sums of products a clock); of other
+elements, what one instruction multiplies takes as long."""
+PRODUCT_COLUMNS = 128
+BUSY = 2.0
+"""A loop stays where the tensor cores take so many times as long for the products of all resident warps."""
 
 _THREADS = re.compile(r"^\.reqntid (\d+)[ \t]*$", re.M)
 _BOUND = ".maxnreg"
 _CTAS = ".minnctapersm"
 _PRODUCT = re.compile(r"^\s*mma\.sync\b", re.M)
-_GROUP_PRODUCT = re.compile(r"^\s*wgmma\.mma_async\b", re.M)
+_GROUP_PRODUCT = re.compile(r"^\s*wgmma\.mma_async\.\S*\.m64n(\d+)k", re.M)
+_GROUP_WARPS = 4
 _REGISTER_OPTIONS = ("maxrregcount", "register-usage-level", "regUsageLevel", "minnctapersm", "opt-level", "-O")
 """What ptxas is told about registers on its command line; `.maxnreg` would count more."""
 _TENSOR_COLUMNS = 512
@@ -169,9 +175,18 @@ class _Advice:
         return new.clocks < FEWER * old.clocks
 
 
-def _hidden(loops: Loops) -> bool:
-    """Whether what a loop computes goes on beside the products of another CTA, or its clocks do not tell."""
-    return loops.special or loops.clocks <= PRODUCT_CLOCKS * loops.products
+def hidden(loops: Loops, widths: Sequence[int], groups: int) -> bool:
+    """Whether what loops compute goes on beside products, their own or others', or their clocks do not tell.
+
+    widths: columns of the kernel's products. groups: how many of four warps a multiprocessor has.
+
+    >>> matmul = Loops(clocks=277, products=4, special=False)
+    >>> hidden(matmul, [128], groups=4), hidden(matmul, [128], groups=2)
+    (True, False)
+    """
+    mean = sum(widths) / len(widths) / PRODUCT_COLUMNS
+    busy = PRODUCT_CLOCKS * max(1.0, mean * groups / BUSY)
+    return loops.special or loops.clocks <= busy * loops.products
 
 
 def _loops(made: _Made) -> Loops | None:
@@ -268,9 +283,10 @@ class Assembler:
         if limit is not None:
             return _Advice(f"{_BOUND} {limit}")
         ctas = min(most, resident(used, warps, gpu.registers, gpu.lanes))
-        if _GROUP_PRODUCT.search(text):
+        if widths := [int(found) for found in _GROUP_PRODUCT.findall(text)]:
             loops = _loops(self._made)
-            if not ctas or loops is None or (ctas > 1 and _hidden(loops)):
+            groups = ctas * warps // _GROUP_WARPS
+            if not ctas or loops is None or (ctas > 1 and hidden(loops, widths, groups)):
                 return None
             return _Advice(f"{_CTAS} {ctas}", by_clocks=True)
         sparing = 0 < most < resident(used, warps, gpu.registers, gpu.lanes)

@@ -132,7 +132,7 @@ class LocalAccess:
 
     def wavefronts_of(self, registers: Sequence[int], lanes: Sequence[int], size: int, target: Target) -> int:
         """Wavefronts of a warp whose registers and lanes have these offsets, `size` bytes a thread at once."""
-        count = 1 << (f2.rank(registers) - (size // self.element_bytes).bit_length() + 1)
+        count = 1 << (_rank(tuple(registers)) - (size // self.element_bytes).bit_length() + 1)
         service = target.service(STORE if self.is_store else LOAD, size)
         together = [f2.multiply_vector(lanes, lane) for lane in service.lanes]
         phases = max(1, (1 << len(lanes)) // service.count)
@@ -219,10 +219,18 @@ class LocalAccess:
         return 1 << f2.rank(registers)
 
 
+_rank = functools.lru_cache(maxsize=4096)(f2.rank)
+
+
 def _conflicts(lanes: Sequence[int], size: int, bank_count: int, target: Target) -> int:
     """How often the bank that is asked most is asked, by lanes with these offsets for `size` bytes each."""
-    inside = [1 << bit for bit in range((size // target.bank_bytes).bit_length() - 1)]
-    words = [offset // target.bank_bytes for offset in lanes]
+    return _most_asked(tuple(sorted(lanes)), size, bank_count, target.bank_bytes)  # in any order
+
+
+@functools.lru_cache(maxsize=4096)
+def _most_asked(lanes: tuple[int, ...], size: int, bank_count: int, bank_bytes: int) -> int:
+    inside = [1 << bit for bit in range((size // bank_bytes).bit_length() - 1)]
+    words = [offset // bank_bytes for offset in lanes]
     banks = [word % bank_count for word in words]
     return 1 << (f2.rank([*words, *inside]) - f2.rank([*banks, *inside]))
 

@@ -8,8 +8,8 @@ the others where they were, unless they were displaced or stand in the way of a 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
@@ -115,9 +115,14 @@ def _flat(basis: Basis, bits: Sequence[int]) -> int:
     return value
 
 
+_Left = tuple[tuple[Basis, ...], list[int], int]
+"""The registers that go with some lanes, their offsets, and the width of an access."""
+
+
 @dataclass(frozen=True)
 class _Making:
-    """A wanted layout by its basis vectors, and the access that it is wanted for."""
+    """A wanted layout by its basis vectors, and the access that it is wanted for; what is known of registers
+    by those that lead and the lanes in any order."""
 
     local: LocalAccess
     target: Target
@@ -125,6 +130,7 @@ class _Making:
     lanes: tuple[Basis, ...]
     warps: tuple[Basis, ...]
     offsets: Mapping[Basis, int]
+    left: dict[tuple[tuple[Basis, ...], Set[Basis]], _Left] = field(default_factory=dict)
 
     def with_pattern(self, pattern: Pattern) -> Iterator[Places]:
         """Those with this pattern and few wavefronts; none where no vectors of the warp have its offsets."""
@@ -183,18 +189,25 @@ class _Making:
         return lambda basis: not banks.add(self.offsets[basis] % line)
 
     def _placed(self, leading: tuple[Basis, ...], lanes: tuple[Basis, ...]) -> Places:
+        chosen = leading, frozenset(lanes)
+        left = self.left.get(chosen)
+        if left is None:
+            left = self.left[chosen] = self._left(*chosen)
+        registers, offsets, size = left
+        there = [self.offsets[basis] for basis in lanes]
+        return Places(
+            registers,
+            lanes,
+            self.local.wavefronts_of(offsets, there, size, self.target),
+            sum(basis not in self.lanes for basis in lanes),
+            sum(basis != before for basis, before in zip(lanes, self.lanes, strict=True)),
+        )
+
+    def _left(self, leading: tuple[Basis, ...], lanes: Set[Basis]) -> _Left:
         rest = [
             basis for basis in (*self.registers, *self.lanes) if basis not in leading and basis not in lanes
         ]
         registers = (*leading, *(basis for basis in rest if any(basis)))
         here = [self.offsets[basis] for basis in registers]
-        there = [self.offsets[basis] for basis in lanes]
-        others = [*there, *(self.offsets[basis] for basis in self.warps)]
-        size = self.local.width_of(here, others, self.target.max_access_bytes)
-        return Places(
-            registers,
-            lanes,
-            self.local.wavefronts_of(here, there, size, self.target),
-            sum(basis not in self.lanes for basis in lanes),
-            sum(basis != before for basis, before in zip(lanes, self.lanes, strict=True)),
-        )
+        others = [self.offsets[basis] for basis in (*lanes, *self.warps)]
+        return registers, here, self.local.width_of(here, others, self.target.max_access_bytes)

@@ -341,9 +341,16 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     CodeMutant(
         "plugin/occupancy.py",
-        "loops.clocks <= PRODUCT_CLOCKS * loops.products",
-        "loops.clocks <= PRODUCT_CLOCKS",
+        "loops.clocks <= busy * loops.products",
+        "loops.clocks <= busy",
         "loops that wait for their products are assembled again",
+        (f"{OCCUPANCY}::test_loops_that_hide_behind_another_cta_stay",),
+    ),
+    CodeMutant(
+        "plugin/occupancy.py",
+        "groups = ctas * warps // _GROUP_WARPS",
+        "groups = warps // _GROUP_WARPS",
+        "loops that wait for the products of other warps are assembled again",
         (f"{OCCUPANCY}::test_loops_that_hide_behind_another_cta_stay",),
     ),
 )

@@ -208,7 +208,7 @@ def test_a_kernel_that_was_given_up_on_gets_registers(
 
 
 PRODUCT = "mma.sync.aligned.m16n8k16 {};"
-GROUP = "wgmma.mma_async.sync.aligned {};"
+GROUP = "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {};"
 ROOMY = Stages.TEXT.replace("ret;", PRODUCT).replace(".reqntid 256", ".reqntid 256\n.minnctapersm 2")
 
 
@@ -276,21 +276,24 @@ def _special(clocks: int | None) -> Loops | None:
 
 
 @pytest.mark.parametrize(
-    ("shared", "products", "special", "ctas"),
+    ("shared", "products", "special", "columns", "ctas"),
     [
-        (50, 3, False, 3),
-        (50, 3, True, None),
-        (50, 4, False, None),  # 62.5 clocks for each: the products take longer
-        (150, 3, False, 1),
-        (150, 3, True, 1),
-        (150, 4, False, 1),
+        (50, 3, False, 32, 3),
+        (50, 3, True, 32, None),
+        (50, 4, False, 32, None),  # 62.5 clocks for each: the products take longer
+        (50, 1, False, 128, 3),
+        (50, 2, False, 128, None),  # 128 clocks for those of one group, 768 for those of six
+        (150, 3, False, 32, 1),
+        (150, 3, True, 32, 1),
+        (150, 4, False, 32, 1),
+        (150, 2, False, 128, 1),
     ],
 )
 def test_loops_that_hide_behind_another_cta_stay(
-    monkeypatch: pytest.MonkeyPatch, shared: int, products: int, special: bool, ctas: int | None
+    monkeypatch: pytest.MonkeyPatch, shared: int, products: int, special: bool, columns: int, ctas: int | None
 ) -> None:
     """80 registers a thread: three CTAs, for which 50 KiB each are there too; with 150 KiB, one."""
-    stages = Stages(monkeypatch, Usage(80, 0), Usage(80, 0), body=GROUP)
+    stages = Stages(monkeypatch, Usage(80, 0), Usage(80, 0), body=GROUP.replace("n32", f"n{columns}"))
 
     def loops(cubin: Any) -> Loops:
         return Loops(240 if ".minnctapersm" in cubin[0] else 250, products, special)
