@@ -31,6 +31,11 @@ class Inputs:
         """Uniform in low..high-1."""
         return self.torch.randint(low, high, shape, device="cuda", dtype=getattr(self.torch, dtype))
 
+    def distinct(self, high: int, *shape: int) -> Any:
+        """Integers in 0..high-1, each at most once along the last dimension: stores there need no order."""
+        *outer, count = shape
+        return self.torch.rand((*outer, high), device="cuda").argsort(-1)[..., :count].contiguous()
+
     def zeros(self, *shape: int, dtype: str = "bfloat16") -> Any:
         return self.torch.zeros(shape, device="cuda", dtype=getattr(self.torch, dtype))
 

@@ -277,8 +277,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     rewritten(
         "detour/family",
-        "        others = [*there, *(self.offsets[basis] for basis in self.warps)]\n",
-        "        others = there\n",
+        "        others = [self.offsets[basis] for basis in (*lanes, *self.warps)]\n",
+        "        others = [self.offsets[basis] for basis in lanes]\n",
         "warps that split a vector are not seen",
         FAMILY,
     ),
