@@ -112,11 +112,12 @@ def _inside(a: Hardware, b: Hardware, element: ElementType, target: Target) -> S
 def _renamed(side: Hardware, named: f2.Echelon) -> Hardware:
     """The columns as sums of others, which is all that a plan inside a warp depends on."""
 
-    def solved(columns: tuple[int, ...]) -> tuple[int, ...]:
-        found = [named.solve(column) for column in columns]
-        return tuple(column for column in found if column is not None)
+    def number(column: int) -> int:
+        found = named.solve(column)
+        assert found is not None  # the same vectors, in other places
+        return found
 
-    return Hardware(*(solved(getattr(side, name)) for name in HARDWARE_DIMS))
+    return Hardware(*(tuple(map(number, getattr(side, name))) for name in HARDWARE_DIMS))
 
 
 @functools.lru_cache(maxsize=1024)
