@@ -104,8 +104,8 @@ def measure(kernel: str, target: str, samples: int) -> dict[str, Any]:
 
     seconds, processor, first = least("seconds"), least("processor"), least("first")
     phases = {
-        phase: min(one["phases"].get(phase, 0.0) for one in taken["plugin"])
-        for phase in taken["plugin"][0]["phases"]
+        phase: min(one["phases"][phase] for one in taken["plugin"] if phase in one["phases"])
+        for phase in dict.fromkeys(phase for one in taken["plugin"] for phase in one["phases"])
     }
     return {
         "kernel": kernel,

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 from triton_linear.lowering import simulate_lanes, simulate_matrix
 from triton_linear.lowering.simulate_memory import Bits, SimulationError
-from triton_linear.lowering.simulate_ops import Handler
+from triton_linear.lowering.simulate_ops import Handler, promised
 from triton_linear.lowering.simulate_program import Builder, Machine, Source, Tree, scalar_mask
 
 _NONE: Final = np.zeros((1, 1), np.uint64)
@@ -208,7 +208,7 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "rocdl.update.dpp": _update_dpp,
     "rocdl.ds_swizzle": _swizzle,
     "rocdl.permlanex16": _permlane,
-    "llvm.call_intrinsic": _intrinsic,
+    "llvm.call_intrinsic": promised(_intrinsic),
     "rocdl.permlane16.swap": _swap(16),
     "rocdl.permlane32.swap": _swap(32),
     **{f"rocdl.ds.read.{name}": handler for name, handler in simulate_matrix.READS.items()},

@@ -24,7 +24,7 @@ from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 from triton_linear.lowering import simulate_amd, simulate_arithmetic, simulate_lanes, simulate_matrix
 from triton_linear.lowering.marks import NUMBER
 from triton_linear.lowering.simulate_memory import Bits, SimulationError
-from triton_linear.lowering.simulate_ops import Handler, filled, signed
+from triton_linear.lowering.simulate_ops import Handler, filled, promised, signed
 from triton_linear.lowering.simulate_program import (
     Aggregate,
     Builder,
@@ -300,7 +300,7 @@ OPERATIONS: Final[dict[str, Handler]] = {
     **{f"nvvm.read.ptx.sreg.nctaid.{axis}": _number(1) for axis in "xyz"},
     **{f"rocdl.workgroup.id.{axis}": _number(0) for axis in "xyz"},
     "llvm.inline_asm": _inline_assembly,
-    "llvm.call_intrinsic": _intrinsic,
+    "llvm.call_intrinsic": promised(_intrinsic),
     "llvm.intr.assume": _nothing,
     "llvm.store": _store,
     "nvvm.fence.proxy": _nothing,

@@ -23,7 +23,7 @@ from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 from triton_linear.lowering import simulate_matrix
 from triton_linear.lowering.machines import GUARDED, ONE, PERMUTE_BACKWARD, SETTLE, SHUFFLE_INDEX, THREAD, ZERO
 from triton_linear.lowering.simulate_memory import Bits, SimulationError
-from triton_linear.lowering.simulate_ops import Handler, promised, select_scalar
+from triton_linear.lowering.simulate_ops import Handler, select_scalar
 from triton_linear.lowering.simulate_program import (
     POISON,
     Aggregate,
@@ -316,7 +316,7 @@ def _intrinsic(build: Builder, op: ir.Operation) -> Tree | None:
         return matrix(build, op)
     if name not in INTRINSICS:
         raise SimulationError(f"intrinsic '{name}' is not interpreted")
-    return promised(build, op, INTRINSICS[name](build, build.operands(op)))
+    return INTRINSICS[name](build, build.operands(op))
 
 
 def _inline_assembly(build: Builder, op: ir.Operation) -> Tree | None:

@@ -33,6 +33,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 Handler: TypeAlias = Callable[[Builder, ir.Operation], "Tree | None"]
 _ZERO: Final = np.uint64(0)
 _RANGE: Final = re.compile(r"\[\{llvm\.range = #llvm\.constant_range<i\d+, 0, (?P<limit>\d+)>\}\]")
+_NOTHING: Final = re.compile(r"\[(\{\}(, )?)*\]")
 _OVERFLOW: Final = re.compile(r"overflow<([^>]*)>")
 _ONES: Final = np.array([value.bit_count() for value in range(256)], np.uint64)
 
@@ -381,15 +382,27 @@ def _count_ones(build: Builder, op: ir.Operation) -> Tree:
     return each_slot(build.operands(op), one)
 
 
-def promised(build: Builder, op: ir.Operation, result: Tree | None) -> Tree | None:
-    """A result of which `res_attrs` say the range that it is in; where it is not, it is undefined (LangRef,
-    `range`)."""
-    if "res_attrs" not in op.attributes or result is None or result == POISON:
+def promised(handler: Handler) -> Handler:
+    """The handler of an operation whose attributes may promise the range of its result, as `res_attrs`; where
+    that does not hold, the result is undefined (LangRef, `range`). What is promised of arguments is refused."""
+
+    def checked(build: Builder, op: ir.Operation) -> Tree | None:
+        result = handler(build, op)
+        if "arg_attrs" in op.attributes and not _NOTHING.fullmatch(given := str(op.attributes["arg_attrs"])):
+            raise SimulationError(f"{given} of arguments is not interpreted")
+        if "res_attrs" not in op.attributes or result is None or result == POISON:
+            return result
+        return _within(build, op, result, str(op.attributes["res_attrs"]))
+
+    return checked
+
+
+def _within(build: Builder, op: ir.Operation, result: Tree, attributes: str) -> Tree:
+    if _NOTHING.fullmatch(attributes):
         return result
-    attributes = str(op.attributes["res_attrs"])
     found = _RANGE.fullmatch(attributes)
     limit = int(found["limit"]) if found else 0
-    if limit == 0 or limit & limit - 1:
+    if limit == 0:
         raise SimulationError(f"{attributes} of a result is not interpreted")
     a, d, bits = build.scalar(result), build.new(), build.bits_of(op.results[0])
 

@@ -34,6 +34,8 @@ class Inputs:
     def distinct(self, high: int, *shape: int) -> Any:
         """Integers in 0..high-1, each at most once along the last dimension: stores there need no order."""
         *outer, count = shape
+        if count > high:
+            raise ValueError(f"distinct: there are no {count} integers below {high}")
         return self.torch.rand((*outer, high), device="cuda").argsort(-1)[..., :count].contiguous()
 
     def zeros(self, *shape: int, dtype: str = "bfloat16") -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from code_mutants import FUZZ, PLANS, RUN, CodeMutant, emitted, planned
 
 LANES = "test/unit/test_lanes.py"
+GATHERED = "test/unit/test_gather.py::test_code_of_random_gathers_takes_what_numpy_does"
 
 MUTANTS: tuple[CodeMutant, ...] = (
     planned(
@@ -99,6 +100,20 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "operands of ds_bpermute",
         RUN[1],
         FUZZ[1],
+    ),
+    emitted(
+        "machines",
+        "_narrow(writer, PERMUTE_BACKWARD, (address, word), bits)",
+        "_narrow(writer, PERMUTE_BACKWARD, (word, address), bits)",
+        "operands of ds_bpermute in a gather of narrow elements",
+        f"{GATHERED}[hip:gfx942]",
+    ),
+    emitted(
+        "machines",
+        "_narrow(writer, SHUFFLE_INDEX, (everyone, word, where, clamp), bits)",
+        "_narrow(writer, SHUFFLE_INDEX, (everyone, where, word, clamp), bits)",
+        "operands of a shuffle in a gather of narrow elements",
+        f"{GATHERED}[cuda:90]",
     ),
     emitted(
         "machines", "text = GUARDED[inverted]", "text = GUARDED[not inverted]", "predicate of a replacement"

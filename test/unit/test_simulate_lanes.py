@@ -143,6 +143,20 @@ def test_what_is_not_in_the_promised_range_is_undefined(body: str, amd: bool) ->
     assert (outcome.values[0][~outside] == plain.values[0][~outside]).all()
 
 
+@pytest.mark.parametrize(
+    ("attributes", "complaint"),
+    [
+        ("i32, i32 {llvm.range = #llvm.constant_range<i32, 0, 16>}, i32) -> i32", "of arguments"),
+        ("i32, i32, i32) -> (i32 {llvm.range = #llvm.constant_range<i32, 1, 16>})", "of a result"),
+        ("i32, i32, i32) -> (i32 {llvm.noundef})", "of a result"),
+    ],
+)
+def test_other_promises_are_refused(attributes: str, complaint: str) -> None:
+    body = f'%r0 = llvm.call_intrinsic "llvm.nvvm.prmt"(%a0, %a0, %a0) : ({attributes}'
+    with pytest.raises(SimulationError, match=rf"{complaint} is not interpreted"):
+        run(["i32"], body, ["i32"], random_registers(5, ["i32"], 64))
+
+
 def of_lanes(values: Bits, trial: int, thread: int, lane: int) -> int:
     """What `lane` of the thread's wave of 64 holds."""
     return int(values[trial, thread // 64 * 64 + lane])
