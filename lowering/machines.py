@@ -37,8 +37,8 @@ GUARDED = ("@$3 mul.lo.u32 $0, $2, $4;", "@!$3 mul.lo.u32 $0, $2, $4;")
 SETTLE = "{ .reg .b16 low, high; mov.b32 {low, high}, $1; mov.b32 $0, {low, high}; }"
 """PTX for a copy that ptxas does not look through."""
 
-SHUFFLE_INDEX, PERMUTE_BACKWARD = "llvm.nvvm.shfl.sync.idx.i32", "llvm.amdgcn.ds.bpermute"
-"""LLVM's names for a word of the lane that a value names."""
+SHUFFLE, PERMUTE_BACKWARD = "llvm.nvvm.shfl.sync", "llvm.amdgcn.ds.bpermute"
+"""LLVM's names for a word of another lane, the first without the mode and the type."""
 
 ZERO = {"nvidia": ("mov.u32 $0, 0;", "=r"), "amd": ("v_mov_b32 $0, 0", "=v")}
 """Assembly for zero, and its constraint, where Triton is not to see that it is."""
@@ -53,7 +53,7 @@ class Machine(Protocol):
     def shuffle(self, writer: FunctionWriter, word: str, lane: str | int, kept: int = 0, bits: int = 32) -> str:
         """`word` of the lane that a value names, or of the own lane xor a constant. Bits of the lane that are
         `kept` are the own one's, whatever the value has there: where `Target.shuffles_in_segments`. In every
-        lane only the lowest `bits` of the word may be set, which LLVM is told of what a value names."""
+        lane only the lowest `bits` of the word may be set, which LLVM is told."""
 
     def route(self, step: Shuffle) -> tuple[Move, ...] | None:
         """The lane instructions that do a shuffle; None where `shuffle` is to."""
@@ -103,8 +103,8 @@ class _Nvidia:
     def shuffle(self, writer: FunctionWriter, word: str, lane: str | int, kept: int = 0, bits: int = 32) -> str:
         mode, where = ("bfly", writer.constant(lane)) if isinstance(lane, int) else ("idx", lane)
         everyone, clamp = writer.constant(-1), writer.constant(kept << 8 | 31)
-        if bits < 32 and mode == "idx":
-            return _narrow(writer, SHUFFLE_INDEX, (everyone, word, where, clamp), bits)
+        if bits < 32:
+            return _narrow(writer, f"{SHUFFLE}.{mode}.i32", (everyone, word, where, clamp), bits)
         return writer.op(f"nvvm.shfl.sync {mode} {everyone}, {word}, {where}, {clamp} : {I32} -> {I32}")
 
     def route(self, step: Shuffle) -> tuple[Move, ...] | None:
@@ -202,12 +202,11 @@ class _Amd:
     def shuffle(self, writer: FunctionWriter, word: str, lane: str | int, kept: int = 0, bits: int = 32) -> str:
         if kept:
             raise ValueError("AMD's shuffles have no segments")
-        own_lane = isinstance(lane, int)
         if isinstance(lane, int):
             own = writer.binary("and", self.thread(writer), writer.constant(self._lanes - 1))
             lane = writer.binary("xor", own, writer.constant(lane))
         address = writer.binary("shl", lane, writer.constant(2))
-        if bits < 32 and not own_lane:
+        if bits < 32:
             return _narrow(writer, PERMUTE_BACKWARD, (address, word), bits)
         return writer.op(f"rocdl.ds_bpermute {address}, {word} : ({I32}, {I32}) -> {I32}")
 

@@ -164,7 +164,8 @@ def permlane(build: Builder, operands: list[Tree], across: bool) -> Tree:
     return simulate_lanes.taken_from(build, key, operands[1], _finder(lanes))[0]
 
 
-def _intrinsic(build: Builder, op: ir.Operation) -> Tree | None:
+def intrinsic(build: Builder, op: ir.Operation) -> Tree | None:
+    """What an intrinsic gives, before what is promised of it."""
     name = str(op.attributes["intrin"]).strip('"')
     if name in ("llvm.amdgcn.permlane16", "llvm.amdgcn.permlanex16"):
         return permlane(build, build.operands(op), across=name.endswith("x16"))
@@ -208,7 +209,7 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "rocdl.update.dpp": _update_dpp,
     "rocdl.ds_swizzle": _swizzle,
     "rocdl.permlanex16": _permlane,
-    "llvm.call_intrinsic": promised(_intrinsic),
+    "llvm.call_intrinsic": promised(intrinsic),
     "rocdl.permlane16.swap": _swap(16),
     "rocdl.permlane32.swap": _swap(32),
     **{f"rocdl.ds.read.{name}": handler for name, handler in simulate_matrix.READS.items()},

@@ -280,7 +280,7 @@ def _intrinsic(build: Builder, op: ir.Operation) -> Tree | None:
         return filled(build.type_of(op.results[0]), build.undefined_slot)
     if name == "llvm.is.fpclass":
         return simulate_arithmetic.is_class(build, build.operands(op), str(op.operands[0].type))
-    return simulate_amd.OPERATIONS["llvm.call_intrinsic"](build, op)
+    return simulate_amd.intrinsic(build, op)
 
 
 # What one CTA alone sees of the grid, and what leaves no trace in registers and shared memory.

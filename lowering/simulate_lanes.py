@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 from triton_linear.lowering import simulate_matrix
-from triton_linear.lowering.machines import GUARDED, ONE, PERMUTE_BACKWARD, SETTLE, SHUFFLE_INDEX, THREAD, ZERO
+from triton_linear.lowering.machines import GUARDED, ONE, PERMUTE_BACKWARD, SETTLE, SHUFFLE, THREAD, ZERO
 from triton_linear.lowering.simulate_memory import Bits, SimulationError
 from triton_linear.lowering.simulate_ops import Handler, select_scalar
 from triton_linear.lowering.simulate_program import (
@@ -40,6 +40,8 @@ from triton_linear.lowering.simulate_program import (
 )
 
 Lanes = npt.NDArray[np.intp]
+OnOperands = Callable[[Builder, "list[Tree]"], "Tree | None"]
+_MODES: Final = ("bfly", "idx", "up", "down")
 _ACQUIRE: Final = {4, 6, 7}
 _RELEASE: Final = {5, 6, 7}
 
@@ -122,10 +124,14 @@ def _taken(value: Bits, source: Lanes) -> Bits:
 def _shuffle(build: Builder, op: ir.Operation) -> Tree:
     found = re.search(r"shfl_kind\s+(\w+)", str(op.attributes["kind"]))
     mode = found[1] if found else ""
-    if mode not in ("bfly", "idx", "up", "down"):
+    if mode not in _MODES:
         raise SimulationError(f"shuffle kind {op.attributes['kind']} is not interpreted")
     shuffled, inside = _shuffled(build, mode, build.operands(op))
     return (shuffled, inside) if isinstance(build.type_of(op.results[0]), Aggregate) else shuffled
+
+
+def _word_shuffled(mode: str) -> OnOperands:
+    return lambda build, operands: _shuffled(build, mode, operands)[0]
 
 
 def _shuffled(build: Builder, mode: str, operands: list[Tree]) -> tuple[Tree, int]:
@@ -164,13 +170,9 @@ def _shuffle_source(machine: Machine, mode: str, mask: int, where: int, clamp: i
     return Source(machine.thread[None, :] - lane + j, inside.astype(np.uint64))
 
 
-def _lane_gather(lanes_of: Callable[[Machine, int], Lanes], index: int, value: int) -> Handler:
+def _lane_gather(lanes_of: Callable[[Machine, int], Lanes], index: int, value: int) -> OnOperands:
     """A handler that reads operand `value` from the lane that operand `index` says."""
-    on_operands = _lane_taken(lanes_of, index, value)
-    return lambda build, op: on_operands(build, build.operands(op))
 
-
-def _lane_taken(lanes_of: Callable[[Machine, int], Lanes], index: int, value: int) -> OnOperands:
     def handler(build: Builder, operands: list[Tree]) -> Tree:
         where = build.scalar(operands[index])
 
@@ -263,20 +265,17 @@ def _permute(
     return d
 
 
-OnOperands = Callable[[Builder, "list[Tree]"], "Tree | None"]
-
-
 def _wave_barrier(build: Builder, operands: list[Tree]) -> None:
     build.warp_barriers += 1
     build.emit(lambda machine: machine.memory.warp_barrier())
 
 
 INTRINSICS: Final[dict[str, OnOperands]] = {
-    PERMUTE_BACKWARD: _lane_taken(_bpermute_lanes, index=0, value=1),
+    PERMUTE_BACKWARD: _lane_gather(_bpermute_lanes, index=0, value=1),
     "llvm.amdgcn.perm": _perm,
     "llvm.amdgcn.wave.barrier": _wave_barrier,
     "llvm.nvvm.prmt": _permute,
-    SHUFFLE_INDEX: lambda build, operands: _shuffled(build, "idx", operands)[0],
+    **{f"{SHUFFLE}.{mode}.i32": _word_shuffled(mode) for mode in _MODES},
 }
 
 # One instruction of inline assembly by mnemonic; operands in the order the text names them.
@@ -373,8 +372,8 @@ def _warp_sync(build: Builder, op: ir.Operation) -> None:
     build.emit(step)
 
 
-def _wave_barrier_op(build: Builder, op: ir.Operation) -> None:
-    _wave_barrier(build, [])
+def _on_operands(handler: OnOperands) -> Handler:
+    return lambda build, op: handler(build, build.operands(op))
 
 
 def _s_waitcnt(build: Builder, op: ir.Operation) -> None:
@@ -482,8 +481,8 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "nvvm.read.ptx.sreg.ntid.x": _thread_count,
     "rocdl.workitem.id.x": _identifier(lambda machine: machine.thread),
     "nvvm.shfl.sync": _shuffle,
-    "rocdl.ds_bpermute": _lane_gather(_bpermute_lanes, index=0, value=1),
-    "rocdl.readlane": _lane_gather(_plain_lanes, index=1, value=0),
+    "rocdl.ds_bpermute": _on_operands(INTRINSICS[PERMUTE_BACKWARD]),
+    "rocdl.readlane": _on_operands(_lane_gather(_plain_lanes, index=1, value=0)),
     "rocdl.readfirstlane": _first_lane,
     "llvm.call_intrinsic": _intrinsic,
     "llvm.inline_asm": _inline_assembly,
@@ -494,7 +493,7 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "rocdl.barrier": _cta_barrier,
     "rocdl.s.waitcnt": _s_waitcnt,
     "rocdl.s.barrier": _s_barrier,
-    "rocdl.wave.barrier": _wave_barrier_op,
+    "rocdl.wave.barrier": _on_operands(_wave_barrier),
     "llvm.fence": _fence,
     "llvm.load": _load,
     "llvm.store": _store,

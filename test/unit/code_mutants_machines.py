@@ -47,6 +47,12 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     planned(
         "shared",
+        "_renamed(b, named), element",
+        "_renamed(a, named), element",
+        "where an exchange before memory leads",
+    ),
+    planned(
+        "shared",
         "added = tuple(theirs ^ ours for",
         "added = tuple(theirs for",
         "broadcast over a warp's own data",
@@ -110,8 +116,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "machines",
-        "_narrow(writer, SHUFFLE_INDEX, (everyone, word, where, clamp), bits)",
-        "_narrow(writer, SHUFFLE_INDEX, (everyone, where, word, clamp), bits)",
+        'i32", (everyone, word, where, clamp), bits)',
+        'i32", (everyone, where, word, clamp), bits)',
         "operands of a shuffle in a gather of narrow elements",
         f"{GATHERED}[cuda:90]",
     ),

@@ -7,9 +7,10 @@ from collections import Counter
 
 import plan_machine
 import pytest
+from triton_linear.dialect import f2
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
-from triton_linear.lowering.conversion import Hardware, conversion
+from triton_linear.lowering.conversion import Hardware, between, conversion
 from triton_linear.lowering.element import element_type
 from triton_linear.lowering.embed import signature_of
 from triton_linear.lowering.emit import emit
@@ -88,6 +89,38 @@ def test_every_plan_of_random_pairs(name):
                 seen[plan.kind] = seen.get(plan.kind, 0) + 1
                 check(plan, src, dst, machine.lanes, 1 << warp_bits)
     assert set(seen) >= {"registers", "shuffle", "warp-shared", "cta-shared"}, seen
+
+
+@pytest.mark.parametrize("name", ["cuda:90", "hip:gfx942", "hip:gfx950"])
+def test_exchanges_are_planned_alike_whatever_bits_of_the_tensor_are_called(name):
+    """What makes their plans reusable: they depend on the columns as sums of one another."""
+    machine, rng = target(name), random.Random(12)
+    lane_bits = machine.lanes.bit_length() - 1
+    for _ in range(150):
+        registers, warps = rng.randrange(1, 6), rng.randrange(3)
+        dims = registers + lane_bits + warps
+        names = [1 << bit for bit in range(dims)]
+        for _ in range(2 * dims):
+            i, j = rng.sample(range(dims), 2)
+            names[i] ^= names[j]
+        columns = [1 << bit for bit in range(dims)]
+        rng.shuffle(columns)
+        register, lane = rng.randrange(registers), registers + rng.randrange(lane_bits)
+        exchanged = list(columns)
+        exchanged[register], exchanged[lane] = columns[lane], columns[register]
+
+        def hardware(columns, registers=registers):
+            lanes = registers + lane_bits
+            return Hardware(
+                tuple(columns[:registers]), tuple(columns[registers:lanes]), tuple(columns[lanes:]), ()
+            )
+
+        sides = [hardware(side) for side in (columns, exchanged)]
+        renamed = [hardware(f2.multiply(names, side)) for side in (columns, exchanged)]
+        element = rng.choice(ELEMENTS)
+        plan = plan_shuffle(between(*sides), element, machine)
+        assert not isinstance(plan, Rejected)
+        assert plan == plan_shuffle(between(*renamed), element, machine)
 
 
 @pytest.mark.parametrize("name", ["lane", "warp"])
