@@ -14,14 +14,14 @@ EXTRAS ?= test,lint
 bin := $(VENV)/bin
 stamp := $(VENV)/.triton-linear
 docs_stamp := $(VENV)/.triton-linear-docs
-rooms := dialect passes lowering tools examples gluon
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DELETE_ON_ERROR:
-.PHONY: help environment demo test matrix bench fuzz lint format docs clean
+.PHONY: help environment demo check test matrix bench fuzz lint format docs clean
 
 help:
 	@echo "make demo    compile the example kernels for cuda:80, cuda:90 and hip:gfx942 and show every conversion"
+	@echo "make check   run the tests for daily work, in two minutes: laws, encodings, planners, proofs, passes"
 	@echo "make test    run the test suite; the last line counts the tests"
 	@echo "make matrix  run the tests of what Triton decides on Tritons newer than 3.6.0, and print a table"
 	@echo "make bench   measure compile time with and without the passes, and run the GPU checks if there is one"
@@ -48,6 +48,9 @@ environment: $(stamp)
 demo: $(stamp)
 	@$(bin)/triton-linear demo
 
+check: $(stamp)
+	@$(bin)/python test/run.py --check --jobs $(JOBS)
+
 test: $(stamp)
 	@$(bin)/python test/run.py --jobs $(JOBS)
 
@@ -61,16 +64,10 @@ bench: $(stamp)
 fuzz: $(stamp)
 	@$(bin)/triton-linear fuzz --count 20000 --target all --seed $(SEED) --jobs $(JOBS) --failures build/fuzz
 
-# The rooms under their installed names, for tools that resolve imports by path.
-build/package: plugin $(rooms)
-	@rm -rf $@ && mkdir -p $@/triton_linear
-	@ln -s $(CURDIR)/plugin/* $@/triton_linear/
-	@for room in $(rooms); do ln -s $(CURDIR)/$$room $@/triton_linear/$$room; done
-
-lint: $(stamp) build/package
+lint: $(stamp)
 	@$(bin)/ruff check .
 	@$(bin)/ruff format --check .
-	@MYPYPATH=build/package $(bin)/mypy --cache-dir build/mypy -p triton_linear
+	@$(bin)/mypy --cache-dir build/mypy -p triton_linear
 
 format: $(stamp)
 	@$(bin)/ruff check --fix-only .
@@ -82,7 +79,7 @@ $(docs_stamp): $(stamp)
 
 # The theme announces on each run that it will not move to MkDocs 2; docs/dependencies.md says it once. --quiet would
 # keep warnings from being errors.
-docs: $(docs_stamp) build/package
+docs: $(docs_stamp)
 	@PATH="$(abspath $(bin)):$$PATH" NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build
 	@echo "build/site/index.html"
 

@@ -4,26 +4,35 @@
 
 A tile of 64x64 elements of a large matrix is loaded, or stored, by 4 warps in a layout in which one instruction
 of a warp covers runs of neighbouring elements, each in another row. The matrix lies in DRAM or fits the
-second-level cache. The result, accesses.json, has nanoseconds a tile, from which passes/assignment/memory.py
-has its clocks.
+second-level cache. The result, accesses.json, has nanoseconds a tile, from which
+lowering/target/memory.py has its clocks.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import string
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from triton_linear.examples.compare import gpu_name
+from triton_linear.examples.spec import gpu_target
+
+from .harness import results
+from .harness.options import Parser
+from .harness.ttgir import linear
+from .harness.turns import captured, replay
 
 SIZE = 64
 STRIDE = 4096
 ROWS = {"dram": 16384, "l2": 1024}
 LAUNCHES = 20
+TURNS = 4
 
 
 @dataclass(frozen=True)
@@ -62,9 +71,8 @@ class Pattern:
 
     def text(self) -> str:
         """The kernel, as TritonGPU IR."""
-        bases = ", ".join(f"{name} = {vectors}" for name, vectors in self.bases.items())
         names = {
-            "LAYOUT": f"#ttg.linear<{{{bases}}}>",
+            "LAYOUT": linear(self.bases),
             "POINTERS": f"tensor<{SIZE}x{SIZE}x!tt.ptr<i{self.bits}>, #l>",
             "POINTER": f"!tt.ptr<i{self.bits}>",
             "VALUES": f"tensor<{SIZE}x{SIZE}xi{self.bits}, #l>",
@@ -154,11 +162,8 @@ def patterns() -> Iterator[Pattern]:
 def measure(pattern: Pattern, folder: str) -> dict[str, float]:
     """Nanoseconds a tile and SM, by where the matrix lies."""
     import torch
-    import triton
 
-    path = Path(folder) / "access.ttgir"
-    path.write_text(pattern.text())
-    kernel = triton.compile(str(path), options={"num_warps": 4})
+    kernel = compiled(pattern, folder)
     kind = torch.int32 if pattern.bits == 32 else torch.int16
     sms = torch.cuda.get_device_properties(0).multi_processor_count
     found = {}
@@ -166,52 +171,37 @@ def measure(pattern: Pattern, folder: str) -> dict[str, float]:
         matrix = torch.zeros((rows, STRIDE), dtype=kind, device="cuda")
         other = torch.zeros_like(matrix)
         tiles = rows * STRIDE // SIZE**2
-        graph = torch.cuda.CUDAGraph()
-        kernel[(tiles, 1, 1)](matrix, other)
-        torch.cuda.synchronize()
-        with torch.cuda.graph(graph):
-            for _ in range(LAUNCHES):
-                kernel[(tiles, 1, 1)](matrix, other)
-        times = []
-        for _ in range(4):
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            graph.replay()
-            end.record()
-            torch.cuda.synchronize()
-            times.append(begin.elapsed_time(end) * 1e6 / LAUNCHES)
-        found[place] = min(times) * sms / tiles
-        if "vector" not in found:
-            text = kernel.asm["ptx"]
-            found["instructions"] = float(text.count("ld.global") + text.count("st.global"))
+        launch = partial(kernel[(tiles, 1, 1)], matrix, other)
+        graph, _ = captured(launch, LAUNCHES)
+        least = min(replay({place: [graph]}, TURNS, warm_up=0)[place])
+        found[place] = least * 1e6 / LAUNCHES * sms / tiles
     return found
 
 
+def compiled(pattern: Pattern, folder: str, target: Any = None) -> Any:
+    """The kernel, for the GPU that is here if no other is named."""
+    import triton
+
+    path = Path(folder) / "access.ttgir"
+    path.write_text(pattern.text())
+    return triton.compile(str(path), target=target, options={"num_warps": 4})
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--output", required=True)
+    parser = Parser("accesses", __doc__)
+    parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--dry", action="store_true", help="compile only")
     options = parser.parse_args(argv)
-    results: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         for pattern in patterns():
-            if options.dry:
-                import triton
-                from triton.backends.compiler import GPUTarget
-
-                path = Path(folder) / "access.ttgir"
-                path.write_text(pattern.text())
-                kernel = triton.compile(str(path), target=GPUTarget("cuda", 90, 32), options={"num_warps": 4})
-                ptx = kernel.asm["ptx"]
-                found = {"instructions": ptx.count("ld.global") + ptx.count("st.global")}
-            else:
-                found = measure(pattern, folder)
-            instructions, lines, sectors = pattern.figures
-            results.append(
-                asdict(pattern)
-                | {"instructions": instructions, "lines": lines, "sectors": sectors, "found": found}
-            )
-    Path(options.output, "accesses.json").write_text(json.dumps(results, indent=1))
+            measured: dict[str, float] = {} if options.dry else measure(pattern, folder)
+            ptx = compiled(pattern, folder, gpu_target("cuda:90") if options.dry else None).asm["ptx"]
+            measured["instructions"] = float(ptx.count("ld.global") + ptx.count("st.global"))
+            figures = dict(zip(("instructions", "lines", "sectors"), pattern.figures, strict=True))
+            found.append(asdict(pattern) | figures | {"found": measured})
+    report = {"device": None if options.dry else gpu_name(), **results.versions(), "patterns": found}
+    results.replaced(options.output / "accesses.json", json.dumps(report, indent=1) + "\n")
     return 0
 
 

@@ -15,7 +15,6 @@ it, with nothing remembered. Each time is the best of some rounds.
 
 from __future__ import annotations
 
-import argparse
 import functools
 import gc
 import statistics
@@ -27,15 +26,20 @@ from pathlib import Path
 from typing import Any
 
 import triton
+
+from bench.harness.cases import say
+from bench.harness.options import Parser
+from bench.harness.report import number, page, row, table
+from bench.harness.results import publish
+from bench.kernels.cases import cases
 from triton_linear.dialect import bridge, ll
 from triton_linear.examples.spec import gpu_target
-from triton_linear.lowering import targets
-from triton_linear.passes import driver
-from triton_linear.passes.assign import AssignLayouts
-from triton_linear.passes.contract import PermuteContraction
-
-from bench.kernels.cases import cases
-from bench.report import publish
+from triton_linear.lowering.target import targets
+from triton_linear.passes.assignment.assign import AssignLayouts
+from triton_linear.passes.contraction.contract import PermuteContraction
+from triton_linear.passes.framework.run import run_passes
+from triton_linear.passes.options import PipelineOptions
+from triton_linear.passes.pipeline import rewrite
 
 TIMES = {"first": "met for the first time", "repeated": "known", "added": "met for the first time, added"}
 """What is timed of the pass, and how the table calls it."""
@@ -70,7 +74,7 @@ def compile_seconds(path: Path, target: str) -> float:
 def pass_seconds(text: str) -> tuple[float, bool]:
     """Seconds of the passes alone, and whether they changed the module."""
     module = bridge.text_to_upstream(text, bridge.upstream_context())
-    outcome = driver.run(module, [PermuteContraction(), AssignLayouts()], remarks=False)  # as in a compile
+    outcome = run_passes(module, [PermuteContraction(), AssignLayouts()], remarks=False)  # as in a compile
     if not outcome.succeeded:
         raise RuntimeError("\n".join(map(str, outcome.diagnostics)))
     changed = any(mark in module.operation.attributes for mark in (ll.ASSIGNED, ll.PERMUTED))
@@ -81,7 +85,7 @@ def passes_seconds(text: str, target: str, assign: bool) -> float:
     """Seconds of all passes over a module, with or without the one in question."""
     module = bridge.text_to_upstream(text, bridge.upstream_context())
     start = time.perf_counter()
-    driver.run_linear_pipeline(module, targets.target(target), assign=assign, remarks=False)
+    rewrite(module, PipelineOptions(assign=assign, reductions=False), targets.target(target), remarks=False)
     return time.perf_counter() - start
 
 
@@ -143,50 +147,54 @@ def measure(path: Path, rounds: int) -> dict[str, Any]:
 def markdown(result: dict[str, Any]) -> str:
     """The table for people."""
     rows = result["rows"]
-    wholes = [row for row in rows if "whole_ms" in row]
-    lines = [
+    wholes = [each for each in rows if "whole_ms" in each]
+
+    def both(some: Sequence[dict[str, Any]], key: str, unit: str = " %") -> list[str]:
+        values = [each[key] for each in some]
+        return [f"{statistics.median(values):.1f}{unit}", f"{max(values):.1f}{unit}"]
+
+    totals = []
+    for name, title in TIMES.items():
+        much = sum(each[f"{name}_percent"] > MUCH for each in rows)
+        cells = [title, *both(rows, f"{name}_percent"), *both(rows, f"{name}_ms", ""), much]
+        if wholes:
+            cells += [*both(wholes, f"{name}_percent"), *both(wholes, f"{name}_percent_of_whole")]
+        totals.append(cells)
+    slow = []
+    for each in sorted(rows, key=lambda each: -each["first_percent"]):
+        if each["first_percent"] > MUCH:
+            pairs = [(f"{each[f'{name}_ms']:.1f}", f"{each[f'{name}_percent']:.1f} %") for name in TIMES]
+            share = f"{each['first_percent_of_whole']:.1f} %" if "whole_ms" in each else ""
+            head = (each["module"], f"{each['stock_ms']:.0f}", number(each.get("whole_ms"), 0))
+            slow.append(row(*head, *pairs[0], share, *pairs[1], *pairs[2]))
+    return page(
         f"Time of `linear-assign-layouts` on {len(rows)} modules, Triton {result['triton']}, Python "
         f"{result['python']}, {result['machine']}, {result['date']}: best of {result['rounds']}, in percent of "
         "the stock compile from the TritonGPU module to the binary; and for the "
         f"{len(wholes)} of them whose source is here, of that and of the whole compile. Added is what all "
         "passes take with it less what they take without it.",
         "",
-        "| layouts and plans | median | worst | median ms | worst ms | above 5 % | with source: median | worst "
-        "| of whole: median | worst |",
+        *table(
+            "layouts and plans | median: | worst: | median ms: | worst ms: | above 5 %: | with source: median: "
+            "| worst: | of whole: median: | worst:",
+            totals,
+        ),
+        "",
+        "| module | stock ms | whole ms | first ms | | of whole | known ms | | added ms | |",
         "| --- |" + " ---: |" * 9,
-    ]
+        *slow,
+    )
 
-    def both(values: Sequence[float], unit: str = " %") -> str:
-        return f"{statistics.median(values):.1f}{unit} | {max(values):.1f}{unit}"
 
-    for name, title in TIMES.items():
-        shares = [row[f"{name}_percent"] for row in rows]
-        line = f"| {title} | {both(shares)} | {both([row[f'{name}_ms'] for row in rows], '')} | "
-        line += f"{sum(share > MUCH for share in shares)} |"
-        if wholes:
-            line += f" {both([row[f'{name}_percent'] for row in wholes])} |"
-            line += f" {both([row[f'{name}_percent_of_whole'] for row in wholes])} |"
-        lines.append(line)
-    lines += ["", "| module | stock ms | whole ms | first ms | | of whole | known ms | | added ms | |"]
-    lines.append("| --- |" + " ---: |" * 9)
-    for row in sorted(rows, key=lambda row: -row["first_percent"]):
-        if row["first_percent"] > MUCH:
-            first, known, added = (f"{row[f'{n}_ms']:.1f} | {row[f'{n}_percent']:.1f} %" for n in TIMES)
-            whole, share = "", ""
-            if "whole_ms" in row:
-                whole, share = f"{row['whole_ms']:.0f}", f"{row['first_percent_of_whole']:.1f} %"
-            lines.append(
-                f"| {row['module']} | {row['stock_ms']:.0f} | {whole} | {first} | {share} | {known} | {added} |"
-            )
-    return "\n".join(lines) + "\n"
+def parser(bench: str, doc: str | None, many: str) -> Parser:
+    """Modules, and how often each is timed."""
+    found = Parser(bench, doc).modules(many).output()
+    found.add_argument("--rounds", type=int, default=5)
+    return found
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("paths", nargs="+", type=Path, metavar="FOLDER_OR_FILE")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
-    options = parser.parse_args(argv)
+    options = parser("assign_time", __doc__, "+").parse_args(argv)
     found = list(modules(options.paths))
     with tempfile.TemporaryDirectory() as cache:
         triton.knobs.cache.dir = cache
@@ -195,7 +203,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         rows = []
         for path in found:
             rows.append(measure(path, options.rounds))
-            print(f"{path.stem}: {rows[-1]['first_percent']:.1f} %", file=sys.stderr, flush=True)
+            say(f"{path.stem}: {rows[-1]['first_percent']:.1f} %")
     publish(options.output, "assign_time", markdown, rounds=options.rounds, rows=rows)
     return 0
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import datetime
 import functools
 import json
 import os
@@ -33,15 +32,18 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
-from triton_linear.lowering.targets import TARGETS, Costs, measured
 
 from bench import tables
 from bench.conversions.build import disassemble, loop_instructions, nvidia_tool
 from bench.conversions.driver import Kernel, Memory, device, synchronize
 from bench.conversions.measure import per_iteration
 from bench.conversions.report import ranking
+from bench.harness import results
+from bench.harness.cases import say
+from bench.harness.options import Parser
+from bench.harness.progress import progress
+from triton_linear.lowering.target.targets import TARGETS, InstructionCosts, measured
 
 UNROLL = 64
 WARPS = 16
@@ -341,7 +343,7 @@ def measure(instruction: Instruction, timer: _Timer) -> dict[str, float]:
     return found
 
 
-def constants(times: Mapping[str, Mapping[str, float]]) -> Costs:
+def constants(times: Mapping[str, Mapping[str, float]]) -> InstructionCosts:
     """The costs of a target from what was measured; others keep what the table says."""
     clocks = {name: (row["busy"], row["alone"], row.get("chain")) for name, row in times.items()}
     return dataclasses.replace(TARGETS["cuda:90"].costs, **measured(clocks))
@@ -367,9 +369,12 @@ def assemble_all(chosen: Sequence[Instruction], target: str) -> list[str]:
         return None
 
     work = [(i, chained) for i in chosen for chained in ((False, True) if i.chained else (False,))]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        done = track(pool.map(attempt, work), "assemble", len(work), console=Console(stderr=True))
-        return [error for error in done if error]
+    failed = []
+    with ThreadPoolExecutor(os.cpu_count()) as pool, progress("assemble", len(work)) as tick:
+        for error in pool.map(attempt, work):
+            failed += [error] if error else []
+            tick()
+    return failed
 
 
 def time_all(chosen: Sequence[Instruction]) -> dict[str, Any]:
@@ -378,16 +383,18 @@ def time_all(chosen: Sequence[Instruction]) -> dict[str, Any]:
     timer = _Timer(f"sm_{found.capability[0]}{found.capability[1]}" + "a" * (found.capability[0] >= 9))
     assemble_all(chosen, timer.target)
     times: dict[str, dict[str, float]] = {}
-    for instruction in track(chosen, description="time", console=Console(stderr=True)):
-        try:
-            times[instruction.name] = measure(instruction, timer)
-        except AssemblyError as error:
-            print(f"{instruction.name}: left out: {error}", file=sys.stderr)
+    with progress("time", len(chosen)) as tick:
+        for instruction in chosen:
+            try:
+                times[instruction.name] = measure(instruction, timer)
+            except AssemblyError as error:
+                say(f"{instruction.name}: left out: {error}")
+            tick()
     return {
         "device": found.name,
         "target": found.target,
         "clock_mhz": found.clock_mhz,
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+        "date": results.today(),
         "clocks": times,
     }
 
@@ -400,20 +407,16 @@ def rank_suite(path: Path) -> str:
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """The options."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.calibrate", description=(__doc__ or "").splitlines()[0]
-    )
+    parser = Parser("calibrate", __doc__).only("instructions").output()
     parser.add_argument(
         "--dry", metavar="ARCH", nargs="?", const="sm_90", help="assemble for ARCH, launch nothing"
     )
-    parser.add_argument("--only", metavar="REGEX", default="", help="the instructions whose names match")
     parser.add_argument("--suite", type=Path, help="results of bench.conversions to rank predictions against")
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--figures", type=Path, help="take the figures of an earlier run from this file")
     parser.add_argument(
         "--write",
         action="store_true",
-        help="write lowering/clocks.py and docs/instructions.md from the figures",
+        help="write lowering/target/clocks.py and docs/instructions.md from the figures",
     )
     options = parser.parse_args(argv)
     if options.write and options.only:
@@ -441,7 +444,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         console.print(rank_suite(options.suite))
     options.output.mkdir(parents=True, exist_ok=True)
     stem = "calibration_part" if options.only else "calibration"
-    (options.output / f"{stem}.json").write_text(json.dumps(report, indent=1) + "\n")
+    results.replaced(options.output / f"{stem}.json", json.dumps(report, indent=1) + "\n")
     if options.write:
         try:
             tables.write(report)

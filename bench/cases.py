@@ -16,6 +16,8 @@ import triton.experimental.gluon.language as gl
 from triton.experimental import gluon
 from triton.experimental.gluon._runtime import GluonASTSource
 
+from .harness.report import sizes
+
 SEED = 20260101
 COUNT = 100
 LOOP_STEPS = 5
@@ -119,7 +121,7 @@ class Case:
     @property
     def name(self) -> str:
         """A readable identifier, unique by its leading index."""
-        size = "x".join(map(str, self.shape))
+        size = sizes(self.shape)
         loop = ", looped" if self.loop else ""
         families = f"{self.source[0]} -> {self.destination[0]}"
         return f"{self.index:03d} {families}, {size} {self.element}, {self.warps} warps{loop}"

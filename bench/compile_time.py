@@ -11,25 +11,25 @@ time.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
+import functools
 import resource
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import triton
 import triton.language as tl
+
+from bench.harness.cases import say
+from bench.harness.child import Child, empty_cache, told
+from bench.harness.options import Parser
+from bench.harness.report import page, table
+from bench.harness.results import publish
+from bench.harness.turns import in_turns
 from triton_linear.examples import specs
 from triton_linear.examples.spec import KernelSpec, gpu_target
-
-from bench.report import publish
 
 MODES = ("stock", "plugin")
 
@@ -82,22 +82,18 @@ def sample(mode: str, kernel: str, target: str) -> dict[str, Any]:
 
 def fresh_sample(mode: str, kernel: str, target: str) -> dict[str, Any]:
     """One sample, in a process and with a cache of its own."""
-    with tempfile.TemporaryDirectory() as cache:
-        command = [sys.executable, "-m", "bench.compile_time", "--sample", mode, kernel, target]
-        environment = os.environ | {"TRITON_CACHE_DIR": cache}
-        done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{mode} {kernel} {target} failed:\n{done.stderr}")
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return result
+    child = Child(patience=600.0)
+    try:
+        with empty_cache():
+            found: dict[str, Any] = child.ask(told, sample, mode, kernel, target)
+    finally:
+        child.close()
+    return found
 
 
 def measure(kernel: str, target: str, samples: int) -> dict[str, Any]:
     """The row of one kernel: the least of each mode, and of each of the plugin's phases."""
-    taken: dict[str, list[dict[str, Any]]] = {mode: [] for mode in MODES}
-    for _ in range(samples):
-        for mode in MODES:
-            taken[mode].append(fresh_sample(mode, kernel, target))
+    taken = in_turns({mode: functools.partial(fresh_sample, mode, kernel, target) for mode in MODES}, samples)
 
     def least(what: str) -> dict[str, float]:
         return {mode: min(one[what] for one in taken[mode]) for mode in MODES}
@@ -124,41 +120,41 @@ def measure(kernel: str, target: str, samples: int) -> dict[str, Any]:
 
 def markdown(result: dict[str, Any]) -> str:
     """The table for people."""
-    lines = [
+    rows = [
+        (
+            row["target"],
+            row["kernel"],
+            row["conversions"],
+            f"{row['stock_ms']:.0f}",
+            f"{row['plugin_ms']:.0f}",
+            f"{row['overhead_percent']:+.1f} %",
+            f"{row['processor_overhead_percent']:+.1f} %",
+        )
+        for row in result["rows"]
+    ]
+    extra = statistics.median(row["first_compile_extra_ms"] for row in result["rows"])
+    return page(
         f"Compile time, Triton {result['triton']}, Python {result['python']}, {result['date']}: least of "
         f"{result['samples']}, milliseconds from the AST to the binary.",
         "",
-        "| target | kernel | conversions | stock | with the plugin | overhead | in processor time |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for row in result["rows"]:
-        times = f"{row['stock_ms']:.0f} | {row['plugin_ms']:.0f} | {row['overhead_percent']:+.1f} %"
-        head = f"| {row['target']} | {row['kernel']} | {row['conversions']}"
-        lines.append(f"{head} | {times} | {row['processor_overhead_percent']:+.1f} % |")
-    extra = statistics.median(row["first_compile_extra_ms"] for row in result["rows"])
-    lines += [
+        *table(
+            "target | kernel | conversions: | stock: | with the plugin: | overhead: | in processor time:", rows
+        ),
         "",
         f"A process's first compile takes {extra:.0f} ms longer: it imports the MLIR bindings.",
-    ]
-    return "\n".join(lines) + "\n"
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = Parser("compile_time", __doc__).output()
     parser.add_argument("--targets", nargs="+", default=["cuda:90", "hip:gfx942"])
     parser.add_argument("--samples", type=int, default=9)
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
-    parser.add_argument("--sample", nargs=3, metavar=("MODE", "KERNEL", "TARGET"), help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
-    if options.sample:
-        print(json.dumps(sample(*options.sample)))
-        return 0
-
     rows = []
     for target in options.targets:
         for spec in specs(gpu_target(target)):
             rows.append(measure(spec.name, target, options.samples))
-            print(f"{target} {spec.name}: {rows[-1]['overhead_percent']:+.1f} %", file=sys.stderr, flush=True)
+            say(f"{target} {spec.name}: {rows[-1]['overhead_percent']:+.1f} %")
     publish(options.output, "compile_time", markdown, samples=options.samples, rows=rows)
     return 0
 

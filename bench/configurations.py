@@ -13,19 +13,21 @@ is 1 if a result of the plugin's is wrong, or it fails or falls back where stock
 from __future__ import annotations
 
 import argparse
-import json
-import re
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from .configurations_report import COMPARED, at_fault, markdown
-from .kernels import alternatives, cases, inductor, run
+from .harness import results
+from .harness.cases import Run, chosen, say
+from .harness.child import Child, Failed
+from .harness.options import Parser
+from .harness.turns import summary
+from .kernels import alternatives, cases, inductor, measure, run
 from .kernels.alternatives import Place
 from .kernels.case import TORCH, Case
-from .kernels.measure import Effort, Failed, summary
+from .kernels.measure import Effort
 
 Also = tuple[str, str]  # A case, or "" for all, and a configuration.
 
@@ -88,7 +90,7 @@ def measured(case: Case, effort: Effort, added: Sequence[Also], ask: Callable[..
         kernels = ask(alternatives.kernels, case.name, effort)
     except Exception as error:
         return record | {"error": Failed.of(error).error}
-    chosen = [kernel["chosen"] for kernel in kernels]
+    taken = [kernel["chosen"] for kernel in kernels]
     for kernel in kernels:
         entries = [
             {"config": name, "chosen": name == kernel["chosen"], "added": name not in kernel["configs"]}
@@ -100,7 +102,7 @@ def measured(case: Case, effort: Effort, added: Sequence[Also], ask: Callable[..
     for mode in COMPARED:  # What is garbage comes last, lest it cost the rest anything.
 
         def asked(some: Sequence[Place], mode: str = mode) -> list[dict[str, Any]]:
-            found: list[dict[str, Any]] = ask(alternatives.run, case.name, mode, some, chosen, effort)
+            found: list[dict[str, Any]] = ask(alternatives.run, case.name, mode, some, taken, effort)
             return found
 
         for entry, answer in zip(entries, answers(asked, places), strict=True):
@@ -110,54 +112,38 @@ def measured(case: Case, effort: Effort, added: Sequence[Also], ask: Callable[..
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """The options."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.configurations", description=(__doc__ or "").splitlines()[0]
-    )
-    parser.add_argument("--output", type=Path, default=Path("build/bench"))
-    parser.add_argument("--only", metavar="REGEX", help="the cases whose names match, of all for torch.compile")
-    parser.add_argument("--turns", type=int, default=11)
-    parser.add_argument("--budget", type=float, metavar="SECONDS", help="begin no case after so long")
+    parser = Parser("configurations", __doc__).output(Path("build/bench"))
+    parser.only("cases, of all for torch.compile,", None).turns(11).budget()
     parser.add_argument("--also", type=also, action="append", default=[], metavar="CONFIGURATION")
     return parser.parse_args(argv)
-
-
-def write(report: Mapping[str, Any], folder: Path) -> None:
-    """The JSON and the tables."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "configurations.json").write_text(json.dumps(report, indent=1) + "\n")
-    (folder / "configurations.md").write_text(markdown(report))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run and write; see the module's docstring."""
     options = parse(argv)
     only = options.only if options.only is not None else f"^({'|'.join(cases.FIRST)})$"
-    wanted = [case for case in cases.cases() if case.kind == TORCH and re.search(only, case.name)]
-    if not wanted:
-        raise SystemExit(f"configurations: no case for torch.compile matches '{only}'")
-    effort, child, begun = Effort(options.turns, 0), run.Child(), time.perf_counter()
+    every = [case for case in cases.cases() if case.kind == TORCH]
+    wanted = chosen("configurations", every, only)
+    effort, child = Effort(options.turns, 0), Child(measure.start)
+
+    def save(report: Mapping[str, Any]) -> None:
+        results.save(options.output, "configurations", markdown, report)
+
+    configured = Run(save, options.budget)
     try:
-        run.begin(child, "configurations")
-        report = {**run.versions(child.facts), "turns": options.turns, "seconds": 0.0}
-        report |= {"not_run": [], "unfit": [], "cases": []}
-        for number, case in enumerate(wanted):
-            if options.budget is not None and time.perf_counter() - begun > options.budget:
-                report["not_run"] = [left.name for left in wanted[number:]]
-                break
-            record = measured(case, effort, options.also, child.ask)
-            report["cases"].append(record)
-            report["seconds"] = round(time.perf_counter() - begun, 1)
-            print(f"{case.name} [{report['seconds']:.0f} s]", file=sys.stderr, flush=True)
-            write(report, options.output)
+        configured.heading({**run.heading(child.begin("configurations")), "turns": options.turns, "unfit": []})
+        for case in configured.each(wanted):
+            configured.add(measured(case, effort, options.also, child.ask), case.name)
     finally:
         child.close()
+    report = configured.report
     report["unfit"] = unfit(report["cases"], options.also)
-    write(report, options.output)
+    save(report)
     print(markdown(report), end="")
     kernels = [kernel for record in report["cases"] for kernel in record["kernels"]]
     faults = sum(at_fault(entry) for kernel in kernels for entry in kernel["configs"])
     failed = sum("error" in record for record in report["cases"])
-    print(f"configurations: {failed} cases failed, {faults} configurations of ours", file=sys.stderr)
+    say(f"configurations: {failed} cases failed, {faults} configurations of ours")
     return int(bool(failed or faults))
 
 

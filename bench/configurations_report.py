@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .harness import report as pages
+from .harness.report import between, measured_on, named, not_run, number, one_line, page
+from .harness.statistics import GAIN, LOSS, geometric_mean, interval
+from .harness.turns import summary
 from .kernels import modes
-from .kernels.measure import summary
-from .kernels.report import LOSS, versions
-from .kernels.statistics import geometric_mean, interval
 
 COMPARED = (modes.OURS, modes.FREE)
 SPILLS = 16  # Inductor's `spill_threshold`.
@@ -76,12 +77,8 @@ def best_line(entries: Sequence[Mapping[str, Any]]) -> str:
         stock, other = (
             f"{found['microseconds'][side]:.2f} µs ({found['configs'][side]})" for side in (modes.STOCK, mode)
         )
-        parts.append(f"best stock / best {mode} = {_interval(found['ratio'])}: {stock} / {other}")
+        parts.append(f"best stock / best {mode} = {between(found['ratio'])}: {stock} / {other}")
     return "; ".join(parts)
-
-
-def _interval(values: Sequence[float] | None) -> str:
-    return "" if values is None else f"{values[1]:.3f} ({values[0]:.3f} to {values[2]:.3f})"
 
 
 def _tried(kernel: Mapping[str, Any]) -> list[Any]:
@@ -90,10 +87,7 @@ def _tried(kernel: Mapping[str, Any]) -> list[Any]:
 
 def table(kernel: Mapping[str, Any]) -> list[str]:
     """A row a configuration, the fastest with stock Triton first, what failed last."""
-    lines = [
-        "| configuration | stock µs | stock / ours | stock / free | result of ours |",
-        "| --- | ---: | ---: | ---: | --- |",
-    ]
+    rows = []
 
     def took(entry: Mapping[str, Any]) -> float | None:
         known = [entry[mode]["summary"].get(modes.STOCK, {}).get("microseconds") for mode in COMPARED]
@@ -107,28 +101,27 @@ def table(kernel: Mapping[str, Any]) -> list[str]:
             result += f", {entry[modes.OURS]['apart']:.1g}"
         cells = [
             entry["config"] + "".join(f", **{mark}**" for mark in marks),
-            "failed" if time_ is None else f"{time_:.2f}",
-            *(_interval(ratio(entry, mode)) or "failed" for mode in COMPARED),
+            number(time_, 2, "failed"),
+            *(between(ratio(entry, mode), otherwise="failed") for mode in COMPARED),
             result,
         ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
+        rows.append(cells)
+    return pages.table("configuration | stock µs: | stock / ours: | stock / free: | result of ours", rows)
 
 
 def totals(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """Means, and who wins and loses, of single configurations and of the best of each kernel."""
     single, bests = [], []
     for record in records:
-        for number, kernel in enumerate(record["kernels"]):
-            name = f"{record['name']}/{number}"
+        for place, kernel in enumerate(record["kernels"]):
+            name = f"{record['name']}/{place}"
             known = [(f"{name} {e['config']}", ratio(e, modes.OURS)) for e in kernel["configs"]]
             single += [(where, values[1]) for where, values in known if values]
             found = best(_tried(kernel), modes.OURS)
             bests += [(name, found["ratio"][1])] if found else []
     return [
         f"- {what}: {len(known)}, geometric mean {geometric_mean(v for _, v in known) or 0:.3f}; "
-        f"below {LOSS}: {_named(x for x in known if x[1] < LOSS)}; "
-        f"above {2 - LOSS:.2f}: {_named(x for x in known if x[1] > 2 - LOSS)}"
+        f"below {LOSS}: {named(pages.losers(known))}; above {GAIN}: {named(reversed(pages.winners(known)))}"
         for what, known in (
             ("stock / ours in the same configuration", single),
             ("best of stock / best of ours, among those that Inductor tried, a kernel", bests),
@@ -136,17 +129,12 @@ def totals(records: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _named(found: Iterable[tuple[str, float]]) -> str:
-    ordered = sorted(found, key=lambda x: x[1])
-    return ", ".join(f"{name} ({value:.3f})" for name, value in ordered) or "none"
-
-
 def markdown(report: Mapping[str, Any]) -> str:
     """The whole report."""
     lines = [
         "# Configurations of Inductor's kernels",
         "",
-        f"{versions(report)}. {report['turns']} turns, {report['seconds']:.0f} s.",
+        f"{measured_on(report)}. {report['turns']} turns, {report['seconds']:.0f} s.",
         "",
         "Microseconds are of one call of the whole function, one of its kernels in the configuration of the "
         "row and the others as chosen, out of CUDA graphs of all rows that take turns; ratios are medians over "
@@ -161,22 +149,17 @@ def markdown(report: Mapping[str, Any]) -> str:
     for record in report["cases"]:
         lines += ["", f"## {record['name']}"]
         if "error" in record:
-            lines += ["", f"Failed: {_line(record['error'])}"]
-        for number, kernel in enumerate(record["kernels"]):
+            lines += ["", f"Failed: {one_line(record['error'])}"]
+        for place, kernel in enumerate(record["kernels"]):
             tried = _tried(kernel)
-            lines += ["", f"Kernel {number}, `{kernel['name']}`: {best_line(tried)}.", ""]
+            lines += ["", f"Kernel {place}, `{kernel['name']}`: {best_line(tried)}.", ""]
             if len(tried) < len(kernel["configs"]):
                 lines += [f"With those added: {best_line(kernel['configs'])}.", ""]
             lines += table(kernel)
             wrong = [(e["config"], error(e, mode)) for e in kernel["configs"] for mode in COMPARED]
-            told = dict.fromkeys(f"- {config}: {_line(why)}" for config, why in wrong if why)
+            told = dict.fromkeys(f"- {config}: {one_line(why)}" for config, why in wrong if why)
             lines += ["", *told] if told else []
-    if report["not_run"]:
-        lines += ["", f"Not run for want of time: {', '.join(report['not_run'])}."]
+    lines += not_run(report)
     if report["unfit"]:
         lines += ["", f"To no kernel here could be added: {', '.join(report['unfit'])}."]
-    return "\n".join(lines) + "\n"
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())[:300]
+    return page(*lines)

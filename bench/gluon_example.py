@@ -8,27 +8,27 @@ of the first choice's time over this one's in the same turn.
 
 from __future__ import annotations
 
-import argparse
+import functools
 import statistics
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import triton
-from triton_linear.examples.gluon_transpose import checked, choices, has_gpu
 
-from bench.report import publish
+from bench.harness.options import Parser
+from bench.harness.report import page, table
+from bench.harness.results import publish
+from bench.harness.turns import in_turns
+from triton_linear.examples.gluon_transpose import checked, choices, has_gpu
 
 
 def measure(size: int, turns: int) -> list[dict[str, Any]]:
     """A record for each choice: its median time in ms and how much faster it is than the first one."""
     chosen = choices()
     runs = {name: checked(layouts, size) for name, layouts in chosen.items()}
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(turns):
-        for name, run in runs.items():
-            times[name].append(triton.testing.do_bench(run, warmup=5, rep=30, return_mode="median"))
+    timed = functools.partial(triton.testing.do_bench, warmup=5, rep=30, return_mode="median")
+    times = in_turns({name: functools.partial(timed, run) for name, run in runs.items()}, turns)
     first = times[next(iter(times))]
     moved = 2 * 2 * size * size
     return [
@@ -47,27 +47,27 @@ def measure(size: int, turns: int) -> list[dict[str, Any]]:
 
 def markdown(result: dict[str, Any]) -> str:
     """The records as a table."""
-    lines = [
+    rows = [
+        (
+            row["size"],
+            row["choice"],
+            ", ".join(f"{a} ({b})" for a, b in zip(row["wavefronts"], row["minimum"], strict=True)),
+            f"{row['gigabytes_per_second']:.0f}",
+            f"{row['faster']:.2f}",
+        )
+        for row in result["rows"]
+    ]
+    return page(
         f"Transposes of f16 matrices in Gluon, {result['gpu']}, Triton {result['triton']}, {result['date']}.",
         "",
-        "| size | layouts | wavefronts written, read (least) | GB/s | times as fast |",
-        "| ---: | --- | --- | ---: | ---: |",
-    ]
-    for row in result["rows"]:
-        counts = ", ".join(f"{a} ({b})" for a, b in zip(row["wavefronts"], row["minimum"], strict=True))
-        lines.append(
-            f"| {row['size']} | {row['choice']} | {counts} | {row['gigabytes_per_second']:.0f} "
-            f"| {row['faster']:.2f} |"
-        )
-    return "\n".join(lines) + "\n"
+        *table("size: | layouts | wavefronts written, read (least) | GB/s: | times as fast:", rows),
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and write the results; needs a GPU."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser("gluon_example", __doc__, whole=True).turns(12, "how often each choice is timed").output()
     parser.add_argument("--sizes", type=int, nargs="+", default=[4096, 8192], help="of the square matrices")
-    parser.add_argument("--turns", type=int, default=12, help="how often each choice is timed (default 12)")
-    parser.add_argument("--output", type=Path, default=Path("bench/results"), help="where results go")
     arguments = parser.parse_args(argv)
     if not has_gpu():
         parser.error("there is no GPU that PyTorch knows")

@@ -1,28 +1,22 @@
-"""Runs the checks of `gpu_check.py` one by one in this process, one line of JSON each.
-
-    python bench/gpu_worker.py FIRST [--dry TARGET]
-
-FIRST is the index to start at. With --dry nothing is launched: every kernel is compiled both ways, and the code
-of its conversions is run by the interpreter.
-"""
+"""What `gpu_check.py` asks another process: one check, on the GPU or without one."""
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
+import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import triton
-from cases import LOOP_STEPS, Case, cases
+
 from triton_linear.examples import EXAMPLES
 from triton_linear.examples.compare import compare, modes, same_bits
 from triton_linear.examples.spec import KernelSpec, gpu_target
-from triton_linear.tools import verify
-from triton_linear.tools.compile import compile_text
+from triton_linear.tools.support.compile import compile_text
+from triton_linear.tools.verify import command as verify
+
+from .cases import LOOP_STEPS, Case, cases
 
 Result = dict[str, Any]
 
@@ -37,32 +31,32 @@ class Check:
     compile: Callable[[str], list[str]]
 
 
-def checks() -> Iterator[Check]:
+@functools.cache
+def checks() -> tuple[Check, ...]:
     """The examples, then the single conversions."""
-    for example in EXAMPLES:
-        name = example.__name__.rpartition(".")[2]
-        yield Check(
-            name,
-            {"group": "example"},
-            lambda example=example: run_example(example),
-            lambda target, example=example: compile_specs(example.compile_specs(gpu_target(target)), target),
-        )
-    for case in cases():
-        facts = {
-            "group": "conversion",
-            "element": case.element,
-            "shape": list(case.shape),
-            "warps": case.warps,
-            "loop": case.loop,
-            "source": str(case.source[1]),
-            "destination": str(case.destination[1]),
-        }
-        yield Check(
-            case.name,
-            facts,
-            lambda case=case: run_case(case),
-            lambda target, case=case: compile_case(case, target),
-        )
+    return (*map(_of_example, EXAMPLES), *map(_of_conversion, cases()))
+
+
+def _of_example(example: Any) -> Check:
+    return Check(
+        example.__name__.rpartition(".")[2],
+        {"group": "example"},
+        functools.partial(run_example, example),
+        lambda target: compile_specs(example.compile_specs(gpu_target(target)), target),
+    )
+
+
+def _of_conversion(case: Case) -> Check:
+    facts = {
+        "group": "conversion",
+        "element": case.element,
+        "shape": list(case.shape),
+        "warps": case.warps,
+        "loop": case.loop,
+        "source": str(case.source[1]),
+        "destination": str(case.destination[1]),
+    }
+    return Check(case.name, facts, functools.partial(run_case, case), functools.partial(compile_case, case))
 
 
 def compile_specs(specs: Sequence[KernelSpec], target: str) -> list[str]:
@@ -158,26 +152,8 @@ def dry_run(check: Check, target: str) -> Result:
     return found | {"outcome": "verified" if all(c.ok for c in conversions) else "wrong in the interpreter"}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("first", type=int)
-    parser.add_argument("--dry", metavar="TARGET")
-    options = parser.parse_args(argv)
-    for index, check in enumerate(checks()):
-        if index < options.first:
-            continue
-        start = time.perf_counter()
-        try:
-            outcome = dry_run(check, options.dry) if options.dry else check.launch()
-        except Exception as error:
-            outcome = {"outcome": "error", "errors": [f"{type(error).__name__}: {error}"], "plans": []}
-        seconds = round(time.perf_counter() - start, 3)
-        result = {"index": index, "name": check.name, **check.facts, **outcome, "seconds": seconds}
-        print(json.dumps(result), flush=True)
-        if any("CUDA error" in error for error in result["errors"]):
-            return 1  # The context is lost; a new process goes on with the next check.
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def run(index: int, dry: str | None) -> Result:
+    """The outcome of a check; without launching anything where `dry` names a target."""
+    check, start = checks()[index], time.perf_counter()
+    outcome = dry_run(check, dry) if dry else check.launch()
+    return outcome | {"seconds": round(time.perf_counter() - start, 3)}

@@ -9,24 +9,23 @@ operands.md; the exit status is 1 if a result differs or a case fails. `--dry` o
 
 from __future__ import annotations
 
-import argparse
-import datetime
 import itertools
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import triton
 import triton.language as tl
-import triton_linear
 
-from .kernels import measure, modes, triton_kernels
-from .kernels.case import TRITON, Case
+from triton_linear.examples.spec import gpu_target
+
+from .harness.child import empty_cache
+from .harness.options import Parser
+from .harness.report import between, measured_on, page, sizes, spread, table
+from .harness.statistics import GAIN, LOSS
+from .kernels import beside, dry, modes, triton_kernels
 from .kernels.kernel import Kernel, Tensor
-from .kernels.statistics import geometric_mean
-from .report import save
 
 SIZE = 2048
 # Types of the operands, that of the product, and bytes of a row of a block along the inner dimension.
@@ -40,7 +39,7 @@ TYPES = {
 BLOCKS = ((64, 64, 4), (64, 128, 4), (128, 128, 8))
 
 
-def cases() -> Iterator[tuple[str, dict[str, Any], Kernel]]:
+def cases() -> Iterator[beside.Described]:
     """Every case: its name, what it is made of, and the kernel."""
     for (types, (a, b, kind, inner)), down, across, (m, n, warps) in itertools.product(
         TYPES.items(), (False, True), (True, False), BLOCKS
@@ -73,102 +72,63 @@ def _operand(dtype: str) -> Tensor:
     return Tensor(dtype, (SIZE, SIZE), 128 if dtype == "int8" else None)
 
 
-def compare(name: str, kernel: Kernel, turns: int) -> dict[str, Any]:
+def compare(name: str, kernel: Kernel, turns: int) -> tuple[dict[str, Any], float]:
     """Stock's time over ours, and whether the results have the same bits."""
-    session = measure.Session(Case(name, "dot", TRITON, kernel.make), measure.Effort(turns=turns, cold=0))
-    expected, found = (session.results(mode) for mode in (modes.STOCK, modes.OURS))
-    warm, _ = measure.timed(session, (modes.STOCK, modes.OURS), lambda: None)
-    facts = {mode: session.variant(mode).facts for mode in (modes.STOCK, modes.OURS)}
-    return {
-        "identical": measure.same(expected, found),
-        "microseconds": warm[modes.STOCK]["microseconds"],
-        "ratio": warm[modes.OURS]["ratio"],
-        "fell_back": facts[modes.OURS]["fell_back"],
-        "registers": {mode: [k["registers"] for k in facts[mode]["kernels"]] for mode in facts},
-    }
+    record, warm, facts = beside.measured(name, kernel, (modes.OURS,), turns)
+    record["ratio"] = warm[modes.OURS]["ratio"]
+    record["registers"] = {mode: [k["registers"] for k in known["kernels"]] for mode, known in facts.items()}
+    return record, record["ratio"][1]
 
 
 def markdown(found: dict[str, Any]) -> str:
     """A table, the greatest gain first."""
-    rows = sorted(found["cases"], key=lambda case: -case["ratio"][1])
-    mean = geometric_mean(case["ratio"][1] for case in rows)
-    below = sum(case["ratio"][1] < 0.98 for case in rows)
-    lines = [
+    cases = sorted(found["cases"], key=lambda case: -case["ratio"][1])
+    mean, _, _, below, above = spread([case["ratio"][1] for case in cases])
+    rows = [
+        (
+            case["types"],
+            *("across" if case[side] else "along" for side in ("first across", "second across")),
+            sizes(case["block"]),
+            f"{case['microseconds']:.1f}",
+            between(case["ratio"]),
+            "identical" if case["identical"] else "DIFFER",
+        )
+        for case in cases
+    ]
+    return page(
         "# Matrix products whose operands lie every way",
         "",
-        f"{found['device']}, Triton {found['triton']}, triton-linear {found['triton_linear']}, "
-        f"{found['date']}. "
-        f"[{SIZE}, {SIZE}] x [{SIZE}, {SIZE}]; stock / ours, {len(rows)} cases: geometric mean {mean:.3f}, "
-        f"{sum(case['ratio'][1] > 1.02 for case in rows)} above 1.02, {below} below 0.98; "
-        f"{sum(case['identical'] for case in rows)} with the same bits.",
+        f"{measured_on(found)}. [{SIZE}, {SIZE}] x [{SIZE}, {SIZE}]; stock / ours, {len(cases)} cases: "
+        f"geometric mean {mean}, {above} above {GAIN}, {below} below {LOSS}; "
+        f"{sum(case['identical'] for case in cases)} with the same bits.",
         "",
         "An operand across lies the other way than the product takes it.",
         "",
-        "| types | first | second | block | stock µs | stock / ours | results |",
-        "| --- | --- | --- | --- | ---: | ---: | --- |",
-    ]
-    for case in rows:
-        low, ratio, high = case["ratio"]
-        ways = ["across" if case[side] else "along" for side in ("first across", "second across")]
-        block = "x".join(map(str, case["block"]))
-        verdict = "identical" if case["identical"] else "DIFFER"
-        lines.append(
-            f"| {case['types']} | {ways[0]} | {ways[1]} | {block} | {case['microseconds']:.1f} "
-            f"| {ratio:.3f} ({low:.3f} to {high:.3f}) | {verdict} |"
-        )
-    return "\n".join(lines) + "\n"
+        *table("types | first | second | block | stock µs: | stock / ours: | results", rows),
+    )
 
 
-def dry(target: str, only: str) -> int:
+def compiled(target: str, only: str) -> int:
     """Compile every case for a target, with the plugin; the number of those that fell back to stock Triton."""
-    from triton.backends.compiler import GPUTarget
-
-    vendor, _, arch = target.partition(":")
-    gpu = GPUTarget(vendor, int(arch) if arch.isdigit() else arch, 32 if vendor == "cuda" else 64)
     failures = 0
-    for name, _, kernel in cases():
-        if not re.search(only, name):
-            continue
-        with triton_linear.enabled() as reports:
-            triton.compile(kernel.source(), target=gpu, options=dict(kernel.options))
-        errors = [report.error for report in reports if report.error]
-        failures += bool(errors)
-        print(f"{name}: {errors or 'compiled'}", flush=True)
+    with empty_cache():
+        for name, _, kernel in cases():
+            if re.search(only, name):
+                *_, failed = dry.compile_case(beside.case(name, kernel), gpu_target(target), modes.OURS)
+                failures += bool(failed)
+                print(f"{name}: {failed or 'compiled'}", flush=True)
     return failures
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.operands", description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=Path("build/bench"))
-    parser.add_argument("--only", default="", help="cases whose names this regular expression finds")
-    parser.add_argument("--turns", type=int, default=20)
-    parser.add_argument("--dry", metavar="TARGET", help="only compile, for instance for cuda:90")
-    options = parser.parse_args()
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure and write; see the module's docstring."""
+    parser = Parser("operands", __doc__).output(Path("build/bench")).only().turns(20).dry()
+    options = parser.parse_args(argv)
     if options.dry:
-        return int(dry(options.dry, options.only) > 0)
-    import torch
-
-    found: dict[str, Any] = {
-        "device": torch.cuda.get_device_name(),
-        "date": datetime.date.today().isoformat(),
-        "triton": triton.__version__,
-        "triton_linear": triton_linear.__version__,
-        "cases": [],
-    }
-    failures = 0
-    for name, described, kernel in cases():
-        if not re.search(options.only, name):
-            continue
-        try:
-            case = described | compare(name, kernel, options.turns)
-        except Exception as error:
-            failures += 1
-            print(f"{name}: {type(error).__name__}: {error}", flush=True)
-            continue
-        failures += not case["identical"] or bool(case["fell_back"])
-        found["cases"].append(case)
-        print(f"{name}: {case['ratio'][1]:.3f}", flush=True)
-    print(save(options.output, "operands", markdown, found, indent=1).splitlines()[2])
+        return int(compiled(options.dry, options.only) > 0)
+    options.budget = None
+    text, failures = beside.execute("operands", cases(), compare, markdown, options)
+    print(text.splitlines()[2])
     return int(failures > 0)
 
 

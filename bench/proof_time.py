@@ -10,7 +10,6 @@ time is the best of some rounds.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import time
@@ -18,17 +17,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from triton_linear.dialect import bridge
-from triton_linear.lowering import targets
-from triton_linear.lowering.element import element_type
-from triton_linear.lowering.prove import refuted
-from triton_linear.lowering.select import select
-from triton_linear.passes import driver, outline
-
-from bench.assign_time import forget, modules, target_of
+from bench.assign_time import forget, modules, parser, target_of
 from bench.conversions.build import directions
 from bench.conversions.cases import cases
-from bench.report import publish
+from bench.harness.cases import say
+from bench.harness.report import page, table
+from bench.harness.results import publish
+from triton_linear.dialect import bridge
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.plan.stubs import ConversionStub
+from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.prove.plans import refuted
+from triton_linear.lowering.target import targets
+from triton_linear.passes.options import PipelineOptions
+from triton_linear.passes.pipeline import rewrite
 
 Conversion = tuple[Any, ...]
 """What `select` is asked for."""
@@ -39,19 +41,12 @@ def in_module(path: Path) -> set[Conversion]:
     """The conversions for which the passes choose a plan."""
     text = path.read_text()
     found: set[Conversion] = set()
-    stock = outline.select
-
-    def watched(*arguments: Any) -> Any:
-        found.add(arguments)
-        return stock(*arguments)
-
-    outline.select = watched  # type: ignore[assignment]
-    try:
-        for assign in (False, True):
-            module = bridge.text_to_upstream(text, bridge.upstream_context())
-            driver.run_linear_pipeline(module, targets.target(target_of(text)), assign=assign, remarks=False)
-    finally:
-        outline.select = stock
+    target = targets.target(target_of(text))
+    for assign in (False, True):
+        module = bridge.text_to_upstream(text, bridge.upstream_context())
+        made = rewrite(module, PipelineOptions(assign=assign, reductions=False), target, remarks=False)
+        stubs = (stub for stub in made.stubs.values() if isinstance(stub, ConversionStub))
+        found |= {(stub.source, stub.destination, stub.element, target) for stub in stubs}
     return found
 
 
@@ -91,15 +86,7 @@ def measure(conversion: Conversion, rounds: int) -> dict[str, Any]:
 
 def markdown(result: dict[str, Any]) -> str:
     """The table for people."""
-    rows = result["rows"]
-    lines = [
-        f"Time to prove plans, Triton {result['triton']}, Python {result['python']}, {result['machine']}, "
-        f"{result['date']}: milliseconds with nothing remembered, best of {result['rounds']}. Each different "
-        "conversion of a group counts once. All of them were proved.",
-        "",
-        "| conversions | number | proof: median | 9 in 10 below | worst | again: median | planning: median |",
-        "| --- |" + " ---: |" * 6,
-    ]
+    rows, figures = result["rows"], []
     groups = {
         name: [row for row in rows if row["group"] == name] for name in dict.fromkeys(r["group"] for r in rows)
     }
@@ -109,21 +96,30 @@ def markdown(result: dict[str, Any]) -> str:
     for name, members in groups.items():
         proofs = sorted(row["proof_ms"] for row in members)
         again, planning = (statistics.median(row[key] for row in members) for key in ("again_ms", "plan_ms"))
-        figures = (statistics.median(proofs), proofs[(9 * len(proofs) - 1) // 10], proofs[-1], again, planning)
-        lines.append(f"| {name} | {len(members)} | " + " | ".join(f"{figure:.2f}" for figure in figures) + " |")
-    lines += ["", "| longest proofs | element | ms | planning ms |", "| --- | --- | ---: | ---: |"]
+        each = (statistics.median(proofs), proofs[(9 * len(proofs) - 1) // 10], proofs[-1], again, planning)
+        figures.append((name, len(members), *(f"{value:.2f}" for value in each)))
     longest = {row["plan"]: row for row in sorted(rows, key=lambda row: row["proof_ms"])}
-    for row in sorted(longest.values(), key=lambda row: -row["proof_ms"])[:5]:
-        lines.append(f"| {row['plan']} | {row['element']} | {row['proof_ms']:.2f} | {row['plan_ms']:.1f} |")
-    return "\n".join(lines) + "\n"
+    worst = [
+        (row["plan"], row["element"], f"{row['proof_ms']:.2f}", f"{row['plan_ms']:.1f}")
+        for row in sorted(longest.values(), key=lambda row: -row["proof_ms"])[:5]
+    ]
+    return page(
+        f"Time to prove plans, Triton {result['triton']}, Python {result['python']}, {result['machine']}, "
+        f"{result['date']}: milliseconds with nothing remembered, best of {result['rounds']}. Each different "
+        "conversion of a group counts once. All of them were proved.",
+        "",
+        *table(
+            "conversions | number: | proof: median: | 9 in 10 below: | worst: | again: median: "
+            "| planning: median:",
+            figures,
+        ),
+        "",
+        *table("longest proofs | element | ms: | planning ms:", worst),
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("paths", nargs="*", type=Path, metavar="FOLDER_OR_FILE")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
-    options = parser.parse_args(argv)
+    options = parser("proof_time", __doc__, "*").parse_args(argv)
     found = list(modules(options.paths))
     groups: dict[str, set[Conversion]] = {}
     if found:
@@ -133,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for group, conversions in groups.items():
         for conversion in sorted(conversions, key=str):
             rows.append({"group": group, **measure(conversion, options.rounds)})
-        print(f"{group}: {len(conversions)}", file=sys.stderr, flush=True)
+        say(f"{group}: {len(conversions)}")
     publish(options.output, "proof_time", markdown, rounds=options.rounds, rows=rows)
     return 0
 

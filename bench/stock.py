@@ -10,7 +10,6 @@ that Triton crashes on, or that takes longer than `--seconds`, is counted as a f
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import re
 import sys
@@ -21,16 +20,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from triton_linear.dialect import bridge, encodings
-from triton_linear.dialect.mlir_adapter import operations
-from triton_linear.lowering.targets import target as target_called
-from triton_linear.tools.random_layouts import random_pairs
-from triton_linear.tools.stock import RIGHT, STATUSES, Finding, check_conversions
-
 from bench.assign_time import target_of
 from bench.conversions.build import directions
 from bench.conversions.cases import cases
-from bench.report import publish
+from bench.harness.cases import say
+from bench.harness.options import Parser
+from bench.harness.report import listed, page, sizes, table
+from bench.harness.results import publish
+from triton_linear.dialect import bridge, encodings
+from triton_linear.dialect.mlir_adapter import operations
+from triton_linear.lowering.target.targets import target as target_called
+from triton_linear.tools.fuzzing.random_layouts import random_pairs
+from triton_linear.tools.verify.stock import RIGHT, STATUSES, Finding, check_conversions
 
 Conversion = tuple[str, str, int, str]
 """Source type, destination type, warps, target."""
@@ -58,7 +59,7 @@ def of_modules(paths: Sequence[Path]) -> Iterator[Group]:
         try:
             module = bridge.text_to_upstream(text, bridge.upstream_context(), path.name)
         except bridge.BridgeError as error:
-            print(f"{path}: left out, not a module of this Triton: {error}", file=sys.stderr)
+            say(f"{path}: left out, not a module of this Triton: {error}")
             continue
         warps = module.operation.attributes["ttg.num-warps"].value
         for op in operations(module.operation):
@@ -80,7 +81,7 @@ def of_suite(target: str) -> Group:
 
 
 def _type(shape: Sequence[int], bits: int, layout: Any) -> str:
-    return f"tensor<{'x'.join(map(str, shape))}xi{bits}, {encodings.linear_encoding_text(layout)}>"
+    return f"tensor<{sizes(shape)}xi{bits}, {encodings.linear_encoding_text(layout)}>"
 
 
 def of_random(target: str, seed: int, count: int) -> Group:
@@ -136,25 +137,30 @@ def _found(name: str, conversion: Conversion, finding: Finding) -> dict[str, Any
 
 def markdown(result: dict[str, Any]) -> str:
     """The counts as a table, and each kind of failure with how often it came."""
-    rows = result["groups"]
+    groups = result["groups"]
+    rows = [
+        (
+            group["origin"],
+            group["target"],
+            group["conversions"],
+            *(group[status] for status in STATUSES),
+            f"{group['seconds']:.0f}",
+        )
+        for group in groups
+    ]
     lines = [
         f"Stock Triton {result['triton']}, conversions run in the interpreter, "
         f"{result['date']}, {result['machine']}.",
         "",
-        f"| conversions of | target | all | {' | '.join(STATUSES)} | seconds |",
-        f"| --- | --- | ---: |{' ---: |' * len(STATUSES)} ---: |",
+        *table(f"conversions of | target | all: | {': | '.join(STATUSES)}: | seconds:", rows),
     ]
-    for row in rows:
-        counts = " | ".join(str(row[status]) for status in STATUSES)
-        lines.append(
-            f"| {row['origin']} | {row['target']} | {row['conversions']} | {counts} | {row['seconds']:.0f} |"
+    for group in groups:
+        kinds = Counter((f["status"], _kind(f)) for f in group["findings"])
+        lines += listed(
+            f"{group['origin']}, {group['target']}:",
+            (f"{count}: {status}: `{kind}`" for (status, kind), count in kinds.most_common()),
         )
-    for row in rows:
-        if row["findings"]:
-            lines += ["", f"{row['origin']}, {row['target']}:", ""]
-            kinds = Counter((f["status"], _kind(f)) for f in row["findings"])
-            lines += [f"- {count}: {status}: `{kind}`" for (status, kind), count in kinds.most_common()]
-    return "\n".join(lines) + "\n"
+    return page(*lines)
 
 
 def _kind(finding: dict[str, Any]) -> str:
@@ -167,15 +173,13 @@ def _kind(finding: dict[str, Any]) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Check what was asked for; the exit status is 0 whatever is found in stock Triton."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser("stock", __doc__, whole=True).workers(count=1).output()
     parser.add_argument("modules", nargs="*", type=Path, help="TTGIR modules, or folders of them")
     parser.add_argument("--random", type=int, default=0, metavar="N", help="random pairs of layouts")
     parser.add_argument("--suite", action="store_true", help="the conversions of bench/conversions")
     parser.add_argument("--target", action="append", help="may be said several times (default cuda:90)")
     parser.add_argument("--seed", type=int, default=1, help="what random pairs are drawn from (default 1)")
     parser.add_argument("--seconds", type=int, default=SECONDS, help=f"for one conversion (default {SECONDS})")
-    parser.add_argument("--workers", type=int, default=1, help="processes at a time (default 1)")
-    parser.add_argument("--output", type=Path, default=Path("bench/results"), help="where results go")
     parser.add_argument("--stem", default="stock", help="the name of the result files (default stock)")
     arguments = parser.parse_args(argv)
     targets = arguments.target or ["cuda:90"]

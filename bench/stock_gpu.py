@@ -8,7 +8,6 @@ The reproducers are for the interpreter, which sees registers. Here `bytes` gets
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 import tempfile
@@ -19,15 +18,17 @@ from typing import Any
 
 import numpy as np
 import triton
-import triton_linear
-from triton_linear.examples.spec import gpu_target
-from triton_linear.tools.random_layouts import Pair
 
+import triton_linear
 from bench.conversions.build import parameters
 from bench.conversions.driver import Kernel, Memory, device, synchronize
 from bench.gpu_random.kernels import RandomCase
 from bench.gpu_random.run import METHODS, build, launch
-from bench.report import publish
+from bench.harness.options import Parser
+from bench.harness.report import page, table
+from bench.harness.results import publish
+from triton_linear.examples.spec import gpu_target
+from triton_linear.tools.fuzzing.random_layouts import Pair
 
 REPRODUCERS = Path(__file__).parents[1] / "test" / "data" / "stock"
 SIZE = 32
@@ -122,21 +123,19 @@ def of_callee(target: str, method: str) -> tuple[int, int]:
 
 def markdown(result: dict[str, Any]) -> str:
     """What was wrong, as a table."""
-    lines = [
+    return page(
         f"Reproducers of `test/data/stock` on {result['gpu']}, Triton {result['triton']}, {result['date']}.",
         "",
-        "| reproducer | compiled by | wrong | of |",
-        "| --- | --- | ---: | ---: |",
-    ]
-    lines += [f"| {r['name']} | {r['method']} | {r['wrong']} | {r['all']} |" for r in result["rows"]]
-    return "\n".join(lines) + "\n"
+        *table(
+            "reproducer | compiled by | wrong: | of:",
+            ((row["name"], row["method"], row["wrong"], row["all"]) for row in result["rows"]),
+        ),
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run both by both methods; the exit status is 0 whatever stock Triton does."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=Path("bench/results"), help="where results go")
-    arguments = parser.parse_args(argv)
+    arguments = Parser("stock_gpu", __doc__, whole=True).output().parse_args(argv)
     found = device()
     rows = []
     for name, run in (("bytes.ttgir", of_bytes), ("scratch_of_callee.ttgir", of_callee)):

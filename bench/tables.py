@@ -1,4 +1,4 @@
-"""What `bench.calibrate --write` leaves in the repository: `lowering/clocks.py` and `docs/instructions.md`."""
+"""What `bench.calibrate --write` leaves behind: `lowering/target/clocks.py` and `docs/instructions.md`."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from triton_linear.lowering.tiles import TILES
+from triton_linear.lowering.target.tiles import TILES
 
 ROOT = Path(__file__).parents[1]
-CLOCKS = ROOT / "lowering" / "clocks.py"
+CLOCKS = ROOT / "lowering" / "target" / "clocks.py"
 PAGE = ROOT / "docs" / "instructions.md"
 
 HEAD = """# Instructions that move data
 
-The planners' table for NVIDIA GPUs, `lowering/tiles.py`; `python -m bench.calibrate --write` writes this
+The planners' table for NVIDIA GPUs, `lowering/target/tiles.py`; `python -m bench.calibrate --write` writes this
 page. Bytes are those of one lane. A phase is the lanes whose addresses one wavefront of shared memory serves;
 wavefronts are the least that the bytes of a warp take. Clocks are those of one warp instruction on one H200:
 busy with 16 warps at work, alone with one, chain where each waits for the one before (loads but ld.shared.b32
@@ -47,7 +47,7 @@ def clocks_of(report: Mapping[str, Any]) -> dict[str, tuple[float, float, float 
 def clocks_source(report: Mapping[str, Any]) -> str:
     """The module of a run's figures."""
     rows = "".join(f'    "{name}": {figures},\n' for name, figures in clocks_of(report).items())
-    return f'''"""Clocks of one warp instruction: busy, alone, chain (None: has none). See `lowering/tiles.py`.
+    return f'''"""Clocks of one warp instruction: busy, alone, chain (None: has none). See `tiles.py`.
 
 {report["device"]}, {report["date"]}; written by `python -m bench.calibrate --write`.
 """

@@ -10,25 +10,18 @@ is 1 if a result differs or a case fails.
 
 from __future__ import annotations
 
-import argparse
-import datetime
 import itertools
-import re
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import triton
-import triton_linear
 from triton_linear.examples.matmul import matmul_gelu_residual
 
-from .kernels import measure, modes
-from .kernels.case import TRITON, Case
-from .kernels.cases_triton import Kernel, Tensor
-from .kernels.statistics import geometric_mean
-from .report import save
+from .harness.options import Parser
+from .harness.report import between, measured_on, page, sizes, spread, table
+from .kernels import beside, modes
+from .kernels.kernel import Kernel, Tensor
 
 SIZES = ((4096, 4096, 1024), (8192, 8192, 4096))
 BLOCKS = (64, 128, 256)
@@ -41,7 +34,7 @@ SHARED = 227 * 1024
 MODES = (modes.OURS, modes.LAYOUTS, modes.BOUND)
 
 
-def cases() -> Iterator[tuple[str, dict[str, Any], Kernel]]:
+def cases() -> Iterator[beside.Described]:
     """Every case: its name, what it is made of, and the kernel."""
     for (m, n, k), bm, bn, bk, warps, stages in itertools.product(SIZES, BLOCKS, BLOCKS, INNER, WARPS, STAGES):
         if bm * bn // (32 * warps) not in ACCUMULATOR or 2 * bk * (bm + bn) * stages > SHARED:
@@ -69,65 +62,52 @@ def cases() -> Iterator[tuple[str, dict[str, Any], Kernel]]:
         )
 
 
-def compare(name: str, kernel: Kernel, turns: int) -> dict[str, Any]:
+def compare(name: str, kernel: Kernel, turns: int) -> tuple[dict[str, Any], float]:
     """Stock's time over that of each mode, and whether all results have the same bits."""
-    session = measure.Session(Case(name, "dot", TRITON, kernel.make), measure.Effort(turns=turns, cold=0))
-    expected = session.results(modes.STOCK)
-    identical = all(measure.same(expected, session.results(mode)) for mode in MODES)
-    warm, _ = measure.timed(session, (modes.STOCK, *MODES), lambda: None)
-    facts = {mode: session.variant(mode).facts for mode in (modes.STOCK, *MODES)}
-    return {
-        "identical": identical,
-        "microseconds": warm[modes.STOCK]["microseconds"],
-        "ratio": {mode: warm[mode]["ratio"] for mode in MODES},
-        "fell_back": facts[modes.OURS]["fell_back"],
-        "registers": {mode: facts[mode]["kernels"][0]["registers"] for mode in facts},
-        "spilled": {mode: facts[mode]["kernels"][0]["spilled"] for mode in facts},
-    }
+    record, warm, facts = beside.measured(name, kernel, MODES, turns)
+    record["ratio"] = {mode: warm[mode]["ratio"] for mode in MODES}
+    for fact in ("registers", "spilled"):
+        record[fact] = {mode: known["kernels"][0][fact] for mode, known in facts.items()}
+    return record, record["ratio"][modes.OURS][1]
 
 
 def markdown(found: dict[str, Any]) -> str:
     """The best of each size, means, and a table, fastest with stock Triton first."""
     rows: list[dict[str, Any]] = found["cases"]
-    lines = [
+    left = found.get("not_run")
+    ratios = {mode: [row["ratio"][mode][1] for row in rows] for mode in MODES}
+    means = [(mode, len(known), *spread(known)) for mode, known in ratios.items()]
+    best = [line for size in SIZES for line in _best([row for row in rows if row["size"] == list(size)])]
+    every = [
+        (
+            sizes(row["size"]),
+            sizes(row["block"]),
+            row["warps"],
+            row["stages"],
+            f"{row['microseconds']:.1f}",
+            *(between(row["ratio"][mode]) for mode in MODES),
+            f"{row['registers'][modes.STOCK]}, {row['registers'][modes.OURS]}",
+            "identical" if row["identical"] else "DIFFER",
+        )
+        for row in sorted(rows, key=lambda row: (row["size"], row["microseconds"]))
+    ]
+    return page(
         "# A matmul with an epilogue, in many tile sizes",
         "",
-        f"{found['device']}, Triton {found['triton']}, triton-linear {found['triton_linear']}, "
-        f"{found['date']}. gelu(a @ b + bias) + residual, f16; stock / the mode, medians with their 95 % "
+        f"{measured_on(found)}. gelu(a @ b + bias) + residual, f16; stock / the mode, medians with their 95 % "
         "interval. `ours`: the plugin; `layouts`: without its bounds on registers; `bound`: those alone, for "
         "stock Triton's kernel.",
         "",
-        "| mode | cases | geometric mean | least | most | below 0.98 | above 1.02 |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for mode in MODES:
-        ratios = [row["ratio"][mode][1] for row in rows]
-        lines.append(
-            f"| {mode} | {len(ratios)} | {geometric_mean(ratios):.3f} | {min(ratios):.3f} | {max(ratios):.3f} "
-            f"| {sum(r < 0.98 for r in ratios)} | {sum(r > 1.02 for r in ratios)} |"
-        )
-    lines.append("")
-    for size in SIZES:
-        lines += _best([row for row in rows if row["size"] == list(size)])
-    lines += [
+        *table("mode | cases: | geometric mean: | least: | most: | below 0.98: | above 1.02:", means),
         "",
-        "| size | tile | warps | stages | stock µs | ours | layouts | bound | registers | results |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |",
-    ]
-    for row in sorted(rows, key=lambda row: (row["size"], row["microseconds"])):
-        ratios = " | ".join(
-            f"{ratio:.3f} ({low:.3f} to {high:.3f})"
-            for low, ratio, high in (row["ratio"][mode] for mode in MODES)
-        )
-        registers = f"{row['registers'][modes.STOCK]}, {row['registers'][modes.OURS]}"
-        lines.append(
-            f"| {_times(row['size'])} | {_times(row['block'])} | {row['warps']} | {row['stages']} "
-            f"| {row['microseconds']:.1f} | {ratios} | {registers} "
-            f"| {'identical' if row['identical'] else 'DIFFER'} |"
-        )
-    if found.get("not_run"):
-        lines += ["", f"Not run for want of time: {len(found['not_run'])}, of {found['not_run'][0]} and on."]
-    return "\n".join(lines) + "\n"
+        *best,
+        "",
+        *table(
+            "size | tile | warps: | stages: | stock µs: | ours: | layouts: | bound: | registers | results",
+            every,
+        ),
+        *(["", f"Not run for want of time: {len(left)}, of {left[0]} and on."] if left else []),
+    )
 
 
 def _best(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -137,9 +117,9 @@ def _best(rows: Sequence[dict[str, Any]]) -> list[str]:
     stock = min(rows, key=lambda row: row["microseconds"])
     ours = min(rows, key=_ours)
     return [
-        f"- {_times(stock['size'])}: best of stock {stock['microseconds']:.1f} µs ({_times(stock['block'])}, "
+        f"- {sizes(stock['size'])}: best of stock {stock['microseconds']:.1f} µs ({sizes(stock['block'])}, "
         f"{stock['warps']} warps, {stock['stages']} stages), best of ours {_ours(ours):.1f} µs "
-        f"({_times(ours['block'])}, {ours['warps']} warps, {ours['stages']} stages): "
+        f"({sizes(ours['block'])}, {ours['warps']} warps, {ours['stages']} stages): "
         f"{stock['microseconds'] / _ours(ours):.3f}"
     ]
 
@@ -148,44 +128,11 @@ def _ours(row: dict[str, Any]) -> float:
     return float(row["microseconds"] / row["ratio"][modes.OURS][1])
 
 
-def _times(sizes: Sequence[int]) -> str:
-    return "x".join(map(str, sizes))
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.tiles", description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=Path("build/bench"))
-    parser.add_argument("--only", default="", help="cases whose names this regular expression finds")
-    parser.add_argument("--turns", type=int, default=15)
-    parser.add_argument("--budget", type=float, metavar="SECONDS", help="begin no case after so long")
-    options = parser.parse_args()
-    import torch
-
-    found: dict[str, Any] = {
-        "device": torch.cuda.get_device_name(),
-        "date": datetime.date.today().isoformat(),
-        "triton": triton.__version__,
-        "triton_linear": triton_linear.__version__,
-        "cases": [],
-        "not_run": [],
-    }
-    failures, begun = 0, time.perf_counter()
-    for name, described, kernel in cases():
-        if not re.search(options.only, name):
-            continue
-        if options.budget is not None and time.perf_counter() - begun > options.budget:
-            found["not_run"].append(name)
-            continue
-        try:
-            case = described | compare(name, kernel, options.turns)
-        except Exception as error:
-            failures += 1
-            print(f"{name}: {type(error).__name__}: {error}", flush=True)
-            continue
-        failures += not case["identical"] or bool(case["fell_back"])
-        found["cases"].append(case)
-        print(f"{name}: {case['ratio'][modes.OURS][1]:.3f}", flush=True)
-    print(save(options.output, "tiles", markdown, found, indent=1))
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure and write; see the module's docstring."""
+    options = Parser("tiles", __doc__).output(Path("build/bench")).only().turns(15).budget().parse_args(argv)
+    text, failures = beside.execute("tiles", cases(), compare, markdown, options)
+    print(text)
     return int(failures > 0)
 
 

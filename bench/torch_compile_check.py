@@ -35,8 +35,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import triton_linear
 from torch_compile_process import Lane, process
+
+import triton_linear
 from triton_linear.setting import FINGERPRINT
 
 STARTUP = Path(triton_linear.__path__[0], "startup")

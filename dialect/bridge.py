@@ -24,7 +24,15 @@ triton_versions.require()
 
 from triton._C.libtriton import amd, nvidia  # type: ignore[import-untyped, unused-ignore]  # noqa: E402
 from triton._C.libtriton import ir as triton_ir  # noqa: E402
-from triton_linear.dialect.mlir_adapter import Context, Module, new_context, operations, text_of  # noqa: E402
+
+from triton_linear.dialect.mlir_adapter import (  # noqa: E402
+    Context,
+    Module,
+    Operation,
+    new_context,
+    operations,
+    text_of,
+)
 
 _MARK = "forces_generic_form"
 _QUOTED = f'"{_MARK}"'
@@ -197,11 +205,24 @@ def to_triton(module: Module, context: Any) -> Any:
 
 def triton_text(module: Module) -> str:
     """The generic text of `module` that libtriton can parse."""
+    copy, _ = without_ll(module)
+    return printed(copy)
+
+
+def without_ll(module: Module) -> tuple[Operation, list[Operation]]:
+    """A copy of `module` without `ll` attributes, and its operations in the order in which they are written."""
     copy = module.operation.clone()
-    for op in operations(copy):
-        for name in [name for name in op.attributes if name.startswith("ll.")]:
-            del op.attributes[name]
-    text = text_of(copy, print_generic_op_form=True, enable_debug_info=True)
+    ops = operations(copy)
+    for op in ops:
+        attributes = op.attributes
+        for name in [name for name in attributes if name.startswith("ll.")]:
+            del attributes[name]
+    return copy, ops
+
+
+def printed(module: Operation) -> str:
+    """The generic text of a module without `ll` attributes, as libtriton can parse it."""
+    text = text_of(module, print_generic_op_form=True, enable_debug_info=True)
     if "#ll." in text:
         text = _LAYOUT.sub(lambda m: encodings.linear_encoding_text(ll.layout_from_text(m[0])), text)
     return introduce_aliases(text)

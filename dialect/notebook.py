@@ -1,16 +1,24 @@
 """How values look in a notebook: what Jupyter and IPython ask an object for, as classes to derive from.
 
 The pictures are those of `triton_linear.tools.view`, which stands above this package in the order of imports
-and needs numpy and matplotlib; a layout needs neither. So the methods import it only when a notebook calls
-them, and nothing is loaded or registered before. No other module imports against the order.
+and needs numpy and matplotlib; a layout needs neither. So the package's metadata names them, as entry points of
+the group `triton_linear.notebook`, and they are loaded when a notebook asks.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
+from typing import Any, cast
 
-if TYPE_CHECKING:
-    from .linear_layout import LinearLayout
+GROUP = "triton_linear.notebook"
+
+
+def _view(name: str) -> Callable[..., Any] | None:
+    """What draws `name`; None where the package is not installed."""
+    from importlib.metadata import entry_points  # which takes long to import
+
+    found = tuple(entry_points(group=GROUP, name=name))
+    return cast(Callable[..., Any], found[0].load()) if found else None
 
 
 class Pictured:
@@ -20,9 +28,8 @@ class Pictured:
 
     def _repr_svg_(self) -> str | None:
         """The layout as SVG; None, upon which a notebook shows the `repr`, without matplotlib."""
-        from triton_linear.tools.view.notebook import svg_of
-
-        return svg_of(cast("LinearLayout", self))
+        svg_of = _view("svg")
+        return None if svg_of is None else cast("str | None", svg_of(self))
 
 
 class Explained:
@@ -33,8 +40,7 @@ class Explained:
 
     __slots__ = ()
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         """The text of `print`, and the picture of the layout below it."""
-        from triton_linear.tools.view.notebook import explained
-
-        return explained(str(self), getattr(self, "linear", None))
+        explained = _view("explained")
+        return None if explained is None else str(explained(str(self), getattr(self, "linear", None)))

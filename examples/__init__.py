@@ -10,6 +10,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from triton.backends.compiler import GPUTarget
+
 from triton_linear.examples import (
     attention,
     fp8_attention,

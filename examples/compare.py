@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import triton
+
 import triton_linear
 from triton_linear.report import Report
 

@@ -16,6 +16,7 @@ from typing import Any
 import triton
 import triton.experimental.gluon.language as gl
 from triton.experimental import gluon
+
 from triton_linear import gluon as toolbox
 
 BLOCK = 64

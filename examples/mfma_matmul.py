@@ -11,6 +11,7 @@ from typing import Any
 import triton.experimental.gluon.language as gl
 from triton.backends.compiler import GPUTarget
 from triton.experimental import gluon
+
 from triton_linear.examples.spec import KernelSpec, Problem
 
 BLOCK_M = 128

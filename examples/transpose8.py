@@ -7,6 +7,7 @@ from typing import Any
 import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
+
 from triton_linear.examples.spec import KernelSpec, Problem
 
 

@@ -10,10 +10,10 @@ from triton_linear.dialect.gluon import distributed_layout, linear_layout
 from triton_linear.dialect.linear_layout import REGISTER, WARP, LinearLayout
 from triton_linear.dialect.notebook import Explained
 from triton_linear.gluon.units import element_of, target_of
-from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.plan import Selection
-from triton_linear.lowering.select import select
-from triton_linear.lowering.targets import Target
+from triton_linear.lowering.plan.element import ElementType
+from triton_linear.lowering.plan.plans import Selection
+from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.target.targets import Target
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from triton_linear.dialect import encodings, f2
 from triton_linear.dialect.encodings.shared import PARTITION, PaddedShared
 from triton_linear.dialect.gluon import encoding_text, linear_layout, shared_layout
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout, dim_names
 from triton_linear.dialect.notebook import Explained
 from triton_linear.gluon.units import bytes_of, target_of
-from triton_linear.lowering.banks import Addresses, Touch, touches
-from triton_linear.lowering.phases import LOAD, STORE
-from triton_linear.lowering.placement import Exchange, Room, place
-from triton_linear.lowering.targets import Target
+from triton_linear.lowering.interpreter.banks import Addresses, Touch, touches
+from triton_linear.lowering.planners.placement import Exchange, Room, place
+from triton_linear.lowering.target.phases import LOAD, STORE
+from triton_linear.lowering.target.targets import Target
 
 _OFFSET = "offset"
 

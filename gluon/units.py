@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from triton_linear.lowering.element import ElementType, element_type
-from triton_linear.lowering.targets import Target
-from triton_linear.lowering.targets import target as target_called
+from triton_linear.lowering.plan.element import ElementType, element_type
+from triton_linear.lowering.target.targets import Target
+from triton_linear.lowering.target.targets import target as target_called
 
 _ALIASES = {
     "float16": "f16",

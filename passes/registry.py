@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol
 
-from triton_linear.dialect.mlir_adapter import Operation
-from triton_linear.passes.assign import AssignLayouts
-from triton_linear.passes.attach import AttachLayouts
-from triton_linear.passes.await_operands import AwaitOperands
-from triton_linear.passes.contract import PermuteContraction
-from triton_linear.passes.fold import FoldConversions
-from triton_linear.passes.free import FreeConversions
-from triton_linear.passes.gather import LowerGathers
-from triton_linear.passes.local import LowerLocal
-from triton_linear.passes.narrow import NarrowOperands
-from triton_linear.passes.outline import OutlineConversions
-from triton_linear.passes.select import SelectLowering
-from triton_linear.passes.split_reductions import SplitReductions
-from triton_linear.passes.verifiers import Verifier
-from triton_linear.passes.widen import WidenAccesses
-
-
-class Pass(Protocol):
-    """A frozen dataclass whose fields are the options, called with the module and MLIR's pass object."""
-
-    name: ClassVar[str]
-    summary: ClassVar[str]
-    requires: ClassVar[tuple[Verifier, ...]]
-    ensures: ClassVar[tuple[Verifier, ...]]
-
-    def __call__(self, op: Operation, pass_: Any) -> None: ...
-
+from triton_linear.passes.assignment.assign import AssignLayouts
+from triton_linear.passes.contraction.contract import PermuteContraction
+from triton_linear.passes.conversions.attach import AttachLayouts
+from triton_linear.passes.conversions.fold import FoldConversions
+from triton_linear.passes.conversions.free import FreeConversions
+from triton_linear.passes.conversions.gather import LowerGathers
+from triton_linear.passes.conversions.outline import OutlineConversions
+from triton_linear.passes.conversions.select import SelectLowering
+from triton_linear.passes.fixes.await_operands import AwaitOperands
+from triton_linear.passes.fixes.narrow_operands import NarrowOperands
+from triton_linear.passes.framework.base import Pass
+from triton_linear.passes.reductions.split_reductions import SplitReductions
+from triton_linear.passes.staging.local import LowerLocal
+from triton_linear.passes.widening.widen import WidenAccesses
 
 PASSES: Mapping[str, type[Pass]] = {
     "linear-assign-layouts": AssignLayouts,

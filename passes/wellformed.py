@@ -21,10 +21,10 @@ from triton_linear.dialect.mlir_adapter import (
     TypeAttr,
     operations,
 )
-from triton_linear.lowering.element import element_type
-from triton_linear.passes.layouts import LayoutTable, Unknown
-from triton_linear.passes.outline import PREFIX
-from triton_linear.passes.verifiers import CONVERT
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX
+from triton_linear.passes.framework.layouts import LayoutTable, Unknown
+from triton_linear.passes.framework.verifiers import CONVERT
 
 Complaint = tuple[Operation, str]
 
@@ -113,7 +113,7 @@ def _call(op: Operation, functions: dict[str, Operation]) -> Iterator[Complaint]
         yield op, f"call of @{name}, and there is no such function"
         return
     declared = functions[name].attributes["function_type"].value
-    if name.startswith(PREFIX) and ll.PLAN not in functions[name].attributes:
+    if name.startswith(CONVERSION_PREFIX) and ll.PLAN not in functions[name].attributes:
         yield op, f"call of @{name}, a name of outlined conversions, which has no '{ll.PLAN}'"
     given = [v.type for v in op.operands], [v.type for v in op.results]
     if not hasattr(declared, "inputs") or given != (list(declared.inputs), list(declared.results)):

@@ -60,6 +60,8 @@ def parse(text: str) -> Options | None:
         if name in chosen:
             raise ValueError(f"option '{name}' is there twice")
         if isinstance(default, str):
+            if not value and not default:
+                raise ValueError(f"option '{name}' has no value")
             chosen[name] = value  # `Options` says what there is
             continue
         chosen[name] = _value(name, value if equals else "1", isinstance(default, bool), bool(equals))
@@ -109,7 +111,7 @@ def arguments(options: Options) -> dict[str, Any]:
     return {name: getattr(options, name) for name in _defaults()}
 
 
-class Value:
+class BorrowedText:
     """A text of somebody else's, such as an environment variable, that ours stands in for, and back.
 
     Ensures: after `undo`, it is what it was before the first `put`. What somebody else has set since is
@@ -144,7 +146,7 @@ def _write(text: str | None) -> None:
         os.environ[VARIABLE] = text
 
 
-exported = Value(lambda: os.environ.get(VARIABLE), _write)
+exported = BorrowedText(lambda: os.environ.get(VARIABLE), _write)
 """The variable, which `install` sets for processes that are started later."""
 
 

@@ -20,89 +20,19 @@ import functools
 import inspect
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import CodeType, FrameType
 from typing import Any, cast
 
-from triton_linear import environment, fallback, inductor
+from triton_linear import environment, fallback
 from triton_linear.dialect import triton_versions
 from triton_linear.interfaces import Backend, Metadata, Stages
-from triton_linear.lowering.strategies import LINEAR
+from triton_linear.lowering.plan.strategies import LINEAR
 from triton_linear.patch import Patch
 from triton_linear.report import Report
 from triton_linear.setting import FINGERPRINT, Options, Setting
-
-
-class _State:
-    """Which settings are in force: the open `enabled` blocks, innermost last, over at most one `install`."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.installed: Setting | None = None
-        self.blocks: list[Setting] = []
-        self.active: Setting | None = None
-        self.pins = 0
-        self.patches: tuple[Patch, ...] = ()
-        self.local = threading.local()
-
-    def settle(self) -> None:
-        """Patch Triton while a setting is in force or a thread is pinned to one. Requires: the lock is held."""
-        before, self.active = self.active, self.blocks[-1] if self.blocks else self.installed
-        if self.active is not None or self.pins:
-            # A child that is forked in between finishes this: every patch that is there is in `patches`.
-            self.patches = self.patches or _patches()
-            for patch in self.patches:
-                patch.apply()
-        else:
-            for patch in reversed(self.patches):
-                patch.undo()
-            self.patches = ()
-        if self.active is not before:
-            environment.watch_inductor()
-            inductor.follow(self.active)
-
-    def is_pinned(self) -> bool:
-        """Whether this thread is in a `pinned` block."""
-        return getattr(self.local, "pin", None) is not None
-
-    def current(self) -> Setting | None:
-        """The setting that this thread compiles under. Asked at each launch, hence without the lock."""
-        pin: tuple[Setting | None] | None = getattr(self.local, "pin", None)
-        return self.active if pin is None else pin[0]
-
-    @contextmanager
-    def pinned(self, setting: Setting | None) -> Iterator[None]:
-        """Within the block this thread compiles under `setting`, whatever others do."""
-        environment.come_first()
-        before = getattr(self.local, "pin", None)
-        self.count_pin(1)
-        self.local.pin = (setting,)
-        try:
-            yield
-        finally:
-            self.local.pin = before
-            self.count_pin(-1)
-
-    def count_pin(self, change: int) -> None:
-        """One more `pinned` block of this thread, or one less."""
-        with self.lock:
-            self.pins += change
-            self.local.pins = getattr(self.local, "pins", 0) + change
-            self.settle()
-
-    def forked(self) -> None:
-        """In a child process, where only the thread is left that forked: no other holds the lock, or is in a
-        `pinned` block, or goes on patching where it was. What another was about to do is done next time.
-        """
-        self.lock = threading.RLock()
-        self.pins = getattr(self.local, "pins", 0)
-
-
-_state = _State()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_state.forked)
+from triton_linear.state import State
 
 
 def install(
@@ -114,6 +44,7 @@ def install(
     occupancy: bool = True,
     reductions: bool = True,
     lowering: str = LINEAR,
+    dump: str | os.PathLike[str] = "",
     on_report: Callable[[Report], object] | None = None,
 ) -> None:
     """Compile every kernel of this process with the plugin from here on.
@@ -126,6 +57,7 @@ def install(
     occupancy: assemble a kernel within fewer registers where a multiprocessor then takes another CTA.
     reductions: take reductions across warps apart, where that costs less; not without `lower`.
     lowering: "linear", or "legacy" for conversions as they were before linear layouts, to measure against.
+    dump: a folder that gets the TTGIR of each kernel that is compiled, before and after the passes.
     on_report: called with the `Report` of each compile, in the thread that compiled.
 
     Raises `UnsupportedTriton` where the installed Triton is none that this package works with.
@@ -133,7 +65,16 @@ def install(
     Again after `install`, the new options replace the old ones; one `uninstall` undoes both. Processes that are
     started later get the options, but `on_report`, in the environment variable `TRITON_LINEAR`.
     """
-    options = Options(strict, scratch_limit, assign, lower, occupancy, reductions, lowering)
+    options = Options(
+        strict,
+        scratch_limit,
+        assign,
+        lower,
+        occupancy,
+        reductions,
+        lowering,
+        os.path.abspath(dump) if dump else "",
+    )
     setting = Setting(options, _listeners(on_report))
     environment.come_first()
     triton_versions.require()
@@ -163,6 +104,7 @@ def enabled(
     occupancy: bool = True,
     reductions: bool = True,
     lowering: str = LINEAR,
+    dump: str | os.PathLike[str] = "",
     on_report: Callable[[Report], object] | None = None,
 ) -> AbstractContextManager[list[Report]]:
     """Compile with the plugin within the block, which gets the list of reports of what is compiled in it.
@@ -170,7 +112,16 @@ def enabled(
     The options are those of `install`. Blocks nest; the innermost one counts, for every thread of the
     process.
     """
-    options = Options(strict, scratch_limit, assign, lower, occupancy, reductions, lowering)
+    options = Options(
+        strict,
+        scratch_limit,
+        assign,
+        lower,
+        occupancy,
+        reductions,
+        lowering,
+        os.path.abspath(dump) if dump else "",
+    )
     return _block(options, _listeners(on_report))
 
 
@@ -227,6 +178,11 @@ def _patches() -> tuple[Patch, ...]:
             compiler: Any = backends[name].compiler
             patches.append(Patch(compiler, "hash", _hashed(compiler.hash)))
     return tuple(patches)
+
+
+_state = State(_patches)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_state.forked)
 
 
 class _Decision:
@@ -423,7 +379,7 @@ def _wrapped(stages: Stages, options: object, target: str, setting: Setting) -> 
     stage = LLIRStage(stages["llir"], target, setting)
     if not ({"ptx", "cubin"} <= stages.keys() and setting.options.occupancy):
         return {"llir": stage}
-    from triton_linear.occupancy import Assembler, has_say
+    from triton_linear.ptxas.registers import Assembler, has_say
 
     if has_say(options):
         return {"llir": stage}

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from triton_linear import environment
-from triton_linear.environment import Value
+from triton_linear.environment import BorrowedText
 from triton_linear.setting import Options, Setting
 
 _log = logging.getLogger("triton_linear")
@@ -45,7 +45,7 @@ def _write_tag(tag: str | None) -> None:
     config.cache_key_tag = tag
 
 
-_tag = Value(_read_tag, _write_tag)
+_tag = BorrowedText(_read_tag, _write_tag)
 _followed: str | None = None
 _patched: set[type] = set()
 

@@ -14,7 +14,7 @@ class Operation(Protocol):
     def get_operand(self, index: int) -> Any: ...
 
 
-class Module(Protocol):
+class TritonModule(Protocol):
     """A libtriton module. Triton's stages read `context`."""
 
     context: object
@@ -25,7 +25,7 @@ class Module(Protocol):
 
 
 Metadata = MutableMapping[str, Any]
-Compile = Callable[[Module, Metadata], str]
+Compile = Callable[[TritonModule, Metadata], str]
 """The stage `llir`: a TritonGPU module to LLVM IR text; it consumes the module and adds to the metadata."""
 
 Stages = MutableMapping[str, Any]

@@ -1,136 +1,153 @@
 """From a TritonGPU module to one in which the code of its conversions stands where they were.
 
-Nothing here is imported before the first kernel that has a conversion: MLIR comes in with it.
+The plugin compiles what `prepare` gives, and so do the tools that show or check it. Nothing here is imported
+before the first kernel that has something to do: MLIR comes in with it.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from triton_linear.interfaces import Module
-from triton_linear.lowering.strategies import LINEAR
-from triton_linear.report import TRITON, Clock, Conversion, Gather
+from triton_linear.dialect.mlir_adapter import Module, operations
+from triton_linear.dialect.triton_versions import Release, installed_release
+from triton_linear.lowering.emit.embed import embed
+from triton_linear.lowering.plan.strategies import STRATEGIES
+from triton_linear.lowering.plan.stubs import Stub
+from triton_linear.lowering.strategies import strategy_of
+from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.conversions.stubs import with_limit
+from triton_linear.passes.framework.planning import WARP_SPECIALIZE
+from triton_linear.passes.framework.plans import STOCK, DecidedConversion, DecidedGather
+from triton_linear.passes.framework.run import PipelineRun
+from triton_linear.passes.options import PipelineOptions
+from triton_linear.passes.pipeline import Rewritten, rewrite
+from triton_linear.screen import GLOBAL_ACCESSES, Found, are_short, screened
 
-if TYPE_CHECKING:
-    from triton_linear.lowering.targets import Target
-    from triton_linear.passes.driver import Converted, Gathered
+Decided = TypeVar("Decided", DecidedConversion, DecidedGather)
 
-_POSITION = re.compile(r'"([^"]+)":(\d+)(?::\d+)?')
+LEAST_SCRATCH = 0
+"""A scratch limit that no plan can meet by choice: each takes as little as it can."""
+EXHAUSTED = "shared memory is exhausted"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
+class Attempt:
+    """The text of a kernel with our code in it, the stubs whose code that is, and the bytes of shared memory
+    that it may need; `scratch` says in words how much of it is ours."""
+
+    text: str
+    stubs: Mapping[str, Stub]
+    room: int
+    scratch: str
+    apart: bool
+
+
+@dataclass(frozen=True)
 class Prepared:
-    """A kernel after the passes.
+    """A module after the passes. `options` are those that they ran with.
 
-    module: what the backend is to compile, or None if nothing of it would differ from the stock kernel.
-    conversions: what becomes of each conversion that was left after folding.
-    scratch: the bytes of scratch of each conversion that is ours.
-    budget: bytes of shared memory that `module` may need, where scratch takes more than it must, else None.
-    gathers: what becomes of each gather.
-    detours: accesses to shared memory that go by way of another layout.
-    awaited: whether products are waited for whose operands Triton has overwritten while they are read.
+    `differs`: whether anything of it is other than in the stock kernel.
     """
 
-    module: Module | None
-    conversions: tuple[Conversion, ...]
-    scratch: tuple[int, ...]
-    budget: int | None = None
-    gathers: tuple[Gather, ...] = ()
-    detours: int = 0
-    awaited: bool = False
+    module: Module
+    target: Target
+    options: PipelineOptions
+    rewritten: Rewritten
+    differs: bool
+
+    def attempts(self, module: Module | None = None) -> Iterator[Attempt]:
+        """What the backend is to compile, until one needs no more shared memory than it has room.
+
+        Scratch first takes more than it must, where that saves barriers, within a budget. If the kernel then
+        takes more than that, which is an estimate, scratch shares its bytes; last, every plan takes the least
+        it can. `module`: one with some of the kernels alone.
+        """
+        stubs = dict(self.rewritten.stubs)
+        limit, most = self.options.scratch_limit, self.target.max_shared_bytes
+        usual = "the default scratch" if limit is None else f"scratch limited to {limit} bytes"
+        strategies = {self.options.lowering, *(strategy_of(stub.plan.kind) for stub in stubs.values())}
+        lasts = all(STRATEGIES[name].lasting_scratch for name in strategies)
+        if lasts:
+            text, budget = self._embedded(stubs, module, apart=True)
+            if budget is not None:
+                yield Attempt(text, stubs, min(most, budget), "scratch kept apart", apart=True)
+                text, _ = self._embedded(stubs, module, apart=False)
+        else:
+            text, _ = self._embedded(stubs, module, apart=False)
+        yield Attempt(text, stubs, most, usual, apart=False)
+        if not lasts:  # such scratch is what it is
+            return
+        # Warps of a warp-specialised region would not come to a barrier of all.
+        all_warps = not any(op.name == WARP_SPECIALIZE for op in operations(self.module.operation))
+        smaller = {
+            name: with_limit(stub, self.target, LEAST_SCRATCH, all_warps=all_warps)
+            for name, stub in stubs.items()
+        }
+        if smaller != stubs:
+            text, _ = self._embedded(smaller, module, apart=False)
+            least = f"scratch limited to {LEAST_SCRATCH} bytes"
+            yield Attempt(text, smaller, most, least, apart=False)
+
+    def _embedded(
+        self, stubs: Mapping[str, Stub], module: Module | None, apart: bool
+    ) -> tuple[str, int | None]:
+        sparing = self.rewritten.spares_memory
+        found = embed(module or self.module, stubs, self.target, apart=apart, sparing=sparing)
+        return found.text, found.budget
+
+    def conversions(self, attempt: Attempt | None) -> tuple[DecidedConversion, ...]:
+        """What becomes of each conversion in an attempt; None: the stock kernel is compiled."""
+        return tuple(self.in_attempt(found, attempt) for found in self.rewritten.conversions)
+
+    def gathers(self, attempt: Attempt | None) -> tuple[DecidedGather, ...]:
+        """What becomes of each gather in an attempt; None: the stock kernel is compiled."""
+        return tuple(self.in_attempt(found, attempt) for found in self.rewritten.gathers)
+
+    def in_attempt(self, found: Decided, attempt: Attempt | None) -> Decided:
+        """What becomes of one of them."""
+        if attempt is None and self.differs:
+            return replace(found, kind=STOCK, detail=EXHAUSTED, stub=None)
+        if attempt is None or found.stub is None:
+            return found
+        plan = attempt.stubs[found.stub].plan
+        return replace(found, kind=plan.kind, detail=plan.summary())
 
 
 def prepare(
     module: Module,
-    seen: int,
+    options: PipelineOptions | None,
     target: Target,
-    scratch_limit: int | None,
-    clock: Clock,
-    apart: bool = True,
     *,
-    assign: bool = True,
-    reductions: bool = True,
-    lower: bool = True,
-    lowering: str = LINEAR,
+    seen: int | None = None,
+    verify: bool = False,
+    remarks: bool = False,
 ) -> Prepared:
-    """Run the passes over a copy of `module`, which has `seen` conversions and stays as it is.
+    """Run the passes over `module`, in place, which has `seen` conversions (None: they are counted).
 
-    `apart` lets scratch take more than it must, where that saves barriers; `assign`, `reductions`, `lower` and
-    `lowering` are as in the options.
+    Requires: `options` are those that are left for this module after screening; None: nothing concerns it.
     """
-    with clock.phase("import"):
-        from triton_linear.dialect import bridge
-        from triton_linear.lowering.embed import embed
-        from triton_linear.passes import driver
-        from triton_linear.passes.split_reductions import spares_memory
-
-    with clock.phase("to MLIR"):
-        upstream = bridge.to_upstream(module, bridge.upstream_context())
-    with clock.phase("passes"):
-        result = driver.run_linear_pipeline(
-            upstream,
-            target,
-            scratch_limit,
-            assign=assign,
-            reductions=reductions,
-            lower=lower,
-            lowering=lowering,
-            remarks=False,
-        )
-    conversions = tuple(map(_conversion, result.conversions))
-    gathers = tuple(map(_gather, result.gathers))
-    changed = result.plans or result.gather_stubs or result.changed or result.detours
-    if not changed and (not lower or len(conversions) == seen):
-        return Prepared(None, conversions, (), gathers=gathers)
-    with clock.phase("embed"):
-        stubs = {name: (stub.plan, stub.signature) for name, stub in result.gather_stubs.items()}
-        text, warps = bridge.triton_text(upstream), module.get_int_attr("ttg.num-warps")
-        sparing = spares_memory(upstream, target)
-        embedded = embed(text, result.plans, target, warps, apart, stubs, sparing=sparing)
-    with clock.phase("to Triton"):
-        converted = cast(Module, bridge.parse_triton(embedded.text, module.context))
-    plans = (*result.plans.values(), *(stub.plan for stub in result.gather_stubs.values()))
-    scratch = tuple(plan.scratch_bytes for plan in plans)
-    detours, awaited = result.detours, result.awaited
-    return Prepared(converted, conversions, scratch, embedded.budget, gathers, detours, awaited)
+    if options is None:
+        return Prepared(module, target, PipelineOptions(), Rewritten(PipelineRun.of_nothing()), differs=False)
+    if seen is None:
+        seen = sum(op.name == "ttg.convert_layout" for op in operations(module.operation))
+    found = rewrite(module, options, target, verify=verify, remarks=remarks)
+    folds = options.lower and not options.free and len(found.conversions) != seen
+    differs = bool(found.stubs or found.changed or found.staged or folds)
+    return Prepared(module, target, options, found, differs)
 
 
-def prepare_free(module: Module, target: Target, only: int | None, clock: Clock) -> Prepared:
-    """A copy of `module` in which conversions of floats cost nothing and give garbage; `only`: that one."""
-    with clock.phase("import"):
-        from triton_linear.dialect import bridge
-        from triton_linear.lowering.embed import embed
-        from triton_linear.passes import driver
+def concerning(
+    options: PipelineOptions, module: Module, release: Release | None = None
+) -> PipelineOptions | None:
+    """What of `options` may change a module of upstream MLIR, as the plugin finds it out of a libtriton one."""
+    ops = operations(module.operation)
+    found = Found.among(Counter(op.name for op in ops))
 
-    with clock.phase("to MLIR"):
-        upstream = bridge.to_upstream(module, bridge.upstream_context())
-    with clock.phase("passes"):
-        result = driver.run_free_pipeline(upstream, target, only)
-    conversions = tuple(map(_conversion, result.conversions))
-    if not result.plans:
-        return Prepared(None, conversions, ())
-    with clock.phase("embed"):
-        text = bridge.triton_text(upstream)
-        embedded = embed(text, result.plans, target, module.get_int_attr("ttg.num-warps"))
-    with clock.phase("to Triton"):
-        converted = cast(Module, bridge.parse_triton(embedded.text, module.context))
-    return Prepared(converted, conversions, ())
+    def has_short_rows() -> bool:
+        accesses = (op for op in ops if op.name in GLOBAL_ACCESSES)
+        return are_short(" ".join(str(operand.type) for operand in op.operands) for op in accesses)
 
-
-def _conversion(found: Converted) -> Conversion:
-    lowering = TRITON if found.kind == "stock" else found.kind
-    place = _place(found.location)
-    return Conversion(place, found.source, found.destination, lowering, found.detail, found.partials)
-
-
-def _gather(found: Gathered) -> Gather:
-    lowering = TRITON if found.kind == "stock" else found.kind
-    return Gather(_place(found.location), found.source, found.index, lowering, found.detail)
-
-
-def _place(location: str) -> str:
-    """File and line, if a location says them."""
-    position = _POSITION.search(location)
-    return f"{position[1]}:{position[2]}" if position else location
+    return screened(options, found, release or installed_release(), has_short_rows)

@@ -42,7 +42,7 @@ FREE = "free"
 
 
 @dataclass(frozen=True, slots=True)
-class Conversion:
+class ReportedConversion:
     """One conversion: its source location, layouts, lowering, and what there is to say about that choice.
 
     `lowering` is the kind of the plan ("registers", "shuffle", "warp-shared", "cta-shared", "padded"), or
@@ -66,7 +66,7 @@ class Conversion:
 
 
 @dataclass(frozen=True, slots=True)
-class Gather:
+class ReportedGather:
     """One gather: its source location, the types of its source and index, and its lowering.
 
     `lowering` is "gather" where the kernel runs code that this package emitted for it, `detail` then sums that
@@ -89,7 +89,7 @@ class Gather:
 class Report:
     """One compile: `seen` conversions were in the kernel, `seconds` are exclusive per phase.
 
-    `seen` counts operations before any pass; folding may leave fewer in `conversions`. `detours` counts
+    `seen` counts operations before any pass; folding may leave fewer in `conversions`. `staged` counts
     accesses to shared memory that go by way of another layout: each brings a conversion.
     """
 
@@ -97,13 +97,13 @@ class Report:
     target: str
     outcome: Outcome
     seen: int = 0
-    conversions: tuple[Conversion, ...] = ()
+    conversions: tuple[ReportedConversion, ...] = ()
     remarks: tuple[str, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     error: str | None = None
     traceback: str | None = None
-    gathers: tuple[Gather, ...] = ()
-    detours: int = 0
+    gathers: tuple[ReportedGather, ...] = ()
+    staged: int = 0
 
     @property
     def ours(self) -> int:
@@ -123,12 +123,12 @@ class Report:
     @property
     def folded(self) -> int:
         """Conversions that the passes removed."""
-        there = self.seen + self.detours
+        there = self.seen + self.staged
         own = sum(not conversion.partials for conversion in self.conversions)
         return max(0, there - own) if self.outcome is Outcome.CONVERTED else 0
 
     @property
-    def left(self) -> tuple[Conversion, ...]:
+    def left(self) -> tuple[ReportedConversion, ...]:
         """Conversions that Triton lowers, each with the reason."""
         return tuple(conversion for conversion in self.conversions if conversion.lowering == TRITON)
 
@@ -147,8 +147,8 @@ class Report:
         if self.gathers:
             counts += f"; {len(self.gathers)} gather{'' if len(self.gathers) == 1 else 's'}"
             counts += f": {sum(gather.ours for gather in self.gathers)} ours"
-        if self.detours:
-            counts += f"; {self.detours} access{'' if self.detours == 1 else 'es'} by way of another layout"
+        if self.staged:
+            counts += f"; {self.staged} access{'' if self.staged == 1 else 'es'} by way of another layout"
         lines = [f"{self.kernel} for {self.target}: {self.outcome.value}; {counts}"]
         lines += [
             f"  {c.location}: {'of partial results, ' if c.partials else ''}{c.lowering}"
@@ -167,10 +167,10 @@ class Report:
         return "\n".join(lines)
 
 
-class Clock:
+class PhaseClock:
     """Seconds spent per named phase; a phase inside another is not counted twice.
 
-    >>> clock = Clock()
+    >>> clock = PhaseClock()
     >>> with clock.phase("outer"):
     ...     with clock.phase("inner"):
     ...         pass

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from triton_linear import __version__
-from triton_linear.lowering.strategies import LINEAR, STRATEGIES
+from triton_linear.lowering.plan.strategies import LINEAR, STRATEGIES
+from triton_linear.passes.options import PipelineOptions
 from triton_linear.report import Report
 
 FINGERPRINT = "triton_linear"
@@ -35,6 +36,7 @@ class Options:
     occupancy: assemble a kernel within fewer registers where a multiprocessor then takes another CTA.
     reductions: take reductions across warps apart, where that costs less; not without `lower`.
     lowering: "linear", or "legacy": that of Triton before linear layouts, a baseline to measure against.
+    dump: a folder for the TTGIR of each kernel before and after the passes; "" for none.
 
     And what they do not, for measuring:
 
@@ -50,6 +52,7 @@ class Options:
     occupancy: bool = True
     reductions: bool = True
     lowering: str = LINEAR
+    dump: str = ""
     free: bool = field(default=False, metadata=INTERNAL)
     free_only: int | None = field(default=None, metadata=INTERNAL)
     everywhere: bool = field(default=False, metadata=INTERNAL)
@@ -59,6 +62,12 @@ class Options:
             value = getattr(self, name)
             if not isinstance(value, bool):
                 raise TypeError(f"{name} takes a bool, got {value!r}")
+        if not isinstance(self.dump, str):
+            raise TypeError(f"dump takes a path, got {self.dump!r}")
+        if "," in self.dump:
+            raise ValueError(
+                f"dump takes a path without commas, which TRITON_LINEAR divides options by: {self.dump!r}"
+            )
         if self.lowering not in STRATEGIES:
             raise ValueError(f"lowering takes {' or '.join(STRATEGIES)}, got {self.lowering!r}")
         if self.scratch_limit is None:
@@ -69,9 +78,9 @@ class Options:
             raise ValueError(f"scratch_limit {self.scratch_limit} is negative")
 
     @property
-    def takes_apart(self) -> bool:
-        """Whether reductions are taken apart: what that makes is for our lowering."""
-        return self.reductions and self.lower and self.lowering == LINEAR
+    def pipeline(self) -> PipelineOptions:
+        """What of it the passes are to do."""
+        return PipelineOptions(**{f.name: getattr(self, f.name) for f in fields(PipelineOptions)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +93,8 @@ class Setting:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Equal for two settings exactly if they make the same code: version, sources, MLIR and options."""
+        """Equal for two settings exactly if version, sources, MLIR and options are. `dump` is among them, but
+        changes no code: a kernel that came from the cache would not be written."""
         options = "-".join(f"{f.name}={getattr(self.options, f.name)}" for f in fields(self.options))
         text = f"{__version__}-{source_digest()}-{mlir_provider()}-{options}"
         return f"{FINGERPRINT}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"

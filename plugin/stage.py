@@ -7,29 +7,42 @@ through here too, and the untouched module is at hand when something fails.
 from __future__ import annotations
 
 import logging
+import re
 import traceback
 import warnings
-from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
-from triton_linear import fallback, pipeline
+from triton_linear import fallback
+from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.fallback import UnknownTarget
-from triton_linear.interfaces import Compile, Metadata, Module, Operation
-from triton_linear.report import Clock, Conversion, Gather, Outcome, Report, ReportWarning, publish
+from triton_linear.interfaces import Compile, Metadata, TritonModule
+from triton_linear.passes.options import PipelineOptions
+from triton_linear.report import (
+    TRITON,
+    Outcome,
+    PhaseClock,
+    Report,
+    ReportedConversion,
+    ReportedGather,
+    ReportWarning,
+    publish,
+)
+from triton_linear.screen import count_operations, has_short_rows, screened
 from triton_linear.setting import Setting
-from triton_linear.short_rows import has_short_rows
+
+if TYPE_CHECKING:
+    from triton_linear.passes.framework.plans import DecidedConversion, DecidedGather
 
 _log = logging.getLogger("triton_linear")
-CONVERT, GATHER, REDUCE = "ttg.convert_layout", "tt.gather", "tt.reduce"
+_POSITION = re.compile(r'"([^"]+)":(\d+)(?::\d+)?')
 UNNAMED = "unnamed"
 """The name of a kernel that does not say its own."""
-MINIMAL_SCRATCH = 0
-"""A scratch limit that no plan can meet by choice: each takes as little as it can."""
-_ACCESSES = frozenset({"ttg.local_load", "ttg.local_store", "ttg.local_alloc"})
 _REFUSED = "Triton refused the module with our code: what MLIR printed to the standard error is about that one"
 
-_AWAITED = "products are waited for whose registers the code of Triton overwrites while they are read"
+_AWAITED = "dots are waited for whose registers the code of Triton overwrites while they are read"
 
 
 @dataclass
@@ -37,15 +50,15 @@ class _Attempt:
     """One compile under way: what is known of it so far."""
 
     kernel: str
-    clock: Clock
+    clock: PhaseClock
     outcome: Outcome = Outcome.LEFT
     seen: int = 0
-    accesses: int = 0
-    assigns: bool = False
-    detours: int = 0
-    conversions: tuple[Conversion, ...] = ()
-    gathers: tuple[Gather, ...] = ()
+    staged: int = 0
+    conversions: tuple[ReportedConversion, ...] = ()
+    gathers: tuple[ReportedGather, ...] = ()
     remarks: tuple[str, ...] = ()
+    before: str = ""
+    after: str = ""
     error: Exception | None = None
 
     def report(self, target: str) -> Report:
@@ -55,7 +68,7 @@ class _Attempt:
             target=target,
             outcome=self.outcome,
             seen=self.seen,
-            detours=self.detours,
+            staged=self.staged,
             conversions=self.conversions,
             gathers=self.gathers,
             remarks=self.remarks,
@@ -74,23 +87,26 @@ class LLIRStage:
         self._setting = setting
         self.converted = False
 
-    def __call__(self, src: Module, metadata: Metadata) -> str:
+    def __call__(self, src: TritonModule, metadata: Metadata) -> str:
         """LLVM IR of `src`; `metadata` gets what the stock stage adds.
 
         Ensures: where the plugin fails, the result and `metadata` are those of the stock stage on the
         untouched `src` (strict: the failure is raised).
         """
-        attempt = _Attempt(UNNAMED, Clock())
+        attempt = _Attempt(UNNAMED, PhaseClock())
         try:
             llir = self._compile(src, metadata, attempt)
         except BaseException:
             with fallback.without_room():
                 self._tell(attempt.report(self._target))
+            with suppress(OSError):
+                self._dump(attempt)
             raise
         self.converted = attempt.outcome is Outcome.CONVERTED
         failures: list[Exception] = []
         with fallback.without_room():
             failures = self._tell(attempt.report(self._target))
+        self._dump(attempt)
         if failures and self._setting.options.strict:
             raise failures[0]
         for error in failures:
@@ -98,7 +114,9 @@ class LLIRStage:
             warnings.warn(f"triton_linear: {text}", ReportWarning, stacklevel=2)
         return llir
 
-    def _compile(self, src: Module, metadata: Metadata, attempt: _Attempt) -> str:
+    def _compile(self, src: TritonModule, metadata: Metadata, attempt: _Attempt) -> str:
+        if self._setting.options.dump:
+            attempt.before = attempt.after = str(src)
         try:
             llir = self._try(src, metadata, attempt)
         except UnknownTarget as error:
@@ -109,7 +127,7 @@ class LLIRStage:
             self._warn(attempt, error, metadata)
         except Exception as error:
             llir, attempt.outcome, attempt.error = None, Outcome.FAILED, error
-            attempt.conversions, attempt.gathers, attempt.detours = (), (), 0
+            attempt.conversions, attempt.gathers, attempt.staged = (), (), 0
             if self._setting.options.strict:
                 raise
         if llir is not None:
@@ -120,119 +138,93 @@ class LLIRStage:
             self._warn(attempt, attempt.error, metadata)
         return llir
 
-    def _try(self, src: Module, metadata: Metadata, attempt: _Attempt) -> str | None:
+    def _try(self, src: TritonModule, metadata: Metadata, attempt: _Attempt) -> str | None:
         """The kernel as the plugin would have it, or None where the stock stage is to compile `src`."""
         attempt.kernel = src.get_entry_func_name()
+        asked, release = self._setting.options.pipeline, installed_release()
         with attempt.clock.phase("screen"):
             found = count_operations(src)
-            attempt.seen, attempt.accesses = found.conversions, found.accesses
-            short = attempt.seen == 0 and self._setting.options.assign and has_short_rows(src)
-        attempt.assigns = bool(attempt.seen or found.gathers or short)
-        splits = found.reductions and self._setting.options.takes_apart
-        if not (attempt.assigns or splits or (attempt.accesses and self._reroutes)):
+            attempt.seen = found.conversions
+            options = screened(asked, found, release, lambda: has_short_rows(src))
+        if options is None:
             attempt.outcome = Outcome.NOTHING_TO_DO
         elif mode := _instrumentation_mode(metadata):
             attempt.remarks = (f"instrumentation mode '{mode}' is on, and cannot see into code of ours",)
         else:
-            return self._convert(src, metadata, attempt)
+            if asked != asked.on(release):
+                version = ".".join(map(str, release))
+                attempt.remarks += (
+                    f"layouts stay: what accesses become is not predicted for Triton {version}",
+                )
+            return self._convert(src, metadata, attempt, options)
         return None
 
-    @property
-    def _reroutes(self) -> bool:
-        """Whether accesses to shared memory may go by way of other layouts."""
-        from triton_linear.dialect.triton_versions import ACCESSES_PREDICTED, installed_release
-        from triton_linear.lowering.strategies import LEGACY
-
-        options = self._setting.options
-        lowers = options.lower and not options.free and options.lowering != LEGACY
-        return lowers and installed_release() in ACCESSES_PREDICTED
-
-    def _convert(self, src: Module, metadata: Metadata, attempt: _Attempt) -> str | None:
+    def _convert(
+        self, src: TritonModule, metadata: Metadata, attempt: _Attempt, options: PipelineOptions
+    ) -> str | None:
         """The kernel with its conversions replaced, or None where the stock stage is to compile `src`."""
-        from triton_linear.dialect.triton_versions import ACCESSES_PREDICTED, installed_release
-        from triton_linear.lowering import targets
-        from triton_linear.lowering.marks import without_marks
-        from triton_linear.lowering.strategies import LEGACY
+        from triton_linear.lowering.target import targets
 
         try:
             target = targets.target(self._target)
         except ValueError as error:
             known = ", ".join(targets.TARGETS)
             raise UnknownTarget(f"no table for {self._target}; known: {known}") from error
-        usual = self._setting.options.scratch_limit
-        assign, release = self._setting.options.assign, installed_release()
-        reductions = self._setting.options.takes_apart
-        if (assign or reductions) and release not in ACCESSES_PREDICTED:
-            assign = reductions = False
-            version = ".".join(map(str, release))
-            attempt.remarks += (f"layouts stay: what accesses become is not predicted for Triton {version}",)
-        tried: set[tuple[tuple[int, ...], bool]] = set()
-        longer = True
-        attempts: tuple[tuple[int | None, bool], ...]
-        attempts = ((usual, True), (usual, False), (MINIMAL_SCRATCH, False))
-        if self._setting.options.lowering == LEGACY:
-            attempts = ((usual, False),)  # its scratch is what it is, and does not last
-        for limit, apart in attempts:
-            if limit == usual and not longer:
-                continue
-            options = self._setting.options
-            if options.free:
-                prepared = pipeline.prepare_free(src, target, options.free_only, attempt.clock)
-            else:
-                prepared = pipeline.prepare(
-                    src,
-                    attempt.seen,
-                    target,
-                    limit,
-                    attempt.clock,
-                    apart,
-                    assign=assign and attempt.assigns,
-                    reductions=reductions,
-                    lower=options.lower,
-                    lowering=options.lowering,
-                )
-            attempt.conversions, attempt.gathers = prepared.conversions, prepared.gathers
-            attempt.detours = prepared.detours
-            if prepared.module is None:
-                if attempt.seen == 0 and not attempt.gathers:
-                    attempt.outcome = Outcome.NOTHING_TO_DO
+        with attempt.clock.phase("import"):
+            from triton_linear import pipeline
+            from triton_linear.dialect import bridge
+            from triton_linear.lowering.emit.marks import without_marks
+        with attempt.clock.phase("to MLIR"):
+            upstream = bridge.to_upstream(src, bridge.upstream_context())
+        with attempt.clock.phase("passes"):
+            prepared = pipeline.prepare(upstream, options, target, seen=attempt.seen)
+        attempt.staged = prepared.rewritten.staged
+        attempt.conversions = tuple(map(_conversion, prepared.rewritten.conversions))
+        attempt.gathers = tuple(map(_gather, prepared.rewritten.gathers))
+        if not prepared.differs:
+            if attempt.seen == 0 and not attempt.gathers:
+                attempt.outcome = Outcome.NOTHING_TO_DO
+            return None
+        versions = prepared.attempts()
+        while True:
+            with attempt.clock.phase("embed"):
+                version = next(versions, None)
+            attempt.conversions = tuple(map(_conversion, prepared.conversions(version)))
+            attempt.gathers = tuple(map(_gather, prepared.gathers(version)))
+            if version is None:
+                attempt.staged = 0
                 return None
-            longer = prepared.budget is not None
-            if (prepared.scratch, longer) in tried:
-                continue
-            tried.add((prepared.scratch, longer))
+            with attempt.clock.phase("to Triton"):
+                module = cast(TritonModule, bridge.parse_triton(version.text, src.context))
+            after = str(module) if self._setting.options.dump else ""
             trial = dict(metadata)
             try:
                 with attempt.clock.phase("stock"):
-                    llir = without_marks(self._stock(prepared.module, trial))
+                    llir = without_marks(self._stock(module, trial))
             except Exception:
                 attempt.remarks += (_REFUSED,)
                 raise
-            room = target.max_shared_bytes
-            if prepared.budget is not None:  # it goes by estimates, and those can be more than there is
-                room = min(room, prepared.budget)
-            if (shared := trial.get("shared") or 0) <= room:
+            if (shared := trial.get("shared") or 0) <= version.room:
                 metadata.update(trial)
-                attempt.outcome = Outcome.CONVERTED
-                attempt.remarks += (_AWAITED,) * prepared.awaited
+                attempt.outcome, attempt.after = Outcome.CONVERTED, after
+                attempt.remarks += (_AWAITED,) * prepared.rewritten.awaited
                 return llir
-            budget = "the default scratch" if limit is None else f"scratch limited to {limit} bytes"
-            remark = (
-                f"{shared} bytes of shared memory with {budget}, {self._target} has {target.max_shared_bytes}"
-            )
-            if longer:
-                remark = f"{shared} bytes of shared memory with scratch kept apart, which may take {room}"
-            attempt.remarks += (remark,)
-        attempt.detours = 0
-        attempt.conversions = tuple(
-            Conversion(c.location, c.source, c.destination, "triton", "shared memory is exhausted")
-            for c in attempt.conversions
-        )
-        attempt.gathers = tuple(
-            Gather(g.location, g.source, g.index, "triton", "shared memory is exhausted")
-            for g in attempt.gathers
-        )
-        return None
+            has = f"which may take {version.room}" if version.apart else f"{self._target} has {version.room}"
+            attempt.remarks += (f"{shared} bytes of shared memory with {version.scratch}, {has}",)
+
+    def _dump(self, attempt: _Attempt) -> None:
+        """Write the module as it came and as it was compiled, if that is asked for."""
+        if not (folder := self._setting.options.dump):
+            return
+        from triton_linear.dump import Dump
+
+        try:
+            Dump(Path(folder)).write(attempt.kernel, self._target, attempt.before, attempt.after)
+        except OSError as error:
+            if self._setting.options.strict:
+                raise
+            text = f"kernel '{attempt.kernel}' cannot be written to {folder}: {error.strerror or error}"
+            warnings.warn(f"triton_linear: {text}", ReportWarning, stacklevel=3)
 
     def _tell(self, report: Report) -> list[Exception]:
         """Hand the report to everyone who listens; returns what listeners raised."""
@@ -256,26 +248,22 @@ class LLIRStage:
         fallback.warn(self._setting, attempt.kernel, self._target, error, metadata, remarks=remarks)
 
 
-class Found(NamedTuple):
-    """How many operations of a module may concern the plugin."""
-
-    conversions: int
-    gathers: int
-    reductions: int
-    accesses: int
+def _conversion(found: DecidedConversion) -> ReportedConversion:
+    lowering = TRITON if found.kind == "stock" else found.kind
+    return ReportedConversion(
+        _place(found.location), found.source, found.destination, lowering, found.detail, found.partials
+    )
 
 
-def count_operations(module: Module) -> Found:
-    """The conversions, gathers and reductions of a libtriton module, and its accesses to shared memory, without
-    printing it."""
-    names: Counter[str] = Counter()
+def _gather(found: DecidedGather) -> ReportedGather:
+    lowering = TRITON if found.kind == "stock" else found.kind
+    return ReportedGather(_place(found.location), found.source, found.index, lowering, found.detail)
 
-    def visit(operation: Operation) -> None:
-        names[operation.get_name()] += 1
 
-    module.walk(visit)
-    accesses = sum(names[name] for name in _ACCESSES)
-    return Found(names[CONVERT], names[GATHER], names[REDUCE], accesses)
+def _place(location: str) -> str:
+    """File and line, if a location says them."""
+    position = _POSITION.search(location)
+    return f"{position[1]}:{position[2]}" if position else location
 
 
 def _instrumentation_mode(metadata: Metadata) -> str:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent / "unit"))
+sys.path.insert(0, str(Path(__file__).resolve().parent / "unit" / "support"))
 
 from input_mutants import Case, case
 from input_runs import Runner

@@ -83,7 +83,7 @@ def row(triton: str, python: str, jobs: int, logs: Path) -> tuple[str, ...]:
     log = logs / f"{triton}.log"
     if reason := stopped(make, INSTALL_SECONDS, log, environment):
         return _failed(triton, python, log, f"environment: {reason}", start)
-    files = sorted(str(path) for name in UNITS for path in (ROOT / "test" / "unit").glob(f"test_{name}.py"))
+    files = sorted(str(path) for name in UNITS for path in (ROOT / "test" / "unit").rglob(f"test_{name}.py"))
     report = logs / f"{triton}.xml"
     tests = [str(scripts / "python"), "-m", "pytest", "-n", str(jobs), f"--junit-xml={report}", *files]
     reason = stopped(tests, TEST_SECONDS, log, environment)

@@ -1,4 +1,4 @@
-"""Makes the mistakes of test/unit/code_mutants*.py one at a time and runs the tests that are to catch them.
+"""Makes the mistakes of code_mutants.py one at a time and runs the tests that are to catch them.
 
 python test/mutants.py --jobs 2 --write bench/results/mutants.md
 
@@ -17,30 +17,33 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import Queue
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "test/unit"))
+sys.path.insert(0, str(ROOT / "test/unit/support"))
 
-from code_mutants import MUTANTS as PLANNERS  # noqa: E402
-from code_mutants import CodeMutant  # noqa: E402
-from code_mutants_machines import MUTANTS as MACHINES  # noqa: E402
-from code_mutants_rewrites import MUTANTS as REWRITES  # noqa: E402
-
-MUTANTS = (*PLANNERS, *MACHINES, *REWRITES)
+from code_mutants import MUTANTS  # noqa: E402
+from code_mutants_base import CodeMutant  # noqa: E402
 
 _ROOMS = ("dialect", "passes", "lowering", "tools", "examples", "gluon")
-_TREE = (*_ROOMS, "plugin", "test", "bench", "docs", "pyproject.toml", "setup.py", "README.md", "Makefile")
-_PROOF = "test/unit/test_prove.py::test_every_plan_of_random_pairs_is_proved"
-_UNPROVED = (
-    "lowering/prove.py",
-    "    try:\n        _prove(plan,",
-    "    return None\n    try:\n        _prove(plan,",
+_TREE = (
+    *_ROOMS,
+    "plugin",
+    "src",
+    "test",
+    "bench",
+    "docs",
+    "pyproject.toml",
+    "setup.py",
+    "README.md",
+    "Makefile",
 )
+_PROOF = "test/unit/lowering/test_prove.py::test_every_plan_of_random_pairs_is_proved"
+_PROOFS = "lowering/prove/plans.py"
 _PLAIN = ("-p", "no:cacheprovider", "-p", "no:xdist", "--assert=plain", "--tb=no")
 """Explaining a failure takes longer than finding it."""
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
@@ -72,37 +75,33 @@ class Tree:
         for name in _TREE:
             source, copy = ROOT / name, folder / name
             if source.is_dir():
-                shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__", "results"))
+                shutil.copytree(
+                    source, copy, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "results")
+                )
             elif source.exists():
                 shutil.copy(source, copy)
-        package = folder / "build/package/triton_linear"
-        package.mkdir(parents=True)
-        for entry in (folder / "plugin").iterdir():
-            (package / entry.name).symlink_to(entry)
-        for room in _ROOMS:
-            (package / room).symlink_to(folder / room)
 
     def catch(self, mutant: CodeMutant) -> Found:
         """Make the mistake, run its tests, and take it back."""
         began = time.perf_counter()
         by_proof = None
-        edits = [(mutant.file, mutant.old, mutant.new)]
+        changes = [(mutant.file, mutant.of)]
         if mutant.planned:
-            by_proof = self._run(edits, _PROOF) is not None
-            edits.append(_UNPROVED)
+            by_proof = self._run(changes, _PROOF) is not None
+            changes.append((_PROOFS, unproved))
         self.slow = False
-        caught = next((test for name in mutant.tests if (test := self._run(edits, name))), None)
+        caught = next((test for name in mutant.tests if (test := self._run(changes, name))), None)
         return Found(
             mutant.name, mutant.file, mutant.breaks, caught, by_proof, time.perf_counter() - began, self.slow
         )
 
-    def _run(self, edits: Sequence[tuple[str, str, str]], tests: str) -> str | None:
+    def _run(self, changes: Sequence[tuple[str, Callable[[str], str]]], tests: str) -> str | None:
         """The first test that fails with these changes, or None."""
-        originals = {name: (self.folder / name).read_text() for name, _, _ in edits}
+        originals = {name: (self.folder / name).read_text() for name, _ in changes}
         try:
-            for name, old, new in edits:
+            for name, change in changes:
                 path = self.folder / name
-                path.write_text(replaced(path.read_text(), old, new, name))
+                path.write_text(change(path.read_text()))
             return self._first_failure(tests)
         finally:
             for name, text in originals.items():
@@ -112,7 +111,7 @@ class Tree:
         pytest = ["-m", "pytest", "-x", "-q", "--no-header", *_PLAIN, tests]
         lit = ["-c", "from lit.main import main; main()", "-q", tests]
         environment = os.environ | {
-            "PYTHONPATH": str(self.folder / "build/package"),
+            "PYTHONPATH": str(self.folder / "src"),
             "PYTHONDONTWRITEBYTECODE": "1",
             "PATH": str(Path(sys.executable).parent) + os.pathsep + os.environ.get("PATH", ""),
         }
@@ -137,11 +136,10 @@ class Tree:
         return tests
 
 
-def replaced(text: str, old: str, new: str, name: str) -> str:
-    """`text` with the only `old` replaced."""
-    if text.count(old) != 1:
-        raise ValueError(f"{name}: {old!r} occurs {text.count(old)} times instead of once")
-    return text.replace(old, new)
+def unproved(text: str) -> str:
+    """The proof of plans, disabled: nothing is refuted."""
+    assert "\ndef refuted(" in text
+    return text + "\n\ndef refuted(*arguments): return None\n"
 
 
 def run(mutants: Sequence[CodeMutant], jobs: int, seconds: float) -> Iterator[Found]:
@@ -202,7 +200,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(argv)
     mutants = [mutant for mutant in MUTANTS if chosen.only in mutant.name]
     for mutant in mutants:
-        replaced((ROOT / mutant.file).read_text(), mutant.old, mutant.new, mutant.file)
+        mutant.of((ROOT / mutant.file).read_text())
     found: list[Found] = []
     if chosen.resume is not None and chosen.resume.exists():
         known = [Found(**json.loads(line)) for line in chosen.resume.read_text().splitlines()]

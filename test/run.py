@@ -1,4 +1,7 @@
-"""Runs the whole suite, pytest and then lit; its last line counts both: `N passed, M failed`."""
+"""Runs tests, pytest's and then lit's; the last line counts both: `N passed, M failed`.
+
+python test/run.py --check      the part for daily work: laws, encodings, planners, proofs and the passes
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,28 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
 LIT = ("-c", "from lit.main import main; main()")
+UNITS = ("test/unit",)
+LITS = ("test/lit",)
+CHECKED_UNITS = (
+    "test/unit/dialect",
+    "test/unit/lowering",
+    "test/unit/passes/test_passes.py",
+    "test/unit/passes/test_narrow.py",
+    "test/unit/passes/test_priced_choices.py",
+    "test/unit/passes/assignment/test_assign_addressing.py",
+    "test/unit/passes/assignment/test_assign_decisions.py",
+    "test/unit/passes/assignment/test_assign_solve.py",
+    "test/unit/passes/contraction/test_contract_order.py",
+    "test/unit/passes/reductions/test_reductions.py",
+    "test/unit/passes/reductions/test_reductions_proof.py",
+    "test/unit/passes/widening/test_widths.py",
+    "test/unit/project/test_code_mutants.py",
+    "test/unit/project/test_import_cycles.py",
+    "test/unit/project/test_imports.py",
+    "test/unit/project/test_lit_hygiene.py",
+)
+"""Of these, `make check` runs what is not marked slow."""
+CHECKED_LITS = ("test/lit/dialect", "test/lit/passes")
 MOST_SECONDS = 1500
 """That each runner may take; single tests are stopped long before."""
 
@@ -31,30 +56,31 @@ def tally(report: Path, status: int) -> tuple[int, int, int]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--jobs", type=int, default=2, help="processes that run tests (default 2)")
+    parser.add_argument("--check", action="store_true", help="the part for daily work, in two minutes")
     options = parser.parse_args(argv)
+    tests = ("-m", "not slow", *CHECKED_UNITS) if options.check else UNITS
 
     # What the tests run by name (triton-linear-opt, filecheck) is this environment's.
     environment = os.environ | {"PATH": sysconfig.get_path("scripts") + os.pathsep + os.environ.get("PATH", "")}
     totals = [0, 0, 0]
     with tempfile.TemporaryDirectory() as folder:
         units, lits = Path(folder, "pytest.xml"), Path(folder, "lit.xml")
-        runners = (
-            (units, ["-m", "pytest", "-n", str(options.jobs), "--durations=10", f"--junit-xml={units}"]),
-            (
-                lits,
-                [
-                    *LIT,
-                    "-j",
-                    str(options.jobs),
-                    "-v",
-                    f"--max-time={MOST_SECONDS}",
-                    f"--xunit-xml-output={lits}",
-                    "test/lit",
-                ],
-            ),
-        )
+        jobs = str(options.jobs)
+        # Neighbouring tests share what a process remembers; who is done takes from who is not.
+        pytest = [
+            "-m",
+            "pytest",
+            "-n",
+            jobs,
+            "--dist=worksteal",
+            "--durations=10",
+            f"--junit-xml={units}",
+            *tests,
+        ]
+        lit = [*LIT, "-j", jobs, "-v", f"--max-time={MOST_SECONDS}", f"--xunit-xml-output={lits}"]
+        runners = ((units, pytest), (lits, [*lit, *(CHECKED_LITS if options.check else LITS)]))
         for report, command in runners:
             try:
                 status = subprocess.run(

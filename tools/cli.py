@@ -10,54 +10,26 @@ from importlib.metadata import version
 from pathlib import Path
 
 from triton_linear import __version__
-from triton_linear.tools.errors import Printer, fail, guarded, supervised
+from triton_linear.tools.support.errors import Printer, guarded, supervised
+from triton_linear.tools.support.options import add_pipeline_options, pipeline_options
 
 Command = Callable[[argparse.Namespace], int]
 
 
-def read_input(name: str) -> str:
-    """The text of a file, or of the standard input for `-`."""
-    shown = display_name(name)
-    try:
-        if name != "-":
-            data = Path(name).read_bytes()
-        elif sys.stdin is None:  # it was closed when Python began
-            fail("cannot open input file: it is closed", shown)
-        else:
-            data = sys.stdin.buffer.read()
-    except OSError as error:
-        fail(f"cannot open input file: {error.strerror}", shown)
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        line, column = data.count(b"\n", 0, error.start) + 1, error.start - data.rfind(b"\n", 0, error.start)
-        fail("input file is not UTF-8 text", shown, line, column)
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def display_name(name: str) -> str:
-    """How diagnostics call an input file; bytes that are no UTF-8 are shown by number."""
-    return "<stdin>" if name == "-" else name.encode(errors="surrogateescape").decode(errors="backslashreplace")
-
-
 def _verify(arguments: argparse.Namespace) -> int:
-    from triton_linear.tools.verify import verify_text
+    from triton_linear.tools.support.inputs import modules
+    from triton_linear.tools.verify.command import verify_modules
+    from triton_linear.tools.verify.stock import verify_stock
 
-    name = display_name(arguments.file)
-    if Path(arguments.file).suffix == ".py" and Path(arguments.file).is_file():
-        fail(
-            "is a Python script, not TTGIR; `triton-linear explain` runs scripts and takes their kernels", name
-        )
-    text = read_input(arguments.file)
-    arguments.sources[name] = text
-    if arguments.lowering == "stock":
-        from triton_linear.tools.stock import verify_stock
-
-        return verify_stock(text, name, arguments.target, arguments.json)
-    from triton_linear.lowering.strategies import LEGACY, LINEAR
-
-    lowering = LEGACY if arguments.lowering == LEGACY else LINEAR
-    return verify_text(text, name, arguments.target, arguments.json, lowering)
+    found = modules(arguments.file, arguments.arguments)
+    if arguments.lowering != "stock":
+        options = pipeline_options(arguments)
+        return verify_modules(found, arguments.target, arguments.json, options, arguments.sources)
+    status = 0
+    for name, text in found:
+        arguments.sources[name] = text
+        status |= verify_stock(text, name, arguments.target, arguments.json)
+    return status
 
 
 def _demo(arguments: argparse.Namespace) -> int:
@@ -131,6 +103,7 @@ def _add_fuzz(fuzz: argparse.ArgumentParser) -> None:
         help="for each kind of failure; 0: leave it as it is (default %(default)s)",
     )
     option("--results", type=Path, metavar="FILE", help="add the totals to FILE.json and FILE.md")
+    add_pipeline_options(fuzz, lowering=False)
     option("--replay", type=Path, metavar="FILE", help="run a module that an earlier run wrote")
 
 
@@ -147,7 +120,7 @@ def _view(arguments: argparse.Namespace) -> int:
 
 
 def _headroom(arguments: argparse.Namespace) -> int:
-    from triton_linear.tools.headroom import run
+    from triton_linear.tools.headroom.command import run
 
     return run(arguments)
 
@@ -172,8 +145,14 @@ def parser() -> argparse.ArgumentParser:
         sub.set_defaults(run=run, parser=sub)
         return sub
 
-    verify = command("verify", _verify, "compile a TTGIR module and run the code of each of its conversions")
-    verify.add_argument("file", metavar="FILE", help="a .ttgir or .mlir file, or - for the standard input")
+    verify = command("verify", _verify, "compile a TTGIR module and run all code of this package in it")
+    verify.add_argument(
+        "file",
+        metavar="WHAT",
+        help="a .ttgir or .mlir file, - for the standard input, a folder of them, or a Python script, which is "
+        "run, and whose kernels are verified",
+    )
+    verify.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="arguments of the script")
     verify.add_argument("--target", help="cuda:NUMBER or hip:gfxNAME; by default what the module says")
     verify.add_argument(
         "--lowering",
@@ -183,6 +162,7 @@ def parser() -> argparse.ArgumentParser:
         "Triton emitted before it had linear layouts (default %(default)s)",
     )
     verify.add_argument("--json", action="store_true", help="print the results as JSON")
+    add_pipeline_options(verify, lowering=False)
 
     from triton_linear.tools.explain import options as explain
     from triton_linear.tools.view import options as view
@@ -197,7 +177,7 @@ def parser() -> argparse.ArgumentParser:
 
     _add_fuzz(command("fuzz", _fuzz, "verify random conversions, alone and in random programs"))
 
-    from triton_linear.tools import headroom
+    from triton_linear.tools.headroom import command as headroom
 
     headroom.add_arguments(
         command("headroom", _headroom, "measure what the layout conversions of a program cost on this GPU")

@@ -24,17 +24,18 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
+
 from triton_linear.examples import examples, specs
 from triton_linear.examples.compare import Comparison, compare, gpu_name
 from triton_linear.examples.spec import KernelSpec, gpu_target
-from triton_linear.lowering.targets import target as target_called
-from triton_linear.tools.backend import vendor_of
-from triton_linear.tools.compile import Compilation, compile_text
-from triton_linear.tools.errors import fail, position
-from triton_linear.tools.verify import Checked, check, short_encoding, short_type
+from triton_linear.lowering.target.targets import target as target_called
+from triton_linear.tools.support.backend import vendor_of
+from triton_linear.tools.support.compile import Compilation, compile_text
+from triton_linear.tools.support.console import WIDTH_WITHOUT_TERMINAL, show
+from triton_linear.tools.support.errors import fail, position
+from triton_linear.tools.verify.command import Checked, check, short_encoding, short_type
 
 TARGETS = ("cuda:80", "cuda:90", "hip:gfx942")
-WIDTH_WITHOUT_TERMINAL = 160
 WIDTH_OF_ONE_LINE = 150
 """Least width at which a conversion's place and layouts stand side by side."""
 
@@ -91,19 +92,9 @@ def add_rows(table: Table, checked: Checked) -> None:
         table.add_row(Padding(layouts, (0, 0, 0, 4)), *rest)
 
 
-def show(console: Console, table: Table) -> None:
-    """Print a table; a file gets no blanks at the ends of lines."""
-    if console.is_terminal:
-        console.print(table)
-        return
-    with console.capture() as captured:
-        console.print(table)
-    print("\n".join(line.rstrip() for line in captured.get().splitlines()), flush=True)
-
-
 def row(checked: Checked) -> Sequence[str | Text]:
     """One conversion: where, what, how, at what cost, and whether it is right."""
-    conversion = checked.site.converted
+    conversion = checked.conversion
     file, line, _ = position(conversion.location)
     code = linecache.getline(file, line).strip()
     place = Text.assemble(
@@ -140,7 +131,7 @@ def write_assembly(ttgir: str, compilation: Compilation, kernel: str, target: st
 
 def summary(checked: Sequence[Checked], kernels: int, seconds: float, folder: Path) -> list[str]:
     """The closing lines."""
-    kinds = Counter(c.site.converted.kind for c in checked)
+    kinds = Counter(c.conversion.kind for c in checked)
     names: Mapping[str, str] = {"noop": "no-op", "stock": "left to Triton"}
     by_kind = ", ".join(f"{count} {names.get(kind, kind)}" for kind, count in sorted(kinds.items()))
     executed = [c for c in checked if c.verdict is not None]

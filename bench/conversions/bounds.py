@@ -24,8 +24,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
 from triton_linear.dialect.linear_layout import LANE, WARP, LinearLayout
-from triton_linear.lowering.verify import held_elements
+from triton_linear.lowering.interpreter.verify import held_elements
 
 PIPE_BYTES = 128
 PERMUTES = 64

@@ -13,27 +13,31 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import triton
-import triton_linear
 from triton._C.libtriton import gluon_ir, ir
+
+import triton_linear
 from triton_linear.dialect import bridge, encodings
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.examples.spec import gpu_target
-from triton_linear.lowering import select as selection
-from triton_linear.lowering import targets
-from triton_linear.lowering.element import element_type
-from triton_linear.lowering.embed import signature_of
-from triton_linear.lowering.emit import emit
-from triton_linear.lowering.plan import NoOpPlan, Plan
-from triton_linear.lowering.strategies import LEGACY
-from triton_linear.lowering.verify import verify_conversion
-from triton_linear.passes import driver
-from triton_linear.tools import compile as tools
+from triton_linear.lowering.emit.bodies import emit, signature_of
+from triton_linear.lowering.emit.embed import embed
+from triton_linear.lowering.interpreter.verify import verify_conversion
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.plan.plans import NoOpPlan, Plan
+from triton_linear.lowering.plan.strategies import LEGACY
+from triton_linear.lowering.plan.stubs import ConversionStub, Stub
+from triton_linear.lowering.planners import select as selection
+from triton_linear.lowering.target import targets
+from triton_linear.passes.pipeline import rewrite
+from triton_linear.tools.support import compile as tools
+from triton_linear.tools.support.functions import LOWERING
 
+from ..harness.cases import called
 from .cases import Case, Shape, cases
 from .kernels import source
 
@@ -129,7 +133,7 @@ def forced_methods(case: Case, target: targets.Target) -> list[str]:
 
 def build(case_name: str, method: str, target_name: str, verify: bool = False) -> Built:
     """Compile; a failure is recorded, not raised, as it must not end the run of the others."""
-    return build_case(next(case for case in cases() if case.name == case_name), method, target_name, verify)
+    return build_case(called(case_name, cases()), method, target_name, verify)
 
 
 def build_case(case: Case, method: str, target_name: str, verify: bool = False) -> Built:
@@ -200,15 +204,16 @@ def _forced(
 def embed_plans(ttgir: str, case: Case, chosen: Sequence[Plan | None], target: targets.Target) -> str:
     """The module with its two conversions carried out by `chosen`; one that has no code stays as it was."""
     module = tools.read_module(ttgir, bridge.upstream_context(), f"{case.name}.ttgir")
-    prepared = driver.run_linear_pipeline(module, target)
+    prepared = rewrite(module, LOWERING, target)
     sides = directions(case)
-    forced: dict[str, Plan] = {}
-    for symbol, stub in tools.stubs_of(module, prepared.plans).items():
+    forced: dict[str, Stub] = {}
+    for symbol, stub in prepared.stubs.items():
+        assert isinstance(stub, ConversionStub)  # the module has no gathers
         plan = chosen[sides.index((stub.source, stub.destination))]
         if plan is None or isinstance(plan, NoOpPlan):
             raise ValueError(f"the stub @{symbol} is forced to a plan that has no code")
-        forced[symbol] = plan
-    return tools.triton_text(module, forced, target)
+        forced[symbol] = replace(stub, plan=plan)
+    return embed(module, forced, target, sparing=prepared.spares_memory).text
 
 
 def _described(case: Case, plan: Plan | None, target: targets.Target) -> dict[str, Any]:

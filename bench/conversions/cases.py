@@ -7,11 +7,14 @@ tensor lies in registers, lanes and warps just as Triton's encodings do.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import triton.experimental.gluon.language as gl
+
+from ..harness.cases import unique
+from ..harness.report import sizes
 
 LANES = 32
 Shape = tuple[int, ...]
@@ -33,7 +36,7 @@ class Case:
     def size(self) -> str:
         """The tensor in words: `64x64 of 16 bits, 4 warps`."""
         warps = f"{self.warps} warp{'s' * (self.warps > 1)}"
-        return f"{'x'.join(map(str, self.shape))} of {self.bits} bits, {warps}"
+        return f"{sizes(self.shape)} of {self.bits} bits, {warps}"
 
 
 def rows(shape: Shape, bits: int, warps: int, vector_bits: int = 128, lanes: int = LANES) -> gl.BlockedLayout:
@@ -164,7 +167,8 @@ def _operands() -> Iterator[Case]:
         yield Case(name, "attention", shape, 8, warps, grid, b)
 
 
-def _transposes() -> Iterator[Case]:
+def transposes(lanes: int = LANES) -> Iterator[Case]:
+    """Rows to columns, of elements of every width."""
     for bits in (8, 16, 32, 64):
         sides = [((32, 32), 1), ((64, 64), 2), ((64, 64), 4), ((128, 128), 4)]
         if bits == 64:
@@ -175,7 +179,7 @@ def _transposes() -> Iterator[Case]:
             sides.append(((128, 64), 8))
         for shape, warps in sides:
             name = f"transpose-{bits}-{shape[0]}x{shape[1]}-{warps}w"
-            a, b = rows(shape, bits, warps), columns(shape, bits, warps)
+            a, b = (side(shape, bits, warps, lanes=lanes) for side in (rows, columns))
             yield Case(name, "transpose", shape, bits, warps, a, b)
 
 
@@ -199,19 +203,25 @@ def _slices() -> Iterator[Case]:
         yield Case(name, "vector", (size,), bits, warps, a, b)
 
 
-def _replicated() -> Iterator[Case]:
-    for bits, shape in ((8, (64, 64)), (16, (64, 64)), (32, (64, 32))):
-        a = rows(shape, bits, 4)
-        tile = gl.BlockedLayout([1, max(1, 32 // bits)], [4, 8], [1, 1], [1, 0])
-        everywhere = linear_of_copies(shape, tile, 2)
-        yield Case(f"rows-every-warp-{bits}-{shape[0]}x{shape[1]}", "replicated", shape, bits, 4, a, everywhere)
-    shape = (32, 64)
-    b = linear_of_copies(shape, gl.BlockedLayout([1, 4], [4, 8], [1, 1], [1, 0]), 3)
-    yield Case("rows-every-warp-16-32x64-8w", "replicated", shape, 16, 8, rows(shape, 16, 8), b)
-    outer = gl.BlockedLayout([1, 4], [1, 32], [4, 1], [1, 0])
-    yield Case("vector-every-warp-32-512", "replicated", (512,), 32, 4, vector(4, 4), gl.SliceLayout(0, outer))
-    outer = gl.BlockedLayout([4, 1], [8, 4], [1, 4], [1, 0])
-    yield Case("vector-every-lane-32-256", "replicated", (256,), 32, 4, vector(2, 4), gl.SliceLayout(1, outer))
+def replicated(lanes: int = LANES) -> Iterator[Case]:
+    """What every warp, or every lane of a group, holds a copy of."""
+    threads = [lanes // 8, 8]
+    for bits, shape, each, warps in (
+        (8, (64, 64), 4, 4),
+        (16, (64, 64), 2, 4),
+        (32, (64, 32), 1, 4),
+        (16, (32, 64), 4, 8),
+    ):
+        tile = gl.BlockedLayout([1, each], threads, [1, 1], [1, 0])
+        everywhere = linear_of_copies(shape, tile, warps.bit_length() - 1)
+        name = f"rows-every-warp-{bits}-{shape[0]}x{shape[1]}{'-8w' if warps == 8 else ''}"
+        yield Case(name, "replicated", shape, bits, warps, rows(shape, bits, warps, lanes=lanes), everywhere)
+    for name, size, held, axis, outer in (
+        ("vector-every-warp-32-512", 512, 4, 0, gl.BlockedLayout([1, 4], [1, lanes], [4, 1], [1, 0])),
+        ("vector-every-lane-32-256", 256, 2, 1, gl.BlockedLayout([4, 1], [8, lanes // 8], [1, 4], [1, 0])),
+    ):
+        a = vector(held, 4, lanes)
+        yield Case(name, "replicated", (size,), 32, 4, a, gl.SliceLayout(axis, outer))
 
 
 def linear_of_copies(shape: Shape, tile: gl.BlockedLayout, warp_bits: int) -> gl.DistributedLinearLayout:
@@ -220,9 +230,9 @@ def linear_of_copies(shape: Shape, tile: gl.BlockedLayout, warp_bits: int) -> gl
     covered = [1] * rank
     registers: list[list[int]] = []
     lanes: list[list[int]] = []
-    for sizes, bases in ((tile.size_per_thread, registers), (tile.threads_per_warp, lanes)):
+    for counts, bases in ((tile.size_per_thread, registers), (tile.threads_per_warp, lanes)):
         for dim in tile.order:
-            for _ in range(sizes[dim].bit_length() - 1):
+            for _ in range(counts[dim].bit_length() - 1):
                 bases.append([covered[dim] * (axis == dim) for axis in range(rank)])
                 covered[dim] *= 2
     for dim in tile.order:
@@ -232,63 +242,64 @@ def linear_of_copies(shape: Shape, tile: gl.BlockedLayout, warp_bits: int) -> gl
     return gl.DistributedLinearLayout(registers, lanes, [[0] * rank] * warp_bits, [], list(shape))
 
 
-def _lanes() -> Iterator[Case]:
-    registers = 5
+def lane_exchanges(orders: Mapping[str, str], lanes: int = LANES) -> Iterator[Case]:
+    """Bits of the index that change places within a warp; `orders` of the lane's bits by name."""
+    lane_bits = lanes.bit_length() - 1
+    held = "l" * lane_bits
     for bits in (8, 16, 32):
-        for exchanges in range(1, 6):
-            shape = (1 << registers, LANES * 4)
-            a = linear(shape, "lllllww" + "r" * registers, 4)
-            owners = ["r"] * exchanges + [f"L{i}" for i in range(exchanges, 5)] + ["w", "w"]
-            owners += [f"L{i}" for i in range(exchanges)] + ["r"] * (registers - exchanges)
-            b = linear(shape, " ".join(owners), 4)
+        for exchanges in range(1, lane_bits + 1):
+            shape = (1 << lane_bits, lanes * 4)
+            a = linear(shape, f"{held}ww" + "r" * lane_bits, 4, lanes)
+            owners = ["r"] * exchanges + [f"L{i}" for i in range(exchanges, lane_bits)] + ["w", "w"]
+            owners += [f"L{i}" for i in range(exchanges)] + ["r"] * (lane_bits - exchanges)
+            b = linear(shape, " ".join(owners), 4, lanes)
             yield Case(f"exchange-{exchanges}-{bits}", "lanes", shape, bits, 4, a, b)
-    shape = (16, 128)
-    a = linear(shape, "lllllwwrrrr", 4)
-    for name, order in (
-        ("reverse", "L4 L3 L2 L1 L0"),
-        ("rotate", "L1 L2 L3 L4 L0"),
-        ("swap", "L1 L0 L2 L3 L4"),
-    ):
+    shape = (16, lanes * 4)
+    a = linear(shape, f"{held}wwrrrr", 4, lanes)
+    for name, order in orders.items():
         for bits in (16, 32):
-            b = linear(shape, f"{order} w w r r r r", 4)
+            b = linear(shape, f"{order} w w r r r r", 4, lanes)
             yield Case(f"permute-{name}-{bits}", "lanes", shape, bits, 4, a, b)
-    a = linear((8, 128), "lllllwwrrr", 4)
-    b = linear((8, 128), "r L1 L2 L3 L4 w w L0 r r", 4)
-    yield Case("exchange-1-64", "lanes", (8, 128), 64, 4, a, b)
+    shape = (8, lanes * 4)
+    others = " ".join(f"L{i}" for i in range(1, lane_bits))
+    a = linear(shape, f"{held}wwrrr", 4, lanes)
+    b = linear(shape, f"r {others} w w L0 r r", 4, lanes)
+    yield Case("exchange-1-64", "lanes", shape, 64, 4, a, b)
     shape = (16, 64)
     for bits, wide, narrow in ((16, 128, 32), (8, 128, 32), (32, 128, 32)):
-        a, b = rows(shape, bits, 1, wide), rows(shape, bits, 1, narrow)
+        a, b = (rows(shape, bits, 1, width, lanes) for width in (wide, narrow))
         yield Case(f"widen-{narrow}-to-{wide}-{bits}", "lanes", shape, bits, 1, a, b)
 
 
-def _warps() -> Iterator[Case]:
+def warp_exchanges(lanes: int = LANES) -> Iterator[Case]:
+    """Bits of the index that change places between warps and registers."""
+    held = "l" * (lanes.bit_length() - 1)
     for warps in (2, 4, 8):
         bits = warps.bit_length() - 1
-        shape = (16, LANES * warps)
-        a = linear(shape, "lllll" + "w" * bits + "rrrr", warps)
-        b = linear(shape, "lllll" + "r" * bits + "w" * bits + "r" * (4 - bits), warps)
+        shape = (16, lanes * warps)
+        a = linear(shape, held + "w" * bits + "rrrr", warps, lanes)
+        b = linear(shape, held + "r" * bits + "w" * bits + "r" * (4 - bits), warps, lanes)
         yield Case(f"exchange-warps-32-{warps}w", "warps", shape, 32, warps, a, b)
-    shape = (16, 128)
-    a, b = linear(shape, "lllllwwrrrr", 4), linear(shape, "lllllrwwrrr", 4)
+    shape = (16, lanes * 4)
+    a, b = (linear(shape, f"{held}{order}", 4, lanes) for order in ("wwrrrr", "rwwrrr"))
     yield Case("exchange-one-warp-bit-16", "warps", shape, 16, 4, a, b)
     shape = (64, 64)
-    turned = gl.BlockedLayout([1, 4], [8, 4], [1, 4], [1, 0])
-    yield Case("warps-rows-to-columns-32", "warps", shape, 32, 4, rows(shape, 32, 4), turned)
+    turned = gl.BlockedLayout([1, 4], [lanes // 4, 4], [1, 4], [1, 0])
+    yield Case("warps-rows-to-columns-32", "warps", shape, 32, 4, rows(shape, 32, 4, lanes=lanes), turned)
 
 
 @functools.cache
 def cases() -> tuple[Case, ...]:
     """Every case, in order; names are unique."""
-    found = (
-        *_accumulators(),
-        *_operands(),
-        *_transposes(),
-        *_slices(),
-        *_replicated(),
-        *_lanes(),
-        *_warps(),
+    orders = {"reverse": "L4 L3 L2 L1 L0", "rotate": "L1 L2 L3 L4 L0", "swap": "L1 L0 L2 L3 L4"}
+    return unique(
+        (
+            *_accumulators(),
+            *_operands(),
+            *transposes(),
+            *_slices(),
+            *replicated(),
+            *lane_exchanges(orders),
+            *warp_exchanges(),
+        )
     )
-    names = [case.name for case in found]
-    if len(set(names)) != len(names):
-        raise ValueError(f"names of cases that occur twice: {sorted({n for n in names if names.count(n) > 1})}")
-    return found

@@ -14,6 +14,7 @@ from typing import Any
 import triton.experimental.gluon.language as gl
 from triton.experimental import gluon
 from triton.experimental.gluon._runtime import GluonASTSource
+
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
 
 from .cases import Case

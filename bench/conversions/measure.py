@@ -12,11 +12,13 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..harness.turns import in_turns
 from .build import BASELINE, Built
 from .cases import Case
 from .driver import Kernel, Memory, device, synchronize
@@ -108,10 +110,8 @@ def measure(case: Case, built: Sequence[Built], effort: Effort) -> dict[str, dic
                 pilot = bench.run(method, mode, PILOT_STEPS) * bench.ctas(method, mode)
                 pilot /= 1 if mode == "latency" else device().multiprocessors
                 steps[method] = int(min(MAX_STEPS, max(PILOT_STEPS, effort.clocks / max(pilot, 1e-3))))
-            turns: dict[str, list[float]] = {method: [] for method in bench.kernels}
-            for _ in range(effort.turns):
-                for method in bench.kernels:
-                    turns[method].append(bench.run(method, mode, steps[method]))
+            runs = {method: partial(bench.run, method, mode, steps[method]) for method in bench.kernels}
+            turns = in_turns(runs, effort.turns)
             loop = float(np.median(turns[BASELINE]))
             for method, times in turns.items():
                 low, middle, high = (float(q) for q in np.quantile(times, (0.25, 0.5, 0.75)))

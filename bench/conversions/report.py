@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from triton_linear.lowering.plan import Cost
-from triton_linear.lowering.targets import TARGETS
+
+from triton_linear.lowering.plan.plans import Cost
+from triton_linear.lowering.target.targets import TARGETS
+
+from ..harness import report as pages
+from ..harness.report import listed, number, page, sizes
+from ..harness.statistics import geometric_mean, spearman
 
 MODES = ("throughput", "latency")
 LIKELY_WARPS = TARGETS["cuda:90"].likely_warps
@@ -33,35 +38,6 @@ def over_bound(result: Result, method: str = "ours") -> float | None:
     """Throughput over the physical bound; None where nothing must move."""
     took, least = clocks(result, method, "throughput"), result["bound"]["clocks"]
     return None if took is None or least == 0 else took / least
-
-
-def geometric_mean(values: Iterable[float | None]) -> float | None:
-    """Over the values that are there.
-
-    >>> geometric_mean([1.0, None, 4.0])
-    2.0
-    """
-    logs = [math.log(value) for value in values if value]
-    return math.exp(math.fsum(logs) / len(logs)) if logs else None
-
-
-def spearman(a: Sequence[float], b: Sequence[float]) -> float:
-    """The correlation of the ranks; equal values share a rank, and where all are equal there is none (nan).
-
-    >>> round(spearman([1, 2, 3, 4], [10, 30, 20, 40]), 3)
-    0.8
-    """
-    if len(set(a)) < 2 or len(set(b)) < 2:
-        return math.nan
-    return float(np.corrcoef(_ranks(a), _ranks(b))[0, 1])
-
-
-def _ranks(values: Sequence[float]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    array = np.asarray(values, float)
-    below = (array[None, :] < array[:, None]).sum(axis=1)
-    equal = (array[None, :] == array[:, None]).sum(axis=1)
-    ranks: np.ndarray[Any, np.dtype[np.float64]] = below + (equal + 1) / 2
-    return ranks
 
 
 def predicted(result: Result, method: str = "ours") -> float | None:
@@ -114,10 +90,6 @@ def worst_first(results: Sequence[Result]) -> list[Result]:
     return sorted(results, key=key)
 
 
-def _number(value: float | None, digits: int = 2) -> str:
-    return "" if value is None else f"{value:.{digits}f}"
-
-
 def _plans(result: Result, method: str = "ours") -> str:
     sides = result["methods"].get(method, {}).get("conversions") or []
     return ", ".join(dict.fromkeys(side["kind"] for side in sides))
@@ -139,12 +111,7 @@ def problems(result: Result) -> list[str]:
 
 def summary(report: Mapping[str, Any]) -> list[str]:
     """Means over all cases, by group and by kind, and the model's ranking."""
-    results = report["cases"]
-    lines = [
-        "| group | cases | stock / ours, throughput | latency | legacy / ours, throughput | latency "
-        "| ours / bound |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
+    results, rows = report["cases"], []
     groups: dict[str, list[Result]] = {"all": list(results)}
     for result in results:
         groups.setdefault(result["group"], []).append(result)
@@ -153,13 +120,15 @@ def summary(report: Mapping[str, Any]) -> list[str]:
             groups.setdefault(kind, []).append(result)
     for group, members in groups.items():
         cells = [
-            _number(geometric_mean(ratio(r, method, "ours", mode) for r in members))
+            number(geometric_mean(ratio(r, method, "ours", mode) for r in members))
             for method in ("stock", "legacy")
             for mode in MODES
         ]
         bounds = [value for value in map(over_bound, members) if value is not None]
-        cells.append(_number(float(np.median(bounds))) if bounds else "")
-        lines.append(f"| {group} | {len(members)} | {' | '.join(cells)} |")
+        cells.append(number(float(np.median(bounds))) if bounds else "")
+        rows.append((group, len(members), *cells))
+    heads = "group | cases: | stock / ours, throughput: | latency: | legacy / ours, throughput: | latency: "
+    lines = pages.table(f"{heads}| ours / bound:", rows)
     lines += ["", "Means are geometric; of the times over the bound it is the median.", ""]
     for mode in MODES:
         known = [(r["name"], ratio(r, "stock", "ours", mode)) for r in results]
@@ -185,14 +154,9 @@ def summary(report: Mapping[str, Any]) -> list[str]:
 
 def table(results: Sequence[Result]) -> list[str]:
     """Every case, losers first."""
-    lines = [
-        "| case | tensor | plans | bound clk | ours clk | stock | legacy | stock / ours | legacy / ours | "
-        "ours / bound | latency ours | stock | legacy | stock / ours | shared bytes ours, stock | "
-        "registers ours, stock | spilled bytes ours, stock |",
-        "| --- | --- | --- |" + " ---: |" * 14,
-    ]
+    rows = []
     for r in worst_first(results):
-        bits = f"{'x'.join(map(str, r['shape']))}, {r['bits']} bits, {r['warps']} warps"
+        bits = f"{sizes(r['shape'])}, {r['bits']} bits, {r['warps']} warps"
         methods = r["methods"]
 
         def both(fact: str, methods: Mapping[str, Any] = methods) -> str:
@@ -202,19 +166,24 @@ def table(results: Sequence[Result]) -> list[str]:
             r["name"],
             bits,
             _plans(r),
-            _number(r["bound"]["clocks"], 1),
-            *(_number(clocks(r, m, "throughput"), 1) for m in ("ours", "stock", "legacy")),
-            _number(ratio(r, "stock", "ours", "throughput")),
-            _number(ratio(r, "legacy", "ours", "throughput")),
-            _number(over_bound(r)),
-            *(_number(clocks(r, m, "latency"), 0) for m in ("ours", "stock", "legacy")),
-            _number(ratio(r, "stock", "ours", "latency")),
+            number(r["bound"]["clocks"], 1),
+            *(number(clocks(r, m, "throughput"), 1) for m in ("ours", "stock", "legacy")),
+            number(ratio(r, "stock", "ours", "throughput")),
+            number(ratio(r, "legacy", "ours", "throughput")),
+            number(over_bound(r)),
+            *(number(clocks(r, m, "latency"), 0) for m in ("ours", "stock", "legacy")),
+            number(ratio(r, "stock", "ours", "latency")),
             both("shared"),
             both("registers"),
             both("spilled_bytes"),
         ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
+        rows.append(cells)
+    heads = (
+        "case | tensor | plans | bound clk: | ours clk: | stock: | legacy: | stock / ours: | legacy / ours: | "
+        "ours / bound: | latency ours: | stock: | legacy: | stock / ours: | shared bytes ours, stock: | "
+        "registers ours, stock: | spilled bytes ours, stock:"
+    )
+    return pages.table(heads, rows)
 
 
 def markdown(report: Mapping[str, Any]) -> str:
@@ -234,7 +203,5 @@ def markdown(report: Mapping[str, Any]) -> str:
         "",
         *table(results),
     ]
-    wrong = [f"- {r['name']}: {problem[:300]}" for r in results for problem in problems(r)]
-    if wrong:
-        lines += ["", "What went wrong:", "", *wrong]
-    return "\n".join(lines) + "\n"
+    wrong = [f"{r['name']}: {problem[:300]}" for r in results for problem in problems(r)]
+    return page(*lines, *listed("What went wrong:", wrong))

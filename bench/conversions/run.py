@@ -10,114 +10,61 @@ status is 1 if a method failed to compile, gave a wrong result, or was found wro
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
-import multiprocessing
 import os
-import re
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
 
-import triton
-import triton_linear
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from triton_linear.lowering import targets
+from triton_linear.lowering.target import targets
 
+from ..harness import results
+from ..harness.cases import called, chosen, say
+from ..harness.child import Child, empty_cache, scatter
+from ..harness.options import Parser
+from ..harness.progress import progress
 from .bounds import Bound, bound
 from .build import BASELINE, FORCED, METHODS, Built, build, directions, forced_methods
 from .cases import Case, cases
 from .report import markdown, problems
 
-PATIENCE = 120.0  # Seconds after which a case that is being timed counts as hung.
-FATAL = ("CUDA_ERROR", "BrokenProcessPool", "TimeoutError")
-Tick = Callable[[], None]
-
-
-def _pool(workers: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+Tick = Callable[[], object]
 
 
 def compile_all(
     work: Sequence[tuple[str, str]], target: str, verify: bool, workers: int, tick: Tick
 ) -> list[Built]:
-    """Build every (case, method). One that ends its process is tried again alone, and then given up."""
-    found: dict[tuple[str, str], Built] = {}
-    with _pool(workers) as pool:
-        futures: dict[Future[Built], tuple[str, str]] = {
-            pool.submit(build, *item, target, verify): item for item in work
-        }
-        for future in as_completed(futures):
-            try:
-                found[futures[future]] = future.result()
-                tick()
-            except BrokenProcessPool:
-                continue
-    for item in work:
-        if item not in found:
-            found[item] = _alone(item, target, verify)
-            tick()
-    return [found[item] for item in work]
+    """Build every (case, method)."""
+    found: dict[int, Built] = {}
+
+    def done(index: int, built: Any) -> None:
+        found[index] = built if isinstance(built, Built) else Built(*work[index], error=built["error"])
+        tick()
+
+    calls = [(*item, target, verify) for item in work]
+    scatter(build, calls, workers, done, patience=float("inf"))
+    return [found[index] for index in range(len(work))]
 
 
-def _alone(item: tuple[str, str], target: str, verify: bool) -> Built:
-    with _pool(1) as pool:
-        try:
-            return pool.submit(build, *item, target, verify).result()
-        except BrokenProcessPool:
-            return Built(*item, error="the compiler ended the process")
-
-
-class Timer:
-    """Times cases in a process of its own, which is replaced once a case has broken or hung it."""
-
-    def __init__(self, turns: int) -> None:
-        self._turns = turns
-        self._pool: ProcessPoolExecutor | None = None
-
-    def ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call there; an exception is raised here, and the process replaced if it is unusable."""
-        if self._pool is None:
-            self._pool = _pool(1)
-        try:
-            return self._pool.submit(function, *arguments).result(timeout=PATIENCE)
-        except Exception as error:
-            if any(word in f"{type(error).__name__}: {error}" for word in FATAL):
-                self.close()
-            raise
-
-    def time(self, case: Case, built: Sequence[Built]) -> dict[str, dict[str, Any]]:
-        """What `measure` says; of methods that broke the process, that they did."""
-        usable = [b for b in built if b.error is None]
-        if all(b.method != BASELINE for b in usable):
-            return {}
-        try:
-            found: dict[str, dict[str, Any]] = self.ask(time_case, case.name, usable, self._turns)
-            return found
-        except Exception as error:
-            return {b.method: {"error": f"{type(error).__name__}: {error}"} for b in usable}
-
-    def close(self) -> None:
-        """End the process."""
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            for process in list(pool._processes.values()):
-                process.kill()
-            pool.shutdown(wait=True, cancel_futures=True)
+def timed(child: Child, case: Case, built: Sequence[Built], turns: int) -> dict[str, dict[str, Any]]:
+    """What `measure` says; of methods that broke the process, that they did."""
+    usable = [b for b in built if b.error is None]
+    if all(b.method != BASELINE for b in usable):
+        return {}
+    try:
+        found: dict[str, dict[str, Any]] = child.ask(time_case, case.name, usable, turns)
+        return found
+    except Exception as error:
+        return {b.method: {"error": f"{type(error).__name__}: {error}"} for b in usable}
 
 
 def time_case(name: str, built: Sequence[Built], turns: int) -> dict[str, dict[str, Any]]:
     """`measure`, in the process that has the GPU."""
     from .measure import Effort, measure
 
-    return measure(_named(name), built, Effort(turns))
+    return measure(called(name, cases()), built, Effort(turns))
 
 
 def ask_device() -> tuple[str, str, float]:
@@ -132,22 +79,13 @@ def ask_clock(name: str, baseline: Built) -> float:
     """The clock rate under load."""
     from .measure import clock_mhz
 
-    return clock_mhz(_named(name), baseline)
-
-
-def _named(name: str) -> Case:
-    return next(case for case in cases() if case.name == name)
+    return clock_mhz(called(name, cases()), baseline)
 
 
 def total_bound(case: Case) -> Bound:
     """What the round trip must move: the sums over both directions."""
     there, back = (bound(src, dst, case.bits) for src, dst in directions(case))
-    return Bound(
-        there.stored + back.stored,
-        there.loaded + back.loaded,
-        there.exchanged + back.exchanged,
-        there.permuted + back.permuted,
-    )
+    return Bound(*(sum(counts) for counts in zip(astuple(there), astuple(back), strict=True)))
 
 
 def described(case: Case) -> dict[str, Any]:
@@ -167,78 +105,56 @@ def described(case: Case) -> dict[str, Any]:
         "warps": case.warps,
         "a": str(case.a),
         "b": str(case.b),
-        "bound": {
-            "clocks": least.clocks,
-            "limit": least.limit,
-            "stored": least.stored,
-            "loaded": least.loaded,
-            "exchanged": least.exchanged,
-            "permuted": least.permuted,
-        },
+        "bound": {"clocks": least.clocks, "limit": least.limit, **asdict(least)},
         "methods": {},
     }
 
 
 def execute(options: argparse.Namespace) -> dict[str, Any]:
     """The report of a run."""
-    chosen = [case for case in cases() if re.search(options.only, case.name)]
-    if not chosen:
-        raise SystemExit(f"conversions: no case matches '{options.only}'")
-    timer = Timer(options.turns)
+    wanted = chosen("conversions", cases(), options.only)
+    child = Child()
     name, target, clock = (
-        (f"compiled for {options.dry}", options.dry, 0.0) if options.dry else timer.ask(ask_device)
+        (f"compiled for {options.dry}", options.dry, 0.0) if options.dry else child.ask(ask_device)
     )
     begun = time.perf_counter()
     work = []
-    for case in chosen:
+    for case in wanted:
         forced = forced_methods(case, targets.target(target)) if options.force else []
         work += [(case.name, method) for method in (*options.methods, *forced, BASELINE)]
-    with progress() as bars:
-        task = bars.add_task("compile", total=len(work))
-        built = compile_all(work, target, bool(options.dry), options.workers, lambda: bars.advance(task))
-        compiled = time.perf_counter()
-        results = [described(case) for case in chosen]
-        task = bars.add_task("bound" if options.dry else "time", total=len(chosen))
-        for case, result in zip(chosen, results, strict=True):
+    with progress("compile", len(work)) as tick:
+        built = compile_all(work, target, bool(options.dry), options.workers, tick)
+    compiled = time.perf_counter()
+    records = [described(case) for case in wanted]
+    with progress("bound" if options.dry else "time", len(wanted)) as tick:
+        for case, record in zip(wanted, records, strict=True):
             mine = [b for b in built if b.case == case.name]
-            methods = result["methods"] = {b.method: b.facts() for b in mine}
+            methods = record["methods"] = {b.method: b.facts() for b in mine}
             if not options.dry:
-                if case is chosen[0]:
-                    clock = timer.ask(ask_clock, case.name, next(b for b in mine if b.method == BASELINE))
-                for method, timed in timer.time(case, mine).items():
-                    methods[method] |= timed
-            bars.advance(task)
-    timer.close()
+                if case is wanted[0]:
+                    clock = child.ask(ask_clock, case.name, next(b for b in mine if b.method == BASELINE))
+                for method, found in timed(child, case, mine, options.turns).items():
+                    methods[method] |= found
+            tick()
+    child.close()
     return {
         "device": name,
         "target": target,
         "clock_mhz": clock,
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-        "triton": triton.__version__,
-        "triton_linear": triton_linear.__version__,
+        **results.versions(),
         "turns": options.turns,
         "seconds": {
             "compile": round(compiled - begun, 1),
             "time": round(time.perf_counter() - compiled, 1),
         },
-        "cases": results,
+        "cases": records,
     }
-
-
-@contextmanager
-def progress() -> Iterator[Progress]:
-    """A bar for each task, on standard error."""
-    columns = (TextColumn("{task.description:8}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        yield bars
 
 
 def write(report: dict[str, Any], folder: Path, stem: str) -> list[Path]:
     """The files of a report: JSON, markdown and, where matplotlib is installed and times were taken, a plot."""
-    folder.mkdir(parents=True, exist_ok=True)
+    results.save(folder, stem, markdown, report)
     paths = [folder / f"{stem}.json", folder / f"{stem}.md"]
-    paths[0].write_text(json.dumps(report, indent=1) + "\n")
-    paths[1].write_text(markdown(report))
     if any("throughput" in facts for result in report["cases"] for facts in result["methods"].values()):
         try:
             from .plot import plot
@@ -248,11 +164,12 @@ def write(report: dict[str, Any], folder: Path, stem: str) -> list[Path]:
                 plot(report, path)
                 paths.append(path)
         except ImportError as error:
-            print(f"conversions: no plot: {error}", file=sys.stderr)
+            say(f"conversions: no plot: {error}")
     return paths
 
 
 def _methods(text: str) -> list[str]:
+    """Those of METHODS, or forced ones."""
     methods = text.split(",")
     for method in methods:
         if method not in METHODS and not method.startswith(FORCED):
@@ -263,18 +180,10 @@ def _methods(text: str) -> list[str]:
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """The options."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.conversions", description=(__doc__ or "").splitlines()[0]
-    )
-    parser.add_argument("--dry", metavar="TARGET", help="compile for TARGET, launch nothing")
-    parser.add_argument("--only", metavar="REGEX", default="", help="the cases whose names match")
+    parser = Parser("conversions", __doc__).dry().only()
     parser.add_argument("--methods", type=_methods, default=list(METHODS), help="comma-separated")
     parser.add_argument("--force", action="store_true", help="also each plan that could have been chosen")
-    parser.add_argument("--turns", type=int, default=11, help="launches per method and mode")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes that compile")
-    parser.add_argument("--output", type=Path, default=Path(__file__).parents[1] / "results")
-    parser.add_argument("--list", action="store_true", help="print the cases and stop")
-    return parser.parse_args(argv)
+    return parser.turns(11, "launches per method and mode").workers().output().list().parse_args(argv)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -284,13 +193,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         for case in cases():
             print(f"{case.name:40} {case.group:12} {case.size}")
         return 0
-    with tempfile.TemporaryDirectory() as cache:
-        os.environ.setdefault("TRITON_CACHE_DIR", cache)
+    with nullcontext() if "TRITON_CACHE_DIR" in os.environ else empty_cache():
         report = execute(options)
     stem = "conversions_dry" if options.dry else "conversions"
     paths = write(report, options.output, stem)
     wrong = [f"{result['name']}: {problem}" for result in report["cases"] for problem in problems(result)]
     for line in wrong:
-        print(line, file=sys.stderr)
+        say(line)
     print(f"{len(report['cases'])} cases, {len(wrong)} problems; {', '.join(map(str, paths))}")
     return int(bool(wrong))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..harness.cases import called
 from .case import Case
 
 
@@ -14,4 +15,4 @@ def cases() -> list[Case]:
 
 def by_name(name: str) -> Case:
     """The case of that name."""
-    return next(case for case in cases() if case.name == name)
+    return called(name, cases())

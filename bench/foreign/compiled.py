@@ -19,8 +19,9 @@ from typing import Any
 
 import triton
 import triton.language as tl
-import triton_linear
 from triton.compiler import ASTSource
+
+import triton_linear
 from triton_linear.examples.spec import gpu_target
 from triton_linear.report import Outcome, Report
 

@@ -7,7 +7,6 @@ Prints what each takes. The archive goes to .gpu/, which git ignores.
 
 from __future__ import annotations
 
-import argparse
 import io
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..harness.options import Parser
 from .packages import ARCHIVE, PACKAGES, Package, kept
 
 MOST_BYTES = 8 << 20
@@ -69,9 +69,7 @@ def pack(packages: Sequence[Package], folder: Path, output: Path) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Download and pack."""
-    parser = argparse.ArgumentParser(prog="python -m bench.foreign.fetch", description=__doc__)
-    parser.add_argument("--output", type=Path, default=ARCHIVE)
-    options = parser.parse_args(argv)
+    options = Parser("foreign.fetch", __doc__, whole=True).output(ARCHIVE).parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
         download(PACKAGES, Path(folder))
         pack(PACKAGES, Path(folder), options.output)

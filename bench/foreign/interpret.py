@@ -2,26 +2,27 @@
 
     python -m bench.foreign.interpret DIR [--jobs N] [--seconds S]
 
-DIR is what `python -m bench.foreign --dump DIR` left. The machine (test/unit/module_machine.py) tells every
-element from every other; modules with operations that it does not know, or that take longer, are counted apart.
-The exit status is 1 if a module stores something else.
+DIR is what `python -m bench.foreign --dump DIR` left. The machine (test/unit/support/module_machine.py) tells
+every element from every other; modules with operations that it does not know, or that take longer, are counted
+apart. The exit status is 1 if a module stores something else.
 """
 
 from __future__ import annotations
 
-import argparse
-import multiprocessing
 import re
 import signal
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-TESTS = Path(__file__).parents[2] / "test" / "unit"
+from ..harness.cases import say
+from ..harness.child import scatter
+from ..harness.options import Parser
+
+TESTS = Path(__file__).parents[2] / "test" / "unit" / "support"
 SAME, UNCHANGED, UNKNOWN, LONG = "same", "unchanged", "unknown operation", "too long"
 
 
@@ -65,26 +66,26 @@ def judge(path: Path, seconds: int) -> tuple[str, str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Judge every module of a folder."""
-    parser = argparse.ArgumentParser(prog="python -m bench.foreign.interpret", description=__doc__)
+    parser = Parser("foreign.interpret", __doc__, whole=True).only("modules").workers("--jobs", 2)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seconds", type=int, default=20, help="of processor time, for one module")
-    parser.add_argument("--only", default="", metavar="REGEX")
     options = parser.parse_args(argv)
     found: Counter[str] = Counter()
     details: Counter[tuple[str, str]] = Counter()
     paths = [path for path in sorted(options.folder.glob("*.ttgir")) if re.search(options.only, path.name)]
-    with ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        asked: list[Any] = [(path, pool.submit(judge, path, options.seconds)) for path in paths]
-        for path, future in asked:
-            what, why = future.result()
-            found[what] += 1
-            if why:
-                details[what, why] += 1
-            if what in ("DIFFERS", "error"):
-                print(f"{path.name}: {what} {why}", flush=True)
-            if found.total() % 20 == 0:
-                print(f"{found.total()}/{len(paths)}: {dict(found)}", file=sys.stderr, flush=True)
+
+    def done(number: int, judged: Any) -> None:
+        what, why = ("error", judged["error"]) if isinstance(judged, dict) else judged
+        found[what] += 1
+        if why:
+            details[what, why] += 1
+        if what in ("DIFFERS", "error"):
+            print(f"{paths[number].name}: {what} {why}", flush=True)
+        if found.total() % 20 == 0:
+            say(f"{found.total()}/{len(paths)}: {dict(found)}")
+
+    calls = [(path, options.seconds) for path in paths]
+    scatter(judge, calls, options.jobs, done, patience=float("inf"))
     for (what, why), count in details.most_common():
         if what == UNKNOWN:
             print(f"  {count} {why}")

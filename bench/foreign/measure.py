@@ -16,6 +16,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from ..harness.child import told
+from ..harness.turns import calls_for, captured, replay, summary
 from ..kernels import measure as kernels
 from ..kernels import modes
 from ..kernels.case import TRITON
@@ -136,22 +138,6 @@ def context(mode: str, plugin: bool = True) -> AbstractContextManager[Any]:
     return compiled.plugin() if plugin and mode == modes.OURS else nullcontext()
 
 
-def _captured(launch: launches.Launch, calls: int) -> Any:
-    import torch
-
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        launch.run()
-    torch.cuda.current_stream().wait_stream(stream)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(calls):
-            launch.run()
-    return graph
-
-
 def compare(kept: Kept, turns: int, tolerance: float | None, plugin: bool = True) -> dict[str, Any]:
     """The row of one kernel: whether results agree, and times."""
     import torch
@@ -185,22 +171,18 @@ def compare(kept: Kept, turns: int, tolerance: float | None, plugin: bool = True
             if once:
                 kept.memory.restore()
             elif mode == modes.STOCK:
-                single = _captured(kept.launch, 1)
-                milliseconds = min(kernels.replay({"": [single]}, 3)[""])
-                calls = max(1, min(kernels.MOST_CALLS, math.ceil(kernels.GRAPH_MS / max(milliseconds, 1e-3))))
-            graphs[mode] = [_captured(kept.launch, calls)]
-    times = kernels.summary(kernels.replay(graphs, turns, before), calls)
+                single, _ = captured(kept.launch.run)
+                calls = calls_for(min(replay({"": [single]}, 3)[""]))
+            graphs[mode] = [captured(kept.launch.run, calls)[0]]
+    times = summary(replay(graphs, turns, before), calls)
     row["microseconds"] = times[modes.STOCK]["microseconds"]
     row["ratio"] = times[modes.OURS]["ratio"]
     return row
 
 
 def run(name: str, rank: str, turns: int, plugin: bool = True) -> dict[str, Any]:
-    """The record of a case; without the `plugin` stock Triton is on both sides. Raises kernels.Failed."""
-    try:
-        return _run(name, rank, turns, plugin)
-    except Exception as problem:
-        raise kernels.Failed.of(problem) from None
+    """The record of a case; without the `plugin` stock Triton is on both sides. Raises Failed."""
+    return told(_run, name, rank, turns, plugin)
 
 
 def _run(name: str, rank: str, turns: int, plugin: bool) -> dict[str, Any]:

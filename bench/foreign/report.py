@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..kernels.statistics import geometric_mean
+from ..harness.report import between, listed, not_run, number, page, table
+from ..harness.statistics import GAIN, LOSS, geometric_mean
 
-LOSS, GAIN = 0.98, 1.02
 GOOD = ("identical", "within tolerance", "varies")
 Row = Mapping[str, Any]
 
@@ -118,36 +118,30 @@ def fate(row: Row) -> str:
     return "| " + " | ".join(map(str, (*counts, left))) + " "
 
 
-def number(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
-
-
 def reasons(rows: Sequence[Row]) -> list[str]:
     """Why conversions were left to Triton, the most frequent first."""
     counts: Counter[str] = Counter()
     for row in rows:
         counts.update(row.get("ours", {}).get("left", {}))
-    if not counts:
-        return []
-    lines = ["", "| left to Triton because | conversions |", "| --- | ---: |"]
-    return lines + [f"| {cell(reason)} | {count} |" for reason, count in counts.most_common()]
+    found = [(cell(reason), count) for reason, count in counts.most_common()]
+    return ["", *table("left to Triton because | conversions:", found)] if found else []
 
 
-def summary(target: str, rows: Sequence[Row]) -> str:
-    """A row of counts."""
-    t = totals(rows)
-    return (
-        f"| {target} | {t['kernels']} | {t['specialisations']} | {t['with_conversions']} | {t['seen']} "
-        f"| {t['ours']} | {t['noop']} | {t['folded']} | {t['left']} | {t['failures']} | {t['stock_errors']} "
-        f"| {number(t['compile_ratio'])} | {number(t['compile_median'])} |"
+def summary(found: Mapping[str, Sequence[Row]]) -> list[str]:
+    """A row of counts for each target."""
+    rows = []
+    for target, members in found.items():
+        t = totals(members)
+        counts = ("kernels", "specialisations", "with_conversions", "seen", "ours", "noop", "folded", "left")
+        more = (t[name] for name in (*counts, "failures", "stock_errors"))
+        rows.append((target, *more, number(t["compile_ratio"]), number(t["compile_median"])))
+    return table(
+        "target | kernels: | specialisations: | with conversions: | seen: | ours: | no-op: | folded: | left: "
+        "| failures: | stock fails: | compile time, all: | median:",
+        rows,
     )
 
 
-SUMMARY = [
-    "| target | kernels | specialisations | with conversions | seen | ours | no-op | folded | left | failures "
-    "| stock fails | compile time, all | median |",
-    "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-]
 MEANING = (
     "A specialisation is a kernel with types, constants and a configuration; of kernels that tune themselves "
     "one configuration, the same for both. Conversions are those that the plugin saw: `ours` run its code, "
@@ -158,20 +152,15 @@ MEANING = (
 
 def packages_table(report: Row) -> list[str]:
     """A row for each package: its version, cases, kernels, and what kept cases from running."""
-    lines = [
-        "",
-        "| package | version | cases | kernels | cases that did not end well |",
-        "| --- | --- | ---: | ---: | --- |",
-    ]
+    rows = []
     for package in report["packages"]:
         records = [case for case in report["cases"] if case["package"] == package["name"]]
         names = {row["kernel"] for case in records for row in case["kernels"] if "stock" in row}
         cases = {case["case"] for case in records}
         found = [(case["case"].partition(": ")[2], problem(case)) for case in records]
         bad = dict.fromkeys(f"{name} ({text[:150]})" for name, text in found if text)
-        counts = f"{len(cases)} | {len(names)}"
-        lines.append(f"| {package['name']} | {package['version']} | {counts} | {cell('; '.join(bad))} |")
-    return lines
+        rows.append((package["name"], package["version"], len(cases), len(names), cell("; ".join(bad))))
+    return ["", *table("package | version | cases: | kernels: | cases that did not end well", rows)]
 
 
 def markdown(report: Row) -> str:
@@ -184,39 +173,26 @@ def markdown(report: Row) -> str:
         f"{where}, Triton {report['triton']}, torch {report['torch']}, triton-linear "
         f"{report['triton_linear']}, {report['date']}, {report['seconds']:.0f} s. {MEANING}"
     )
-    lines += ["", *SUMMARY]
     found = {
         target: rows_of([c for c in report["cases"] if c["target"] == target]) for target in report["targets"]
     }
-    for target, rows in found.items():
+    for rows in found.values():
         if report.get("device"):
             attach(rows, report["cases"])
-        lines.append(summary(target, rows))
-    wrong = [f"- {target}: {text}" for target, rows in found.items() for text in failures(rows)]
-    wrong += [f"- {text}" for text in crashes(report["cases"])]
-    lines += [
-        "",
-        "Failures of the plugin:" if wrong else "No failure of the plugin.",
-        *(["", *wrong] if wrong else []),
-    ]
+    wrong = [f"{target}: {text}" for target, rows in found.items() for text in failures(rows)]
+    wrong += crashes(report["cases"])
+    lines += ["", *summary(found), *listed("Failures of the plugin:", wrong, ["", "No failure of the plugin."])]
     lines += packages_table(report)
     for target, rows in found.items():
-        if not rows:
-            continue
-        lines += ["", f"## {target}"]
-        lines += reasons(rows)
-        lines += ["", *(measured_table(rows) if report.get("device") else compiled_table(rows))]
-    if report.get("not_run"):
-        lines += ["", f"Not run for want of time: {', '.join(report['not_run'])}."]
-    return "\n".join(lines) + "\n"
+        if rows:
+            lines += ["", f"## {target}", *reasons(rows), ""]
+            lines += measured_table(rows) if report.get("device") else compiled_table(rows)
+    return page(*lines, *not_run(report))
 
 
 def compiled_table(rows: Sequence[Row]) -> list[str]:
     """Every kernel that has conversions, and those that do not compile."""
-    lines = [
-        "| kernel | case | seen | ours | no-op | folded | left | shared bytes, stock | ours | compile time |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
+    lines = []
     for row in sorted(rows, key=lambda row: (row["case"], row["kernel"])):
         if "stock" not in row:
             lines.append(
@@ -228,7 +204,8 @@ def compiled_table(rows: Sequence[Row]) -> list[str]:
                 f"| {row['ours'].get('shared', '')} | {number(compile_ratio(row))} |"
             )
     shown = [row for row in rows if "stock" not in row or row["ours"].get("seen") or "error" in row["ours"]]
-    return [*lines, "", f"{len(rows) - len(shown)} more have no conversion."]
+    heads = "kernel | case | seen: | ours: | no-op: | folded: | left: | shared bytes, stock: | ours: "
+    return [*table(f"{heads}| compile time:", lines), "", f"{len(rows) - len(shown)} more have no conversion."]
 
 
 def measured_table(rows: Sequence[Row]) -> list[str]:
@@ -244,19 +221,14 @@ def measured_table(rows: Sequence[Row]) -> list[str]:
         means = f"{number(geometric_mean(ratios))} in the mean, {number(geometric_mean(changed))} of those with"
         beyond = f"{sum(r > GAIN for r in ratios)} above {GAIN}, {sum(r < LOSS for r in ratios)} below {LOSS}"
         lines.append(f"Stock / ours: {means} conversions; {beyond}.")
-    lines += [
-        "",
-        "| kernel | case | seen | ours | no-op | folded | left | stock µs | stock / ours | registers "
-        "| compile time | results |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
-    ]
+    found = []
     for row in sorted(timed, key=lambda row: -row["measured"]["ratio"][1]):
         measured = row["measured"]
-        low, middle, high = measured["ratio"]
         registers = f"{measured['facts']['stock']['registers']}, {measured['facts']['ours']['registers']}"
-        lines.append(
+        found.append(
             f"| {short(row)} | {cell(row['case'])} {fate(row)}| {measured['microseconds']:.1f} "
-            f"| {middle:.3f} ({low:.3f} to {high:.3f}) | {registers} | {number(compile_ratio(row))} "
+            f"| {between(measured['ratio'])} | {registers} | {number(compile_ratio(row))} "
             f"| {measured['result']} |"
         )
-    return lines
+    heads = "kernel | case | seen: | ours: | no-op: | folded: | left: | stock µs: | stock / ours: | registers: "
+    return [*lines, "", *table(f"{heads}| compile time: | results", found)]

@@ -14,24 +14,19 @@ report of several.
 from __future__ import annotations
 
 import argparse
-import datetime
 import functools
-import json
-import os
-import re
-import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-import triton
-import triton_linear
-
-from ..kernels.run import Child
+from ..harness import cases as harness
+from ..harness import results
+from ..harness.cases import chosen, say
+from ..harness.child import Child
+from ..harness.options import Parser
 from . import compiled, launches, measure, packages
 from .case import Case
 from .report import crashes, failures, markdown, rows_of
@@ -43,41 +38,27 @@ COMPILE_SHARE = 0.6
 """Of the budget, for compiling; cases whose compile has not begun then are not run."""
 
 
-class Run:
-    """A run: its options, where things lie, and the report so far."""
+class Run(harness.Run):
+    """A run: its options, and the report so far."""
 
-    def __init__(self, options: argparse.Namespace, site: Path, cache: Path) -> None:
-        self.options, self.site, self.cache = options, site, cache
-        self.begun = time.perf_counter()
-        self.lock = threading.Lock()
-        self.report: dict[str, Any] = {
-            "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-            "triton": triton.__version__,
-            "triton_linear": triton_linear.__version__,
-            "torch": _torch_version(),
-            "config": options.config,
-            "control": options.control,
-            "targets": list(options.target),
-            "packages": [
-                {"name": each.name, "version": each.version} for each in packages.PACKAGES if each.kernels
-            ],
-            "seconds": 0.0,
-            "not_run": [],
-            "cases": [],
-        }
+    def __init__(self, options: argparse.Namespace) -> None:
+        super().__init__(self._write, options.budget)
+        self.options, self.lock = options, threading.Lock()
+        self.heading(
+            {
+                **results.versions(),
+                "torch": _torch_version(),
+                "config": options.config,
+                "control": options.control,
+                "targets": list(options.target),
+                "packages": [
+                    {"name": each.name, "version": each.version} for each in packages.PACKAGES if each.kernels
+                ],
+            }
+        )
 
-    @property
-    def spent(self) -> float:
-        return time.perf_counter() - self.begun
-
-    def late(self, share: float = 1.0) -> bool:
-        """Whether that share of the budget is spent."""
-        return self.options.budget is not None and self.spent > share * self.options.budget
-
-    def save(self) -> None:
-        """Write what there is."""
-        self.report["seconds"] = round(self.spent, 1)
-        write(self.report, self.options.output, f"foreign{self.suffix}")
+    def _write(self, report: dict[str, Any]) -> None:
+        write(report, self.options.output, f"foreign{self.suffix}")
 
     @property
     def suffix(self) -> str:
@@ -172,10 +153,6 @@ def _torch_version() -> str:
     return str(torch.__version__)
 
 
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def line(record: dict[str, Any]) -> str:
     """What became of a case, in short."""
     rows = record["kernels"]
@@ -206,67 +183,33 @@ def execute(options: argparse.Namespace, cases: Sequence[Case]) -> dict[str, Any
         cache.mkdir()
         if options.dump is not None:
             Path(options.dump).mkdir(parents=True, exist_ok=True)
-        run = Run(options, site, cache)
-        gpu = None
+        run = Run(options)
+        gpu = Child(measure.start, str(site), str(cache), patience=GPU_PATIENCE)
         try:
             if not options.compile_only:
-                gpu = Child(measure.start, str(site), str(cache))
-                gpu.patience = GPU_PATIENCE
-                try:
-                    gpu.ask(_nothing)
-                except (ImportError, RuntimeError) as error:
-                    raise SystemExit(
-                        f"foreign: no NVIDIA GPU here: {error}; there is --compile-only"
-                    ) from error
-                run.report |= gpu.facts
+                run.report |= gpu.begin("foreign", "; there is --compile-only")
                 run.report["targets"] = options.target = [gpu.facts["target"]]
-
-            def compiling() -> Child:
-                child = Child(compiled.start, str(site), str(cache))
-                child.patience = PATIENCE
-                return child
-
-            run.compile_all(cases, compiling)
-            if gpu is not None:
+            run.compile_all(cases, lambda: Child(compiled.start, str(site), str(cache), patience=PATIENCE))
+            if not options.compile_only:
                 run.measure_all(gpu)
         finally:
-            if gpu is not None:
-                gpu.close()
+            gpu.close()
         run.save()
         return run.report
 
 
 def join(paths: Sequence[Path]) -> dict[str, Any]:
     """One report of several of the same versions; of a case that is in two, the later one counts."""
-    reports = [json.loads(path.read_text()) for path in paths]
-    joined = dict(reports[0])
-    for report in reports[1:]:
-        for key in ("device", "triton", "triton_linear", "torch", "config", "control"):
-            if report.get(key) != joined.get(key):
-                raise SystemExit(
-                    f"foreign: {key} is {report.get(key)} in one report and {joined.get(key)} in another"
-                )
-    records = {(each["case"], each["target"]): each for report in reports for each in report["cases"]}
-    joined["cases"] = [{k: v for k, v in each.items() if k != "traceback"} for each in records.values()]
-    joined["targets"] = list(dict.fromkeys(target for report in reports for target in report["targets"]))
-    done = {name for name, _ in records}
-    left = dict.fromkeys(name for report in reports for name in report["not_run"])
-    joined["not_run"] = [name for name in left if name not in done]
-    joined["seconds"] = round(sum(report["seconds"] for report in reports), 1)
+    same = ("device", "triton", "triton_linear", "torch", "config", "control")
+    joined = results.join("foreign", paths, same, lambda each: (each["case"], each["target"]))
+    joined["cases"] = [{k: v for k, v in each.items() if k != "traceback"} for each in joined["cases"]]
+    joined["targets"] = list(dict.fromkeys(each["target"] for each in joined["cases"]))
     return joined
 
 
 def write(report: dict[str, Any], folder: Path, stem: str) -> None:
-    """The JSON and the page, each replaced at once."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for suffix, text in ((".json", json.dumps(report) + "\n"), (".md", markdown(report))):
-        path = folder / f"{stem}{suffix}"
-        path.with_suffix(f"{suffix}.tmp").write_text(text)
-        path.with_suffix(f"{suffix}.tmp").replace(path)
-
-
-def _nothing() -> None:
-    """Asked of a process that is to start."""
+    """The JSON and the page."""
+    results.save(folder, stem, markdown, report, indent=None)
 
 
 def wrong(report: dict[str, Any]) -> list[str]:
@@ -285,15 +228,8 @@ def wrong(report: dict[str, Any]) -> list[str]:
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """The options."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.foreign", description=(__doc__ or "").splitlines()[0]
-    )
-    parser.add_argument("--output", type=Path, default=Path(__file__).parents[1] / "results")
+    parser = Parser("foreign", __doc__).output().only().workers("--jobs").turns(15).budget().join().list()
     parser.add_argument("--archive", type=Path, default=packages.ARCHIVE, help="what bench.foreign.fetch wrote")
-    parser.add_argument("--only", metavar="REGEX", default="", help="the cases whose names match")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes that compile")
-    parser.add_argument("--turns", type=int, default=15)
-    parser.add_argument("--budget", type=float, metavar="SECONDS", help="begin no case after so long")
     parser.add_argument(
         "--config", choices=launches.RANKS, default=launches.RANKS[0], help="of what tunes itself"
     )
@@ -301,8 +237,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--target", nargs="+", default=["cuda:90"], help="for --compile-only")
     parser.add_argument("--control", action="store_true", help="launch stock Triton's kernels on both sides")
     parser.add_argument("--dump", metavar="DIR", help="the TTGIR of every kernel there")
-    parser.add_argument("--join", type=Path, nargs="+", metavar="JSON", help="one report of several")
-    parser.add_argument("--list", action="store_true", help="print the cases and stop")
     return parser.parse_args(argv)
 
 
@@ -311,21 +245,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     from .cases import cases
 
     options = parse(argv)
-    chosen = [case for case in cases() if re.search(options.only, case.name)]
-    if not chosen:
-        raise SystemExit(f"foreign: no case matches '{options.only}'")
+    wanted = chosen("foreign", cases(), options.only)
     if options.list:
-        print("\n".join(case.name for case in chosen))
+        print("\n".join(case.name for case in wanted))
         return 0
     if options.join:
         report = join(options.join)
         suffix = "-compile" if not report.get("device") else "-control" if report.get("control") else ""
         write(report, options.output, f"foreign{suffix}")
     else:
-        report = execute(options, chosen)
+        report = execute(options, wanted)
     bad = wrong(report)
     for text in bad:
-        print(f"foreign: {text}", file=sys.stderr)
+        say(f"foreign: {text}")
     kernels = {row["kernel"] for case in report["cases"] for row in case["kernels"] if "stock" in row}
-    print(f"foreign: {len(kernels)} kernels, {len(bad)} failures, {report['seconds']:.0f} s", file=sys.stderr)
+    say(f"foreign: {len(kernels)} kernels, {len(bad)} failures, {report['seconds']:.0f} s")
     return int(bool(bad))

@@ -13,11 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
 from triton_linear.dialect.linear_layout import REGISTER
-from triton_linear.lowering.element import ElementType, element_type
-from triton_linear.lowering.verify import element_patterns, held_elements
+from triton_linear.lowering.interpreter.verify import element_patterns, held_elements
+from triton_linear.lowering.plan.element import ElementType, element_type
 from triton_linear.tools.fuzzing.pairs import drawn_layout
-from triton_linear.tools.random_layouts import Pair, random_pair
+from triton_linear.tools.fuzzing.random_layouts import Pair, random_pair
+
+from ..harness import ttgir
+from ..harness.report import sizes
 
 LANES = 32
 LOOP_STEPS = 3
@@ -41,7 +45,7 @@ class RandomCase:
     @property
     def name(self) -> str:
         """A readable identifier, unique by its leading index."""
-        size = "x".join(map(str, self.pair.shape))
+        size = sizes(self.pair.shape)
         loop = ", looped" if self.loop else ""
         return f"{self.index:03d} {self.pair.family}, {size} {self.pair.element}, {self.warps} warps{loop}"
 
@@ -131,7 +135,7 @@ class _Body:
 
     def tensor(self, element: str, encoding: str) -> str:
         """The type of the case's tensor with other elements."""
-        return f"tensor<{'x'.join(map(str, self.case.pair.shape))}x{element}, {encoding}>"
+        return ttgir.tensor(self.case.pair.shape, element, encoding)
 
     def everywhere(self, argument: str, encoding: str) -> str:
         """The address in `argument` in every register."""

@@ -12,9 +12,6 @@ launching anything, and runs the plugin's code in the interpreter.
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
-import os
 import re
 import tempfile
 import time
@@ -22,23 +19,29 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import triton
-import triton_linear
-from rich.console import Console
-from rich.progress import Progress
-from triton_linear.examples.spec import gpu_target
-from triton_linear.tools import verify
-from triton_linear.tools.compile import compile_text
-from triton_linear.tools.isolated import Isolation, Lost
 
+import triton_linear
 from bench.conversions.build import parameters
 from bench.conversions.driver import Kernel, Memory, synchronize
-from bench.conversions.run import Timer, ask_device
+from bench.conversions.run import ask_device
+from triton_linear.examples.spec import gpu_target
+from triton_linear.tools.support.compile import compile_text
+from triton_linear.tools.support.functions import LOWERING
+from triton_linear.tools.support.isolated import Isolation, Lost
+from triton_linear.tools.verify import command as verify
 
+from ..harness import results
+from ..harness.cases import chosen
+from ..harness.child import Child, empty_cache
+from ..harness.options import Parser
+from ..harness.progress import progress
+from ..harness.report import listed, measured_on, page, table
 from .kernels import LOOP_STEPS, RandomCase, Words, kernel_text, random_cases
 
 METHODS = ("stock", "ours")
@@ -71,10 +74,9 @@ class Binary:
 def build(case: RandomCase, method: str, target: str) -> Binary:
     """Compile one kernel; raises where that fails, and where the plugin would leave the kernel to Triton."""
     begun = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, empty_cache():
         path = Path(folder) / "kernel.ttgir"
         path.write_text(kernel_text(case, target))
-        os.environ["TRITON_CACHE_DIR"] = folder
         ours = triton_linear.enabled(strict=True, assign=False)
         with ours if method == "ours" else nullcontext([]) as reports:
             kernel = triton.compile(str(path), target=gpu_target(target), options={"num_warps": case.warps})
@@ -92,7 +94,7 @@ def build(case: RandomCase, method: str, target: str) -> Binary:
 
 def interpret(case: RandomCase, target: str) -> str:
     """The outcome without a GPU: what the interpreter says of the plugin's code."""
-    checked = verify.check(compile_text(kernel_text(case, target), "kernel.ttgir", target, "llvm"))
+    checked = verify.check(compile_text(kernel_text(case, target), "kernel.ttgir", target, "llvm", LOWERING))
     return VERIFIED if all(conversion.ok for conversion in checked) else "wrong in the interpreter"
 
 
@@ -157,122 +159,114 @@ def judge(
 def examine(cases: Sequence[RandomCase], target: str, dry: bool, workers: int) -> dict[str, Any]:
     """The records of all conversions, in order, and how many seconds each step took."""
     clock = [time.perf_counter()]
-    with Progress(console=Console(stderr=True)) as progress:
-
-        def ticks(what: str, total: int) -> Callable[[], None]:
-            task = progress.add_task(what, total=total)
-            return lambda: progress.advance(task)
-
-        work = [(case, method, target) for case in cases for method in METHODS]
-        built = Isolation(build, MODULES, SECONDS, MEMORY).map(work, workers, ticks("compile", len(work)))
-        clock.append(time.perf_counter())
-        if dry:
-            isolation = Isolation(interpret, MODULES, 10 * SECONDS, MEMORY)
-            verdicts = isolation.map([(c, target) for c in cases], workers, ticks("interpret", len(cases)))
-            said = {case.index: verdict for case, verdict in zip(cases, verdicts, strict=True)}
-
-            def execute(case: RandomCase, stock: Binary | None, ours: Binary) -> str:
-                verdict = said[case.index]
-                if isinstance(verdict, Lost):
-                    raise RuntimeError(verdict.reason)
-                return NO_STOCK if stock is None and verdict == VERIFIED else verdict
-        else:
-            timer, tick = Timer(turns=1), ticks("run", len(cases))
-
-            def execute(case: RandomCase, stock: Binary | None, ours: Binary) -> str:
-                tick()
-                try:
-                    return str(timer.ask(run, case, stock, ours))
-                except Exception:
-                    # A kernel that crashes takes its process along: whose was it? Stock Triton's, if that fails
-                    # alone and ours alone is right.
-                    if stock is not None and timer.ask(run, case, None, ours) == NO_STOCK:
-                        try:
-                            timer.ask(launch, case, stock)
-                        except Exception:
-                            return STOCK_CRASHES
-                    raise
-
-        records = [judge(*each, execute) for each in zip(cases, built[::2], built[1::2], strict=True)]
-        if not dry:
-            timer.close()
+    work = [(case, method, target) for case in cases for method in METHODS]
+    with progress("compile", len(work)) as tick:
+        built = Isolation(build, MODULES, SECONDS, MEMORY).map(work, workers, tick)
+    clock.append(time.perf_counter())
+    execute = interpreted(cases, target, workers) if dry else run_apart
+    child = Child()
+    with progress("judge" if dry else "run", len(cases)) as tick:
+        records = []
+        for case, stock, ours in zip(cases, built[::2], built[1::2], strict=True):
+            records.append(judge(case, stock, ours, partial(execute, child)))
+            tick()
+    child.close()
     clock.append(time.perf_counter())
     seconds = {"compile": round(clock[1] - clock[0], 1), "run": round(clock[2] - clock[1], 1)}
     return {"seconds": seconds, "workers": workers, "records": records}
+
+
+def interpreted(cases: Sequence[RandomCase], target: str, workers: int) -> Callable[..., str]:
+    """What gives the outcome of each case without a GPU."""
+    with progress("interpret", len(cases)) as tick:
+        isolation = Isolation(interpret, MODULES, 10 * SECONDS, MEMORY)
+        verdicts = isolation.map([(case, target) for case in cases], workers, tick)
+    said = {case.index: verdict for case, verdict in zip(cases, verdicts, strict=True)}
+
+    def execute(child: Child, case: RandomCase, stock: Binary | None, ours: Binary) -> str:
+        verdict = said[case.index]
+        if isinstance(verdict, Lost):
+            raise RuntimeError(verdict.reason)
+        return NO_STOCK if stock is None and verdict == VERIFIED else verdict
+
+    return execute
+
+
+def run_apart(child: Child, case: RandomCase, stock: Binary | None, ours: Binary) -> str:
+    """`run` in another process.
+
+    A kernel that crashes takes its process along: whose was it? Stock Triton's, if that fails alone and ours
+    alone is right.
+    """
+    try:
+        return str(child.ask(run, case, stock, ours))
+    except Exception:
+        if stock is not None and child.ask(run, case, None, ours) == NO_STOCK:
+            try:
+                child.ask(launch, case, stock)
+            except Exception:
+                return STOCK_CRASHES
+        raise
 
 
 def markdown(report: dict[str, Any]) -> str:
     """The report for people."""
     records, seconds = report["records"], report["seconds"]
     outcomes = Counter(record["outcome"] for record in records)
-    lines = [
-        f"{report['device']}, Triton {report['triton']}, triton-linear {report['triton_linear']}, "
-        f"{report['date']}, seed {report['seed']}: of {len(records)} random conversions "
+    groups: dict[str, list[bool]] = {}
+    for record in records:
+        plans = ", ".join(sorted(set(record["plans"]))) or "none"
+        groups.setdefault(plans, []).append(record["outcome"] in FINE)
+    reasons = Counter(record["stock"] for record in records if "stock" in record)
+    wrong = [record["name"] for record in records if record["outcome"] in (STOCK_WRONG, STOCK_CRASHES)]
+    failed = [record for record in records if record["outcome"] not in FINE]
+    return page(
+        f"{measured_on(report)}, seed {report['seed']}: of {len(records)} random conversions "
         + ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
         + f". {seconds['compile']:.0f} s to compile, {seconds['run']:.0f} s to run.",
         "",
         "Identical: every register of every thread holds the same bits as with stock Triton, and those that",
         "the layouts say, for patterns of bits that tell every element from the others.",
         "",
-        "| plans | conversions | fine |",
-        "| --- | ---: | ---: |",
-    ]
-    groups: dict[str, list[bool]] = {}
-    for record in records:
-        plans = ", ".join(sorted(set(record["plans"]))) or "none"
-        groups.setdefault(plans, []).append(record["outcome"] in FINE)
-    lines += [f"| {plans} | {len(fine)} | {sum(fine)} |" for plans, fine in sorted(groups.items())]
-    reasons = Counter(record["stock"] for record in records if "stock" in record)
-    if reasons:
-        lines += ["", "How stock Triton failed to compile:", ""]
-        lines += [f"- {count}: `{reason}`" for reason, count in reasons.most_common()]
-    wrong = [record for record in records if record["outcome"] in (STOCK_WRONG, STOCK_CRASHES)]
-    if wrong:
-        lines += ["", "Where stock Triton's registers are not what the layouts say, or its kernel crashes:", ""]
-        lines += [f"- {record['name']}" for record in wrong]
-    failed = [record for record in records if record["outcome"] not in FINE]
-    if failed:
-        lines += ["", "Failed:", ""]
-        lines += [f"- {r['name']}: {r['outcome']} {r.get('error', '')[:300]}" for r in failed]
-    return "\n".join(lines) + "\n"
+        *table(
+            "plans | conversions: | fine:",
+            ((plans, len(fine), sum(fine)) for plans, fine in sorted(groups.items())),
+        ),
+        *listed(
+            "How stock Triton failed to compile:",
+            (f"{count}: `{reason}`" for reason, count in reasons.most_common()),
+        ),
+        *listed("Where stock Triton's registers are not what the layouts say, or its kernel crashes:", wrong),
+        *listed("Failed:", (f"{r['name']}: {r['outcome']} {r.get('error', '')[:300]}" for r in failed)),
+    )
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """The options."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.gpu_random", description=(__doc__ or "").splitlines()[0]
-    )
+    parser = Parser("gpu_random", __doc__)
     parser.add_argument("--count", type=int, default=575)
-    parser.add_argument("--only", metavar="REGEX", default="", help="the conversions whose names match")
+    parser.only("conversions")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--dry", metavar="TARGET", help="compile for TARGET, launch nothing")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes that compile")
-    parser.add_argument("--output", type=Path, default=Path(__file__).parents[1] / "results")
-    return parser.parse_args(argv)
+    return parser.dry().workers().output().parse_args(argv)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """See the module's docstring."""
     options = parse(argv)
-    cases = [c for c in random_cases(options.seed, options.count) if re.search(options.only, c.name)]
+    cases = chosen("gpu_random", random_cases(options.seed, options.count), options.only)
     if options.dry:
         device, target = f"compiled for {options.dry}", options.dry
     else:
-        timer = Timer(turns=1)
-        device, target, _ = timer.ask(ask_device)
-        timer.close()
+        child = Child()
+        device, target, _ = child.ask(ask_device)
+        child.close()
     report = {
         "device": device,
         "target": target,
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-        "triton": triton.__version__,
-        "triton_linear": triton_linear.__version__,
+        **results.versions(),
         "seed": options.seed,
         **examine(cases, target, bool(options.dry), options.workers),
     }
-    options.output.mkdir(parents=True, exist_ok=True)
-    stem = options.output / ("gpu_random_dry" if options.dry else "gpu_random")
-    stem.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
-    stem.with_suffix(".md").write_text(markdown(report))
-    print(markdown(report), end="")
+    stem = "gpu_random_dry" if options.dry else "gpu_random"
+    print(results.save(options.output, stem, markdown, report), end="")
     return int(any(record["outcome"] not in FINE for record in report["records"]))

@@ -7,19 +7,20 @@ as well as those of one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
+from ..harness.child import Failed, told
+from ..harness.turns import replay
 from . import measure, modes
-from .measure import Effort, Failed, Session, Variant
+from .measure import Effort, Session, Variant
 
 Place = tuple[int, str]
-Result = TypeVar("Result")
 
 
 def kernels(name: str, effort: Effort) -> list[dict[str, Any]]:
     """The kernels that the case becomes: their names, configurations, and which is chosen. Raises Failed."""
-    return _told(_kernels, name, effort)
+    return told(_kernels, name, effort)
 
 
 def run(
@@ -31,14 +32,7 @@ def run(
     none; of results that are no garbage, how they compare with stock's. Raises Failed where no place can be
     measured, for instance because the GPU is lost.
     """
-    return _told(_run, name, mode, places, chosen, effort)
-
-
-def _told(function: Callable[..., Result], *arguments: Any) -> Result:
-    try:
-        return function(*arguments)
-    except Exception as problem:
-        raise Failed.of(problem) from None
+    return told(_run, name, mode, places, chosen, effort)
 
 
 def _kernels(name: str, effort: Effort) -> list[dict[str, Any]]:
@@ -68,7 +62,7 @@ def _run(
             known |= measure.compare(one.case, one.results(modes.STOCK), one.results(mode))
         graphs |= {f"{at} {key}": variant.several for key, variant in made.items()}
         found.append(known)
-    times = measure.replay(graphs, effort.turns)
+    times = replay(graphs, effort.turns)
     for at, known in enumerate(found):
         known["times"] = {
             key: [milliseconds / session.calls for milliseconds in times[f"{at} {key}"]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+from ..harness.cases import called
 from . import cases_torch, cases_torch_moves, cases_triton
 from .case import Case
 
@@ -32,4 +33,4 @@ def cases() -> tuple[Case, ...]:
 
 def by_name(name: str) -> Case:
     """The case of that name."""
-    return next(case for case in cases() if case.name == name)
+    return called(name, cases())

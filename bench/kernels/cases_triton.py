@@ -8,10 +8,12 @@ from typing import Any
 
 import triton
 import triton.language as tl
+
 from triton_linear.examples import attention, fp8_attention, int4_matmul, layer_norm, matmul, transpose8
 
+from ..harness.report import sizes as by
 from . import gluon_kernels, triton_kernels
-from .case import GLUON, TRITON, Case, Inputs
+from .case import GLUON, TRITON, Case, Inputs, Made, Maker
 from .kernel import Kernel, Tensor
 
 CASES: list[Case] = []
@@ -26,28 +28,44 @@ def _add(name: str, group: str, kernel: Kernel, slack: int = 0, tolerance: float
     CASES.append(Case(name, group, kind, kernel.make, tolerance, slack, sources))
 
 
-def _example(module: ModuleType, name: str, group: str, **sizes: int) -> None:
-    def make(torch: Any, inputs: Inputs) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        target = triton.runtime.driver.active.get_current_target()
-        return module.problem("cuda", target, **sizes).launch, ()
+def _example(module: ModuleType, name: str, group: str, names: str, *sizes: tuple[int, ...]) -> None:
+    """A kernel of the examples at some sizes; the case of the first one has the kernel's name alone."""
 
     def sources(target: Any) -> Mapping[str, Any]:
         return {spec.name: (spec.source(), spec.options) for spec in module.compile_specs(target)}
 
-    CASES.append(Case(name, group, TRITON, make, sources=sources))
+    for number, size in enumerate(sizes):
+
+        def make(torch: Any, inputs: Inputs, size: tuple[int, ...] = size) -> Made:
+            target = triton.runtime.driver.active.get_current_target()
+            return module.problem("cuda", target, **dict(zip(names.split(), size, strict=True))).launch, ()
+
+        full = f"{name}_{by(size)}" if number else name
+        CASES.append(Case(full, group, TRITON, make, sources=sources))
 
 
-_example(attention, "attention_f16", "dot", batch=4, heads=16, length=2048)
-_example(fp8_attention, "attention_fp8", "dot", heads=64, length=2048)
-_example(int4_matmul, "int4_matmul", "dot", m=512, n=4096, k=4096)
-_example(matmul, "matmul_gelu_residual", "dot", m=4096, n=4096, k=1024)
-_example(transpose8, "transpose_bytes", "permute", batch=64, m=512, n=2048)
+_example(
+    attention, "attention_f16", "dot", "batch heads length",
+    (4, 16, 2048), (4, 16, 1024), (4, 16, 4096), (1, 16, 8192),
+)  # fmt: skip
+_example(fp8_attention, "attention_fp8", "dot", "heads length", (64, 2048), (64, 1024), (64, 4096), (16, 8192))
+_example(
+    int4_matmul, "int4_matmul", "dot", "m n k",
+    (512, 4096, 4096), (64, 4096, 4096), (1024, 4096, 4096), (4096, 4096, 4096),
+)  # fmt: skip
+_example(
+    matmul, "matmul_gelu_residual", "dot", "m n k",
+    (4096, 4096, 1024), (2048, 2048, 1024), (4096, 4096, 4096), (8192, 4096, 512),
+)  # fmt: skip
+_example(
+    transpose8, "transpose_bytes", "permute", "batch m n", (64, 512, 2048), (16, 1024, 1024), (1, 8192, 8192)
+)
 
 
-def _layer_norm(backward: bool) -> Callable[[Any, Inputs], tuple[Callable[..., Any], tuple[Any, ...]]]:
-    def make(torch: Any, inputs: Inputs) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        x, grad = inputs.normal(32768, 1024), inputs.normal(32768, 1024)
-        weight, bias = inputs.normal(1024), inputs.normal(1024)
+def _layer_norm(backward: bool, rows: int, columns: int) -> Maker:
+    def make(torch: Any, inputs: Inputs) -> Made:
+        x, grad = inputs.normal(rows, columns), inputs.normal(rows, columns)
+        weight, bias = inputs.normal(columns), inputs.normal(columns)
         if not backward:
             return layer_norm.forward, (x, weight, bias)
         _, mean, rstd = layer_norm.forward(x, weight, bias)
@@ -65,9 +83,16 @@ def _layer_norm_sources(name: str) -> Callable[[Any], Mapping[str, Any]]:
 
 
 for _name in ("layer_norm_forward", "layer_norm_backward"):
-    CASES.append(
-        Case(_name, "norm", TRITON, _layer_norm(_name.endswith("backward")), sources=_layer_norm_sources(_name))
-    )
+    for _size in ((32768, 1024), (4096, 1024), (65536, 512)):
+        CASES.append(
+            Case(
+                _name if _size == (32768, 1024) else f"{_name}_{by(_size)}",
+                "norm",
+                TRITON,
+                _layer_norm(_name.endswith("backward"), *_size),
+                sources=_layer_norm_sources(_name),
+            )
+        )
 
 _add(
     "softmax_column_sums",

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import re
-import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import triton
+
 from triton_linear.examples.spec import gpu_target
 
+from ..harness.cases import chosen, say
+from ..harness.child import empty_cache
 from . import modes
 from .cases import cases
 from .measure import conversions, kernel_facts
@@ -32,13 +31,9 @@ def compile_case(case: Any, target: Any, mode: str) -> tuple[list[Any], dict[str
 
 def compile_all(name: str, only: str, dump: Path | None) -> int:
     """Print a line a case; 1 if a kernel does not compile in a mode, or falls back."""
-    target = gpu_target(name)
-    wrong = 0
-    with tempfile.TemporaryDirectory() as cache:
-        os.environ["TRITON_CACHE_DIR"] = cache
-        for case in cases():
-            if not re.search(only, case.name):
-                continue
+    target, wrong = gpu_target(name), 0
+    with empty_cache():
+        for case in chosen("kernels", cases(), only):
             if case.sources is None:
                 print(f"{case.name:32} {case.kind}: needs a GPU")
                 continue
@@ -55,5 +50,5 @@ def compile_all(name: str, only: str, dump: Path | None) -> int:
                         (dump / f"{case.name}-{kernel.name}-{mode}.ttgir").write_text(kernel.asm["ttgir"])
             print(f"{case.name:32} {case.kind}: {'; '.join(parts)}", flush=True)
     if wrong:
-        print(f"{wrong} failures", file=sys.stderr)
+        say(f"{wrong} failures")
     return int(bool(wrong))

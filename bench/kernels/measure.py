@@ -1,20 +1,18 @@
 """Compiles one case in each mode and times the modes side by side. Runs in the process that has the GPU.
 
-What is timed are CUDA graphs of some calls, replayed in turn in changing order; a ratio is that of one turn.
-Warm: one after another, inputs as the replay before has left them, results in one of some places, the same for
-all modes. Cold: graphs of one call, each after a buffer larger than the L2 cache was written, untimed.
+What is timed are CUDA graphs of some calls, in turn (`harness/turns.py`). Warm: one after another, inputs as
+the replay before has left them, results in one of some places, the same for all modes. Cold: graphs of one
+call, each after a buffer larger than the L2 cache was written, untimed.
 """
 
 from __future__ import annotations
 
 import copy
 import gc
-import math
 import os
 import re
 import tempfile
 import time
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,15 +22,13 @@ from typing import Any
 
 from triton_linear.report import Outcome, Report
 
+from ..harness.child import Failed, told
+from ..harness.turns import FLUSH_BYTES, calls_for, captured, replay, summary
 from . import inductor, modes
 from .case import TORCH, Case
-from .statistics import interval
 
-GRAPH_MS = 0.4
-MOST_CALLS = 64
 PLACES = 3
 """Memory pools that results lie in, in turn: where they lie makes some percent of difference to caches."""
-FLUSH_BYTES = 256 << 20
 TOLERANCES = {"float8_e4m3fn": 0.13, "bfloat16": 1.6e-2, "float16": 2e-3, "float32": 1e-5, "float64": 1e-12}
 
 
@@ -97,12 +93,12 @@ class Variant:
 
 
 class Session:
-    """One case, with the variants made of it so far."""
+    """One case, with the variants made of it so far; in a `strict` one nothing falls back in silence."""
 
-    def __init__(self, case: Case, effort: Effort, configs: Sequence[str] = ()) -> None:
+    def __init__(self, case: Case, effort: Effort, configs: Sequence[str] = (), strict: bool = False) -> None:
         import torch
 
-        self.case, self.effort = case, effort
+        self.case, self.effort, self.strict = case, effort, strict
         self.variants: dict[str, Variant] = {}
         self.calls = 0
         self.seconds: dict[str, float] = {}
@@ -150,15 +146,14 @@ class Session:
     def _make(self, mode: str) -> Variant:
         import torch
 
-        with modes.context(mode) as reports, loaded() as launched, torch.no_grad():
+        with modes.context(mode, self.strict) as reports, loaded() as launched, torch.no_grad():
             kernels, configs = launched, None
             if self.compiled is not None:
                 pinned = mode in (modes.STOCK, modes.AGAIN) or (self.effort.pinned and mode != modes.UNPINNED)
                 kernels, configs = self.compiled.compile(pinned)
             single, outputs = self._captured(1)
             if not self.calls:
-                milliseconds = min(replay({"": [single]}, 5)[""])
-                self.calls = max(1, min(MOST_CALLS, math.ceil(GRAPH_MS / max(milliseconds, 1e-3))))
+                self.calls = calls_for(min(replay({"": [single]}, 5)[""]))
             several = [self._captured(self.calls, pool)[0] for pool in self._pools]
         if self.effort.dump and mode != modes.AGAIN:
             for number, kernel in enumerate(kernels):
@@ -176,23 +171,14 @@ class Session:
         return Variant(single, several, outputs, facts, list(kernels))
 
     def _captured(self, calls: int, pool: Any = None) -> tuple[Any, list[Any]]:
-        """A graph of `calls` calls, and the results of the last.
-
-        Graphs of one pool write where those before them do.
-        """
+        """A graph of `calls` calls, and the results of the last."""
         import torch
 
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
+        def seeded() -> None:
             torch.manual_seed(0)
             self._call()
-        torch.cuda.current_stream().wait_stream(stream)
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool):
-            for _ in range(calls):
-                result = self._call()
+
+        graph, result = captured(self._call, calls, pool, seeded)
         return graph, tensors(result)
 
     def results(self, mode: str) -> list[Any]:
@@ -217,37 +203,6 @@ def tensors(result: Any) -> list[Any]:
     return [result]
 
 
-def replay(
-    graphs: Mapping[str, Sequence[Any]], turns: int, before: Callable[[], object] | None = None
-) -> dict[str, list[float]]:
-    """Milliseconds of each mode in each turn, after three turns to warm up; a mode's graphs take turns too.
-
-    Modes are first equally often, so there may be a few turns more: the GPU is idle when the first one is
-    launched, and the launch itself counts.
-    """
-    import torch
-
-    names = list(graphs)
-    turns = -(-turns // len(names)) * len(names)
-    times: dict[str, list[float]] = {name: [] for name in names}
-    for turn in range(-3, turns):
-        events = {}
-        for step in range(len(names)):
-            name = names[(turn + step) % len(names)]
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            if before is not None:
-                before()
-            begin.record()
-            graphs[name][turn % len(graphs[name])].replay()
-            end.record()
-            events[name] = begin, end
-        torch.cuda.synchronize()
-        if turn >= 0:
-            for name, (begin, end) in events.items():
-                times[name].append(begin.elapsed_time(end))
-    return times
-
-
 def timed(
     session: Session, names: Sequence[str], flush: Callable[[], object]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
@@ -258,22 +213,6 @@ def timed(
     singles = {name: [v.single] for name, v in variants.items()}
     cold = replay(singles, effort.cold, flush) if effort.cold else {}
     return summary(warm, session.calls), summary(cold, 1)
-
-
-def summary(times: Mapping[str, Sequence[float]], calls: int) -> dict[str, dict[str, Any]]:
-    """What is reported of the times, in milliseconds, of graphs of `calls` calls.
-
-    >>> summary({"stock": [2.0] * 9, "ours": [1.0] * 9}, 4)["ours"]
-    {'microseconds': 250.0, 'ratio': [2.0, 2.0, 2.0]}
-    """
-    found: dict[str, dict[str, Any]] = {}
-    for name, values in times.items():
-        middle = interval(values)[1]
-        found[name] = {"microseconds": round(1e3 * middle / calls, 3)}
-        if name != modes.STOCK and modes.STOCK in times:
-            turns = [a / b for a, b in zip(times[modes.STOCK], values, strict=True)]
-            found[name]["ratio"] = [round(value, 5) for value in interval(turns)]
-    return found
 
 
 def compare(case: Case, expected: Sequence[Any], found: Sequence[Any]) -> dict[str, Any]:
@@ -349,28 +288,6 @@ def _write(folder: str, stem: str, kernel: Any, stages: Sequence[str] = ("ttgir"
             (Path(folder) / f"{stem}.{stage}").write_text(kernel.asm[stage])
 
 
-class Failed(Exception):
-    """What went wrong in this process, in words: another process need not know the exception's class."""
-
-    def __init__(self, error: str, traceback: str = "") -> None:
-        super().__init__(error, traceback)
-        self.error, self.traceback = error, traceback
-
-    @staticmethod
-    def of(problem: BaseException) -> Failed:
-        """An exception that is being handled, without what nobody reads."""
-        if isinstance(problem, Failed):
-            return problem
-        return Failed(f"{type(problem).__name__}: {problem}"[:2000], traceback.format_exc()[-3000:])
-
-    def __str__(self) -> str:
-        return self.error
-
-    def facts(self) -> dict[str, str]:
-        """For the record of a mode."""
-        return {"error": self.error, "traceback": self.traceback}
-
-
 _session: Session | None = None
 _flush: Any = None
 
@@ -400,10 +317,7 @@ def run(name: str, wanted: Sequence[str], effort: Effort, configs: Sequence[str]
 
     `configs` are those of Inductor's kernels, if another process has chosen them. Raises Failed.
     """
-    try:
-        return _run(name, wanted, effort, configs)
-    except Exception as problem:
-        raise Failed.of(problem) from None
+    return told(_run, name, wanted, effort, configs)
 
 
 def opened(name: str | Case, effort: Effort, configs: Sequence[str] = ()) -> Session:

@@ -9,11 +9,13 @@ from typing import Any
 
 import triton_linear
 from triton_linear import hook
-from triton_linear.lowering.strategies import LEGACY
+from triton_linear.lowering.plan.strategies import LEGACY
 from triton_linear.report import Report
 from triton_linear.setting import Options
 
-STOCK = "stock"
+from ..harness import turns
+
+STOCK = turns.STOCK
 OURS = "ours"
 LAYOUTS = "layouts"
 """The plugin, which leaves registers to ptxas."""
@@ -42,6 +44,10 @@ MODES: Mapping[str, Mapping[str, Any]] = {
 """The options of the plugin in each mode that has it."""
 
 
+WAYS = (STOCK, OURS, BASELINE)
+"""What the paper's tables compare."""
+
+
 class Unavailable(Exception):
     """This version of the plugin does not have the option that a mode is made of."""
 
@@ -52,8 +58,8 @@ def available(mode: str) -> bool:
     return mode in (STOCK, AGAIN) or MODES[mode].keys() <= known
 
 
-def context(mode: str) -> AbstractContextManager[list[Report]]:
-    """In the block kernels compile as `mode` says; it gets the list of reports.
+def context(mode: str, strict: bool = False) -> AbstractContextManager[list[Report]]:
+    """In the block kernels compile as `mode` says, or raise if that is `strict`; it gets the list of reports.
 
     Raises Unavailable.
     """
@@ -66,4 +72,4 @@ def context(mode: str) -> AbstractContextManager[list[Report]]:
     if mode in (FREE, BOUND):
         # No options for users. Strict, lest stock Triton be timed for it.
         return hook.pinned(Options(strict=True, **options))
-    return triton_linear.enabled(**options)
+    return triton_linear.enabled(strict=strict, **options)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..harness import report as pages
+from ..harness.report import between, counted, listed, measured_on, named, not_run, number, page, spread
+from ..harness.statistics import geometric_mean, share_taken
 from . import modes
-from .statistics import geometric_mean, share_taken
 
-LOSS = 0.98
 HEADROOM = 1.05
 Record = Mapping[str, Any]
 
@@ -71,18 +72,12 @@ def problems(record: Record) -> list[str]:
 
 def losers(records: Sequence[Record], mode: str = modes.OURS) -> list[tuple[str, float]]:
     """(name, stock over `mode`) of those below 0.98, worst first."""
-    known = [(record["name"], middle(record, mode)) for record in records]
-    return sorted(
-        ((name, value) for name, value in known if value is not None and value < LOSS), key=lambda x: x[1]
-    )
+    return pages.losers((record["name"], middle(record, mode)) for record in records)
 
 
 def winners(records: Sequence[Record], mode: str = modes.OURS) -> list[tuple[str, float]]:
     """(name, stock over `mode`) of those above 1.02, best first."""
-    known = [(record["name"], middle(record, mode)) for record in records]
-    return sorted(
-        ((name, value) for name, value in known if value is not None and value > 2 - LOSS), key=lambda x: -x[1]
-    )
+    return pages.winners((record["name"], middle(record, mode)) for record in records)
 
 
 def measured_modes(report: Mapping[str, Any]) -> list[str]:
@@ -119,32 +114,21 @@ def total_line(record: Record) -> str:
 
 def totals(report: Mapping[str, Any]) -> list[str]:
     """Means and counts of each mode, and the names of losers and winners."""
-    records = report["cases"]
-    lines = [
-        "| mode | cases | stock / mode, geometric mean | cold | least | most | below 0.98 | above 1.02 |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
+    records, rows = report["cases"], []
     for mode in measured_modes(report):
         known = [value for value in (middle(record, mode) for record in records) if value is not None]
         cold = geometric_mean(middle(record, mode, "cold") for record in records)
-        cells = (
-            mode,
-            str(len(known)),
-            f"{geometric_mean(known) or 0:.3f}",
-            "" if cold is None else f"{cold:.3f}",
-            f"{min(known):.3f}",
-            f"{max(known):.3f}",
-            str(len(losers(records, mode))),
-            str(len(winners(records, mode))),
-        )
-        lines.append(f"| {' | '.join(cells)} |")
+        mean, *others = spread(known)
+        rows.append((mode, len(known), mean, number(cold, 3), *others))
+    heads = "mode | cases: | stock / mode, geometric mean: | cold: | least: | most: | below 0.98: | above 1.02:"
+    lines = pages.table(heads, rows)
     lines += ["", "`again` is stock a second time: the noise.", ""]
-    lines.append(f"- slower than 0.98 of stock with the plugin: {_named(losers(records))}")
+    lines.append(f"- slower than 0.98 of stock with the plugin: {named(losers(records))}")
     for record in records:
         if ratios := record.get("elsewhere"):
             listed = ", ".join(f"{value:.3f}" for value in ratios)
             lines.append(f"- {record['name']} again, its inputs elsewhere in memory each time: {listed}")
-    lines.append(f"- faster than 1.02: {_named(winners(records))}")
+    lines.append(f"- faster than 1.02: {named(winners(records))}")
     if any(middle(record, modes.FREE) for record in records):
         lines.append(f"- {_headroom(records)}")
     return lines
@@ -161,23 +145,15 @@ def _headroom(records: Sequence[Record]) -> str:
     return f"{text}; of those stock / free {free:.3f}, stock / ours {ours:.3f}. Share taken of each: {names}"
 
 
-def _named(found: Sequence[tuple[str, float]]) -> str:
-    return ", ".join(f"{name} ({value:.3f})" for name, value in found) or "none"
-
-
 def _ratio_cell(record: Record, mode: str) -> str:
     known = facts(record, mode)
-    values = known.get("ratio")
-    if values is None:
-        return "failed" if "error" in known else ""
-    return f"{values[1]:.3f} ({values[0]:.3f} to {values[2]:.3f})"
+    return between(known.get("ratio"), otherwise="failed" if "error" in known else "")
 
 
 def _conversions(record: Record) -> str:
     stock = sum(kernel["conversions"] for kernel in facts(record, modes.STOCK).get("kernels", ()))
     kinds = facts(record, modes.OURS).get("conversions", {})
-    became = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    return f"{stock}: {became}" if became else str(stock)
+    return f"{stock}: {counted(kinds)}" if kinds else str(stock)
 
 
 def _result(record: Record) -> str:
@@ -190,32 +166,22 @@ def _result(record: Record) -> str:
 def table(report: Mapping[str, Any]) -> list[str]:
     """Every case."""
     shown = [mode for mode in measured_modes(report) if mode != modes.AGAIN]
-    ratios = [f"stock / {mode}" for mode in shown]
-    heads = ["kernel", "µs", *ratios, "share taken", "cold", "conversions", "result"]
-    aligned = ["---", *("---:" for _ in heads[1:-2]), "---", "---"]
-    lines = [f"| {' | '.join(heads)} |", f"| {' | '.join(aligned)} |"]
+    ratios = " | ".join(f"stock / {mode}:" for mode in shown)
+    rows = []
     for record in by_headroom(report["cases"]):
-        took = facts(record, modes.STOCK).get("microseconds")
-        taken, cold = share(record), middle(record, modes.OURS, "cold")
+        took, taken = facts(record, modes.STOCK).get("microseconds"), share(record)
         cells = [
             record["name"],
-            "failed" if took is None else f"{took:.1f}",
+            number(took, 1, "failed"),
             *(_ratio_cell(record, mode) for mode in shown),
             "" if taken is None else f"{taken:.0%}",
-            "" if cold is None else f"{cold:.3f}",
+            number(middle(record, modes.OURS, "cold"), 3),
             _conversions(record),
             _result(record),
         ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
-
-
-def versions(report: Mapping[str, Any]) -> str:
-    """What was measured, and when."""
-    return (
-        f"{report['device']}, Triton {report['triton']}, PyTorch {report['torch']}, triton-linear "
-        f"{report['triton_linear']}, {report['date']}"
-    )
+        rows.append(cells)
+    between_ = f" | {ratios}" if ratios else ""
+    return pages.table(f"kernel | µs:{between_} | share taken: | cold: | conversions | result", rows)
 
 
 def markdown(report: Mapping[str, Any]) -> str:
@@ -224,7 +190,7 @@ def markdown(report: Mapping[str, Any]) -> str:
     lines = [
         "# Whole kernels",
         "",
-        f"{versions(report)}. {len(report['cases'])} cases in {report['seconds']:.0f} s.",
+        f"{measured_on(report)}. {len(report['cases'])} cases in {report['seconds']:.0f} s.",
         "",
         "Times are of one call, out of CUDA graphs that take turns, with stock Triton; ratios are stock's time "
         "over that of a mode, medians over the turns with their 95 % interval. Inputs lie as the replay before "
@@ -240,13 +206,9 @@ def markdown(report: Mapping[str, Any]) -> str:
         "",
         *table(report),
     ]
-    wrong = [f"- {r['name']}: {problem[:500]}" for r in report["cases"] for problem in problems(r)]
+    wrong = [f"{r['name']}: {problem[:500]}" for r in report["cases"] for problem in problems(r)]
     known = [found for record in report["cases"] for found in record["modes"].values()]
     missing = sorted({found["unavailable"] for found in known if "unavailable" in found})
-    if wrong:
-        lines += ["", "What went wrong:", "", *(line.replace("\n", " ") for line in wrong)]
-    if missing:
-        lines += ["", "Modes left out:", "", *(f"- {line}" for line in missing)]
-    if report.get("not_run"):
-        lines += ["", f"Not run for want of time: {', '.join(report['not_run'])}."]
-    return "\n".join(lines) + "\n"
+    lines += listed("What went wrong:", (line.replace("\n", " ") for line in wrong))
+    lines += listed("Modes left out:", missing)
+    return page(*lines, *not_run(report))

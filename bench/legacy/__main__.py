@@ -6,22 +6,25 @@ python -m bench.legacy --python /tmp/old/bin/python [--python ...] [--output ben
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from triton_linear.lowering.strategies import LEGACY
-from triton_linear.tools.compile import compile_text
-
+from bench.harness import report as pages
+from bench.harness.cases import say
+from bench.harness.options import Parser
+from bench.harness.report import sizes
+from bench.harness.results import publish
 from bench.legacy.cases import CASES, NEW, Case, kernel
-from bench.report import publish
+from triton_linear.lowering.plan.strategies import LEGACY
+from triton_linear.tools.support.compile import compile_text
+from triton_linear.tools.support.functions import LOWERING
 
 OLD = Path(__file__).with_name("old.py")
 OURS = "ours"
@@ -52,7 +55,9 @@ def figures(ptx: str, shared: int) -> dict[str, Any]:
 
 def of_ours(case: Case) -> dict[str, Any]:
     """The figures of our rendition."""
-    compilation = compile_text(kernel(case, NEW), f"{case.name}.ttgir", None, "ptx", LEGACY)
+    compilation = compile_text(
+        kernel(case, NEW), f"{case.name}.ttgir", None, "ptx", replace(LOWERING, lowering=LEGACY)
+    )
     (compiled,) = compilation.kernels
     return figures(compiled.lowered.text("ptx"), compiled.lowered.metadata["shared"])
 
@@ -73,7 +78,7 @@ def of_old(python: str, cases: Sequence[Case]) -> tuple[str, dict[str, dict[str,
             command = [python, str(OLD), f"{case.capability}:{path}"]
             run = subprocess.run(command, capture_output=True, text=True, check=False)
             if run.returncode:
-                print(f"{case.name}: Triton {version} fails: {run.stderr.strip()[-200:]}", file=sys.stderr)
+                say(f"{case.name}: Triton {version} fails: {run.stderr.strip()[-200:]}")
                 continue
             compiled = json.loads(run.stdout)["files"][str(path)]
             found[case.name] = figures(compiled["ptx"], compiled["shared"])
@@ -102,10 +107,7 @@ def differing(one: dict[str, Any], other: dict[str, Any]) -> set[str]:
 def table(result: dict[str, Any]) -> str:
     """What is alike, and what is not; where offsets differ, how many registers have addresses."""
     versions = [name for name in result["figures"] if name != OURS]
-    lines = [
-        f"| conversion | lowering=legacy | {' | '.join(f'Triton {version}' for version in versions)} |",
-        f"| --- | --- | {' | '.join('---' for _ in versions)} |",
-    ]
+    rows = []
     for case in CASES:
         own = result["figures"][OURS][case.name]
         cells = []
@@ -114,16 +116,15 @@ def table(result: dict[str, Any]) -> str:
             cells.append("the same" if entry and differing(own, entry) <= {"offsets"} else shown(entry))
             if entry and "offsets" in differing(own, entry):
                 cells[-1] += f", {' + '.join(str(len(bases)) for bases in entry['offsets'].values())} registers"
-        size = "x".join(map(str, case.shape))
-        lines.append(f"| {case.name}, {size} | {shown(own)} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        rows.append((f"{case.name}, {sizes(case.shape)}", shown(own), *cells))
+    heads = "".join(f" | Triton {version}" for version in versions)
+    return pages.page(*pages.table(f"conversion | lowering=legacy{heads}", rows))
 
 
 def main() -> None:
     """Compare, and write legacy.json and legacy.md."""
-    parser = argparse.ArgumentParser(prog="python -m bench.legacy", description=__doc__)
+    parser = Parser("legacy", __doc__, whole=True).output()
     parser.add_argument("--python", action="append", required=True, help="a Python that has an old Triton")
-    parser.add_argument("--output", type=Path, default=Path("bench/results"), help="where results go")
     arguments = parser.parse_args()
     found = {OURS: {case.name: of_ours(case) for case in CASES}}
     for python in arguments.python:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from bench.harness.ttgir import blocked, mma, of_old, slice_of, tensor
+
 WARPS: Final = 4
 NEW: Final = "new"
 """The flavour of TTGIR of Tritons that have linear layouts; others are called by their versions, `2.1`."""
@@ -28,31 +30,7 @@ class Case:
 
     def type(self, encoding: str, element: str | None = None) -> str:
         """The type of the tensor, or of one of other elements, in a layout."""
-        return _tensor(self.shape, element or self.element, encoding)
-
-
-def blocked(size: Sequence[int], threads: Sequence[int], warps: Sequence[int], order: Sequence[int]) -> str:
-    """A blocked encoding."""
-    return (
-        f"#ttg.blocked<{{sizePerThread = {list(size)}, threadsPerWarp = {list(threads)}, "
-        f"warpsPerCTA = {list(warps)}, order = {list(order)}}}>"
-    )
-
-
-def slice_of(dim: int, parent: str) -> str:
-    """A slice of an encoding."""
-    return f"#ttg.slice<{{dim = {dim}, parent = {parent}}}>"
-
-
-def _mma(major: int, warps: Sequence[int], shape: Sequence[int]) -> str:
-    return (
-        f"#ttg.nvidia_mma<{{versionMajor = {major}, versionMinor = 0, warpsPerCTA = {list(warps)}, "
-        f"instrShape = {list(shape)}}}>"
-    )
-
-
-def _tensor(shape: Sequence[int], element: str, encoding: str) -> str:
-    return f"tensor<{'x'.join(map(str, shape))}x{element}, {encoding}>"
+        return tensor(self.shape, element or self.element, encoding)
 
 
 _ROW2 = blocked([1, 2], [2, 16], [4, 1], [1, 0])
@@ -65,8 +43,8 @@ _COLUMN8 = blocked([8, 1], [8, 4], [1, 4], [0, 1])
 _SCALARS = blocked([1, 1], [1, 32], [4, 1], [1, 0])
 _LINE = blocked([1], [32], [4], [0])
 _LINE4 = blocked([4], [32], [4], [0])
-_MMA, _MMA_ROWS = _mma(2, [2, 2], [16, 8]), _mma(2, [4, 1], [16, 8])
-_WGMMA = _mma(3, [4, 1], [16, 128, 16])
+_MMA, _MMA_ROWS = mma(2, [2, 2], [16, 8]), mma(2, [4, 1], [16, 8])
+_WGMMA = mma(3, [4, 1], [16, 128, 16])
 
 CASES: Final = (
     Case("row to column, f32", (128, 64), "f32", _ROW4, _COLUMN4),
@@ -119,11 +97,7 @@ def kernel(case: Case, flavour: str) -> str:
     )
     if flavour == NEW:
         return text
-    mma = "#triton_gpu.mma<" if old else "#triton_gpu.nvidia_mma<"
-    text = text.replace("#ttg.nvidia_mma<", mma)
-    return (
-        text.replace("#ttg.", "#triton_gpu.").replace('"ttg.', '"triton_gpu.').replace(" ttg.", " triton_gpu.")
-    )
+    return of_old(text.replace("#ttg.nvidia_mma<", "#ttg.mma<") if old else text)
 
 
 class _Kernel:
@@ -155,7 +129,7 @@ class _Kernel:
 
     def _range(self, size: int, encoding: str) -> str:
         return self._op(
-            "tt.make_range", [], _tensor([size], "i32", encoding), f"start = 0 : i32, end = {size} : i32"
+            "tt.make_range", [], tensor([size], "i32", encoding), f"start = 0 : i32, end = {size} : i32"
         )
 
     def _offsets(self, encoding: str) -> str:
@@ -165,8 +139,8 @@ class _Kernel:
         whole, parts = self._case.type(encoding, "i32"), []
         for dim, size in enumerate(shape):
             of_slice = slice_of(1 - dim, encoding)
-            flat = (self._range(size, of_slice), _tensor([size], "i32", of_slice))
-            type_ = _tensor([size, 1] if dim == 0 else [1, size], "i32", encoding)
+            flat = (self._range(size, of_slice), tensor([size], "i32", of_slice))
+            type_ = tensor([size, 1] if dim == 0 else [1, size], "i32", encoding)
             value = self._op("tt.expand_dims", [flat], type_, f"axis = {1 - dim} : i32")
             if dim == 0:
                 stride = self._op("arith.constant", [], type_, f"value = dense<{shape[1]}> : {type_}")

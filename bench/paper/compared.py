@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.harness.statistics import ratio
+from bench.harness.turns import replay, summary
 from bench.kernels import measure, modes
-from bench.kernels.statistics import interval
 
 from .kernel_case import Work, apart
 
-COMPILED = (modes.STOCK, modes.OURS, modes.BASELINE)
 PARTS = (modes.ASSIGN, modes.LOWER, modes.BOUND)
 """The plugin's parts, each alone: layouts; lowerings; bounds on registers."""
 EFFORT = measure.Effort(turns=20, cold=0)
@@ -59,7 +59,7 @@ def prepare(work: Work, parts: Sequence[str] = ()) -> dict[str, str]:
     import torch
 
     wrong = {}
-    for mode in (*COMPILED, *parts):
+    for mode in (*modes.WAYS, *parts):
         try:
             with modes.context(mode) as reports, measure.loaded() as kernels:
                 work.warm(torch)
@@ -82,15 +82,15 @@ def run(work: Work, name: str, parts: Sequence[str] = ()) -> tuple[measure.Sessi
 
     _ready()
     session = measure.opened(work.measured(name), EFFORT)
-    found = measure.judged(session, [*COMPILED[1:], *parts, modes.AGAIN])
+    found = measure.judged(session, [*modes.WAYS[1:], *parts, modes.AGAIN])
     good = measure.timeable(found)
     for mode in good:
         found[mode] |= _reported(session.variant(mode).held, found[mode])
-    times = measure.replay({mode: session.variant(mode).several for mode in good}, EFFORT.turns)
-    for mode, known in measure.summary(times, session.calls).items():
+    times = replay({mode: session.variant(mode).several for mode in good}, EFFORT.turns)
+    for mode, known in summary(times, session.calls).items():
         found[mode]["microseconds"] = known["microseconds"]
     ratios = {
-        f"{slow}/{fast}": [round(each, 5) for each in _ratio(times[slow], times[fast])]
+        f"{slow}/{fast}": ratio(times[slow], times[fast])
         for slow, fast in RATIOS
         if slow in times and fast in times
     }
@@ -101,10 +101,6 @@ def run(work: Work, name: str, parts: Sequence[str] = ()) -> tuple[measure.Sessi
         "ratios": ratios,
         "tolerance": work.tolerance,
     }
-
-
-def _ratio(slow: Sequence[float], fast: Sequence[float]) -> tuple[float, float, float]:
-    return interval([a / b for a, b in zip(slow, fast, strict=True)])
 
 
 def _reported(kernels: Sequence[Any], facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,12 +13,9 @@ to stock Triton.
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import os
 import re
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,11 +23,14 @@ from typing import Any
 
 import triton
 import triton.language as tl
-from triton_linear.examples.spec import gpu_target
-from triton_linear.report import TRITON
 
+from bench.harness.cases import chosen
+from bench.harness.child import empty_cache
+from bench.harness.options import Parser
 from bench.kernels import measure, modes
 from bench.kernels.kernel import Kernel, Tensor
+from triton_linear.examples.spec import gpu_target
+from triton_linear.report import TRITON
 
 from . import compared
 from .gather_report import report
@@ -161,12 +161,9 @@ def compiled(kernel: Kernel, target: Any, mode: str) -> dict[str, Any]:
 def compile_all(name: str, only: str) -> int:
     """Print a line for each case and mode; 1 if a kernel falls back to stock Triton."""
     target, wrong = gpu_target(name), 0
-    with tempfile.TemporaryDirectory() as cache:
-        os.environ["TRITON_CACHE_DIR"] = cache
-        for case in cases():
-            if not re.search(only, case.key):
-                continue
-            for mode in compared.COMPILED:
+    with empty_cache():
+        for case in chosen("gather", cases(), only, lambda case: case.key):
+            for mode in modes.WAYS:
                 facts = compiled(case.kernel(), target, mode)
                 wrong += bool(facts["failed"])
                 counts = ", ".join(f"{facts[key]} {key}" for key in INSTRUCTIONS)
@@ -184,10 +181,8 @@ TABLE = Table(name="gather", timed=True, gpu=True, cases=cases, run=run, report=
 
 def main(arguments: list[str] | None = None) -> int:
     """Compile and count; see the module's docstring."""
-    summary = (__doc__ or "").splitlines()[0]
-    parser = argparse.ArgumentParser(prog="python -m bench.paper.gather", description=summary)
+    parser = Parser("paper.gather", __doc__).only()
     parser.add_argument("--target", required=True, help="compile for this GPU, without one")
-    parser.add_argument("--only", default="", help="cases whose keys this regular expression finds")
     options = parser.parse_args(arguments)
     return compile_all(options.target, options.only)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bench.harness.plot import ticks
+from bench.harness.report import between, page, table
 from bench.kernels import modes
-from bench.kernels.plot import TICKS
 
-from .kernels_report import NOISE, OURS, OVER_LEGACY, STOCK_OVER_LEGACY, wrong
+from .kernels_report import OURS, OVER_LEGACY, STOCK_OVER_LEGACY, noise_of, wrong
 from .table import Part, Record
 
 PAPER = 14.20
@@ -52,11 +53,12 @@ def report(keys: Sequence[str], records: Mapping[str, Record]) -> Part:
             "",
             f"{element}:",
             "",
-            f"| k | gathers | stock µs | {OURS} | {OVER_LEGACY} | {STOCK_OVER_LEGACY} | gather "
-            "| registers: stock, ours, legacy | shared bytes | same bits |",
-            "| ---: | --- | ---: | ---: | ---: | ---: | --- | --- | --- | --- |",
+            *table(
+                f"k: | gathers | stock µs: | {OURS}: | {OVER_LEGACY}: | {STOCK_OVER_LEGACY}: | gather "
+                "| registers: stock, ours, legacy | shared bytes | same bits",
+                (_row(record) for record in known.values() if record["element"] == element),
+            ),
         ]
-        lines += [_row(record) for record in known.values() if record["element"] == element]
     lines.append("")
     for ratio in (OURS, OVER_LEGACY):
         values = _values(known, ratio)
@@ -65,19 +67,16 @@ def report(keys: Sequence[str], records: Mapping[str, Record]) -> Part:
             lines.append(f"{ratio}: {best:.2f} at best ({top}), {worst:.2f} at worst ({at}).")
     lines.append(f"The paper has up to {PAPER:.2f} over legacy Triton, and less with each k after [512, 32].")
     shortfalls = [*_slower(known), *_short_of_the_paper(known), *_not_as_they_should(records)]
-    missing = len(keys) - len(records)
-    if missing:
+    if missing := len(keys) - len(records):
         shortfalls.append(f"{missing} of {len(keys)} cases have not run")
-    return Part(
-        "Gathers", "\n".join(lines) + "\n", shortfalls, lambda axes: _figure(list(known.values()), axes)
-    )
+    return Part("Gathers", page(*lines), shortfalls, lambda axes: _figure(list(known.values()), axes))
 
 
-def _row(record: Record) -> str:
+def _row(record: Record) -> list[str]:
     found = record["modes"]
     made = [found.get(mode, {}).get("kernels", [{}])[0] for mode in (modes.STOCK, modes.OURS, modes.BASELINE)]
     took = found[modes.STOCK].get("microseconds")
-    cells = [
+    return [
         str(record["columns"]),
         "once" if record["times"] == 1 else f"chain of {record['times']}",
         "" if took is None else f"{took:.1f}",
@@ -87,14 +86,12 @@ def _row(record: Record) -> str:
         ", ".join(str(each.get("shared", "")) for each in made),
         "yes" if not _differing(record) else "NO",
     ]
-    return f"| {' | '.join(cells)} |"
 
 
 def _shown(record: Record, ratio: str) -> str:
     if ratio not in record["ratios"]:
         return "no baseline" if record["fell_back"] and ratio != OURS else ""
-    low, middle, high = record["ratios"][ratio]
-    return f"{middle:.2f} ({low:.2f} to {high:.2f})"
+    return between(record["ratios"][ratio], 2)
 
 
 def _values(records: Mapping[str, Record], ratio: str) -> list[tuple[float, str]]:
@@ -111,12 +108,9 @@ def _slower(records: Mapping[str, Record]) -> list[str]:
     """The cases that are slower than stock Triton beyond their interval."""
     lines = []
     for key, record in records.items():
-        low, middle, high = record["ratios"].get(OURS, (1.0, 1.0, 1.0))
-        if high < 1.0:
-            text = f"{key}: {OURS} {middle:.3f} ({low:.3f} to {high:.3f}), {kind(record)}"
-            if noise := record["ratios"].get(NOISE):
-                text += f"; {NOISE} {noise[1]:.3f} ({noise[0]:.3f} to {noise[2]:.3f})"
-            lines.append(text)
+        ratio = record["ratios"].get(OURS)
+        if ratio and ratio[2] < 1.0:
+            lines.append(f"{key}: {OURS} {between(ratio)}, {kind(record)}{noise_of(record)}")
     return lines
 
 
@@ -162,9 +156,7 @@ def _figure(records: Sequence[Record], axes: Any) -> None:
     axes.axhline(1, color="0.3", linewidth=0.8)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    low, high = axes.get_ylim()
-    ticks = [tick for tick in TICKS if low <= tick <= high]
-    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    ticks(axes, axes.get_ylim(), "y")
     axes.set_xlabel("k")
     axes.set_ylabel("times as fast")
     axes.grid(linewidth=0.3)

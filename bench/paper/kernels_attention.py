@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import triton
 import triton.language as tl
-from triton_linear.examples.attention import attention_forward
 
 from bench.kernels.kernel import Kernel, Tensor
+from triton_linear.examples.attention import attention_forward
 
 from .kernel_case import Family, Fixed, Work, family
 

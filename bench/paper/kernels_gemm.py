@@ -7,9 +7,9 @@ from typing import Any
 
 import triton
 import triton.language as tl
-from triton_linear.examples.int4_matmul import int4_matmul_kernel
 
 from bench.kernels.kernel import Kernel, Tensor
+from triton_linear.examples.int4_matmul import int4_matmul_kernel
 
 from .kernel_case import Drawn, Family, Fixed, Work, family
 

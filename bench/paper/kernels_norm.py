@@ -7,10 +7,10 @@ from typing import Any
 
 import triton
 import triton.language as tl
-from triton_linear.examples.layer_norm import layer_norm_backward as layer_norm_backward_kernel
-from triton_linear.examples.layer_norm import layer_norm_forward
 
 from bench.kernels.kernel import Kernel, Tensor
+from triton_linear.examples.layer_norm import layer_norm_backward as layer_norm_backward_kernel
+from triton_linear.examples.layer_norm import layer_norm_forward
 
 from .kernel_case import Drawn, Family, Work, family
 

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from bench.harness import report as pages
+from bench.harness.plot import by_name, errorbars
+from bench.harness.report import between, listed, page
+from bench.harness.statistics import LOSS, geometric_mean
 from bench.kernels import modes
-from bench.kernels.plot import TICKS
-from bench.kernels.statistics import geometric_mean
 
 from .kernel_case import cases
 from .table import Part, Record
@@ -37,7 +39,7 @@ PAPER_COUNTS = {
     "embedding": (0, 0, 1),
 }
 """Loads from shared memory, stores to it and conversions, over the paper's cases of a kernel."""
-SLOWER_THAN_STOCK, SLOWER_THAN_LEGACY = 0.98, 0.96
+SLOWER_THAN_STOCK, SLOWER_THAN_LEGACY = LOSS, 0.96
 
 
 def middle(record: Record, ratio: str) -> float | None:
@@ -69,10 +71,7 @@ def _spread(values: Sequence[float]) -> str:
 
 def table(records: Mapping[str, Record]) -> list[str]:
     """A row per kernel, one of all, and one of those that layouts can make a difference to."""
-    lines = [
-        f"| kernel | sizes | µs, stock | {' | '.join(SHOWN)} | conversions of stock | same bits |",
-        f"| --- | ---: | ---: | {'---: | ' * len(SHOWN)}---: | ---: |",
-    ]
+    rows: list[pages.Row] = []
     for name, found in grouped(records).items():
         mine = [record for _, record in found if "modes" in record]
         took = [
@@ -88,29 +87,27 @@ def table(records: Mapping[str, Record]) -> list[str]:
             f"{min(converts)} to {max(converts)}" if len(converts) > 1 else "".join(map(str, converts)),
             f"{same} of {len(mine)}",
         ]
-        lines.append(f"| {' | '.join(cells)} |")
+        rows.append(cells)
     every = [record for found in grouped(records).values() for _, record in found]
     converting = [record for record in every if record.get("counts", {}).get("convert")]
     for name, some in (("all", every), ("all that have a conversion", converting)):
         totals = [_spread(_known(some, ratio)) for ratio in SHOWN]
-        lines.append(f"| {name} | {len(some)} | | {' | '.join(totals)} | | |")
+        rows.append(f"| {name} | {len(some)} | | {' | '.join(totals)} | | |")
     paper = f"{PAPER['mean']:.2f} ({PAPER['least']:.2f} to {PAPER['most']:.2f})"
-    lines.append(f"| the paper, GH200 | 265 | | | | {paper} | | |")
-    return lines
+    rows.append(f"| the paper, GH200 | 265 | | | | {paper} | | |")
+    ratios = "".join(f"{ratio}: | " for ratio in SHOWN)
+    return pages.table(f"kernel | sizes: | µs, stock: | {ratios}conversions of stock: | same bits:", rows)
 
 
 def counts_table(records: Mapping[str, Record]) -> list[str]:
     """Operations of stock Triton's TTGIR, summed over the sizes, beside the paper's, summed over its own."""
-    lines = [
-        "| kernel | sizes | local loads, stores, conversions | the paper's |",
-        "| --- | ---: | ---: | ---: |",
-    ]
+    rows = []
     for name, found in grouped(records).items():
         mine = [record["counts"] for _, record in found if "counts" in record]
         total = "/".join(str(sum(each[kind] for each in mine)) for kind in ("load", "store", "convert"))
         paper = "/".join(map(str, PAPER_COUNTS[name])) if name in PAPER_COUNTS else ""
-        lines.append(f"| {name} | {len(mine)} | {total} | {paper} |")
-    return lines
+        rows.append((name, len(mine), total, paper))
+    return pages.table("kernel | sizes: | local loads, stores, conversions: | the paper's:", rows)
 
 
 def slower(records: Mapping[str, Record]) -> list[str]:
@@ -120,12 +117,14 @@ def slower(records: Mapping[str, Record]) -> list[str]:
         for key, record in records.items():
             value = middle(record, ratio)
             if value is not None and value < least:
-                low, _, high = record["ratios"][ratio]
-                text = f"{key}: {ratio} {value:.3f} ({low:.3f} to {high:.3f})"
-                if noise := record["ratios"].get(NOISE):
-                    text += f"; stock/again {noise[1]:.3f} ({noise[0]:.3f} to {noise[2]:.3f})"
-                lines.append(text)
+                lines.append(f"{key}: {ratio} {between(record['ratios'][ratio])}{noise_of(record)}")
     return lines
+
+
+def noise_of(record: Record) -> str:
+    """What stock Triton beside itself gives, behind a ratio."""
+    noise = record["ratios"].get(NOISE)
+    return f"; {NOISE} {between(noise)}" if noise else ""
 
 
 def wrong(records: Mapping[str, Record]) -> list[str]:
@@ -193,17 +192,14 @@ def report(records: Mapping[str, Record]) -> Part:
         lines.append(f"The plugin's parts alone, stock over each, over all cases: {'; '.join(alone)}.")
     lines += ["", f"Slower than {SLOWER_THAN_STOCK} of stock or {SLOWER_THAN_LEGACY} of legacy:", ""]
     lines += [f"- {line}" for line in late] or ["- none"]
-    if failed:
-        lines += ["", "What went wrong:", "", *(f"- {line}" for line in failed)]
-    if missing:
-        lines += ["", "Modes left out:", "", *(f"- {line}" for line in missing)]
+    lines += [*listed("What went wrong:", failed), *listed("Modes left out:", missing)]
     not_run = [case.key for case in cases() if case.key not in records]
     if not_run and records:
         lines += ["", f"Not run: {', '.join(not_run)}."]
     lines += ["", "Operations in stock Triton's TTGIR, summed over the sizes:", "", *counts_table(records)]
     return Part(
         "Whole kernels",
-        "\n".join(lines) + "\n",
+        page(*lines),
         (*_short_of_the_paper(every), *late, *failed),
         lambda axis: figure(records, axis),
     )
@@ -229,29 +225,10 @@ def figure(records: Mapping[str, Record], axis: Any) -> None:
         points = []
         for place, found in enumerate(kernels.values()):
             if values := _known([record for _, record in found], ratio):
-                points.append(
-                    (place + 0.2 * (step - 1), geometric_mean(values) or 0.0, min(values), max(values))
-                )
+                spread = (min(values), geometric_mean(values) or 0.0, max(values))
+                points.append((place + 0.2 * (step - 1), spread))
         if points:
-            axis.errorbar(
-                [mean for _, mean, _, _ in points],
-                [place for place, _, _, _ in points],
-                xerr=[[m - low for _, m, low, _ in points], [high - m for _, m, _, high in points]],
-                fmt=marker,
-                color=colour,
-                markersize=5,
-                elinewidth=0.8,
-                label=ratio.replace("/", " / "),
-            )
+            errorbars(axis, points, marker, colour, ratio.replace("/", " / "))
     axis.axvspan(PAPER["least"], PAPER["most"], color="C1", alpha=0.1, label="the paper's range")
     axis.axvline(PAPER["mean"], color="C1", linewidth=0.8, label="the paper's mean")
-    axis.axvline(1, color="0.3", linewidth=0.8)
-    axis.set_xscale("log")
-    low, high = axis.get_xlim()
-    ticks = [tick for tick in TICKS if low <= tick <= high]
-    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axis.minorticks_off()
-    axis.set_yticks(range(len(kernels)), list(kernels), fontsize=7)
-    axis.set_ylim(max(len(kernels), 1) - 0.5, -0.5)
-    axis.grid(axis="x", linewidth=0.3)
-    axis.legend(loc="lower right", fontsize=7)
+    by_name(axis, list(kernels), fontsize=7)

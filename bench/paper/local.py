@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from bench.harness.report import Row, table
+from bench.harness.ttgir import blocked, dot_operand, mma, tensor
 from bench.paper.table import Part, Record, Table
 
 _WARPS = 4
@@ -39,17 +41,13 @@ class Access:
 
 
 def _mma(index: int, k_width: int) -> str:
-    return (
-        f"#ttg.dot_op<{{opIdx = {index}, parent = #ttg.nvidia_mma<{{versionMajor = 2, versionMinor = 0, "
-        f"warpsPerCTA = [4, 1], instrShape = [16, 8]}}>, kWidth = {k_width}}}>"
-    )
+    return dot_operand(index, mma(2, [4, 1], [16, 8]), k_width)
 
 
 def _mfma(index: int, version: int, shape: str, k_width: int) -> str:
-    return (
-        f"#ttg.dot_op<{{opIdx = {index}, parent = #ttg.amd_mfma<{{version = {version}, warpsPerCTA = [2, 2], "
-        f"instrShape = {shape}, isTransposed = true}}>, kWidth = {k_width}}}>"
-    )
+    warps = f"warpsPerCTA = [2, 2], instrShape = {shape}, isTransposed = true"
+    parent = f"#ttg.amd_mfma<{{version = {version}, {warps}}}>"
+    return dot_operand(index, parent, k_width)
 
 
 def _swizzled(vec: int, per_phase: int, max_phase: int, order: str = "[1, 0]", kind: str = "swizzled") -> str:
@@ -65,16 +63,11 @@ def _nvmma(width: int, turned: bool, bits: int) -> str:
     )
 
 
-def _blocked(each: int, lanes: tuple[int, int] = (4, 8)) -> str:
-    return (
-        f"#ttg.blocked<{{sizePerThread = [1, {each}], threadsPerWarp = [{lanes[0]}, {lanes[1]}], "
-        "warpsPerCTA = [4, 1], order = [1, 0]}>"
-    )
+def _blocked(each: int) -> str:
+    return blocked([1, each], [4, 8], [4, 1], [1, 0])
 
 
-_WGMMA = (
-    "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 64, 16]}>"
-)
+_WGMMA = mma(3, [4, 1], [16, 64, 16])
 _INT4 = (
     "#ttg.linear<{register = [[1, 0], [0, 1], [0, 2], [0, 4], [0, 8], [32, 0]], lane = [[0, 16], [0, 32], "
     "[0, 64], [2, 0], [4, 0]], warp = [[8, 0], [16, 0]], block = []}>"
@@ -135,11 +128,11 @@ def _of_amd() -> Iterator[Access]:
 def _text(case: Access, packed: bool) -> str:
     """A kernel with the access alone. Its other end is assembly that takes registers one by one, or `packed`,
     in words, as instructions for matrices do."""
-    from triton_linear.lowering.element import element_type
-    from triton_linear.lowering.targets import target
+    from triton_linear.lowering.plan.element import element_type
+    from triton_linear.lowering.target.targets import target
 
     rows, columns = case.shape
-    tensor = f"tensor<{rows}x{columns}x{case.element}, {case.registers}>"
+    values = tensor(case.shape, case.element, case.registers)
     memory = f"!ttg.memdesc<{rows}x{columns}x{case.element}, {case.memory}, #ttg.shared_memory, mutable>"
     register = "r" if case.target.startswith("cuda") else "v"
     count = element_type(case.element).per_word if packed else 1
@@ -147,19 +140,19 @@ def _text(case: Access, packed: bool) -> str:
     def assembly(result: str, value: str) -> str:
         return (
             f'{result} = tt.elementwise_inline_asm "// sink result" {{constraints = "={register},{register}", '
-            f"packed_element = {count} : i32, pure = false}} {value} : {tensor} -> {tensor}"
+            f"packed_element = {count} : i32, pure = false}} {value} : {values} -> {values}"
         )
 
     if case.is_store and not packed:
-        access = f"ttg.local_store %x, %m : {tensor} -> {memory}"
+        access = f"ttg.local_store %x, %m : {values} -> {memory}"
     elif case.is_store:
-        access = f"{assembly('%z', '%x')}\nttg.local_store %z, %m : {tensor} -> {memory}"
+        access = f"{assembly('%z', '%x')}\nttg.local_store %z, %m : {values} -> {memory}"
     else:
-        access = f"%y = ttg.local_load %m : {memory} -> {tensor}\n{assembly('%z', '%y')}"
+        access = f"%y = ttg.local_load %m : {memory} -> {values}\n{assembly('%z', '%y')}"
     return (
         f'module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = {_WARPS} : i32, '
         f'ttg.target = "{case.target}", "ttg.threads-per-warp" = {target(case.target).lanes} : i32}} {{\n'
-        f"tt.func public @access({f'%x: {tensor}' if case.is_store else ''}) {{\n"
+        f"tt.func public @access({f'%x: {values}' if case.is_store else ''}) {{\n"
         f"%m = ttg.local_alloc : () -> {memory}\n{access}\ntt.return\n}}\n}}\n"
     )
 
@@ -183,10 +176,10 @@ def run(case: Access) -> Record:
     """Wavefronts and instructions of either side, and the fewest wavefronts that move as many bytes."""
     from triton_linear.dialect import encodings
     from triton_linear.dialect.linear_layout import REGISTER
-    from triton_linear.lowering.element import element_type
-    from triton_linear.lowering.simulate_memory import SimulationError
-    from triton_linear.tools.compile import lower, to_triton
-    from triton_linear.tools.functions import lower_kernel
+    from triton_linear.lowering.interpreter.memory import SimulationError
+    from triton_linear.lowering.plan.element import element_type
+    from triton_linear.tools.support.compile import lower, to_triton
+    from triton_linear.tools.support.functions import LOWERING, lower_kernel
 
     element = element_type(case.element)
     layout = encodings.held_layout_of(case.registers, case.shape, element.bits)
@@ -194,13 +187,17 @@ def run(case: Access) -> Record:
     given: list[Any] = [[zero] * layout.in_dim_size(REGISTER)] if case.is_store else []
     found: dict[str, Any] = {}
     for way in ("stock", "ours"):
-        kernel = lower_kernel(_text(case, packed=False), "access.ttgir", case.target, ours=way == "ours")
+        kernel = lower_kernel(
+            _text(case, packed=False), "access.ttgir", case.target, LOWERING if way == "ours" else None
+        )
         try:
             counts = kernel.run(given).counts
         except SimulationError as error:
             return {"not_interpreted": str(error)}
         stage = "ptx" if case.target.startswith("cuda") else "amdgcn"
-        words = lower_kernel(_text(case, packed=True), "access.ttgir", case.target, ours=way == "ours")
+        words = lower_kernel(
+            _text(case, packed=True), "access.ttgir", case.target, LOWERING if way == "ours" else None
+        )
         listing = lower(to_triton(words.embedded), case.target, stage).text(stage)
         found[way] = {
             "wavefronts": counts.wavefronts,
@@ -214,10 +211,7 @@ def run(case: Access) -> Record:
 
 def report(records: Mapping[str, Record]) -> Part:
     """A row for each case."""
-    lines = [
-        "| access | fewest | stock | ours | shared | instructions |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
+    lines: list[Row] = []
     shorter = 0
     for key, record in records.items():
         if "stock" not in record:
@@ -228,17 +222,16 @@ def report(records: Mapping[str, Record]) -> Part:
         shared = f"{stock['shared']} → {ours['shared']}" + (
             f" + {ours['exchanges']} exchanges" if ours["exchanges"] else ""
         )
-        lines.append(
-            f"| {key} | {record['fewest']} | {stock['wavefronts']} | {ours['wavefronts']} | {shared} "
-            f"| {stock['instructions']} → {ours['instructions']} |"
-        )
+        counts = f"{stock['instructions']} → {ours['instructions']}"
+        lines.append((key, record["fewest"], stock["wavefronts"], ours["wavefronts"], shared, counts))
+    rows = table("access | fewest | stock | ours | shared | instructions", lines)
     head = (
         "Wavefronts of a CTA of four warps: the fewest that move as many bytes, those of stock Triton, ours. "
         "`shared` and `instructions` count the listing (PTX, or AMD's assembly), with the other end of the "
         "access packed in words. Matrices of bytes (sm_100) are not interpreted: such accesses "
         "stay as they are.\n\n"
     )
-    return Part(f"Accesses to shared memory: {shorter} of {len(records)} shorter", head + "\n".join(lines))
+    return Part(f"Accesses to shared memory: {shorter} of {len(records)} shorter", head + "\n".join(rows))
 
 
 TABLE = Table("local", timed=False, gpu=False, cases=cases, run=run, report=report)

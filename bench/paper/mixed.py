@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.paper.table import Part, Record, Table
+from bench.harness.report import table
+from bench.paper.table import Part, Record, Table, not_run
 
 INTEGERS = ("i8", "i16", "i32", "i64")
 FLOATS = ("f16", "f32", "f64", "f8")
@@ -103,9 +104,9 @@ def torch_type(name: str) -> Any:
 def source(case: Mixed) -> Any:
     """The kernel of a case as `triton.compile` takes it."""
     import triton.language as tl
-    from triton_linear.examples.spec import KernelSpec
 
     from bench.paper.mixed_kernel import mixed_matmul
+    from triton_linear.examples.spec import KernelSpec
 
     types = {"a_ptr": case.integer, "b_ptr": case.floating, "out_ptr": case.result}
     constants = {"M": case.m, "N": case.n, "K": DEPTH, "TYPE": getattr(tl, PRODUCTS[case.floating])}
@@ -116,12 +117,12 @@ def source(case: Mixed) -> Any:
 def compiled(case: Mixed, way: str, target: str) -> str | None:
     """Compile without a GPU: None, or what went wrong."""
     import triton
+
+    from bench.kernels import modes
     from triton_linear.examples.spec import gpu_target
 
-    from bench.paper import ways
-
     try:
-        with ways.context(way):
+        with modes.context(way, strict=True):
             triton.compile(source(case), target=gpu_target(target), options={"num_warps": WARPS})
     except Exception as problem:
         return first_line(problem)
@@ -140,18 +141,18 @@ def run(case: Mixed) -> Record:
     import torch
     import triton.language as tl
 
-    from bench.paper import ways
+    from bench.kernels import modes
     from bench.paper.mixed_kernel import mixed_matmul
 
     a, b, product = operands(case)
     a, b = a.cuda(), b.cuda()
     found: dict[str, dict[str, Any]] = {}
-    for way in ways.WAYS:
+    for way in modes.WAYS:
         out = torch.full(product.shape, float("nan"), dtype=torch_type(case.result), device="cuda")
         arguments = (a, b, out, case.m, case.n, DEPTH, getattr(tl, PRODUCTS[case.floating]))
         found[way] = {"compiled": False, "right": False}
         try:
-            with ways.context(way):
+            with modes.context(way, strict=True):
                 mixed_matmul.warmup(*arguments, grid=(1,), num_warps=WARPS)
                 found[way]["compiled"] = True
                 mixed_matmul[(1,)](*arguments, num_warps=WARPS)
@@ -181,10 +182,10 @@ def report(records: Mapping[str, Record]) -> Part:
             bool(records[case.key].get(way, {}).get("right")) for case in measured if pair in ("", case.pair)
         )
 
-    def row(name: str, pair: str) -> str:
+    def row(name: str, pair: str) -> Sequence[object]:
         here = [case for case in declared if pair in ("", case.pair)]
-        cells = [str(sum(case.key in compiles for case in here)), *(str(passed(way, pair)) for way in columns)]
-        return f"| {name} | {len(here)} | {' | '.join(cells)} |"
+        passes = (passed(way, pair) for way in columns)
+        return name, len(here), sum(case.key in compiles for case in here), *passes
 
     pairs = [f"{integer} x {floating}" for integer in INTEGERS for floating in FLOATS]
     lines = [
@@ -198,11 +199,14 @@ def report(records: Mapping[str, Record]) -> Part:
         "its column is as stock's. Stock Triton 3.6 has no code for the layout that it gives to products of "
         "doubles with integers of 8 or 16 bits; the plugin gives them another (`linear-narrow-operands`).",
         "",
-        f"| pair | cases | Triton {before['triton']} compiles | stock | legacy | ours |",
-        "| --- | --- | --- | --- | --- | --- |",
-        *(row(pair, pair) for pair in pairs),
-        row("all", ""),
-        f"| the paper | {PAPER['linear']} | {PAPER['legacy']} | | | {PAPER['linear']} |",
+        *table(
+            f"pair | cases | Triton {before['triton']} compiles | stock | legacy | ours",
+            [
+                *(row(pair, pair) for pair in pairs),
+                row("all", ""),
+                f"| the paper | {PAPER['linear']} | {PAPER['legacy']} | | | {PAPER['linear']} |",
+            ],
+        ),
         "",
         *_errors(f"Triton {before['triton']}", Counter(before["errors"])),
     ]
@@ -217,9 +221,7 @@ def report(records: Mapping[str, Record]) -> Part:
         lines += _errors(way, errors)
         if way == "ours":
             shortfalls = [f"{count} cases fail: {error}" for error, count in errors.items()]
-    missing = len(declared) - len(measured)
-    if missing:
-        shortfalls.append(f"{missing} of {len(declared)} cases have not run")
+    shortfalls += not_run(declared, records)
 
     def figure(axes: Any) -> None:
         names = ["paper, legacy", f"Triton {before['triton']}", *columns, "paper, linear"]

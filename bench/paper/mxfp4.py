@@ -4,7 +4,7 @@ scaled: by `tl.dot_scaled`, which Hopper has no instruction for: Triton unpacks.
 unpacked: by the kernel, scales spread by shape operations.
 shuffled: the same, with the columns of the activations reordered in global memory, and those of the unpacked
     weights alike, which changes no product. Then what one thread of the operand holds of a row of packed
-    weights lies side by side, and is loaded 16 bytes at a time instead of one, or two by a detour.
+    weights lies side by side, and is loaded 16 bytes at a time instead of one, or two by staging.
 
 f16 is multiplied as f16 and all else as bf16, in which mxfp4, e4m3 and e5m2 are exact, and scales of any size.
 """
@@ -12,12 +12,13 @@ f16 is multiplied as f16 and all else as bf16, in which mxfp4, e4m3 and e5m2 are
 from __future__ import annotations
 
 import functools
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.paper.table import Part, Record, Table
+from bench.harness.report import number, table
+from bench.harness.statistics import LOSS, geometric_mean
+from bench.paper.table import Part, Record, Table, not_run
 
 ACTIVATIONS = {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2", "bf16": "bfloat16", "f16": "float16"}
 """The types, and PyTorch's names of them."""
@@ -138,12 +139,12 @@ def source(case: Product) -> Any:
 def compiled(case: Product, way: str, target: str) -> Any:
     """Compiled without a GPU; raises what the compiler does."""
     import triton
+
+    from bench.kernels import modes
     from triton_linear.examples.spec import gpu_target
 
-    from bench.paper import ways
-
     options = {"num_warps": case.tile[2], "num_stages": STAGES}
-    with ways.context(way):
+    with modes.context(way, strict=True):
         return triton.compile(source(case), target=gpu_target(target), options=options)
 
 
@@ -151,13 +152,13 @@ def prepare(case: Product) -> None:
     """Compile into Triton's cache what `run` launches. Asks the GPU what it is, and launches nothing."""
     import torch
 
-    from bench.paper import ways
+    from bench.kernels import modes
 
     function, constants = kernel(case)
     m, n, warps = case.tile
     types = (torch.uint8, torch.uint8, getattr(torch, ACTIVATIONS[case.activation]), torch.bfloat16)
-    for way in ways.WAYS:
-        with ways.context(way):
+    for way in modes.WAYS:
+        with modes.context(way, strict=True):
             function.warmup(
                 *types,
                 grid=(WIDTH // n, case.rows // m),
@@ -174,7 +175,7 @@ def _ready() -> Callable[[], object]:
 
     import torch
 
-    from bench.kernels.measure import FLUSH_BYTES
+    from bench.harness.turns import FLUSH_BYTES
 
     gc.freeze()  # Each capture of a graph collects garbage.
     flush: Callable[[], object] = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda").zero_
@@ -185,14 +186,28 @@ def run(case: Product) -> Record:
     """By way of compiling: microseconds, the ratio of stock's to them, and whether the result is right."""
     import torch
 
+    from bench.harness.child import Failed
+    from bench.kernels import measure, modes
     from bench.kernels.case import TRITON, Case
-    from bench.kernels.measure import Effort, Inputs
-    from bench.paper import strict
 
-    launch, arguments = make(case, torch, Inputs())
+    launch, arguments = make(case, torch, measure.Inputs())
     made = Case(case.key, "mxfp4", TRITON, lambda torch, inputs: (launch, arguments))
-    session = strict.Session(made, Effort())
-    found = strict.measured(session, _ready(), lambda results: judged(case, arguments, results[0]))
+    session = measure.Session(made, measure.Effort(), strict=True)
+    found: dict[str, dict[str, Any]] = {}
+    for way in modes.WAYS:
+        try:
+            facts = session.variant(way).facts["kernels"]
+            found[way] = {"kernels": facts, **judged(case, arguments, session.results(way)[0])}
+        except Exception as problem:
+            if way == modes.STOCK or measure.lost(problem):
+                raise
+            found[way] = {"error": Failed.of(problem).error[:500]}
+    good = measure.timeable(found)
+    warm, cold = measure.timed(session, good, _ready())
+    for way in good:
+        found[way] |= warm[way]
+        if way in cold:
+            found[way]["cold"] = cold[way]
     return {"calls": session.calls, "ways": found}
 
 
@@ -243,18 +258,12 @@ def report(records: Mapping[str, Record]) -> Part:
         "through memory; Triton of then did not have them. There, legacy is in brackets and does not count. "
         "The last column is legacy by its fastest route, brackets apart, over ours by its fastest.",
         "",
-        f"| activations | rows | {' | '.join(ROUTES)} | ours, unpacked / shuffled | legacy / ours, fastest |",
-        f"| --- | --- | {' | '.join('---' for _ in ROUTES)} | --- | --- |",
+        *table(
+            f"activations | rows | {' | '.join(ROUTES)} | ours, unpacked / shuffled | legacy / ours, fastest",
+            (_row(activation, rows, records) for activation in ACTIVATIONS for rows in ROWS),
+        ),
+        "",
     ]
-    for activation in ACTIVATIONS:
-        for rows in ROWS:
-            products = [Product(activation, route, rows) for route in ROUTES]
-            here = [records.get(product.key, {}) for product in products]
-            cells = [_cell(product, record) for product, record in zip(products, here, strict=True)]
-            wide = _over(microseconds(here[1], "ours"), microseconds(here[2], "ours"))
-            cells += [_times(wide), _times(best_routes(activation, rows, records))]
-            lines.append(f"| {activation} | {rows} | {' | '.join(cells)} |")
-    lines.append("")
     shortfalls = []
     for way in ("stock", "legacy"):
         gains = {
@@ -267,18 +276,16 @@ def report(records: Mapping[str, Record]) -> Part:
         best, worst = max(gains, key=gains.__getitem__), min(gains, key=gains.__getitem__)
         lines += [
             f"Against {way}: {gains[worst]:.2f} ({worst}) to {gains[best]:.2f} ({best}), geometric mean "
-            f"{statistics.geometric_mean(gains.values()):.3f} of {len(gains)}.",
+            f"{geometric_mean(gains.values()):.3f} of {len(gains)}.",
             "",
         ]
-        lost = sorted(key for key, value in gains.items() if value < 0.98)
+        lost = sorted(key for key, value in gains.items() if value < LOSS)
         if lost:
             named = ", ".join(f"{key} {gains[key]:.2f}" for key in lost)
             shortfalls.append(f"slower than {way} by over 2 % in {len(lost)} of {len(gains)}: {named}")
         if way == "legacy" and gains[best] < PAPER:
             shortfalls.append(f"at best {gains[best]:.2f} times legacy, not {PAPER:.2f}")
-    missing = sum(case.key not in records for case in declared)
-    if missing:
-        shortfalls.append(f"{missing} of {len(declared)} cases have not run")
+    shortfalls += not_run(declared, records)
     shortfalls += [problem for case in declared for problem in _problems(case, records)]
 
     def figure(axes: Any) -> None:
@@ -307,7 +314,15 @@ def _over(one: float | None, other: float | None) -> float | None:
 
 
 def _times(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+    return number(value, 2, "-")
+
+
+def _row(activation: str, rows: int, records: Mapping[str, Record]) -> list[object]:
+    products = [Product(activation, route, rows) for route in ROUTES]
+    here = [records.get(product.key, {}) for product in products]
+    cells = [_cell(product, record) for product, record in zip(products, here, strict=True)]
+    wide = _over(microseconds(here[1], "ours"), microseconds(here[2], "ours"))
+    return [activation, rows, *cells, _times(wide), _times(best_routes(activation, rows, records))]
 
 
 def _cell(case: Product, record: Record) -> str:

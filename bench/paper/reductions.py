@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from itertools import product, zip_longest
 from typing import TYPE_CHECKING, Any
 
+from bench.harness.ttgir import blocked, dot_operand, linear, mma, slice_of
 from bench.paper.reductions_kernel import ARGMAX, SUM, Case, kernel
 from bench.paper.reductions_report import (
     BLOCKED,
@@ -28,7 +29,7 @@ from bench.paper.reductions_report import (
 from bench.paper.table import Part, Record, Table
 
 if TYPE_CHECKING:
-    from triton_linear.tools.functions import LoweredKernel
+    from triton_linear.tools.support.functions import LoweredKernel
 
 TARGET = "cuda:90"
 SHAPES = ((128, 16), (128, 128), (32, 128), (32, 32), (16, 16))
@@ -36,40 +37,19 @@ _SHARED = re.compile(r"\b(?P<kind>ld\.shared|st\.shared|ldmatrix|stmatrix)\S*")
 _OTHERS = re.compile(r"\b(?:(?P<shuffle>shfl)|(?P<barrier>bar(?:rier)?)\.sync)\b")
 
 
-def _mma(warps: str, shape: str) -> str:
-    return (
-        f"#ttg.nvidia_mma<{{versionMajor = 2, versionMinor = 0, warpsPerCTA = {warps}, instrShape = {shape}}}>"
-    )
-
-
-def _operand(parent: str) -> str:
-    return f"#ttg.dot_op<{{opIdx = 0, parent = {parent}, kWidth = 1}}>"
-
-
-def _slice(parent: str, dim: int = 0) -> str:
-    return f"#ttg.slice<{{dim = {dim}, parent = {parent}}}>"
-
-
-def _blocked(size: str, threads: str, warps: str, order: str) -> str:
-    return (
-        f"#ttg.blocked<{{sizePerThread = {size}, threadsPerWarp = {threads}, warpsPerCTA = {warps}, "
-        f"order = {order}}}>"
-    )
-
-
 LAYOUTS = {
     BLOCKED: (
-        _blocked("[1, 4]", "[4, 8]", "[2, 2]", "[1, 0]"),
-        _blocked("[4, 1]", "[8, 4]", "[1, 4]", "[0, 1]"),
+        blocked([1, 4], [4, 8], [2, 2], [1, 0]),
+        blocked([4, 1], [8, 4], [1, 4], [0, 1]),
     ),
-    MMA: (_mma("[2, 2]", "[16, 8]"), _mma("[1, 4]", "[16, 8]")),
-    MMA_INPUT: (_operand(_mma("[2, 2]", "[16, 8]")),),
+    MMA: (mma(2, [2, 2], [16, 8]), mma(2, [1, 4], [16, 8])),
+    MMA_INPUT: (dot_operand(0, mma(2, [2, 2], [16, 8]), 1),),
     SLICE_BLOCKED: (
-        _slice(_blocked("[1, 1, 4]", "[1, 4, 8]", "[1, 2, 2]", "[2, 1, 0]")),
-        _slice(_blocked("[1, 4, 1]", "[2, 4, 4]", "[2, 1, 2]", "[1, 2, 0]")),
+        slice_of(0, blocked([1, 1, 4], [1, 4, 8], [1, 2, 2], [2, 1, 0])),
+        slice_of(0, blocked([1, 4, 1], [2, 4, 4], [2, 1, 2], [1, 2, 0])),
     ),
-    SLICE_MMA: (_slice(_mma("[1, 2, 2]", "[1, 16, 8]")),),
-    SLICE_INPUT: (_slice(_operand(_mma("[1, 2, 2]", "[1, 16, 8]"))),),
+    SLICE_MMA: (slice_of(0, mma(2, [1, 2, 2], [1, 16, 8])),),
+    SLICE_INPUT: (slice_of(0, dot_operand(0, mma(2, [1, 2, 2], [1, 16, 8]), 1)),),
 }
 
 
@@ -88,7 +68,7 @@ def _linear(shape: tuple[int, int], gaps: bool) -> str:
         name: [[1 << bit if place == axis else 0 for place in (0, 1)] for axis, bit in found]
         for name, found in places.items()
     }
-    return "#ttg.linear<{" + ", ".join(f"{name} = {found}" for name, found in bases.items()) + "}>"
+    return linear(bases)
 
 
 def cases() -> list[Case]:
@@ -104,15 +84,18 @@ def cases() -> list[Case]:
 
 def run(case: Case) -> Record:
     """For `ours` and `stock`: `figures` and whether the result is right, or an `error`."""
-    from triton_linear.lowering.simulate_memory import SimulationError
-    from triton_linear.tools.compile import lower, to_triton
-    from triton_linear.tools.errors import ToolError
-    from triton_linear.tools.functions import lower_kernel
+    from triton_linear.lowering.interpreter.memory import SimulationError
+    from triton_linear.passes.options import PipelineOptions
+    from triton_linear.tools.support.compile import lower, to_triton
+    from triton_linear.tools.support.errors import ToolError
+    from triton_linear.tools.support.functions import lower_kernel
 
     record: dict[str, Any] = {}
     for name, ours in (("ours", True), ("stock", False)):
         try:
-            lowered = lower_kernel(kernel(case), "reduction.ttgir", TARGET, ours=ours, reductions=ours)
+            lowered = lower_kernel(
+                kernel(case), "reduction.ttgir", TARGET, PipelineOptions(assign=False) if ours else None
+            )
             ptx = lower(to_triton(lowered.embedded), TARGET, "ptx").text("ptx")
             record[name] = {**figures(ptx), "right": is_right(case, lowered)}
         except (ToolError, SimulationError) as error:
@@ -135,8 +118,9 @@ def figures(ptx: str) -> dict[str, Any]:
 def is_right(case: Case, lowered: LoweredKernel) -> bool:
     """Whether the interpreter finds every result right in every thread that holds it, without a race."""
     import numpy as np
+
     from triton_linear.dialect.encodings import layout_of
-    from triton_linear.tools.functions import registers_of
+    from triton_linear.tools.support.functions import registers_of
 
     rng = np.random.default_rng(sum(map(ord, case.key)))
     values = rng.integers(-40, 40, case.shape).astype(np.float32)  # sums are exact; maxima have ties

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bench.harness.ttgir import of_old, slice_of
+
 WARPS = 4
 SUM, ARGMAX = "sum", "argmax"
 OLD = "3.0"
@@ -39,7 +41,7 @@ class Case:
     @property
     def sliced(self) -> str:
         """The encoding of the reduction's results."""
-        return f"#ttg.slice<{{dim = {self.axis}, parent = {self.encoding}}}>"
+        return slice_of(self.axis, self.encoding)
 
     @property
     def given(self) -> str:
@@ -101,10 +103,7 @@ def kernel(case: Case, flavour: str = NEW) -> str:
   }}
 }}
 """
-    if flavour == OLD:
-        text = text.replace("#ttg.", "#triton_gpu.").replace('"ttg.', '"triton_gpu.')
-        text = text.replace(" ttg.", " triton_gpu.")
-    return text
+    return of_old(text) if flavour == OLD else text
 
 
 _REGIONS = {

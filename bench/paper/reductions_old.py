@@ -10,7 +10,6 @@ in its PTX, or the error.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -19,6 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from bench.paper import old
 from bench.paper.reductions import TARGET, cases, figures
 from bench.paper.reductions_kernel import OLD, WARPS, Case, kernel
 
@@ -73,15 +73,13 @@ def apart(case: Case, folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Compile all and write."""
-    parser = argparse.ArgumentParser(prog="python -m bench.paper.reductions_old")
-    parser.add_argument("--output", type=Path, default=Path("bench/results"))
-    options = parser.parse_args()
+    output = old.output("reductions_old")
     import triton
 
     with tempfile.TemporaryDirectory() as folder:
         found = {case.key: apart(case, Path(folder)) for case in cases()}
     good = sum("error" not in each for each in found.values())
-    path = options.output / f"reductions-{triton.__version__}.json"
+    path = output / f"reductions-{triton.__version__}.json"
     lines = ",\n".join(f"  {json.dumps(key)}: {json.dumps(each)}" for key, each in found.items())
     head = json.dumps({"triton": triton.__version__, "target": TARGET})[:-1]
     path.write_text(f'{head}, "cases": {{\n{lines}\n}}}}\n')

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.harness.report import number, page, table
 from bench.paper.reductions_kernel import ARGMAX, SUM, Case
-from bench.paper.table import Part, Record
+from bench.paper.table import Part, Record, not_run
 
 BLOCKED, MMA, MMA_INPUT = "blocked", "mma", "mma input"
 SLICE_BLOCKED, SLICE_MMA, SLICE_INPUT = "slice of blocked", "slice of mma", "slice of mma input"
@@ -76,68 +77,76 @@ def report(declared: Sequence[Case], records: Mapping[str, Record]) -> Part:
             and alone in (None, case.alone)
         ]
 
+    kinds = [
+        (
+            kind,
+            (found := totals(chosen(kind)))["cases"],
+            *(found["right"][name] for name in (OURS, STOCK)),
+            found["compiled"][OLD],
+            paper["legacy"],
+            paper["linear"],
+        )
+        for kind, paper in PAPER.items()
+    ]
     lines = [
         "A tensor of f32 of 128x16, 128x128, 32x128, 32x32 and 16x16 is summed, or its maximum and where that "
         "is are found, along either axis by four warps. Results are the interpreter's; Triton 3.0.0 is "
         "compiled for cuda:90 and not run. The paper does not name the layouts and operations that it counts.",
         "",
-        "| layouts | cases | right: ours | stock | 3.0.0 compiles | paper: legacy | paper: linear |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        *table(
+            "layouts | cases: | right: ours: | stock: | 3.0.0 compiles: | paper: legacy: | paper: linear:",
+            kinds,
+        ),
     ]
-    for kind, paper in PAPER.items():
-        found = totals(chosen(kind))
-        lines.append(
-            f"| {kind} | {found['cases']} | {found['right'][OURS]} | {found['right'][STOCK]} "
-            f"| {found['compiled'][OLD]} | {paper['legacy']} | {paper['linear']} |"
-        )
     for alone, title in ((True, "The reduction by itself"), (False, "Between two conversions")):
         lines += [
             "",
             f"{title}: shared-memory instructions in the PTX of the cases that all three compile, or that "
             "stock and ours do where 3.0.0 compiles none; what ours saves; barriers.",
             "",
-            "| layouts | operation | cases | 3.0.0 | stock | ours | 3.0.0 / ours | stock / ours "
-            "| barriers: stock | ours |",
-            "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+            *table(
+                "layouts | operation | cases: | 3.0.0: | stock: | ours: | 3.0.0 / ours: | stock / ours: "
+                "| barriers: stock: | ours:",
+                (
+                    _row(kind, operation, totals(chosen(kind, (operation,), alone)))
+                    for kind in PAPER
+                    for operation in (SUM, ARGMAX)
+                ),
+            ),
         ]
-        for kind in PAPER:
-            for operation in (SUM, ARGMAX):
-                lines.append(_row(kind, operation, totals(chosen(kind, (operation,), alone))))
-    lines += [
-        "",
-        "Sums and argmax together beside the paper, in proportion (instructions before / with linear layouts):",
-        "",
-        "| layouts | paper | ratio | by itself: 3.0.0 / ours | between conversions: 3.0.0 / ours |",
-        "| --- | ---: | ---: | ---: | ---: |",
-    ]
+    proportions = []
     shortfalls = _wrong(records)
     for kind, paper in PAPER.items():
         if paper["instructions"] is None:
             continue
         before, after = paper["instructions"]
         saved = [_ratio(totals(chosen(kind, alone=alone)), OLD) for alone in (True, False)]
-        shown = " | ".join("" if each is None else f"{each:.2f}" for each in saved)
-        lines.append(f"| {kind} | {before} / {after} | {before / after:.2f} | {shown} |")
+        proportions.append((kind, f"{before} / {after}", number(before / after), *map(number, saved)))
         for each, how in zip(saved, ("by itself", "between conversions"), strict=True):
             if each is not None and each < before / after:
                 shortfalls.append(
                     f"{kind}, {how}: 3.0.0 has {each:.2f} times our instructions, the paper's legacy system "
                     f"{before / after:.2f} times those of its linear layouts"
                 )
-    shortfalls += _more(known)
-    missing = len(declared) - len(records)
-    if missing:
-        shortfalls.append(f"{missing} of {len(declared)} cases have not run")
-    return Part("Reductions", "\n".join(lines) + "\n", shortfalls)
+    shortfalls += [*_more(known), *not_run(declared, records)]
+    lines += [
+        "",
+        "Sums and argmax together beside the paper, in proportion (instructions before / with linear layouts):",
+        "",
+        *table(
+            "layouts | paper: | ratio: | by itself: 3.0.0 / ours: | between conversions: 3.0.0 / ours:",
+            proportions,
+        ),
+    ]
+    return Part("Reductions", page(*lines), shortfalls)
 
 
-def _row(kind: str, operation: str, found: Mapping[str, Any]) -> str:
+def _row(kind: str, operation: str, found: Mapping[str, Any]) -> list[str]:
     counts, barriers = found["instructions"], found["barriers"]
     cells = [kind, operation, str(found["common"])]
     cells += [str(counts.get(name, "none compiles" if found["cases"] else "")) for name in SYSTEMS]
-    cells += ["" if (ratio := _ratio(found, name)) is None else f"{ratio:.2f}" for name in (OLD, STOCK)]
-    cells += [str(barriers.get(name, "")) for name in (STOCK, OURS)]
-    return f"| {' | '.join(cells)} |"
+    cells += [number(_ratio(found, name)) for name in (OLD, STOCK)]
+    return [*cells, *(str(barriers.get(name, "")) for name in (STOCK, OURS))]
 
 
 def _ratio(found: Mapping[str, Any], other: str) -> float | None:

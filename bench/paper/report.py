@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bench.harness.plot import available, picture
+
 from . import tables
 from .table import Part, Record
 
@@ -23,9 +25,9 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     parts = {name: tables.table(name).report(found) for name, found in records.items() if found}
     (folder / "paper.md").write_text(markdown(header, parts, records, totals, versions))
-    try:
+    if available():
         draw([part for part in parts.values() if part.figure is not None], folder / "paper.svg")
-    except ImportError:
+    else:
         print("paper: no figures: matplotlib is not installed")
 
 
@@ -69,21 +71,14 @@ def markdown(
 
 def draw(parts: list[Part], path: Path) -> None:
     """All figures on one page, two in a row."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     if not parts:
         return
     rows = -(-len(parts) // 2)
-    figure, grid = pyplot.subplots(rows, 2, figsize=(13, 4.2 * rows), squeeze=False)
-    for axes, part in zip(grid.flat, parts, strict=False):
-        if part.figure is not None:
-            part.figure(axes)
-            axes.set_title(part.title, fontsize=10)
-    for axes in list(grid.flat)[len(parts) :]:
-        axes.set_axis_off()
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)
+    how: dict[str, Any] = {"squeeze": False, "saved": {"metadata": {"Date": None}}}
+    with picture(path, (13, 4.2 * rows), rows, 2, **how) as (_, grid):
+        for axes, part in zip(grid.flat, parts, strict=False):
+            if part.figure is not None:
+                part.figure(axes)
+                axes.set_title(part.title, fontsize=10)
+        for axes in list(grid.flat)[len(parts) :]:
+            axes.set_axis_off()

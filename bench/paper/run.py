@@ -10,37 +10,28 @@ it is done. Lines of other sources than these are measured anew, unless --keep k
 from __future__ import annotations
 
 import argparse
-import datetime
 import importlib.util
 import json
 import os
 import platform
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import triton
-import triton_linear
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from bench.harness import results
+from bench.harness.child import Child, guarded, scatter
+from bench.harness.options import Parser, some_of
+from bench.harness.progress import progress
 from triton_linear.setting import source_digest
-
-from bench.kernels.run import Child
 
 from . import tables
 from .report import write
-from .scatter import guarded, scatter
 from .table import Case, Record, Table
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 120.0
-"""Seconds after which a case counts as hung."""
-EVERY = 10.0
-"""Seconds between lines where there is no terminal."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +78,7 @@ class Kept:
 
     def _rewrite(self) -> None:
         lines = [json.dumps(self.header), *map(json.dumps, self.records.values())]
-        temporary = self.path.with_suffix(".part")
-        temporary.write_text("\n".join(lines) + "\n")
-        temporary.replace(self.path)
+        results.replaced(self.path, "\n".join(lines) + "\n")
 
     def add(self, job: Job, record: Record) -> None:
         """Keep what a case gave."""
@@ -141,33 +130,6 @@ def device() -> dict[str, Any] | None:
     return None if "error" in found[0] else cast("dict[str, Any]", found[0])
 
 
-@contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[str], None]]:
-    """A bar on a terminal, else a line now and then; the function that it gives tells of one more."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description:10}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[at]}"),
-    )
-    begun = told = time.monotonic()
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task, count = bar.add_task(what, total=total, at=""), 0
-
-        def advance(at: str) -> None:
-            nonlocal count, told
-            count += 1
-            bar.update(task, advance=1, at=at)
-            now = time.monotonic()
-            if not console.is_terminal and (now - told > EVERY or count == total):
-                told = now
-                print(f"{what} {count}/{total} [{now - begun:.0f} s] {at}", flush=True)
-
-        yield advance
-
-
 def execute(options: argparse.Namespace) -> Kept:
     """Measure what is asked for and not there yet."""
     begun = time.monotonic()
@@ -192,9 +154,7 @@ def execute(options: argparse.Namespace) -> Kept:
                 kept.add(untimed[index], record)
                 advance(" ".join(untimed[index].key))
 
-            scatter(
-                run_case, [(job,) for job in untimed], options.jobs, done, deadline=deadline, patience=PATIENCE
-            )
+            scatter(run_case, [(job,) for job in untimed], options.jobs, done, deadline=deadline)
         _timed(timed, kept, options, deadline)
     finally:
         kept.close(time.monotonic() - begun)
@@ -210,9 +170,7 @@ def _timed(timed: Sequence[Job], kept: Kept, options: argparse.Namespace, deadli
             if "error" in record:
                 print(f"paper: {' '.join(ahead[index].key)}: {record['error'][:300]}", flush=True)
 
-        scatter(
-            prepare_case, [(job,) for job in ahead], options.jobs, done, deadline=deadline, patience=PATIENCE
-        )
+        scatter(prepare_case, [(job,) for job in ahead], options.jobs, done, deadline=deadline)
     child = Child(start, os.environ["TRITON_CACHE_DIR"])
     try:
         with progress("time", len(timed)) as advance:
@@ -234,9 +192,7 @@ def header(facts: Mapping[str, Any] | None) -> dict[str, Any]:
     """What a run is of."""
     return {
         "device": (facts or {}).get("device"),
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-        "triton": triton.__version__,
-        "triton_linear": triton_linear.__version__,
+        **results.versions(),
         "sources": source_digest()[:16],
         "torch": (facts or {}).get("torch"),
         "python": platform.python_version(),
@@ -245,29 +201,18 @@ def header(facts: Mapping[str, Any] | None) -> dict[str, Any]:
     }
 
 
-def _names(text: str) -> tuple[str, ...]:
-    chosen = text.split(",")
-    for name in chosen:
-        if name not in tables.NAMES:
-            raise argparse.ArgumentTypeError(f"'{name}' is none of {', '.join(tables.NAMES)}")
-    return tuple(name for name in tables.NAMES if name in chosen)
-
-
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """The options."""
-    parser = argparse.ArgumentParser(prog="python -m bench.paper", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--output", type=Path, default=ROOT / "bench/results")
-    parser.add_argument("--only", type=_names, metavar="TABLE,...", default=tables.NAMES)
+    parser = Parser("paper", __doc__).output()
+    parser.add_argument("--only", type=some_of(tables.NAMES), metavar="TABLE,...", default=tables.NAMES)
     parser.add_argument("--match", metavar="REGEX", default="", help="the cases whose keys match")
-    parser.add_argument("--budget", type=float, metavar="SECONDS", help="begin no case after so long")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes that compile")
+    parser.budget().workers("--jobs")
     parser.add_argument("--cache", type=Path, metavar="DIR", default=ROOT / "build/paper-cache")
     parser.add_argument("--fresh", action="store_true", help="forget what has been measured")
     parser.add_argument("--retry", action="store_true", help="measure again what ended with an error")
     parser.add_argument("--keep", action="store_true", help="what other sources gave counts as measured")
     parser.add_argument("--report", action="store_true", help="only write the report")
-    parser.add_argument("--list", action="store_true", help="print the cases and stop")
-    return parser.parse_args(argv)
+    return parser.list().parse_args(argv)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

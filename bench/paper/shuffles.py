@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.paper.table import Part, Record, Table
+from bench.harness.report import table
+from bench.paper.table import Part, Record, Table, not_run
 
 if TYPE_CHECKING:
     from bench.conversions import cases as conversions
@@ -115,9 +116,9 @@ def _target() -> str:
 def _version() -> str:
     """Of the plugin's sources and of those that build a case."""
     import triton
-    from triton_linear.setting import source_digest
 
     from bench.conversions import build
+    from triton_linear.setting import source_digest
 
     files = [Path(__file__), *sorted(Path(build.__file__).parent.glob("*.py"))]
     digest = hashlib.sha256(source_digest().encode() + triton.__version__.encode())
@@ -224,11 +225,12 @@ def report(records: Mapping[str, Record]) -> Part:
     ]
     for measure in MEASURES:
         lines += [
-            f"| {measure}: elements x bits | {' | '.join(OTHERS.values())} |",
-            f"| --- | {' | '.join('---' for _ in OTHERS)} |",
-            *(
-                f"| {size} x {bits} | {' | '.join(cell(size, bits, other, measure) for other in OTHERS)} |"
-                for size, bits in places
+            *table(
+                f"{measure}: elements x bits | {' | '.join(OTHERS.values())}",
+                (
+                    (f"{size} x {bits}", *(cell(size, bits, other, measure) for other in OTHERS))
+                    for size, bits in places
+                ),
             ),
             "",
         ]
@@ -282,9 +284,7 @@ def _choices(declared: Sequence[Conversion], records: Mapping[str, Record]) -> I
 
 
 def _wrong(declared: Sequence[Conversion], records: Mapping[str, Record]) -> Iterator[str]:
-    missing = sum(case.key not in records for case in declared)
-    if missing:
-        yield f"{missing} of {len(declared)} pairs have not run"
+    yield from not_run(declared, records, "pairs")
     for case in declared:
         record = records.get(case.key, {})
         if "error" in record:

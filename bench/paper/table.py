@@ -33,6 +33,12 @@ class Part:
     figure: Callable[[Any], None] | None = None
 
 
+def not_run(declared: Sequence[Case], records: Mapping[str, Record], what: str = "cases") -> list[str]:
+    """A shortfall where cases are missing."""
+    left = sum(case.key not in records for case in declared)
+    return [f"{left} of {len(declared)} {what} have not run"] if left else []
+
+
 @dataclass(frozen=True)
 class Table:
     """One table or figure of the paper.

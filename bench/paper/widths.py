@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.harness.report import table
 from bench.paper.table import Part, Record, Table
 
 ROWS = 512
@@ -79,10 +80,10 @@ def widths(ptx: str) -> dict[str, str]:
 def run(case: Width) -> Record:
     """By way: what `widths` finds in the PTX, and the remarks of the plugin."""
     import triton
-    import triton_linear
-    from triton_linear.examples.spec import KernelSpec, gpu_target
 
+    import triton_linear
     from bench.paper.widths_kernel import copied
+    from triton_linear.examples.spec import KernelSpec, gpu_target
 
     pointer = POINTERS[case.element]
     constants = {"K": case.k, "ROWS": ROWS}
@@ -100,10 +101,7 @@ def run(case: Width) -> Record:
 def report(records: Mapping[str, Record]) -> Part:
     """The paper's table with ours beside it. A shortfall: a width that is less than the paper's."""
     old = json.loads(OLD.read_text())["widths"] if OLD.exists() else {}
-    lines = [
-        "| tensor | paper: legacy | Triton 3.0.0 | stock | paper: linear | ours |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
+    rows = []
     shortfalls = []
     for case in cases():
         record = records.get(case.key)
@@ -114,11 +112,12 @@ def report(records: Mapping[str, Record]) -> Part:
             shortfalls.append(f"{case.key}: {record['error']}")
             continue
         shown = [_shown(old.get(case.key)), *(_shown(record[way]) for way in _WAYS)]
-        lines.append(f"| {case.key} | {before} | {shown[0]} | {shown[1]} | {after} | {shown[2]} |")
+        rows.append((case.key, before, *shown[:2], after, shown[2]))
         if after and (least := _least(record["ours"])) < _bytes(after):
             shortfalls.append(
                 f"{case.key}: {least} bytes at once, the paper has {_bytes(after)}; a thread has {case.share}"
             )
+    lines = table("tensor | paper: legacy | Triton 3.0.0 | stock | paper: linear | ours", rows)
     prose = (
         f"Copies of [{ROWS}, k] by {WARPS} warps, unless it says otherwise: what the loads and stores of a "
         "thread move in PTX, and how many there are. Where the two differ, loads stand first."

@@ -14,7 +14,8 @@ from typing import Any
 import triton.experimental.gluon.language as gl
 
 from bench.conversions import cases as nvidia
-from bench.conversions.cases import Case, Shape, linear_of_copies
+from bench.conversions.cases import Case, Shape
+from bench.harness.cases import called, unique
 
 LANES = 64
 VERSIONS = {"hip:gfx90a": 2, "hip:gfx942": 3, "hip:gfx950": 4}
@@ -111,21 +112,6 @@ def _operands(version: int) -> Iterator[Case]:
                 yield Case(name, "attention", shape, bits, warps, accumulator, b)
 
 
-def _transposes() -> Iterator[Case]:
-    for bits in (8, 16, 32, 64):
-        sides = [((32, 32), 1), ((64, 64), 2), ((64, 64), 4), ((128, 128), 4)]
-        if bits == 64:
-            sides = [((16, 16), 1), ((32, 32), 2), ((64, 64), 4), ((64, 128), 8)]
-        elif bits < 32:
-            sides.append(((128, 128), 8))
-        else:
-            sides.append(((128, 64), 8))
-        for shape, warps in sides:
-            name = f"transpose-{bits}-{shape[0]}x{shape[1]}-{warps}w"
-            a, b = rows(shape, bits, warps), columns(shape, bits, warps)
-            yield Case(name, "transpose", shape, bits, warps, a, b)
-
-
 def _slices(version: int) -> Iterator[Case]:
     block = rows((64, 64), 32, 4)
     small, large = mfma(version, 16, (2, 2)), mfma(version, 32, (4, 1))
@@ -146,90 +132,39 @@ def _slices(version: int) -> Iterator[Case]:
         yield Case(name, "vector", (size,), bits, warps, a, b)
 
 
-def _replicated() -> Iterator[Case]:
-    for bits, shape in ((8, (64, 64)), (16, (64, 64)), (32, (64, 32))):
-        tile = gl.BlockedLayout([1, max(1, 32 // bits)], [8, 8], [1, 1], [1, 0])
-        everywhere = linear_of_copies(shape, tile, 2)
-        name = f"rows-every-warp-{bits}-{shape[0]}x{shape[1]}"
-        yield Case(name, "replicated", shape, bits, 4, rows(shape, bits, 4), everywhere)
-    shape = (32, 64)
-    b = linear_of_copies(shape, gl.BlockedLayout([1, 4], [8, 8], [1, 1], [1, 0]), 3)
-    yield Case("rows-every-warp-16-32x64-8w", "replicated", shape, 16, 8, rows(shape, 16, 8), b)
-    outer = gl.BlockedLayout([1, 4], [1, 64], [4, 1], [1, 0])
-    yield Case("vector-every-warp-32-512", "replicated", (512,), 32, 4, vector(4, 4), gl.SliceLayout(0, outer))
-    outer = gl.BlockedLayout([4, 1], [8, 8], [1, 4], [1, 0])
-    yield Case("vector-every-lane-32-256", "replicated", (256,), 32, 4, vector(2, 4), gl.SliceLayout(1, outer))
-
-
-def _lanes() -> Iterator[Case]:
-    bits_of_lane = LANES.bit_length() - 1
-    registers = bits_of_lane
-    for bits in (8, 16, 32):
-        for exchanges in range(1, bits_of_lane + 1):
-            shape = (1 << registers, LANES * 4)
-            a = linear(shape, "llllllww" + "r" * registers, 4)
-            owners = ["r"] * exchanges + [f"L{i}" for i in range(exchanges, bits_of_lane)] + ["w", "w"]
-            owners += [f"L{i}" for i in range(exchanges)] + ["r"] * (registers - exchanges)
-            b = linear(shape, " ".join(owners), 4)
-            yield Case(f"exchange-{exchanges}-{bits}", "lanes", shape, bits, 4, a, b)
+def _single_lanes() -> Iterator[Case]:
     shape = (16, 256)
     a = linear(shape, "llllllwwrrrr", 4)
-    for bit in range(bits_of_lane):
-        owners = " ".join(f"L{i}" if i != bit else "r" for i in range(bits_of_lane))
+    for bit in range(LANES.bit_length() - 1):
+        owners = " ".join(f"L{i}" if i != bit else "r" for i in range(LANES.bit_length() - 1))
         b = linear(shape, f"{owners} w w L{bit} r r r", 4)
         yield Case(f"exchange-lane{bit}-32", "lanes", shape, 32, 4, a, b)
-    for name, order in (
-        ("reverse", "L5 L4 L3 L2 L1 L0"),
-        ("rotate", "L1 L2 L3 L4 L5 L0"),
-        ("swap", "L1 L0 L2 L3 L4 L5"),
-        ("swap-halves", "L0 L1 L2 L3 L5 L4"),
-    ):
-        for bits in (16, 32):
-            b = linear(shape, f"{order} w w r r r r", 4)
-            yield Case(f"permute-{name}-{bits}", "lanes", shape, bits, 4, a, b)
-    a = linear((8, 256), "llllllwwrrr", 4)
-    b = linear((8, 256), "r L1 L2 L3 L4 L5 w w L0 r r", 4)
-    yield Case("exchange-1-64", "lanes", (8, 256), 64, 4, a, b)
-    shape = (16, 64)
-    for bits, wide, narrow in ((16, 128, 32), (8, 128, 32), (32, 128, 32)):
-        a, b = rows(shape, bits, 1, wide), rows(shape, bits, 1, narrow)
-        yield Case(f"widen-{narrow}-to-{wide}-{bits}", "lanes", shape, bits, 1, a, b)
-
-
-def _warps() -> Iterator[Case]:
-    for warps in (2, 4, 8):
-        bits = warps.bit_length() - 1
-        shape = (16, LANES * warps)
-        a = linear(shape, "llllll" + "w" * bits + "rrrr", warps)
-        b = linear(shape, "llllll" + "r" * bits + "w" * bits + "r" * (4 - bits), warps)
-        yield Case(f"exchange-warps-32-{warps}w", "warps", shape, 32, warps, a, b)
-    shape = (16, 256)
-    a, b = linear(shape, "llllllwwrrrr", 4), linear(shape, "llllllrwwrrr", 4)
-    yield Case("exchange-one-warp-bit-16", "warps", shape, 16, 4, a, b)
-    shape = (64, 64)
-    turned = gl.BlockedLayout([1, 4], [16, 4], [1, 4], [1, 0])
-    yield Case("warps-rows-to-columns-32", "warps", shape, 32, 4, rows(shape, 32, 4), turned)
 
 
 @functools.cache
 def cases(target: str) -> tuple[Case, ...]:
     """Every case for an AMD target, in order; names are unique."""
     version = VERSIONS[target]
-    found = (
-        *_accumulators(version),
-        *_operands(version),
-        *_transposes(),
-        *_slices(version),
-        *_replicated(),
-        *_lanes(),
-        *_warps(),
+    orders = {
+        "reverse": "L5 L4 L3 L2 L1 L0",
+        "rotate": "L1 L2 L3 L4 L5 L0",
+        "swap": "L1 L0 L2 L3 L4 L5",
+        "swap-halves": "L0 L1 L2 L3 L5 L4",
+    }
+    return unique(
+        (
+            *_accumulators(version),
+            *_operands(version),
+            *nvidia.transposes(LANES),
+            *_slices(version),
+            *nvidia.replicated(LANES),
+            *nvidia.lane_exchanges(orders, LANES),
+            *_single_lanes(),
+            *nvidia.warp_exchanges(LANES),
+        )
     )
-    names = [case.name for case in found]
-    if len(set(names)) != len(names):
-        raise ValueError(f"names of cases that occur twice: {sorted({n for n in names if names.count(n) > 1})}")
-    return found
 
 
 def case_called(target: str, name: str) -> Case:
     """The case of a target that has this name; raises StopIteration where there is none."""
-    return next(case for case in cases(target) if case.name == name)
+    return called(name, cases(target))

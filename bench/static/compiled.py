@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import triton
-import triton_linear
 from triton.backends.amd.compiler import HIPBackend
-from triton_linear.dialect import bridge
-from triton_linear.examples.spec import gpu_target
-from triton_linear.tools.backend import with_globals
 
+import triton_linear
 from bench.conversions.build import layouts
 from bench.conversions.cases import Case
+from triton_linear.dialect import bridge
+from triton_linear.examples.spec import gpu_target
+from triton_linear.tools.support.backend import with_globals
 
 from .amdgcn import Loop, figures, loop
 from .cases import cases

@@ -6,21 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from triton_linear.dialect import encodings
-from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.lowering import select as selection
-from triton_linear.lowering.element import element_type
-from triton_linear.lowering.embed import signature_of
-from triton_linear.lowering.emit import emit
-from triton_linear.lowering.plan import NoOpPlan
-from triton_linear.lowering.targets import Target
-from triton_linear.lowering.targets import target as target_called
-from triton_linear.lowering.verify import Verdict, verify_conversion
-from triton_linear.tools.stock import check_conversion
-
 from bench.conversions.build import directions
 from bench.conversions.cases import Case
+from triton_linear.dialect import encodings
+from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.lowering.emit.bodies import emit, signature_of
+from triton_linear.lowering.interpreter.verify import Verdict, verify_conversion
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.plan.plans import NoOpPlan
+from triton_linear.lowering.planners import select as selection
+from triton_linear.lowering.target.targets import Target
+from triton_linear.lowering.target.targets import target as target_called
+from triton_linear.tools.verify.stock import check_conversion
 
+from ..harness.report import sizes
 from .amdgcn import Loop
 from .cases import case_called
 from .compiled import compile_case
@@ -114,7 +113,7 @@ def _ours(case: Case, source: LinearLayout, destination: LinearLayout, target: T
 
 def _stock(case: Case, source: LinearLayout, destination: LinearLayout, target: Target) -> _Run:
     """What Triton emits, in a kernel with this conversion alone."""
-    shape = "x".join(map(str, case.shape))
+    shape = sizes(case.shape)
     before, after = (
         f"tensor<{shape}xi{case.bits}, {encodings.linear_encoding_text(layout)}>"
         for layout in (source, destination)

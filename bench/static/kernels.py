@@ -14,10 +14,10 @@ from typing import Any
 import triton.experimental.gluon.language as gl
 from triton.experimental import gluon
 from triton.experimental.gluon._runtime import GluonASTSource
-from triton_linear.dialect.linear_layout import LinearLayout
 
 from bench.conversions.cases import Case
 from bench.conversions.kernels import Words
+from triton_linear.dialect.linear_layout import LinearLayout
 
 ENTER, CROSS, LEAVE = "; the tensor enters", "; the tensor crosses", "; the tensor leaves"
 _DTYPES = {8: gl.int8, 16: gl.int16, 32: gl.int32, 64: gl.int64}

@@ -1,8 +1,8 @@
 """Modelled clocks of one wave's round trip on a CU that other waves keep busy, from what was counted.
 
-The table of costs and the way of combining pipes are the planners' (`lowering/targets.py`), what they lack is
-here. All constants go into the result, each with its source, and so does what others would make of it: some
-were measured by nobody.
+The table of costs and the way of combining pipes are the planners' (`lowering/target/targets.py`), what they
+lack is here. All constants go into the result, each with its source, and so does what others would make of it:
+some were measured by nobody.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from triton_linear.lowering.targets import Costs, Target
+from triton_linear.lowering.target.targets import InstructionCosts, Target
 
 from .amdgcn import BARRIER, BPERMUTE, DPP, LANE, PERM, SWAP, SWIZZLE, VALU
 
@@ -32,7 +32,7 @@ class Model:
     """Constants: those of the planners, slots of the vector pipe that a swap of rows takes, clocks that a state
     of `s_nop` takes, and how long the LDS and vector pipes take together."""
 
-    costs: Costs
+    costs: InstructionCosts
     swap: float = 1.0
     nop: float = 0.0
     overlap: str = OVERLAPS[0]
@@ -66,7 +66,7 @@ def constants(target: Target) -> tuple[Constant, ...]:
             "LDS wavefront",
             costs.wavefront,
             "CDNA ISA manuals: each bank of LDS serves 4 bytes a clock; the interpreter counts wavefronts by "
-            "the banks and phases of the target (`lowering/phases.py`)",
+            "the banks and phases of the target (`lowering/target/phases.py`)",
         ),
         Constant(
             "ds_bpermute, ds_swizzle",
@@ -85,7 +85,9 @@ def constants(target: Target) -> tuple[Constant, ...]:
             "taken to be a vector instruction as others; no measurement was found",
         ),
         Constant(
-            "s_barrier", costs.cta_barrier, "an estimate (`lowering/targets.py`); no measurement was found"
+            "s_barrier",
+            costs.cta_barrier,
+            "an estimate (`lowering/target/targets.py`); no measurement was found",
         ),
         Constant(
             "s_nop, s_waitcnt, scalar instructions",

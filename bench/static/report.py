@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from triton_linear.lowering.targets import target as target_called
+from triton_linear.lowering.target.targets import target as target_called
 
-from bench.conversions.report import geometric_mean
-
+from ..harness import report as pages
+from ..harness.report import listed, number, page, sizes
+from ..harness.statistics import geometric_mean
 from .job import OURS, STOCK
 from .model import Model, ratio, variations
 
@@ -49,7 +50,7 @@ class Counted:
     @property
     def mean(self) -> str:
         """The geometric mean; empty where no case has a gain."""
-        return _number(geometric_mean(self.known))
+        return number(geometric_mean(self.known))
 
     def worst_first(self) -> list[tuple[float | None, Result]]:
         """By gain; cases that have none come first."""
@@ -125,61 +126,61 @@ def markdown(report: Result) -> str:
         *_constants(report["targets"]),
         "",
         "LDS and vector pipes work at a time, together they take the cubic norm of both (`Costs.clocks` in "
-        "`lowering/targets.py`); barriers are added. A ratio is one of clocks, at least one each. With other "
-        "constants for what is known least, the geometric means and the cases worse than stock are:",
+        "`lowering/target/targets.py`); barriers are added. A ratio is one of clocks, at least one each. With "
+        "other constants for what is known least, the geometric means and the cases worse than stock are:",
         "",
-        f"| constants | {' | '.join(found.target for found in targets)} |",
-        f"| --- |{' ---: |' * len(targets)}",
+        *_variations(report["targets"]),
     ]
-    for name in variations(target_called(targets[0].target)):
-        cells = []
-        for each in report["targets"]:
-            found = counted(each, variations(target_called(each["target"]))[name])
-            cells.append(f"{found.mean}, {found.worse} worse")
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    without = [counted(each, wavefronts="without_conflicts") for each in report["targets"]]
-    cells = [f"{found.mean}, {found.worse} worse" for found in without]
-    lines.append(f"| no bank conflicts | {' | '.join(cells)} |")
     for each, found in zip(report["targets"], targets, strict=True):
         lines += ["", f"## {found.target}", "", *_target(each, found)]
-    return "\n".join(lines) + "\n"
+    return page(*lines)
+
+
+def _variations(targets: Sequence[Result]) -> list[str]:
+    """Means and losers of each target, with other constants."""
+    rows = {
+        name: [counted(each, variations(target_called(each["target"]))[name]) for each in targets]
+        for name in variations(target_called(targets[0]["target"]))
+    }
+    rows["no bank conflicts"] = [counted(each, wavefronts="without_conflicts") for each in targets]
+    heads = "".join(f" | {each['target']}:" for each in targets)
+    return pages.table(
+        f"constants{heads}",
+        ((name, *(f"{each.mean}, {each.worse} worse" for each in found)) for name, found in rows.items()),
+    )
 
 
 def _constants(targets: Sequence[Result]) -> list[str]:
     """The constants of the model, in clocks of a CU, by target."""
-    lines = [
-        f"| clocks of a CU | {' | '.join(each['target'] for each in targets)} | source |",
-        f"| --- |{' ---: |' * len(targets)} --- |",
-    ]
-    for same in zip(*(each["constants"] for each in targets), strict=True):
-        clocks = " | ".join(f"{constant['clocks']:g}" for constant in same)
-        lines.append(f"| {same[0]['name']} | {clocks} | {same[0]['source']} |")
-    return lines
+    heads = "".join(f"{each['target']}: | " for each in targets)
+    return pages.table(
+        f"clocks of a CU | {heads}source",
+        (
+            (same[0]["name"], *(f"{constant['clocks']:g}" for constant in same), same[0]["source"])
+            for same in zip(*(each["constants"] for each in targets), strict=True)
+        ),
+    )
 
 
 def _target(each: Result, found: Counted) -> list[str]:
-    lines = ["| group | cases | stock / ours | worse |", "| --- | ---: | ---: | ---: |"]
     groups = {case["group"]: found.of_group(case["group"]) for case in found.cases}
-    for name, members in {"all": found, **groups}.items():
-        lines.append(f"| {name} | {len(members.cases)} | {members.mean} | {members.worse} |")
-    lines += [
+    means = [
+        (name, len(members.cases), members.mean, members.worse)
+        for name, members in {"all": found, **groups}.items()
+    ]
+    return [
+        *pages.table("group | cases: | stock / ours: | worse:", means),
         "",
         "Ours and stock's, in this order; setup is vector instructions before the loop. The worst first.",
         "",
-        "| case | tensor | stock / ours | clocks | wavefronts | instructions of ours | of stock | setup "
-        "| VGPRs | LDS bytes | plans |",
-        "| --- | --- | ---: | ---: | ---: | --- | --- | ---: | ---: | ---: | --- |",
+        *pages.table(
+            "case | tensor | stock / ours: | clocks: | wavefronts: | instructions of ours | of stock | setup: "
+            "| VGPRs: | LDS bytes: | plans",
+            (_row(gain, case) for gain, case in found.worst_first()),
+        ),
+        *listed("What went wrong with our code:", problems(each, OURS)),
+        *listed("What went wrong with that of stock Triton:", problems(each, STOCK)),
     ]
-    lines += [f"| {' | '.join(_row(gain, case))} |" for gain, case in found.worst_first()]
-    for method, whose in ((OURS, "our code"), (STOCK, "that of stock Triton")):
-        if faults := problems(each, method):
-            lines += [
-                "",
-                f"What went wrong with {whose}:",
-                "",
-                *(f"- {fault}" for fault in faults),
-            ]
-    return lines
 
 
 def _row(gain: float | None, case: Result) -> list[str]:
@@ -188,15 +189,11 @@ def _row(gain: float | None, case: Result) -> list[str]:
     kinds = (plan.partition(":")[0] for plan in case[OURS].get("plans", ()))
     return [
         case["name"],
-        f"{'x'.join(map(str, case['shape']))}, {case['bits']} bits, {case['warps']} warps",
-        f"**{_number(gain)} worse**" if worse else _number(gain),
-        ", ".join(_number(side.get("clocks"), 1) for side in sides),
+        f"{sizes(case['shape'])}, {case['bits']} bits, {case['warps']} warps",
+        f"**{number(gain)} worse**" if worse else number(gain),
+        ", ".join(number(side.get("clocks"), 1) for side in sides),
         ", ".join(f"{side['wavefronts']:g}" if "wavefronts" in side else "" for side in sides),
         *(counts(side) for side in sides),
         *(", ".join(str(side.get(fact, "")) for side in sides) for fact in ("setup", "vgprs", "lds")),
         ", ".join(dict.fromkeys(kinds)),
     ]
-
-
-def _number(value: float | None, digits: int = 2) -> str:
-    return "" if value is None else f"{value:.{digits}f}"

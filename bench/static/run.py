@@ -12,23 +12,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import triton
-import triton_linear
-from triton_linear.lowering.targets import target as target_called
-from triton_linear.tools.isolated import Isolation, Lost
 
-from bench.conversions.run import progress
-from bench.report import publish
+from triton_linear.lowering.target.targets import target as target_called
+from triton_linear.tools.support.isolated import Isolation, Lost
 
+from ..harness.cases import say
+from ..harness.child import empty_cache
+from ..harness.options import Parser
+from ..harness.progress import progress
+from ..harness.results import publish
 from .cases import TARGETS, cases
 from .compiled import empty_loop
 from .job import OURS, STOCK, Job, batch
@@ -84,22 +83,21 @@ def count(jobs: Sequence[Job], workers: int, tick: Callable[[], None]) -> list[C
 def execute(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Every case of every target, by both."""
     found = earlier(options.stock)
-    chosen = {
+    wanted = {
         target: [case for case in cases(target) if re.search(options.only, case.name)]
         for target in options.target or TARGETS
     }
+    if not any(wanted.values()):
+        raise SystemExit(f"static: no case matches '{options.only}'")
     jobs = [
         Job(target, case.name, method, empty_loop(target))
-        for target, members in chosen.items()
+        for target, members in wanted.items()
         for case in members
         for method in (STOCK, OURS)
         if method == OURS or (target, case.name, STOCK) not in found
     ]
-    if not jobs:
-        raise SystemExit(f"static: no case matches '{options.only}'")
-    with progress() as bars:
-        task = bars.add_task("count", total=-(-len(jobs) // TOGETHER))
-        results = count(jobs, options.workers, lambda: bars.advance(task))
+    with progress("count", -(-len(jobs) // TOGETHER)) as tick:
+        results = count(jobs, options.workers, tick)
     found |= {(job.target, job.case, job.method): result for job, result in zip(jobs, results, strict=True)}
     return [
         {
@@ -120,41 +118,26 @@ def execute(options: argparse.Namespace) -> list[dict[str, Any]]:
                 for case in members
             ],
         }
-        for target, members in chosen.items()
+        for target, members in wanted.items()
     ]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run and write; see the module's docstring."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.static",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = Parser("static", __doc__, whole=True).only()
     parser.add_argument("--target", action="append", choices=TARGETS, help="may be said several times")
-    parser.add_argument("--only", metavar="REGEX", default="", help="the cases whose names match")
     parser.add_argument("--stock", type=Path, metavar="FILE", help="an earlier static.json")
-    parser.add_argument("--workers", type=int, default=2, help="processes at a time (default 2)")
-    parser.add_argument("--output", type=Path, default=Path(__file__).parents[1] / "results")
     parser.add_argument("--stem", default="static", help="the name of the result files (default static)")
-    options = parser.parse_args(argv)
+    options = parser.workers(count=2).output().parse_args(argv)
     begun = time.perf_counter()
-    with tempfile.TemporaryDirectory() as cache:
-        os.environ["TRITON_CACHE_DIR"] = cache
+    with empty_cache():
         targets = execute(options)
     seconds = round(time.perf_counter() - begun, 1)
-    publish(
-        options.output,
-        options.stem,
-        markdown,
-        triton_linear=triton_linear.__version__,
-        seconds=seconds,
-        targets=targets,
-    )
+    publish(options.output, options.stem, markdown, seconds=seconds, targets=targets)
     wrong = [f"{each['target']} {problem}" for each in targets for problem in problems(each, OURS)]
     for line in wrong:
-        print(line, file=sys.stderr)
+        say(line)
     for each in targets:
-        print(of_target(counted(each)), file=sys.stderr)
-    print(f"{len(wrong)} problems of ours; {seconds:.0f} s", file=sys.stderr)
+        say(of_target(counted(each)))
+    say(f"{len(wrong)} problems of ours; {seconds:.0f} s")
     return int(bool(wrong))

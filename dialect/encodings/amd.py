@@ -9,7 +9,7 @@ from typing import ClassVar
 from ..linear_layout import LANE, REGISTER, WARP, LinearLayout
 from .encoding import DISTRIBUTED_DIMS, Build, DotParent, Space, fields_of
 from .syntax import Attribute, Basis, Fields, MalformedEncoding
-from .tile import Cga, Tile, check_shape, matrix_order
+from .tile import Cga, EncodingTile, check_shape, matrix_order
 
 __all__ = ["AmdMfma", "AmdWmma"]
 
@@ -81,7 +81,7 @@ class AmdMfma(DotParent):
         m_axis, n_axis = self.rank - 2, self.rank - 1
         neighbours = 1 if self.element_bits == 64 else 4
         along, across, side = (n_axis, m_axis, m) if self.is_transposed else (m_axis, n_axis, n)
-        tile = Tile(self.rank, DISTRIBUTED_DIMS)
+        tile = EncodingTile(self.rank, DISTRIBUTED_DIMS)
         tile.step(REGISTER, along, neighbours)
         tile.step(LANE, across, side)
         tile.step(LANE, along, MFMA_LANES // side)
@@ -94,7 +94,7 @@ class AmdMfma(DotParent):
         _check_k_width(k_width)
         k_axis, other = self.rank - 1 - operand, self.rank - 2 + operand
         side = self.instr_shape[operand]
-        tile = Tile(self.rank, DISTRIBUTED_DIMS)
+        tile = EncodingTile(self.rank, DISTRIBUTED_DIMS)
         tile.step(REGISTER, k_axis, k_width)
         tile.step(LANE, other, side)
         tile.step(LANE, k_axis, MFMA_LANES // side)
@@ -176,7 +176,7 @@ class AmdWmma(DotParent):
         m, n = self.instr_shape[:2]
         rank = len(shape)
         along, across = (rank - 1, rank - 2) if self.is_transposed else (rank - 2, rank - 1)
-        tile = Tile(rank, DISTRIBUTED_DIMS)
+        tile = EncodingTile(rank, DISTRIBUTED_DIMS)
         if self.version == 1:
             tile.step(LANE, across, WMMA_SIDE)
             tile.step(LANE, along, 2)
@@ -203,7 +203,7 @@ class AmdWmma(DotParent):
         # A transposed 32x16 result comes from exchanged operands.
         side = self.instr_shape[operand ^ self.is_transposed]
         halves = WMMA_LANES // WMMA_SIDE
-        tile = Tile(rank, DISTRIBUTED_DIMS)
+        tile = EncodingTile(rank, DISTRIBUTED_DIMS)
         tile.step(REGISTER, k_axis, k_width)
         tile.step(LANE, other, WMMA_SIDE)
         if self.version == 1:
@@ -224,7 +224,7 @@ class AmdWmma(DotParent):
             tile.steps_or_copies(WARP, self.warps_per_cta, matrix_order(rank, row_major=True), k_axis)
         return tile.layout(shape, cga, matrix_order(rank, row_major=operand == 0))
 
-    def _place_tiles(self, tile: Tile, copied_axis: int | None) -> None:
+    def _place_tiles(self, tile: EncodingTile, copied_axis: int | None) -> None:
         """Multiplies by ``ctaLayout``; along ``copied_axis`` there are copies, and no registers for them."""
         extent = tuple(tile.extent)
         for in_dim, vectors in ((REGISTER, self.register_tiles), (WARP, self.warp_tiles)):
@@ -235,7 +235,11 @@ class AmdWmma(DotParent):
 
 
 def _bands(
-    tile: Tile, instruction: tuple[int, int], tiles: Sequence[int], warps: Sequence[int], shape: Sequence[int]
+    tile: EncodingTile,
+    instruction: tuple[int, int],
+    tiles: Sequence[int],
+    warps: Sequence[int],
+    shape: Sequence[int],
 ) -> None:
     """Tiles and warps along N, the rest of N, then tiles and warps along M, then warps of the batch."""
     m_axis, n_axis = tile.rank - 2, tile.rank - 1

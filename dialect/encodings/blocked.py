@@ -10,7 +10,7 @@ from ..linear_layout import LANE, REGISTER, WARP, LinearLayout
 from ..triton_versions import COPIES_DROPPED
 from .encoding import DISTRIBUTED_DIMS, Build, DotParent, Space, fields_of
 from .syntax import Attribute
-from .tile import Cga, Tile, check_shape
+from .tile import Cga, EncodingTile, check_shape
 
 __all__ = ["Blocked"]
 
@@ -51,7 +51,7 @@ class Blocked(DotParent):
 
     def to_linear_layout(self, shape: Sequence[int]) -> LinearLayout:
         check_shape(self.name, shape, self.rank)
-        tile = Tile(self.rank, DISTRIBUTED_DIMS)
+        tile = EncodingTile(self.rank, DISTRIBUTED_DIMS)
         tile.steps(REGISTER, self.size_per_thread, self.order)
         tile.steps(LANE, self.threads_per_warp, self.order)
         tile.steps(WARP, self.warps_per_cta, self.order)
@@ -63,7 +63,7 @@ class Blocked(DotParent):
         k_axis = self.rank - 1 - operand
         registers = list(self.size_per_thread)
         registers[k_axis] = shape[k_axis]
-        tile = Tile(self.rank, DISTRIBUTED_DIMS)
+        tile = EncodingTile(self.rank, DISTRIBUTED_DIMS)
         tile.steps(REGISTER, registers, self.order)
         for in_dim, sizes in ((LANE, self.threads_per_warp), (WARP, self.warps_per_cta)):
             tile.steps_or_copies(in_dim, sizes, self.order, k_axis)

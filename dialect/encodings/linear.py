@@ -9,7 +9,7 @@ from typing import ClassVar
 from ..linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout, dim_names
 from .encoding import DISTRIBUTED_DIMS, Build, Encoding, Space, fields_of
 from .syntax import Attribute, Basis, Fields, MalformedEncoding
-from .tile import Tile, check_shape
+from .tile import EncodingTile, check_shape
 
 __all__ = ["GenericLinear", "Linear", "linear_encoding_text"]
 
@@ -99,7 +99,7 @@ class Linear(Encoding):
         spanned = tuple(1 << max(values).bit_length() for values in zip(*self._vectors(), strict=True))
         if spanned == tuple(shape):  # neither repeated nor cut
             return LinearLayout.fitted(bases, tuple(zip(dim_names(len(shape)), spanned, strict=True)))
-        tile = Tile(len(shape), _ALL_DIMS)
+        tile = EncodingTile(len(shape), _ALL_DIMS)
         for name, vectors in bases:
             for basis in vectors:
                 tile.push(name, basis)

@@ -13,7 +13,7 @@ from ..linear_layout import LANE, REGISTER, WARP, LinearLayout
 from ..triton_versions import SMALL_OPERANDS
 from .encoding import DISTRIBUTED_DIMS, Build, DotParent, Space, fields_of
 from .syntax import Attribute, MalformedEncoding, UnknownEncoding
-from .tile import Cga, Tile, check_shape, matrix_order
+from .tile import Cga, EncodingTile, check_shape, matrix_order
 
 __all__ = ["NvidiaMma"]
 
@@ -113,10 +113,10 @@ class NvidiaMma(DotParent):
         tile.steps_or_copies(WARP, self.warps_per_cta, self._warp_order, k_axis)
         return tile.layout(shape, self.cga.without(k_axis), order)
 
-    def _fragment(self, order: Sequence[int], *, outer: int, inner: int, k_width: int) -> Tile:
+    def _fragment(self, order: Sequence[int], *, outer: int, inner: int, k_width: int) -> EncodingTile:
         """8 rows of quads, ``k_width`` neighbours a lane, then further 8-row and quad-wide blocks."""
         fast, slow = order[0], order[1]
-        tile = Tile(self.rank, DISTRIBUTED_DIMS)
+        tile = EncodingTile(self.rank, DISTRIBUTED_DIMS)
         tile.step(REGISTER, fast, k_width)
         tile.step(LANE, fast, 4)
         tile.step(LANE, slow, 8)

@@ -11,7 +11,7 @@ from ..linear_layout import OFFSET, LinearLayout
 from ..triton_versions import CONTIGUOUS_FIRST
 from .encoding import Build, Encoding, Space, fields_of
 from .syntax import Attribute, MalformedEncoding
-from .tile import Cga, Tile, check_shape
+from .tile import Cga, EncodingTile, check_shape
 
 __all__ = ["NvmmaShared"]
 
@@ -79,7 +79,7 @@ class NvmmaShared(Encoding):
         check_shape(self.name, shape, self.rank)
         piece = self.cga.shape_of_cta(shape)
         box = self._tma_box(piece)
-        tile = Tile(self.rank, (OFFSET,))
+        tile = EncodingTile(self.rank, (OFFSET,))
         if self.swizzle_bytes:
             self._swizzled_box(tile, box)
             return tile.layout(shape, self.cga)
@@ -110,7 +110,7 @@ class NvmmaShared(Encoding):
         box[contiguous] //= packing
         return box
 
-    def _swizzled_box(self, tile: Tile, box: Sequence[int]) -> None:
+    def _swizzled_box(self, tile: EncodingTile, box: Sequence[int]) -> None:
         """Core matrices over the box read as one matrix: down its rows first, then across."""
         sides = prod(box[:-1]), box[-1]
         rows, columns = sides[::-1] if self.transposed else sides

@@ -12,8 +12,8 @@ from typing import ClassVar, Final
 
 from ..linear_layout import BLOCK, OFFSET, LinearLayout
 from .encoding import Build, Encoding, Space, fields_of
-from .syntax import Attribute, Basis, Fields, MalformedEncoding, Padding
-from .tile import Cga, Tile, check_shape
+from .syntax import Attribute, Basis, Fields, MalformedEncoding, PaddingInterval
+from .tile import Cga, EncodingTile, check_shape
 
 __all__ = ["AmdRotatingShared", "PaddedShared", "PartitionedShared", "SharedLinear", "SwizzledShared"]
 
@@ -60,7 +60,7 @@ class SwizzledShared(Encoding):
 
     def to_linear_layout(self, shape: Sequence[int]) -> LinearLayout:
         check_shape(self.name, shape, self.rank)
-        tile = Tile(self.rank, (OFFSET,))
+        tile = EncodingTile(self.rank, (OFFSET,))
         if self.rank == 1:
             return tile.layout(shape, self.cga)
         extent = self.cga.shape_of_cta(shape)
@@ -103,7 +103,7 @@ class _OfBases(Encoding):
 
     def to_linear_layout(self, shape: Sequence[int]) -> LinearLayout:
         check_shape(self.name, shape, self.rank)
-        tile = Tile(len(shape), (OFFSET, BLOCK))
+        tile = EncodingTile(len(shape), (OFFSET, BLOCK))
         for name, vectors in ((OFFSET, self.offsets), (BLOCK, self.blocks)):
             for basis in vectors:
                 tile.push(name, basis)
@@ -121,7 +121,7 @@ class PaddedShared(_OfBases):
     name: ClassVar[str] = "#ttg.padded_shared"
     space: ClassVar[Space] = "shared"
 
-    paddings: tuple[Padding, ...]
+    paddings: tuple[PaddingInterval, ...]
     offsets: tuple[Basis, ...]
     blocks: tuple[Basis, ...]
 
@@ -130,9 +130,9 @@ class PaddedShared(_OfBases):
         fields = Fields(attribute.name, attribute.fields)
         if len(attribute.positional) != 1 or not isinstance(attribute.positional[0], tuple):
             raise MalformedEncoding(f"{cls.name}: the paddings '[interval:+amount, ...]' must come first")
-        paddings: list[Padding] = []
+        paddings: list[PaddingInterval] = []
         for item in attribute.positional[0]:
-            if not isinstance(item, Padding):
+            if not isinstance(item, PaddingInterval):
                 raise MalformedEncoding(f"{cls.name}: a padding is written 'interval:+amount'")
             if any(n <= 0 or n & (n - 1) for n in (item.interval, item.amount)):
                 raise MalformedEncoding(
@@ -142,7 +142,7 @@ class PaddedShared(_OfBases):
         blocks: tuple[Basis, ...] = ()
         if fields.has("order"):
             shape = fields.powers_of_two("shape")
-            tile = Tile(len(shape), (OFFSET,))
+            tile = EncodingTile(len(shape), (OFFSET,))
             tile.steps(OFFSET, shape, fields.permutation("order", len(shape)))
             offsets = tile.bases(OFFSET)
         else:
@@ -154,7 +154,7 @@ class PaddedShared(_OfBases):
     def padded_offset(self, offset: int) -> int:
         """Where element ``offset`` of the linear part lies.
 
-        >>> padded = PaddedShared((Padding(2, 1), Padding(4, 2)), ((1,), (2,), (4,)), ())
+        >>> padded = PaddedShared((PaddingInterval(2, 1), PaddingInterval(4, 2)), ((1,), (2,), (4,)), ())
         >>> [padded.padded_offset(x) for x in range(8)]
         [0, 1, 3, 4, 8, 9, 11, 12]
         """

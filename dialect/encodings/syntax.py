@@ -24,7 +24,7 @@ __all__ = [
     "Basis",
     "Fields",
     "MalformedEncoding",
-    "Padding",
+    "PaddingInterval",
     "UnknownEncoding",
     "parse_attribute",
 ]
@@ -50,14 +50,14 @@ class Attribute:
 
 
 @dataclass(frozen=True)
-class Padding:
+class PaddingInterval:
     """``interval:+amount`` inside a padded encoding: after every ``interval`` elements, ``amount`` more."""
 
     interval: int
     amount: int
 
 
-Value: TypeAlias = "int | bool | str | Attribute | Padding | tuple[Value, ...] | Mapping[str, Value]"
+Value: TypeAlias = "int | bool | str | Attribute | PaddingInterval | tuple[Value, ...] | Mapping[str, Value]"
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<attribute>#[A-Za-z_][\w$]*(?:\.[A-Za-z_][\w$]*)?)|(?P<integer>-?\d+)"
@@ -152,7 +152,7 @@ class _Reader:
             if self.accept(":+"):
                 if self.kind() != "integer":
                     raise self.fail("a padding amount")
-                return Padding(number, int(self.next()))
+                return PaddingInterval(number, int(self.next()))
             return number
         if kind == "attribute":
             return self.attribute()
@@ -360,7 +360,7 @@ def _shown(value: Value) -> str:
         return "[" + ", ".join(map(_shown, value)) + "]"
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key} = {_shown(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, Padding):
+    if isinstance(value, PaddingInterval):
         return f"{value.interval}:+{value.amount}"
     if isinstance(value, Attribute):
         return f"{value.name}<...>"

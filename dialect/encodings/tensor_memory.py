@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 from ..linear_layout import LinearLayout
 from .encoding import Build, Encoding, Space, fields_of
 from .syntax import Attribute, Fields, MalformedEncoding
-from .tile import Cga, Tile, check_shape
+from .tile import Cga, EncodingTile, check_shape
 
 __all__ = ["TensorMemory", "TensorMemoryScales"]
 
@@ -39,7 +39,7 @@ class _Split:
             return self.cga.shape_of_cta(shape)
         return tuple(size // n for size, n in zip(shape, self.pieces, strict=True))
 
-    def layout(self, tile: Tile, shape: Sequence[int]) -> LinearLayout:
+    def layout(self, tile: EncodingTile, shape: Sequence[int]) -> LinearLayout:
         """The pieces put together, M first."""
         if self.cga is not None:
             return tile.layout(shape, self.cga)
@@ -94,12 +94,12 @@ class TensorMemory(Encoding):
         tile = self._block(piece, self.block_m, paired)
         return self.split.layout(tile, shape)
 
-    def _block(self, piece: Sequence[int], block_m: int, paired: bool) -> Tile:
+    def _block(self, piece: Sequence[int], block_m: int, paired: bool) -> EncodingTile:
         """One CTA's blocks, repeated along the columns, M first."""
         columns = min(self.block_n, piece[1])
         if piece[0] < block_m:
             raise ValueError(f"{self.name}: {piece[0]} rows of a CTA are fewer than the block's {block_m}")
-        tile = Tile(2, (ROW, COL))
+        tile = EncodingTile(2, (ROW, COL))
         tile.copies(COL, self.col_stride)
         if block_m == 64 and not paired:
             tile.step(ROW, 0, 16)
@@ -168,7 +168,7 @@ class TensorMemoryScales(Encoding):
     def to_linear_layout(self, shape: Sequence[int]) -> LinearLayout:
         check_shape(self.name, shape, self.rank)
         piece = self.split.piece(shape)
-        tile = Tile(2, (ROW, COL))
+        tile = EncodingTile(2, (ROW, COL))
         tile.step(ROW, 0, 32)
         tile.copies(ROW, 4)
         tile.step(COL, 1, 4)

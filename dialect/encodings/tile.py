@@ -2,8 +2,9 @@
 
 An encoding describes a tile: which register, lane and warp bits step along which dimension of the tensor. A
 tensor larger than the tile repeats it in the registers (or in the offset, in shared memory), a smaller one
-is held several times: the bases that step outside become zero. A :class:`Tile` is the mutable list of bases
-that the encodings write, dimension by dimension, and :meth:`Tile.layout` the one place where shapes are met.
+is held several times: the bases that step outside become zero. A :class:`EncodingTile` is the mutable list of
+bases that the encodings write, dimension by dimension, and :meth:`EncodingTile.layout` the one place where
+shapes are met.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from ..linear_layout import BLOCK, LinearLayout, dim_names
 from .syntax import Basis, Fields, MalformedEncoding
 
-__all__ = ["Cga", "Tile", "check_shape", "matrix_order"]
+__all__ = ["Cga", "EncodingTile", "check_shape", "matrix_order"]
 
 
 def check_shape(name: str, shape: Sequence[int], rank: int | None) -> None:
@@ -70,7 +71,7 @@ class Cga:
             return Cga()
         ctas = fields.powers_of_two("CTAsPerCGA", rank)
         split = fields.powers_of_two("CTASplitNum", rank)
-        tile = Tile(rank, (BLOCK,))
+        tile = EncodingTile(rank, (BLOCK,))
         for axis in fields.permutation("CTAOrder", rank):
             if ctas[axis] < split[axis]:
                 raise MalformedEncoding(
@@ -97,13 +98,13 @@ class Cga:
         return tuple(size // n for size, n in zip(shape, self.split(shape), strict=True))
 
 
-class Tile:
+class EncodingTile:
     """Bases under construction.
 
     Each `step` puts its bits beyond everything that the dimension has so far, so a sequence of steps is a
     product of one-dimensional identities, minor factors first.
 
-    >>> tile = Tile(1, ("register", "lane"))
+    >>> tile = EncodingTile(1, ("register", "lane"))
     >>> tile.step("register", 0, 2), tile.step("lane", 0, 4)
     (None, None)
     >>> print(tile.layout((8,), Cga()).apply({"register": 1, "lane": 3, "block": 0}))
@@ -209,7 +210,7 @@ class Tile:
         in-dim ``drop_copies`` loses the bases that the shape cuts; in others they become zero.
         """
         self.fit(cga.shape_of_cta(shape), order, drop_copies)
-        around = Tile(self.rank, (BLOCK,))
+        around = EncodingTile(self.rank, (BLOCK,))
         for basis in cga.bases:
             around.push(BLOCK, basis)
         around.cut(shape)

@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from triton_linear.dialect import encodings, f2
 from triton_linear.dialect.dimensions import fields
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.lowering.conversion import Conversion, Hardware, conversion
-from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.plan import (
+from triton_linear.lowering.plan.element import ElementType
+from triton_linear.lowering.plan.plans import (
     Access,
     Cost,
     MemorySide,
@@ -32,9 +31,10 @@ from triton_linear.lowering.plan import (
     Selection,
     SharedPlan,
 )
-from triton_linear.lowering.registers import plan_noop, plan_registers
-from triton_linear.lowering.select import cost, misfit
-from triton_linear.lowering.targets import Target
+from triton_linear.lowering.planners.conversion import Conversion, Hardware, conversion
+from triton_linear.lowering.planners.registers import plan_noop, plan_registers
+from triton_linear.lowering.planners.select import cost, misfit
+from triton_linear.lowering.target.targets import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def select_legacy(
 
 def _is_shortcut(source: encodings.Encoding, destination: encodings.Encoding, element: ElementType) -> bool:
     """Whether the legacy lowering knew that only registers are renamed: between results of warp groups, and
-    from a result to the left operand of a product of the same kind."""
+    from a result to the left operand of a dot of the same kind."""
     if not isinstance(source, encodings.NvidiaMma) or source.warps_per_cta[-1] != 1:
         return False
     if isinstance(destination, encodings.NvidiaMma):

@@ -9,13 +9,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 
-from triton_linear.lowering.emit_elements import from_integer, packed_words, to_integer, unpacked, width
-from triton_linear.lowering.emit_padded import emit_padded
-from triton_linear.lowering.emit_shared import emit_exchange
-from triton_linear.lowering.emit_words import Parts, WordWriter
-from triton_linear.lowering.machines import Machine, machine_of
-from triton_linear.lowering.packing import stored_words
-from triton_linear.lowering.plan import (
+from triton_linear.lowering.emit.elements import from_integer, packed_words, to_integer, unpacked, width
+from triton_linear.lowering.emit.machines import InstructionWriter, machine_of
+from triton_linear.lowering.emit.padded import emit_padded
+from triton_linear.lowering.emit.shared import emit_exchange
+from triton_linear.lowering.emit.text import (
+    SHARED,
+    FunctionWriter,
+    Signature,
+)
+from triton_linear.lowering.emit.words import Parts, WordWriter
+from triton_linear.lowering.plan.element import ElementType
+from triton_linear.lowering.plan.packing import stored_words
+from triton_linear.lowering.plan.plans import (
     FreePlan,
     FreeRegister,
     NoOpPlan,
@@ -24,12 +30,7 @@ from triton_linear.lowering.plan import (
     SharedPlan,
     ShufflePlan,
 )
-from triton_linear.lowering.targets import Target
-from triton_linear.lowering.text import (
-    SHARED,
-    FunctionWriter,
-    Signature,
-)
+from triton_linear.lowering.target.targets import Target
 
 
 def emit_body(
@@ -48,10 +49,11 @@ def emit_body(
     """
     machine = machine_of(target)
     settler = machine if accumulators else None
+    source_type, result_type = writer.type(signature.source), writer.type(signature.result)
 
     @functools.cache
     def register(index: int) -> str:
-        return writer.op(f"llvm.extractvalue {value}[{index}] : {signature.source}")
+        return writer.op(f"llvm.extractvalue {value}[{index}] : {source_type}")
 
     if isinstance(plan, NoOpPlan):
         values = [register(index) for index in range(signature.source_registers)]
@@ -63,9 +65,9 @@ def emit_body(
         values = _through_padding(writer, plan, signature.element, register, machine, base)
     else:
         values = _through_words(writer, plan, signature, register, machine, base, settler)
-    result = writer.op(f"llvm.mlir.undef : {signature.result}")
+    result = writer.op(f"llvm.mlir.undef : {result_type}")
     for index, field in enumerate(values):
-        result = writer.op(f"llvm.insertvalue {field}, {result}[{index}] : {signature.result}")
+        result = writer.op(f"llvm.insertvalue {field}, {result}[{index}] : {result_type}")
     return result
 
 
@@ -74,9 +76,9 @@ def _through_words(
     plan: ShufflePlan | SharedPlan,
     signature: Signature,
     register: Callable[[int], str],
-    machine: Machine,
+    machine: InstructionWriter,
     base: str,
-    settler: Machine | None,
+    settler: InstructionWriter | None,
 ) -> list[str]:
     """The destination registers of a plan that moves words."""
     element, bits = signature.element, width(signature.element)
@@ -112,7 +114,7 @@ def _through_padding(
     plan: SharedPlan,
     element: str,
     register: Callable[[int], str],
-    machine: Machine,
+    machine: InstructionWriter,
     base: str,
 ) -> list[str]:
     """The destination registers of a plan that pads. Its stores read accumulators as they are."""
@@ -130,7 +132,7 @@ def _free(
     plan: FreePlan,
     element: str,
     register: Callable[[int], str],
-    settler: Machine | None,
+    settler: InstructionWriter | None,
 ) -> list[str]:
     """The destination registers of a conversion that is left out; those that are made, made in words."""
     bits = width(element)
@@ -146,8 +148,8 @@ def _free(
         # Registers that share a word may join unlike many; those with fewer repeat one.
         longest = max(len(one.sources) for one in group)
         word = packed([one.sources[0] for one in group])
-        for turn in range(1, longest):
-            other = packed([one.sources[turn % len(one.sources)] for one in group])
+        for step in range(1, longest):
+            other = packed([one.sources[step % len(one.sources)] for one in group])
             word = [writer.binary("and", *pair) for pair in zip(word, other, strict=True)]
         flipped = sum(one.flipped << bits * slot for slot, one in enumerate(group))
         if flipped:
@@ -157,6 +159,19 @@ def _free(
 
     groups = (plan.registers[start : start + slots] for start in range(0, len(plan.registers), slots))
     return [value for group in groups for value in made(group)]
+
+
+def signature_of(plan: Plan, element: ElementType) -> Signature:
+    """The structs that a plan converts between."""
+    if isinstance(plan, NoOpPlan):
+        raise ValueError("a no-op has no code")
+    if isinstance(plan, RegisterPlan):
+        return Signature(element.llvm, plan.source_registers, len(plan.sources))
+    if isinstance(plan, ShufflePlan):
+        return Signature(element.llvm, plan.source_registers, plan.destination_registers)
+    if isinstance(plan, FreePlan):
+        return Signature(element.llvm, plan.source_registers, len(plan.registers))
+    return Signature(element.llvm, plan.source_registers, len(plan.outputs))
 
 
 def _signed(word: int) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from triton_linear.lowering.machines import Machine
-from triton_linear.lowering.text import I32, I64, FunctionWriter, build_vector, split_vector
+from triton_linear.lowering.emit.machines import InstructionWriter
+from triton_linear.lowering.emit.text import I32, I64, FunctionWriter, build_vector, split_vector
 
 
 def width(element: str) -> int:
@@ -36,7 +36,7 @@ def from_integer(writer: FunctionWriter, value: str, element: str) -> str:
 
 
 def packed_words(
-    writer: FunctionWriter, values: Sequence[str], element: str, settler: Machine | None
+    writer: FunctionWriter, values: Sequence[str], element: str, settler: InstructionWriter | None
 ) -> list[str]:
     """Elements as 32-bit words; by the `settler` where they may be accumulators."""
     bits = width(element)

@@ -1,11 +1,10 @@
 """Putting our code into a kernel before Triton lowers it.
 
-A call of an outlined conversion or gather becomes, in the text that goes back to libtriton, the LLVM-dialect
-code of its plan between casts: from the tensors that it takes to the structs of registers that Triton's type
-conversion will make of them, and back. When Triton lowers the kernel the casts meet that conversion's own and
-cancel; the code in between is already what Triton lowers to, and stays. So no module is printed or parsed a
-second time, and the code sits in the kernel, inlined, with the own source location of what was called for under
-the name of its stub.
+A call of an outlined conversion or gather becomes the LLVM-dialect code of its plan between casts: from the
+tensors that it takes to the structs of registers that Triton's type conversion will make of them, and back.
+When Triton lowers the kernel the casts meet that conversion's own and cancel; the code in between is already
+what Triton lowers to, and stays. So no module is printed or parsed a second time, and the code sits in the
+kernel, inlined, with the own source location of what was called for under the name of its stub.
 
 Scratch is a `ttg.local_alloc`, so Triton's allocation places it, shares its bytes with what is dead, and counts
 it; the `ttg.local_dealloc` behind the code keeps the bytes reserved until its last read. Triton's barrier
@@ -28,59 +27,44 @@ that the analysis does not know: all scratch stays unsettled until it puts a bar
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from triton_linear.dialect import bridge
+from triton_linear.dialect.mlir_adapter import InsertionPoint, Location, Module, Operation, producers_of
 from triton_linear.dialect.triton_versions import BARRIER_0, PARTS_TRACKED, installed_release
-from triton_linear.lowering import marks, scratch
-from triton_linear.lowering.element import ElementType, element_type
-from triton_linear.lowering.emit import emit_body
-from triton_linear.lowering.emit_gather import GatherSignature, emit_gather_body
-from triton_linear.lowering.gather_plan import AnyGatherPlan, GatherPlan, GatherSharedPlan
-from triton_linear.lowering.machines import BARRIER, MACHINES, THREAD, ZERO
-from triton_linear.lowering.plan import FreePlan, NoOpPlan, Plan, RegisterPlan, SharedPlan, ShufflePlan
-from triton_linear.lowering.scratch import Home
-from triton_linear.lowering.targets import Target
-from triton_linear.lowering.text import FunctionWriter, Signature, struct_type
+from triton_linear.lowering.emit import marks, scratch
+from triton_linear.lowering.emit.bodies import emit_body, signature_of
+from triton_linear.lowering.emit.gathers import GatherSignature, emit_gather_body
+from triton_linear.lowering.emit.machines import MACHINES, THREAD, ZERO
+from triton_linear.lowering.emit.scratch import Home, ScratchUse
+from triton_linear.lowering.emit.text import BARRIER, FunctionWriter, Signature, struct_type
+from triton_linear.lowering.plan.gathers import GatherSharedPlan
+from triton_linear.lowering.plan.plans import SharedPlan
+from triton_linear.lowering.plan.stubs import GatherStub, Stub
+from triton_linear.lowering.target.targets import Target
 
-STUB_PREFIX = "__ll_cvt_"
-ACCUMULATORS = "_accumulators"
-"""Ends the name of a stub whose calls take what `wgmma` left in its registers."""
+THREAD_NUMBER = "%__own_thread"
+"""What all code in a function calls the number of the thread."""
 
-GATHER_PREFIX = "__ll_gather_"
-GatherCode = tuple[AnyGatherPlan, GatherSignature]
-"""What a stub of a gather stands for."""
-
-_PREFIXES = f"(?:{STUB_PREFIX}|{GATHER_PREFIX})"
-_CALL = re.compile(
-    r'^ *(?P<result>%\w+) = "tt\.call"\((?P<operands>%[\w#]+(?:, %[\w#]+)?)\) '
-    rf"[^\n]*?callee = @(?P<symbol>{_PREFIXES}\w+)[^\n]*?"
-    r" : \((?P<types>tensor<.*>)\) -> (?P<destination>tensor<.*>) loc\((?P<location>#?\w+|.*)\)$",
-    re.MULTILINE,
-)
-_STUB = re.compile(
-    rf'^  "tt\.func"\(\) [^\n]*sym_name = "(?P<symbol>{_PREFIXES}\w+)"'
-    r"(?:[^\n]*\(\{\n(?:.*\n)*?  \}\)[^\n]*|[^\n]*)\n",
-    re.MULTILINE,
-)
-_ELEMENT = re.compile(r"^tensor<(?:\d+x)*(.*?)(?:, #.*)?>$")
-_OTHER_CALL = re.compile(rf'"tt\.call"[^\n]*?callee = @(?!{_PREFIXES})')
 _HIDDEN_BARRIERS = {"nvidia": "nvvm.barrier", "amd": "rocdl.barrier"}
 """What Triton lowers `gpu.barrier` to, which its analysis does not know. `BARRIER_0`: with a 0 for NVIDIA."""
-_TRANSPOSE = re.compile(
-    r'%\w+ = "tt\.trans"\((?P<operand>%[\w#]+)\) [^\n]*? : \((?P<type>tensor<[^\n]*>)\) -> tensor<'
+_CALL, _SPECIALIZE = "tt.call", "ttg.warp_specialize"
+_PLACE = "triton_linear.place"
+"""An operation that stands where text is to come, in the copy that is printed."""
+_LINE = re.compile(
+    r'^ *(?:(?P<result>%\w+) = "tt\.call"\((?P<operands>%[\w#]+(?:, %[\w#]+)?)\) '
+    r"<?\{[^\n]*?callee = @(?P<symbol>\w+)[^\n]*?"
+    r" : \((?P<types>tensor<.*>)\) -> (?P<destination>tensor<.*>) loc\((?P<location>#?\w+|.*)\)"
+    rf'|"{re.escape(_PLACE)}"\(\)[^\n]*)\n',
+    re.MULTILINE,
 )
-_SPECIALIZED = '"ttg.warp_specialize"('
+"""A line of such a place, or of a call of one or two tensors."""
 _CAST = "builtin.unrealized_conversion_cast"
-_PREFIX = "%__ll_"
-_ARGUMENTS = ("source", "index")
-_THREAD_NUMBER = re.compile(rf"^    (%\w+) = llvm\.inline_asm [^\n]*{re.escape(THREAD)}[^\n]*\n", re.MULTILINE)
 _OWN = "%__own_"
-THREAD_NUMBER = f"{_OWN}thread"
-"""What all code in a function calls the number of the thread."""
 _STRUCT = "!llvm.struct<(ptr<3>, i32, i32)>"
+_WORD = "!ttg.memdesc<1xi64, #__ll_shared, #ttg.shared_memory, mutable>"
 
 
 class EmbedError(Exception):
@@ -96,142 +80,192 @@ class Embedded:
 
 
 def embed(
-    text: str,
-    plans: Mapping[str, Plan],
+    module: Module,
+    stubs: Mapping[str, Stub],
     target: Target,
-    num_warps: int,
-    apart: bool = True,
-    gathers: Mapping[str, GatherCode] | None = None,
     *,
+    apart: bool = True,
     sparing: bool = False,
 ) -> Embedded:
-    """`text` with every call of a stub replaced by the code of its plan, and the stubs removed.
+    """The text of `module` with every call of a stub replaced by the code of its plan, and without the stubs.
 
     `apart` lets scratch take more memory than it must, within the target's budget, where that saves barriers;
     `sparing` only within what the scratch of others takes anyhow.
 
-    Requires: `text` is a module in generic form with locations; `plans` has every stub of a conversion that is
-    called, `gathers` every one of a gather.
-    Ensures: what is not a stub or its call is the same text, but for definitions before and after it and for
-    operations that make and free scratch.
+    Requires: `stubs` has every stub that is called. Ensures: `module` is as it was.
 
-    Raises EmbedError when a call of a stub is left over or has no plan.
+    Raises EmbedError where the calls are not found again in the text.
     """
-    gathers = gathers or {}
-    known = {*plans, *gathers}
-    text = _STUB.sub(lambda stub: "" if stub["symbol"] in known else stub[0], text)
-    calls = [_Call.read(found, plans, gathers) for found in _CALL.finditer(text)]
-    has_calls = _OTHER_CALL.search(text) is not None
-    frame = scratch.frame(text)
+    copy, ops = bridge.without_ll(module)
+    program = scratch.NumberedModule(_without(ops, stubs))
+    calls = _calls(program, stubs)
+    if not calls:
+        return Embedded(bridge.printed(copy))
+    num_warps = module.operation.attributes["ttg.num-warps"].value
+    has_calls = any(name == _CALL and n not in calls for n, name in enumerate(program.names))
+    apart = apart and not has_calls and _SPECIALIZE not in program.names
+    frame = program.frame()
     uses = {
-        number: scratch.use_of(text, call.start, call.end + 1, call.plan, target, num_warps, frame is not None)
-        for number, call in enumerate(calls)
-        if isinstance(call.plan, SharedPlan | GatherSharedPlan)
+        n: program.use(n, call.stub.plan, target, num_warps, framed=frame is not None)
+        for n, call in calls.items()
+        if isinstance(call.stub.plan, SharedPlan | GatherSharedPlan)
     }
-    homes, budget = {number: Home(use.end) for number, use in uses.items()}, 0
-    if apart and uses and not has_calls and _SPECIALIZED not in text:
-        budget = target.shared_budget(num_warps, max(call.words for call in calls))
-        everybody = sorted(
-            (*uses.values(), *scratch.momentary_uses(text, num_warps)), key=lambda use: use.start
-        )
-        others = scratch.buffer_bytes(text)
-        if sparing:
-            budget = min(budget, scratch.least(everybody, others))
-        arranged, budget = scratch.arrange(everybody, others, budget)
-        by_start = {use.start: home for use, home in zip(everybody, arranged, strict=True)}
-        # Outside loops a barrier costs less than the memory: what is shared, the first-level cache lacks.
-        homes |= {number: by_start[use.start] for number, use in uses.items() if use.may_repeat}
-    longer = {number: home for number, home in homes.items() if home != Home(uses[number].end)}
-    writer = _Embedder(target, num_warps, has_calls, frame is not None)
-    edits = [(call.start, call.end, writer.code(call, n, homes.get(n))) for n, call in enumerate(calls)]
-    for number, home in longer.items():
+    words = max(call.words for call in calls.values())
+    homes, budget = _homes(program, uses, target, num_warps, words, apart=apart, sparing=sparing)
+    lasting = {n: home for n, home in homes.items() if home != Home(n + 1)}
+    lent = sorted({calls[n].stub.plan.scratch_bytes for n, home in lasting.items() if home.lent})
+    freed: dict[int, list[int]] = {}
+    for n, home in lasting.items():
         if not home.lent:
-            edits.append((home.freed, home.freed, writer.free(calls[number].plan, number)))
-    if frame is not None:
-        begin, end = frame
-        edits.append((begin, begin, writer.thread_number()))
-        for size in sorted({uses[number].bytes for number, home in longer.items() if home.lent}):
-            edits += [(begin, begin, writer.make_own(size)), (end, end, writer.free_own(size))]
-    text = _edited(text, edits)
-    if left := re.search(rf'^.*"tt\.call"[^"]*callee = @{_PREFIXES}.*$', text, re.MULTILINE):
-        raise EmbedError(f"call of a stub in a form that is not understood: {left[0].strip()[:200]}")
-    text = "".join((writer.definitions(), text, *writer.locations))
-    return Embedded(text, budget if longer else None)
+            freed.setdefault(home.freed, []).append(n)
+    places = {*freed, *((frame.begin, frame.end) if frame is not None else ())}
+    _take_what_is_transposed(program, calls)
+    for n in places:
+        _make_place(program.ops[n])
+    text = bridge.printed(copy)
+    lines = _lines(text, calls, places)
+    writer = _Writer(target, num_warps, has_calls, alone=frame is not None)
+    code = {n: writer.code(calls[n], line, homes.get(n)) for (n, is_call), line in lines.items() if is_call}
 
+    def in_front(n: int) -> str:
+        """What stands in front of operation n: what the function begins or ends with, scratch that is freed."""
+        pieces = [writer.free(calls[user]) for user in freed.get(n, ())]
+        if frame is not None and n == frame.begin:
+            pieces += [writer.thread_number(), *map(writer.make_own, lent)]
+        if frame is not None and n == frame.end:
+            pieces += map(writer.free_own, lent)
+        return "".join(pieces)
 
-def _edited(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
-    """`text` with other text from one place to another each; what goes to the same place keeps its order."""
-    at, pieces = 0, []
-    for start, end, replacement in sorted(edits, key=lambda edit: edit[:2]):
-        pieces += [text[at:start], replacement]
-        at = end
-    return "".join((*pieces, text[at:]))
+    end, parts = 0, []
+    for (n, is_call), line in lines.items():
+        parts += [text[end : line.start()], code[n] if is_call else in_front(n)]
+        end = line.end()
+    whole = "".join((writer.definitions(), *parts, text[end:], *writer.locations))
+    return Embedded(whole, budget if lasting else None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call of a stub: where it stands in the text, and what it says."""
+    """A call of a stub: which operation of the module it is, and which of the calls."""
 
-    start: int
-    end: int
-    symbol: str
-    operands: tuple[str, ...]
-    types: tuple[str, ...]
-    result: str
-    destination: str
-    location: str
-    plan: Plan | AnyGatherPlan
-    signature: Signature | GatherSignature
+    op: Operation
+    at: int
+    number: int
+    stub: Stub
 
-    @classmethod
-    def read(cls, found: re.Match[str], plans: Mapping[str, Plan], gathers: Mapping[str, GatherCode]) -> _Call:
-        """The call that `_CALL` found.
-
-        A transpose before a conversion moves no register, so what it takes is taken. (AMD's stage leaves a cast
-        from a transpose standing where a branch takes what is transposed.)
-        """
-        symbol = found["symbol"]
-        operands, types = found["operands"].split(", "), re.split(", (?=tensor<)", found["types"])
-        while view := _transpose(found.string, operands[0], found.start()):
-            operands[0], types[0] = view
-        if symbol in gathers:
-            plan: Plan | AnyGatherPlan
-            signature: Signature | GatherSignature
-            plan, signature = gathers[symbol]
-        elif symbol in plans:
-            plan = plans[symbol]
-            signature = signature_of(plan, element_type(_element(types[0])))
-        else:
-            raise EmbedError(f"no plan for stub @{symbol}")
-        return cls(
-            found.start(),
-            found.end(),
-            symbol,
-            (*operands,),
-            (*types,),
-            found["result"],
-            found["destination"],
-            found["location"],
-            plan,
-            signature,
-        )
+    @property
+    def signature(self) -> Signature | GatherSignature:
+        """The structs that its code goes between."""
+        stub = self.stub
+        if isinstance(stub, GatherStub):
+            return GatherSignature.of(stub.plan, stub.element, stub.index_element)
+        return signature_of(stub.plan, stub.element)
 
     @property
     def words(self) -> int:
         """Registers of 32 bits that a thread has for the source or the result, whichever takes more."""
         registers = max(self.signature.source_registers, self.signature.result_registers)
-        return -(-registers * element_type(_element(self.types[0])).bits // 32)
+        return -(-registers * self.stub.element.bits // 32)
 
 
-class _Embedder:
+def _without(ops: Iterable[Operation], stubs: Mapping[str, Stub]) -> list[Operation]:
+    """The operations but for the stubs, which are erased."""
+    kept = []
+    for op in ops:
+        if op.name == "tt.func" and op.attributes["sym_name"].value in stubs:
+            op.erase()
+        else:
+            kept.append(op)
+    return kept
+
+
+def _calls(program: scratch.NumberedModule, stubs: Mapping[str, Stub]) -> dict[int, _Call]:
+    """The calls of stubs, by the numbers of their operations."""
+    found: dict[int, _Call] = {}
+    for n, name in enumerate(program.names):
+        if name == _CALL:
+            op = program.ops[n]
+            symbol = op.attributes["callee"].value
+            if symbol in stubs:
+                found[n] = _Call(op, n, len(found), stubs[symbol])
+    return found
+
+
+def _homes(
+    program: scratch.NumberedModule,
+    uses: Mapping[int, ScratchUse],
+    target: Target,
+    num_warps: int,
+    words: int,
+    *,
+    apart: bool,
+    sparing: bool,
+) -> tuple[dict[int, Home], int]:
+    """Where each use has its scratch, and the bytes that all may take.
+
+    Outside loops a barrier costs less than the memory: what is shared, the first-level cache lacks.
+    """
+    homes = {n: Home(use.end) for n, use in uses.items()}
+    if not (apart and uses):
+        return homes, 0
+    budget = target.shared_budget(num_warps, words)
+    everybody = sorted((*uses.values(), *program.momentary_uses(num_warps)), key=lambda use: use.start)
+    others = program.buffer_bytes()
+    if sparing:
+        budget = min(budget, scratch.least(everybody, others))
+    arranged, budget = scratch.arrange(everybody, others, budget, target.policy.scratch_pieces)
+    for use, home in zip(everybody, arranged, strict=True):
+        if use.start in uses and use.may_repeat:
+            homes[use.start] = home
+    return homes, budget
+
+
+def _take_what_is_transposed(program: scratch.NumberedModule, calls: Mapping[int, _Call]) -> None:
+    """Let calls take what transposes before them take, which move no register. (AMD's stage leaves a cast from
+    a transpose standing where a branch takes what is transposed.)"""
+    if "tt.trans" not in program.names:
+        return
+    producers = producers_of(program.ops)
+    for call in calls.values():
+        while (view := producers.get(call.op.operands[0])) is not None and view.name == "tt.trans":
+            call.op.operands[0] = view.operands[0]
+
+
+def _make_place(op: Operation) -> None:
+    """Let a line of its own stand in front of an operation."""
+    Operation.create(_PLACE, loc=Location.unknown(op.context), ip=InsertionPoint(op))
+
+
+def _lines(
+    text: str, calls: Mapping[int, _Call], places: Iterable[int]
+) -> dict[tuple[int, bool], re.Match[str]]:
+    """The lines of calls (True) and of places in front of operations (False), by the operations' numbers, in
+    the order of the text."""
+    wanted = sorted([*((n, True) for n in calls), *((n, False) for n in places)])
+    symbols = {call.stub.symbol for call in calls.values()}
+    lines = [line for line in _LINE.finditer(text) if line["result"] is None or line["symbol"] in symbols]
+    if len(lines) != len(wanted):
+        raise EmbedError(f"{len(wanted)} calls and places are in the module, {len(lines)} in its text")
+    for (n, is_call), line in zip(wanted, lines, strict=True):
+        if is_call != (line["result"] is not None) or (is_call and line["symbol"] != calls[n].stub.symbol):
+            raise EmbedError(f"operation {n} is not what the text has in its place: {line[0].strip()[:200]}")
+    return dict(zip(wanted, lines, strict=True))
+
+
+class _Writer:
     """Writes what stands in place of calls, and collects what that needs defined around the module."""
 
     def __init__(self, target: Target, num_warps: int, has_calls: bool, alone: bool) -> None:
         self._target = target
         self._num_warps = num_warps
-        self._has_calls = has_calls
-        self._alone = alone
-        self._threads = False
+        self._barrier = BARRIER
+        if has_calls:
+            self._barrier = _HIDDEN_BARRIERS[target.vendor]
+            if self._barrier == "nvvm.barrier" and installed_release() in BARRIER_0:
+                self._barrier = "nvvm.barrier0"
+        # Asked for once, before any loop: LLVM takes no inline assembly out of one.
+        self._thread = THREAD_NUMBER if alone else None
+        self._uses_thread = False
         self._types: dict[str, str] = {}
         self._scratch = False
         self.locations: list[str] = []
@@ -248,61 +282,59 @@ class _Embedder:
             )
         return "".join(lines)
 
-    def code(self, call: _Call, number: int, home: Home | None) -> str:
-        """The code of one call, in lines without the last newline."""
-        location = f"#__ll_loc{number}"
-        self.locations.append(f'{location} = loc("{call.symbol}"({call.location}))\n')
-        if isinstance(call.plan, GatherPlan | GatherSharedPlan):
-            assert isinstance(call.signature, GatherSignature)  # they come together
-            code, result = _gather_code(call.plan, call.signature, self._target)
-        else:
-            assert isinstance(call.signature, Signature)
-            code, result = _code(call.plan, call.signature, self._target, call.symbol.endswith(ACCUMULATORS))
-        if self._has_calls:
-            hidden = _HIDDEN_BARRIERS[self._target.vendor]
-            if hidden == "nvvm.barrier" and installed_release() in BARRIER_0:
-                hidden = "nvvm.barrier0"
-            code = code.replace(BARRIER, hidden)
-        if self._alone and (asked := _THREAD_NUMBER.search(code)):
-            # Asked for once, before any loop: LLVM takes no inline assembly out of one.
-            code = re.sub(rf"{asked[1]}\b", THREAD_NUMBER, code.replace(asked[0], ""))
-            self._threads = True
-        structs = {type_: self._alias(type_) for type_ in (*call.signature.arguments, call.signature.result)}
-        for type_, alias in structs.items():
-            code = code.replace(type_, alias)
-        before, after = self._around(call, home, settles=BARRIER in code)
-        destination = call.destination
-        given = "".join(
-            f"    {_PREFIX}{name} = {_CAST} {operand} : {type_} to {structs[struct]}\n"
-            for name, operand, type_, struct in zip(
-                _ARGUMENTS, call.operands, call.types, call.signature.arguments, strict=False
+    def code(self, call: _Call, line: re.Match[str], home: Home | None) -> str:
+        """The code of one call, which takes the values and gives the result that its line names."""
+        signature = call.signature
+        for type_ in (*signature.arguments, signature.result):
+            self._alias(type_)
+        prefix, location = f"%__ll_{call.number}_", f"#__ll_loc{call.number}"
+        self.locations.append(f'{location} = loc("{call.stub.symbol}"({line["location"]}))\n')
+        own = self._lines(prefix, location)
+        operands, types = line["operands"].split(", "), re.split(", (?=tensor<)", line["types"])
+        names = [f"{prefix}{name}" for name in ("source", "index")]
+        for name, operand, type_, struct in zip(names, operands, types, signature.arguments, strict=False):
+            own.define(name, f"{_CAST} {operand} : {type_} to {own.type(struct)}")
+        body = self._lines(prefix, location)
+        if isinstance(call.stub, GatherStub):
+            assert isinstance(signature, GatherSignature)  # it is that of the stub
+            result = emit_gather_body(
+                call.stub.plan, signature, self._target, body, names[0], names[1], f"{prefix}scratch"
             )
-        )
-        lines = (
-            f"{given}{before}{code}{after}"
-            f"    {_PREFIX}result = {_CAST} {result} : {structs[call.signature.result]} to {destination}\n"
-        )
-        name = call.result
-        tail = ""
-        if self._target.vendor == "amd":
-            # AMD's axis analysis gives the tensor the rank of the struct and stops where a loop or branch joins
-            # it with another of its own rank; it looks at a conversion's own type, and this one is no code.
-            name = f"{_PREFIX}tensor"
-            tail = (
-                f"\n    {call.result} = ttg.convert_layout {name} : {destination} -> {destination} "
-                f"loc({call.location})"
-            ).replace(_PREFIX, f"{_PREFIX}{number}_")
-        lines = lines.replace(f"{_PREFIX}result =", f"{name} =").replace(_PREFIX, f"{_PREFIX}{number}_")
-        return lines.replace("\n", f" loc({location})\n").removesuffix("\n") + tail
+        else:
+            assert isinstance(signature, Signature)
+            result = emit_body(
+                call.stub.plan,
+                signature,
+                self._target,
+                body,
+                names[0],
+                f"{prefix}scratch",
+                call.stub.accumulators,
+            )
+        self._uses_thread |= body.uses_thread
+        if home is not None:
+            self._make_scratch(own, location, call, home)
+        after = self._lines(prefix, location)
+        if home is not None and not home.lent:
+            self._free_scratch(after, call, home, settles=body.waits_for_cta and self._barrier == BARRIER)
+        destination, given = line["destination"], own.type(signature.result)
+        if self._target.vendor == "nvidia":
+            after.define(line["result"], f"{_CAST} {result} : {given} to {destination}")
+            return "".join((own.body(), body.body(), after.body()))
+        # AMD's axis analysis gives the tensor the rank of the struct and stops where a loop or branch joins
+        # it with another of its own rank; it looks at a conversion's own type, and this one is no code.
+        tensor = after.define(f"{prefix}tensor", f"{_CAST} {result} : {given} to {destination}")
+        ranked = self._lines(prefix, line["location"])
+        ranked.define(line["result"], f"ttg.convert_layout {tensor} : {destination} -> {destination}")
+        return "".join((own.body(), body.body(), after.body(), ranked.body()))
 
-    def free(self, plan: Plan | AnyGatherPlan, number: int) -> str:
+    def free(self, call: _Call) -> str:
         """The line that frees a call's scratch, for a place outside its code."""
-        name = f"{_PREFIX}{number}_memory"
-        return f"    ttg.local_dealloc {name} : {_memory(plan.scratch_bytes)} loc(unknown)\n"
+        return self._free(f"%__ll_{call.number}_memory", call.stub.plan.scratch_bytes)
 
     def thread_number(self) -> str:
         """The line that asks for the thread's number, for the beginning of the function."""
-        if not self._threads:
+        if not self._uses_thread:
             return ""
         asm = f'llvm.inline_asm asm_dialect = att "{THREAD}", "=r" : () -> i32'
         return f"    {THREAD_NUMBER} = {asm} loc(unknown)\n"
@@ -317,18 +349,59 @@ class _Embedder:
 
     def free_own(self, size: int) -> str:
         """The line that frees a buffer of the warps, for the function's end."""
-        return f"    ttg.local_dealloc {_OWN}{size}_memory : {_memory(size)} loc(unknown)\n"
+        return self._free(f"{_OWN}{size}_memory", size)
 
-    def _mark_value(self, struct: str) -> str:
-        """The lines that make what marks store: nothing, or what they are known by afterwards."""
-        p = _PREFIX
-        if not marks.are_kept(self._target.vendor, installed_release()):
-            return f"    {p}value = llvm.mlir.undef : {struct}\n"
-        return (
-            f"    {p}empty = llvm.mlir.undef : {struct}\n"
-            f"    {p}number = llvm.mlir.constant({marks.NUMBER} : i64) : i64\n"
-            f"    {p}value = llvm.insertvalue {p}number, {p}empty[0] : {struct}\n"
+    def _free(self, memory: str, size: int) -> str:
+        return f"    ttg.local_dealloc {memory} : {_memory(size)} loc(unknown)\n"
+
+    def _lines(self, prefix: str, location: str) -> FunctionWriter:
+        return FunctionWriter(
+            prefix, location=f" loc({location})", types=self._types, barrier=self._barrier, thread=self._thread
         )
+
+    def _alias(self, type_: str) -> str:
+        return self._types.setdefault(type_, f"!__ll_registers{len(self._types)}")
+
+    def _make_scratch(self, lines: FunctionWriter, location: str, call: _Call, home: Home) -> None:
+        """Write what makes the scratch of a call, in front of its code."""
+        self._scratch = True
+        p, size = lines.prefix, call.stub.plan.scratch_bytes
+        if home.lent:
+            plan = call.stub.plan
+            assert isinstance(plan, SharedPlan | GatherSharedPlan)  # others have no home
+            if home.waits and not (self._target.waits_before_stores and plan.stores_apart):
+                waiting = self._lines(f"{p}wait_", location)
+                MACHINES[self._target.vendor].barrier(waiting, "warp")
+                lines.append(waiting)
+            lines.define(f"{p}scratch", f"llvm.extractvalue {_OWN}{size}_place[0] : {_STRUCT}")
+            return
+        memory, nothing = _memory(size), self._alias(struct_type("i64", 1))
+        self._mark_value(lines, nothing)
+        tensor = lines.define(f"{p}nothing", f"{_CAST} {p}value : {nothing} to {_MARK}")
+        buffer = lines.define(f"{p}memory", f"ttg.local_alloc {{alignment = 16 : i32}} : () -> {memory}")
+        first = lines.define(f"{p}first", self._first())
+        word = lines.define(f"{p}word", f"ttg.memdesc_index {buffer}[{first}] : {memory} -> {_WORD}")
+        lines.effect(f"ttg.local_store {tensor}, {word} : {_MARK} -> {_WORD}")
+        place = lines.define(f"{p}place", f"{_CAST} {buffer} : {memory} to {_STRUCT}")
+        lines.define(f"{p}scratch", f"llvm.extractvalue {place}[0] : {_STRUCT}")
+
+    def _free_scratch(self, lines: FunctionWriter, call: _Call, home: Home, settles: bool) -> None:
+        """Write what stands behind the code; `settles`: Triton sees a barrier in it."""
+        p, size = lines.prefix, call.stub.plan.scratch_bytes
+        if settles:
+            lines.effect(f"ttg.local_store {p}nothing, {p}word : {_MARK} -> {_WORD}")
+        if home.freed == call.at + 1:
+            lines.effect(f"ttg.local_dealloc {p}memory : {_memory(size)}")
+
+    def _mark_value(self, lines: FunctionWriter, struct: str) -> None:
+        """Write what marks store: nothing, or what they are known by afterwards."""
+        p = lines.prefix
+        if not marks.are_kept(self._target.vendor, installed_release()):
+            lines.define(f"{p}value", f"llvm.mlir.undef : {struct}")
+            return
+        empty = lines.define(f"{p}empty", f"llvm.mlir.undef : {struct}")
+        number = lines.define(f"{p}number", f"llvm.mlir.constant({marks.NUMBER} : i64) : i64")
+        lines.define(f"{p}value", f"llvm.insertvalue {number}, {empty}[0] : {struct}")
 
     def _first(self) -> str:
         """The index of the word that marks are stored to; they stand for an access to the whole buffer."""
@@ -337,90 +410,11 @@ class _Embedder:
         text, constraint = ZERO[self._target.vendor]
         return f'llvm.inline_asm asm_dialect = att "{text}", "{constraint}" : () -> i32'
 
-    def _alias(self, type_: str) -> str:
-        return self._types.setdefault(type_, f"!__ll_registers{len(self._types)}")
 
-    def _around(self, call: _Call, home: Home | None, settles: bool) -> tuple[str, str]:
-        """The lines that make the scratch and those that free it; `settles`: Triton sees a barrier between."""
-        size = call.plan.scratch_bytes
-        if home is None:
-            return "", ""
-        self._scratch = True
-        p = _PREFIX
-        if home.lent:
-            writer = FunctionWriter(f"{p}wait_")
-            assert isinstance(call.plan, SharedPlan | GatherSharedPlan)  # others have no home
-            if home.waits and not (self._target.waits_before_stores and call.plan.stores_apart):
-                MACHINES[self._target.vendor].barrier(writer, "warp")
-            return f"{writer.body()}    {p}scratch = llvm.extractvalue {_OWN}{size}_place[0] : {_STRUCT}\n", ""
-        tensor = "tensor<1xi64, #__ll_blocked>"
-        memory, word = _memory(size), _WORD
-        nothing = self._alias(struct_type("i64", 1))
-        mark = f"    ttg.local_store {p}nothing, {p}word : {tensor} -> {word}\n"
-        before = (
-            f"{self._mark_value(nothing)}"
-            f"    {p}nothing = {_CAST} {p}value : {nothing} to {tensor}\n"
-            f"    {p}memory = ttg.local_alloc {{alignment = 16 : i32}} : () -> {memory}\n"
-            f"    {p}first = {self._first()}\n"
-            f"    {p}word = ttg.memdesc_index {p}memory[{p}first] : {memory} -> {word}\n"
-            f"{mark}"
-            f"    {p}place = {_CAST} {p}memory : {memory} to {_STRUCT}\n"
-            f"    {p}scratch = llvm.extractvalue {p}place[0] : {_STRUCT}\n"
-        )
-        after = mark if settles else ""
-        if home.freed == call.end + 1:
-            after += f"    ttg.local_dealloc {p}memory : {memory}\n"
-        return before, after
-
-
-def _transpose(text: str, value: str, before: int) -> tuple[str, str] | None:
-    """What the transpose that gives `value` takes, and its type; None where it is given by something else.
-
-    The definition of a value is the last one of its name before its use.
-    """
-    start = text.rfind(f"{value} = ", 0, before)
-    found = _TRANSPOSE.match(text, start) if start >= 0 else None
-    return found and (found["operand"], found["type"])
-
-
-_WORD = "!ttg.memdesc<1xi64, #__ll_shared, #ttg.shared_memory, mutable>"
+_MARK = "tensor<1xi64, #__ll_blocked>"
+"""What is stored as a mark."""
 
 
 def _memory(size: int) -> str:
     """The type of a buffer of `size` bytes: words of 8, one of which `ttg.memdesc_index` can ask for."""
     return f"!ttg.memdesc<{max(1, -(-size // 8))}x1xi64, #__ll_shared, #ttg.shared_memory, mutable>"
-
-
-def signature_of(plan: Plan, element: ElementType) -> Signature:
-    """The structs that a plan converts between."""
-    if isinstance(plan, NoOpPlan):
-        raise ValueError("a no-op has no code")
-    if isinstance(plan, RegisterPlan):
-        return Signature(element.llvm, plan.source_registers, len(plan.sources))
-    if isinstance(plan, ShufflePlan):
-        return Signature(element.llvm, plan.source_registers, plan.destination_registers)
-    if isinstance(plan, FreePlan):
-        return Signature(element.llvm, plan.source_registers, len(plan.registers))
-    return Signature(element.llvm, plan.source_registers, len(plan.outputs))
-
-
-@functools.lru_cache(maxsize=256)
-def _code(plan: Plan, signature: Signature, target: Target, accumulators: bool) -> tuple[str, str]:
-    writer = FunctionWriter(_PREFIX)
-    result = emit_body(plan, signature, target, writer, f"{_PREFIX}source", f"{_PREFIX}scratch", accumulators)
-    return writer.body(), result
-
-
-@functools.lru_cache(maxsize=64)
-def _gather_code(plan: AnyGatherPlan, signature: GatherSignature, target: Target) -> tuple[str, str]:
-    writer = FunctionWriter(_PREFIX)
-    names = (f"{_PREFIX}{name}" for name in (*_ARGUMENTS, "scratch"))
-    result = emit_gather_body(plan, signature, target, writer, *names)
-    return writer.body(), result
-
-
-def _element(tensor: str) -> str:
-    found = _ELEMENT.match(tensor)
-    if found is None:
-        raise EmbedError(f"'{tensor}' is not a tensor type")
-    return found[1]

@@ -6,12 +6,14 @@ import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.emit_elements import from_integer, packed_words, unpacked, width
-from triton_linear.lowering.emit_shared import pointers, store_words
-from triton_linear.lowering.emit_words import Parts, WordWriter, linear_in_thread
-from triton_linear.lowering.gather import multiplier, segments_of, unmasked
-from triton_linear.lowering.gather_plan import (
+from triton_linear.lowering.emit.elements import from_integer, packed_words, unpacked, width
+from triton_linear.lowering.emit.machines import machine_of
+from triton_linear.lowering.emit.shared import pointers, store_words
+from triton_linear.lowering.emit.text import I32, I64, SHARED, FunctionWriter, struct_type
+from triton_linear.lowering.emit.words import Parts, WordWriter, linear_in_thread
+from triton_linear.lowering.gather.shuffles import multiplier, segments_of, unmasked
+from triton_linear.lowering.plan.element import ElementType
+from triton_linear.lowering.plan.gathers import (
     AnyGatherPlan,
     Columns,
     Fetch,
@@ -19,10 +21,8 @@ from triton_linear.lowering.gather_plan import (
     GatherSharedPlan,
     Wanted,
 )
-from triton_linear.lowering.machines import machine_of
-from triton_linear.lowering.packing import stored_words
-from triton_linear.lowering.targets import Target
-from triton_linear.lowering.text import I32, I64, SHARED, FunctionWriter, struct_type
+from triton_linear.lowering.plan.packing import stored_words
+from triton_linear.lowering.target.targets import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,10 @@ def emit_gather_body(
         results = _through_memory(plan, values, base)
     else:
         results = _Gather(plan, values).results()
-    result = writer.op(f"llvm.mlir.undef : {signature.result}")
+    type_ = writer.type(signature.result)
+    result = writer.op(f"llvm.mlir.undef : {type_}")
     for number, field in enumerate(plan.outputs):
-        result = writer.op(f"llvm.insertvalue {results[field]}, {result}[{number}] : {signature.result}")
+        result = writer.op(f"llvm.insertvalue {results[field]}, {result}[{number}] : {type_}")
     return result
 
 
@@ -108,12 +109,13 @@ class _Values:
         self, signature: GatherSignature, target: Target, writer: FunctionWriter, source: str, index: str
     ) -> None:
         self.signature, self.target, self.writer = signature, target, writer
+        self._source_type, self._index_type = writer.type(signature.source), writer.type(signature.index)
         self.machine = machine_of(target)
         self._source, self._index = source, index
 
     def register(self, number: int) -> str:
         """A register of the source."""
-        return self.writer.once(f"llvm.extractvalue {self._source}[{number}] : {self.signature.source}")
+        return self.writer.once(f"llvm.extractvalue {self._source}[{number}] : {self._source_type}")
 
     def packed(self, registers: Iterable[int]) -> Parts:
         """The word of these source registers."""
@@ -128,7 +130,7 @@ class _Values:
     def number(self, register: int) -> str:
         """An index as 32 bits; the axis is shorter than 2^31, and negative indices mean nothing."""
         writer, element = self.writer, self.signature.index_element
-        value = writer.op(f"llvm.extractvalue {self._index}[{register}] : {self.signature.index}")
+        value = writer.op(f"llvm.extractvalue {self._index}[{register}] : {self._index_type}")
         if element == I32:
             return value
         cast = "trunc" if element == I64 else "zext"

@@ -6,7 +6,8 @@ import functools
 from collections.abc import Sequence
 from typing import Protocol
 
-from triton_linear.lowering.lanes import (
+from triton_linear.lowering.emit.text import I32, SHARED, FunctionWriter, split_vector, struct_type, vector_type
+from triton_linear.lowering.target.lanes import (
     ACROSS_ROWS,
     DPP,
     IN_ROW,
@@ -17,13 +18,8 @@ from triton_linear.lowering.lanes import (
     route,
     shift,
 )
-from triton_linear.lowering.targets import Target
-from triton_linear.lowering.text import I32, SHARED, FunctionWriter, split_vector, struct_type, vector_type
-from triton_linear.lowering.words import Shuffle
-
-BARRIER = "gpu.barrier"
-"""The CTA's barrier, in the form that Triton's barrier analysis knows."""
-
+from triton_linear.lowering.target.steps import Shuffle
+from triton_linear.lowering.target.targets import Target
 
 THREAD = "mov.u32 $0, %tid.x;"
 """PTX for the number of the thread; a comment follows that is the conversion's own."""
@@ -44,7 +40,7 @@ ZERO = {"nvidia": ("mov.u32 $0, 0;", "=r"), "amd": ("v_mov_b32 $0, 0", "=v")}
 """Assembly for zero, and its constraint, where Triton is not to see that it is."""
 
 
-class Machine(Protocol):
+class InstructionWriter(Protocol):
     """What differs between vendors in the emitted code."""
 
     def thread(self, writer: FunctionWriter) -> str:
@@ -75,7 +71,7 @@ class Machine(Protocol):
         that does not run where selects and permutes do, if there is one."""
 
     def settled(self, writer: FunctionWriter, value: str, type_: str) -> str:
-        """A word that may be an accumulator of a matrix product, f32 or i32, as an i32 for any instruction."""
+        """A word that may be an accumulator of a matmul, f32 or i32, as an i32 for any instruction."""
 
     def load_matrix(self, writer: FunctionWriter, name: str, address: str, count: int) -> list[str]:
         """`count` words by a load that transposes."""
@@ -97,6 +93,9 @@ class _Nvidia:
         # Addresses are computed from it. Were it the register that the kernel computes its own from, LLVM would
         # share what is common before and after a loop (PRE), for which it splits the edge around the loop; then
         # ptxas finds the accumulators of wgmma defined in two places, and serialises wgmma.
+        if writer.thread is not None:
+            writer.uses_thread = True
+            return writer.thread
         text = f"{THREAD} // {writer.prefix}"
         return writer.once(f'llvm.inline_asm asm_dialect = att "{text}", "=r" : () -> {I32}')
 
@@ -157,7 +156,7 @@ class _Nvidia:
         if scope == "warp":
             writer.effect(f"nvvm.bar.warp.sync {writer.constant(-1)} : {I32}")
         else:
-            writer.effect(BARRIER)
+            writer.wait_for_cta()
 
     def together(self, writer: FunctionWriter) -> None:
         # To save registers ptxas stores what one load of global memory gave before it begins the next, and
@@ -269,7 +268,7 @@ class _Amd:
         return writer.op(f"llvm.select {condition}, {one}, {zero} : i1, {I32}")
 
     def settled(self, writer: FunctionWriter, value: str, type_: str) -> str:
-        raise ValueError("AMD's matrix products leave registers like any others")
+        raise ValueError("AMD's matmuls leave registers like any others")
 
     def load_matrix(self, writer: FunctionWriter, name: str, address: str, count: int) -> list[str]:
         intrinsic, type_ = TRANSPOSING[name]
@@ -286,18 +285,18 @@ class _Amd:
         if scope == "warp":
             writer.effect('llvm.fence syncscope("wavefront") acq_rel')
         else:
-            writer.effect(BARRIER)
+            writer.wait_for_cta()
 
     def together(self, writer: FunctionWriter) -> None:
         pass  # LLVM's scheduler counts what is in flight
 
 
-MACHINES: dict[str, Machine] = {"nvidia": _Nvidia(), "amd": _Amd()}
+MACHINES: dict[str, InstructionWriter] = {"nvidia": _Nvidia(), "amd": _Amd()}
 """By `Target.vendor`; those of AMD without what only some of its GPUs have."""
 
 
 @functools.cache
-def machine_of(target: Target) -> Machine:
+def machine_of(target: Target) -> InstructionWriter:
     """The machine of a target."""
     if not target.lane_instructions:
         return MACHINES[target.vendor]

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from triton_linear.lowering.emit_shared import pointers
-from triton_linear.lowering.machines import Machine
-from triton_linear.lowering.plan import MemorySide, SharedPlan
-from triton_linear.lowering.text import SHARED, FunctionWriter, build_vector, split_vector, vector_type
+from triton_linear.lowering.emit.machines import InstructionWriter
+from triton_linear.lowering.emit.shared import pointers
+from triton_linear.lowering.emit.text import SHARED, FunctionWriter, build_vector, split_vector, vector_type
+from triton_linear.lowering.plan.plans import MemorySide, SharedPlan
 
 
 def emit_padded(
-    writer: FunctionWriter, plan: SharedPlan, register: Callable[[int], str], machine: Machine, base: str
+    writer: FunctionWriter,
+    plan: SharedPlan,
+    register: Callable[[int], str],
+    machine: InstructionWriter,
+    base: str,
 ) -> list[str]:
     """The destination's registers; `register` names an integer with the bits of a source register, and `base`
     the pointer to the scratch.

@@ -26,36 +26,30 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from triton_linear.lowering.gather_plan import GatherSharedPlan
-from triton_linear.lowering.plan import SharedPlan
-from triton_linear.lowering.targets import Target
+from triton_linear.dialect.mlir_adapter import Operation, Type
+from triton_linear.lowering.plan.gathers import GatherSharedPlan
+from triton_linear.lowering.plan.plans import SharedPlan
+from triton_linear.lowering.target.targets import Target
 
-_BUFFER = re.compile(r'^ *%\S+ = "ttg\.local_alloc"[^\n]*-> (!ttg\.memdesc<[^\n]*)$', re.MULTILINE)
-_MOMENTARY = re.compile(
-    r'^(?P<margin> *)%\S+ = "(?P<name>ttg\.convert_layout|tt\.(?:reduce|scan|gather|histogram))"'
-    r"[^\n]*?(?:\(\{\n(?:.*\n)*?(?P=margin)\}\))? : \((?P<operands>[^\n]*)\) -> (?P<results>[^\n]*)\n",
-    re.MULTILINE,
-)
+_MOMENTARY = frozenset({"ttg.convert_layout", "tt.reduce", "tt.scan", "tt.gather", "tt.histogram"})
+"""Operations that have scratch of Triton's while they run."""
 _SHAPED = re.compile(r"(?:memdesc|tensor)<((?:\d+x)+)([a-zA-Z]+\d*|!)")
-_BODY = 4
-"""Columns by which generic form indents the body of a function; what is deeper may be in a loop."""
-_PIECES = 64
-"""Exchanges in a kernel beyond which only the simplest arrangement is tried."""
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
-    """An operation that needs scratch, and where it stands in the text of the module.
+class ScratchUse:
+    """An operation that needs scratch, and where it stands in the module.
 
-    It is from `start` to `end`, where the next line begins; its block's last operation begins at
-    `block_end`, `depth` columns from the margin. `warp`: its scratch is best freed at once. `split`: each warp
-    keeps to its own part of the scratch.
+    Places are numbers of operations in the order in which they are written: it is number `start`, number `end`
+    comes behind it and all that is inside it, and its block's last operation is number `block_end`. `nesting`
+    counts the regions around it, that of the function included. `warp`: its scratch is best freed at once.
+    `split`: each warp keeps to its own part of the scratch.
     """
 
     start: int
     end: int
     block_end: int
-    depth: int
+    nesting: int
     bytes: int
     warp: bool
     split: bool
@@ -63,7 +57,7 @@ class Use:
     @property
     def may_repeat(self) -> bool:
         """Whether it may be in a loop."""
-        return self.depth > _BODY
+        return self.nesting > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +72,17 @@ class Home:
     waits: bool = False
 
 
-def shortest(uses: Sequence[Use]) -> tuple[Home, ...]:
+def shortest(uses: Sequence[ScratchUse]) -> tuple[Home, ...]:
     """Scratch that lives no longer than its use."""
     return tuple(Home(use.end) for use in uses)
 
 
-def arrange(uses: Sequence[Use], others: int, budget: int) -> tuple[tuple[Home, ...], int]:
+def arrange(uses: Sequence[ScratchUse], others: int, budget: int, pieces: int) -> tuple[tuple[Home, ...], int]:
     """Let scratch live as long as is good within `budget` bytes, of which `others` are not for these uses; and
     the bytes that are taken at most, the budget or what the uses need at least where nothing else needs any.
+    Of more than `pieces` exchanges of a CTA, all scratch lives to the end of its block or none does.
 
-    Requires: the uses are in the order of the text.
+    Requires: the uses are in the order of the module.
     """
     homes = list(shortest(uses))
     if not others:
@@ -100,16 +95,16 @@ def arrange(uses: Sequence[Use], others: int, budget: int) -> tuple[tuple[Home, 
         borrowers = [i for i, use in enumerate(uses) if use.split and use.bytes == size]
         lent = homes.copy()
         for i in borrowers:
-            lent[i] = Home(uses[i].end, lent=True, waits=i > borrowers[0] or uses[i].depth > _BODY)
+            lent[i] = Home(uses[i].end, lent=True, waits=i > borrowers[0] or uses[i].may_repeat)
         if fits(lent):
             homes = lent
     lasting = [i for i, use in enumerate(uses) if not use.warp]
     longest = homes.copy()
     for i in lasting:
         longest[i] = Home(uses[i].block_end)
-    if fits(longest) or len(lasting) > _PIECES:
+    if fits(longest) or len(lasting) > pieces:
         return tuple(longest if fits(longest) else homes), budget
-    for block in sorted({(-uses[i].depth, uses[i].block_end) for i in lasting}):
+    for block in sorted({(-uses[i].nesting, uses[i].block_end) for i in lasting}):
         members = [i for i in lasting if uses[i].block_end == block[1]]
         behind_next = {i: uses[after].end for i, after in itertools.pairwise(members)}
         to_the_end = dict.fromkeys(members, block[1])
@@ -122,12 +117,12 @@ def arrange(uses: Sequence[Use], others: int, budget: int) -> tuple[tuple[Home, 
     return tuple(homes), budget
 
 
-def least(uses: Sequence[Use], others: int) -> int:
+def least(uses: Sequence[ScratchUse], others: int) -> int:
     """Bytes that are reserved at once where no scratch outlives its use."""
     return others + _peak(uses, shortest(uses))
 
 
-def _peak(uses: Sequence[Use], homes: Sequence[Home]) -> int:
+def _peak(uses: Sequence[ScratchUse], homes: Sequence[Home]) -> int:
     """Most bytes of scratch that are reserved at once."""
     events, buffers = [], set()
     for use, home in zip(uses, homes, strict=True):
@@ -142,71 +137,99 @@ def _peak(uses: Sequence[Use], homes: Sequence[Home]) -> int:
     return most + sum(buffers)
 
 
-def use_of(
-    text: str,
-    start: int,
-    end: int,
-    plan: SharedPlan | GatherSharedPlan,
-    target: Target,
-    num_warps: int,
-    framed: bool,
-) -> Use:
-    """The use of a plan whose call is the line from `start` to `end` of a module in generic form.
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where the body of a module's only function begins and where it returns, as numbers of operations."""
 
-    `framed`: there is a place for buffers of the warps.
-    """
-    line = text[start:end]
-    depth = len(line) - len(line.lstrip(" "))
-    closing = re.compile(rf"^ {{0,{max(0, depth - 1)}}}\S", re.MULTILINE).search(text, end)
-    last = text.rfind("\n", 0, closing.start() - 1) + 1 if closing else end
-    in_line = last >= end and re.match(rf" {{{depth}}}\S", text[last : last + depth + 1])
-    warp = plan.scope == "warp"
-    split = warp and framed and keeps_to_own_part(plan, target, num_warps)
-    return Use(start, end, last if in_line else end, depth, plan.scratch_bytes, warp, split)
+    begin: int
+    end: int
 
 
-def frame(text: str) -> tuple[int, int] | None:
-    """Where the body of the module's only function begins and where the line of its return does.
+class NumberedModule:
+    """The operations of a module in the order in which they are written, each known by its number."""
 
-    None where there are several functions, blocks or returns.
-    """
-    returns = [found.start() for found in re.finditer(r'^ *"tt\.return"\(', text, re.MULTILINE)]
-    blocks = re.findall(r"^  \^bb", text, re.MULTILINE)
-    functions = [found.start() for found in re.finditer(r'^  "tt\.func"\(', text, re.MULTILINE)]
-    if len(returns) != 1 or len(functions) != 1 or len(blocks) > 1:
-        return None
-    first = re.compile(r"^    \S", re.MULTILINE).search(text, functions[0])
-    if first is None or not text.startswith('    "tt.return"', returns[0]):
-        return None
-    return first.start(), returns[0]
+    def __init__(self, ops: Sequence[Operation]) -> None:
+        self.ops = ops
+        self.names = [op.name for op in ops]
+
+    def use(
+        self,
+        number: int,
+        plan: SharedPlan | GatherSharedPlan,
+        target: Target,
+        num_warps: int,
+        framed: bool,
+    ) -> ScratchUse:
+        """The use of a plan that operation `number` stands for; `framed`: there is a place for buffers of the
+        warps."""
+        op = self.ops[number]
+        warp = plan.scope == "warp"
+        split = warp and framed and keeps_to_own_part(plan, target, num_warps)
+        last = self._last_of(op, number)
+        return ScratchUse(number, number + 1, last, nesting_of(op), plan.scratch_bytes, warp, split)
+
+    def _last_of(self, op: Operation, number: int) -> int:
+        """The number of the last operation of the block that operation `number` is in."""
+        block = op.block
+        last = block.operations[len(block.operations) - 1]
+        return next(n for n in range(number, len(self.ops)) if self.ops[n] == last)
+
+    def frame(self) -> Frame | None:
+        """The body of the module's only function; None where there are several functions, blocks or returns."""
+        functions, returns = (
+            [n for n, name in enumerate(self.names) if name == f"tt.{kind}"] for kind in ("func", "return")
+        )
+        if len(functions) != 1 or len(returns) != 1:
+            return None
+        region = self.ops[functions[0]].regions[0]
+        if len(region.blocks) != 1 or nesting_of(self.ops[returns[0]]) != 1:
+            return None
+        return Frame(functions[0] + 1, returns[0])
+
+    def buffer_bytes(self) -> int:
+        """What the buffers of the module take if no two share bytes."""
+        return sum(
+            _bytes(op.results[0].type)
+            for op, name in zip(self.ops, self.names, strict=True)
+            if name == "ttg.local_alloc"
+        )
+
+    def momentary_uses(self, num_warps: int) -> list[ScratchUse]:
+        """The operations that have scratch of Triton's, with what they take at most.
+
+        A reduction writes its results once for each warp, the others no more than they are given.
+        """
+        uses = []
+        for number, name in enumerate(self.names):
+            if name not in _MOMENTARY:
+                continue
+            op = self.ops[number]
+            size = sum(_bytes(operand.type) for operand in op.operands)
+            end = number + 1
+            if name == "tt.reduce":
+                size = min(size, num_warps * max(8, sum(_bytes(result.type) for result in op.results)))
+            if len(op.regions):
+                end += sum(len(block.operations) for region in op.regions for block in region.blocks)
+            uses.append(ScratchUse(number, end, end, 0, size, warp=True, split=False))
+        return uses
 
 
-def buffer_bytes(text: str) -> int:
-    """What the buffers of a module take if no two share bytes."""
-    return sum(map(_bytes, _BUFFER.findall(text)))
+def nesting_of(op: Operation) -> int:
+    """The regions around an operation, that of its function included."""
+    found, at = 0, op.parent
+    while at is not None and at.name != "builtin.module":
+        found, at = found + 1, at.parent
+    return found
 
 
-def momentary_uses(text: str, num_warps: int) -> list[Use]:
-    """The operations of a module that have scratch of Triton's, with what they take at most.
-
-    A reduction writes its results once for each warp, the others no more than they are given.
-    """
-    uses = []
-    for found in _MOMENTARY.finditer(text):
-        size = _bytes(found["operands"])
-        if found["name"] == "tt.reduce":
-            size = min(size, num_warps * max(8, _bytes(found["results"])))
-        uses.append(Use(found.start(), found.end(), found.end(), 0, size, warp=True, split=False))
-    return uses
-
-
-def _bytes(types: str) -> int:
-    """Bytes of the tensors and buffers among some types; a pointer has 8, an i1 has one."""
-    total = 0
-    for shape, element in _SHAPED.findall(types):
-        bits = int(found[0]) if (found := re.search(r"\d+", element)) else 64
-        total += math.prod(map(int, shape.split("x")[:-1])) * max(1, bits // 8)
-    return total
+def _bytes(type_: Type) -> int:
+    """Bytes of a tensor or a buffer, none of anything else; a pointer has 8, an i1 has one."""
+    found = _SHAPED.search(str(type_))
+    if found is None:
+        return 0
+    shape, element = found.groups()
+    bits = int(digits[0]) if (digits := re.search(r"\d+", element)) else 64
+    return math.prod(map(int, shape.split("x")[:-1])) * max(1, bits // 8)
 
 
 def keeps_to_own_part(plan: SharedPlan | GatherSharedPlan, target: Target, num_warps: int) -> bool:

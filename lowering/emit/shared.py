@@ -5,11 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 
-from triton_linear.lowering.emit_words import Parts, WordWriter, linear_in_thread
-from triton_linear.lowering.machines import Machine
-from triton_linear.lowering.packing import loaded_words, stored_words
-from triton_linear.lowering.plan import MemorySide, Padding, SharedPlan
-from triton_linear.lowering.text import (
+from triton_linear.lowering.emit.machines import InstructionWriter
+from triton_linear.lowering.emit.text import (
     I32,
     SHARED,
     FunctionWriter,
@@ -17,13 +14,16 @@ from triton_linear.lowering.text import (
     split_vector,
     vector_type,
 )
+from triton_linear.lowering.emit.words import Parts, WordWriter, linear_in_thread
+from triton_linear.lowering.plan.packing import loaded_words, stored_words
+from triton_linear.lowering.plan.plans import MemorySide, Padding, SharedPlan
 
 
 def emit_exchange(
     writer: FunctionWriter,
     plan: SharedPlan,
     words: Sequence[Parts] | Callable[[int], Parts],
-    machine: Machine,
+    machine: InstructionWriter,
     base: str,
 ) -> list[Parts]:
     """The destination's words from the source's; `base` names the pointer to the scratch."""
@@ -55,7 +55,7 @@ def emit_exchange(
 class _Memory:
     """Writes the accesses of a plan."""
 
-    def __init__(self, writer: FunctionWriter, plan: SharedPlan, machine: Machine) -> None:
+    def __init__(self, writer: FunctionWriter, plan: SharedPlan, machine: InstructionWriter) -> None:
         self._writer, self._plan, self._machine = writer, plan, machine
 
     def load(self, address: str) -> list[Parts]:
@@ -75,7 +75,7 @@ class _Memory:
 
 
 def store_words(
-    writer: FunctionWriter, machine: Machine, side: MemorySide, words: Sequence[Parts], address: str
+    writer: FunctionWriter, machine: InstructionWriter, side: MemorySide, words: Sequence[Parts], address: str
 ) -> None:
     """Write the words of one store."""
     parts = [part for word in words for part in word]

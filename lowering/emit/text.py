@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+BARRIER = "gpu.barrier"
+"""The CTA's barrier, in the form that Triton's barrier analysis knows."""
 
 I32 = "i32"
 I64 = "i64"
@@ -35,10 +38,31 @@ class Signature:
 
 
 class FunctionWriter:
-    """Collects the operations of one block; every value it names starts with `prefix`."""
+    """Collects the operations of one block, a line each.
 
-    def __init__(self, prefix: str = "%") -> None:
+    prefix: begins the name of every value.
+    location: ends every line, ` loc(...)`; empty for none.
+    types: aliases of long types.
+    barrier: the operation that the CTA's barrier is.
+    thread: the value that is the number of the thread, where one is there already; `uses_thread` then tells
+    whether it was asked for.
+    """
+
+    def __init__(
+        self,
+        prefix: str = "%",
+        location: str = "",
+        types: Mapping[str, str] | None = None,
+        barrier: str = BARRIER,
+        thread: str | None = None,
+    ) -> None:
         self.prefix = prefix
+        self.barrier = barrier
+        self.thread = thread
+        self.uses_thread = False
+        self.waits_for_cta = False
+        self._types = types or {}
+        self._end = f"{location}\n"
         self._lines: list[str] = []
         self._constants: dict[tuple[int, str], str] = {}
         self._constant_lines: list[str] = []
@@ -49,8 +73,22 @@ class FunctionWriter:
         """Append `%new = text` and return %new."""
         name = f"{self.prefix}v{self._next}"
         self._next += 1
-        self._lines.append(f"    {name} = {text}\n")
+        self._lines.append(f"    {name} = {text}{self._end}")
         return name
+
+    def define(self, name: str, text: str) -> str:
+        """Append `name = text`, a name that others know, and return it."""
+        self._lines.append(f"    {name} = {text}{self._end}")
+        return name
+
+    def type(self, text: str) -> str:
+        """What a type is called here: its alias, or as it is written."""
+        return self._types.get(text, text)
+
+    def wait_for_cta(self) -> None:
+        """Append the barrier of the CTA."""
+        self.waits_for_cta = True
+        self.effect(self.barrier)
 
     def once(self, text: str) -> str:
         """`op`, but one operation for the same text."""
@@ -60,7 +98,7 @@ class FunctionWriter:
 
     def effect(self, text: str) -> None:
         """Append an operation without result."""
-        self._lines.append(f"    {text}\n")
+        self._lines.append(f"    {text}{self._end}")
 
     def constant(self, value: int, type_: str = I32) -> str:
         """The constant `value`, one operation per distinct value and type."""
@@ -68,12 +106,18 @@ class FunctionWriter:
         if key not in self._constants:
             name = f"{self.prefix}c{len(self._constants)}"
             self._constants[key] = name
-            self._constant_lines.append(f"    {name} = llvm.mlir.constant({value} : {type_}) : {type_}\n")
+            self._constant_lines.append(
+                f"    {name} = llvm.mlir.constant({value} : {type_}) : {type_}{self._end}"
+            )
         return self._constants[key]
 
     def binary(self, opcode: str, left: str, right: str, type_: str = I32) -> str:
         """`llvm.opcode left, right : type_`."""
         return self.op(f"llvm.{opcode} {left}, {right} : {type_}")
+
+    def append(self, other: FunctionWriter) -> None:
+        """Append everything that another writer has written."""
+        self._lines.append(other.body())
 
     def body(self) -> str:
         """Everything written so far, constants first."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from triton_linear.lowering.lanes import Move
-from triton_linear.lowering.machines import Machine
-from triton_linear.lowering.text import I32, FunctionWriter, build_vector
-from triton_linear.lowering.words import Gather, Step, Trade
+from triton_linear.lowering.emit.machines import InstructionWriter
+from triton_linear.lowering.emit.text import I32, FunctionWriter, build_vector
+from triton_linear.lowering.target.lanes import Move
+from triton_linear.lowering.target.steps import Pick, Step, Trade
 
 Parts = list[str]
 """The 32-bit values that make a word: one, or two where elements have 64 bits."""
@@ -47,7 +47,7 @@ class WordWriter:
     def __init__(
         self,
         writer: FunctionWriter,
-        machine: Machine,
+        machine: InstructionWriter,
         slots: int,
         given: Sequence[Parts] | Callable[[int], Parts],
         count: int,
@@ -77,7 +77,7 @@ class WordWriter:
         return self._words[number]
 
     def _write(self, step: Step) -> Parts:
-        if isinstance(step, Gather):
+        if isinstance(step, Pick):
             return self._gather(step)
         if isinstance(step, Trade):
             return self._trade(step)
@@ -121,7 +121,7 @@ class WordWriter:
             self._conditions[mask] = parity(self._writer, self._thread, mask)
         return self._conditions[mask]
 
-    def _gather(self, step: Gather) -> Parts:
+    def _gather(self, step: Pick) -> Parts:
         writer, slots = self._writer, self._slots
         sources = [self.word(source) for source in step.sources]
         whole = step.whole()

@@ -26,17 +26,17 @@ from dataclasses import dataclass, replace
 from triton_linear.dialect import f2
 from triton_linear.dialect.dimensions import fields, total_bits
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.lowering.conversion import Hardware
-from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.exchange import Accesses, split_copies
-from triton_linear.lowering.gather import beside_of, misfit, multiplier, operations_of
-from triton_linear.lowering.gather_plan import LEGACY_GATHER, Columns, Fetch, GatherSharedPlan
-from triton_linear.lowering.packing import stored_words
-from triton_linear.lowering.phases import LOAD, STORE, Service
-from triton_linear.lowering.placement import Exchange, Placement, Room, shared_registers
-from triton_linear.lowering.plan import Access, Cost, MemorySide, Rejected
-from triton_linear.lowering.swizzle import Side, Swizzle, optimal_swizzle
-from triton_linear.lowering.targets import Target
+from triton_linear.lowering.gather.shuffles import beside_of, misfit, multiplier, operations_of
+from triton_linear.lowering.plan.element import ElementType
+from triton_linear.lowering.plan.gathers import LEGACY_GATHER, Columns, Fetch, GatherSharedPlan
+from triton_linear.lowering.plan.packing import stored_words
+from triton_linear.lowering.plan.plans import Access, Cost, MemorySide, Rejected
+from triton_linear.lowering.planners.conversion import Hardware
+from triton_linear.lowering.planners.exchange import Accesses, split_copies
+from triton_linear.lowering.planners.placement import Exchange, Placement, Room, shared_registers
+from triton_linear.lowering.planners.swizzle import Side, Swizzle, optimal_swizzle
+from triton_linear.lowering.target.phases import LOAD, STORE, Service
+from triton_linear.lowering.target.targets import Target
 
 PLANNER = "gather-shared"
 _DRAWS = 128

@@ -21,21 +21,17 @@ import math
 from dataclasses import replace
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
-from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.gather import cost_of_gather, operations_of, plan_gather, priced
-from triton_linear.lowering.gather_plan import AnyGatherPlan, GatherPlan, GatherSharedPlan
-from triton_linear.lowering.gather_shared import (
+from triton_linear.lowering.gather.memory import (
     as_merged,
     cost_of_gather_shared,
     plan_gather_shared,
     plan_legacy_gather,
 )
-from triton_linear.lowering.plan import Cost, Rejected
-from triton_linear.lowering.strategies import LEGACY, LINEAR
-from triton_linear.lowering.targets import Target
-
-_REGISTERS = 224
-"""Registers of a thread that are there for a gather: of 255, some are for addresses and what is around."""
+from triton_linear.lowering.gather.shuffles import cost_of_gather, operations_of, plan_gather, priced
+from triton_linear.lowering.plan.element import ElementType
+from triton_linear.lowering.plan.gathers import AnyGatherPlan, GatherPlan, GatherSharedPlan
+from triton_linear.lowering.plan.plans import Cost, Rejected
+from triton_linear.lowering.target.targets import Target
 
 
 @functools.lru_cache(maxsize=4096)
@@ -46,17 +42,14 @@ def select_gather(
     element: ElementType,
     target: Target,
     scratch_limit: int | None = None,
-    lowering: str = LINEAR,
 ) -> AnyGatherPlan | Rejected:
     """The plan of a gather, or why it is left to Triton.
 
     `scratch_limit` bounds the scratch in bytes where another plan can do with less (None: the target's
-    default); `lowering` is one of `strategies`.
+    default).
 
     Requires: as for `plan_gather`.
     """
-    if lowering == LEGACY:
-        return plan_legacy_gather(src, index, axis, element, target)
     inside = plan_gather(src, index, axis, element, target)
     memory = plan_gather_shared(src, index, axis, element, target, scratch_limit)
     if isinstance(memory, Rejected):
@@ -93,7 +86,7 @@ def _held(plan: AnyGatherPlan, element: ElementType) -> int:
 
 
 def _with_spills(cost: Cost, held: int, target: Target, warps: int) -> Cost:
-    lacking = max(0, held - _REGISTERS)
+    lacking = max(0, held - target.policy.gather_registers)
     busy = 2 * lacking * target.costs.wavefront
     return replace(cost, clocks=cost.clocks + busy, latency=cost.latency + target.costs.alone * warps * busy)
 

@@ -33,17 +33,14 @@ from dataclasses import dataclass, replace
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
-from triton_linear.lowering.conversion import Hardware
-from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.gather_plan import Columns, GatherPlan, Wanted
-from triton_linear.lowering.plan import Cost, Rejected
-from triton_linear.lowering.targets import Target
+from triton_linear.lowering.plan.element import ElementType
+from triton_linear.lowering.plan.gathers import Columns, GatherPlan, Wanted
+from triton_linear.lowering.plan.plans import Cost, Rejected
+from triton_linear.lowering.planners.conversion import Hardware
+from triton_linear.lowering.target.policy import Policy
+from triton_linear.lowering.target.targets import Target
 
 PLANNER = "gather"
-MOST_CHOICES = 64
-"""Source registers that a result may be chosen from; a thread has 255 registers for everything."""
-MOST_WORDS = 8192
-"""Words that a thread may shuffle or choose from in all, beyond which compilers take too long."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -64,7 +61,7 @@ def plan_gather(
     best: GatherPlan | None = None
     # Elements that a warp holds in several places are looked for in registers or in lanes first.
     for preference in itertools.product((True, False), repeat=2):
-        found = _Planner.of(src, index, axis, *preference).plan(element)
+        found = _Planner.of(src, index, axis, *preference).plan(element, target.policy)
         if isinstance(found, Rejected):
             rejected = rejected or found
             continue
@@ -72,7 +69,7 @@ def plan_gather(
             if best is None or _clocks(plan, element, target) < _clocks(best, element, target):
                 best = plan
     if best is None:
-        assert rejected is not None  # either is set by each turn
+        assert rejected is not None  # either is set by each iteration
         return rejected
     return best
 
@@ -133,7 +130,7 @@ def multiplier(columns: Columns, target: Target) -> int:
     """What an index is multiplied by so that each of its bits is where its column has it, and others beside it;
     0 where a product does not do, or shifts are as good.
 
-    >>> from triton_linear.lowering.targets import target
+    >>> from triton_linear.lowering.target.targets import target
     >>> multiplier((128, 256, 64), target("cuda:90")), multiplier((64, 128, 256), target("cuda:90"))
     (144, 0)
     """
@@ -249,7 +246,7 @@ class _Planner:
         elements = Hardware.of(index).register
         return _Planner(held, beside_of(index, axis, sizes), axis_columns, elements, by_index, by_thread)
 
-    def plan(self, element: ElementType) -> GatherPlan | Rejected:
+    def plan(self, element: ElementType, policy: Policy) -> GatherPlan | Rejected:
         """The plan, or the bit whose source is not in the warp."""
         by_index: list[tuple[int, int]] = []
         for bit, column in enumerate(self.axis_columns):
@@ -276,7 +273,7 @@ class _Planner:
             if place is None:
                 return Rejected(PLANNER, f"destination register={1 << bit} wants elements of another warp")
             by_register.append(place)
-        return self._assembled(by_index, by_thread, by_register, element)
+        return self._assembled(by_index, by_thread, by_register, element, policy)
 
     def _assembled(
         self,
@@ -284,9 +281,10 @@ class _Planner:
         by_thread: list[tuple[int, int]],
         by_register: list[tuple[int, int]],
         element: ElementType,
+        policy: Policy,
     ) -> GatherPlan | Rejected:
         choices = f2.reduce(register for register, _ in (*by_index, *by_thread))
-        if 1 << len(choices) > MOST_CHOICES:
+        if 1 << len(choices) > policy.gather_choices:
             return Rejected(PLANNER, f"an index names one of {1 << len(choices)} registers")
         span = f2.Echelon(choices)
 
@@ -329,6 +327,6 @@ class _Planner:
             wanted=tuple(wanted),
             outputs=tuple(outputs),
         )
-        if len(plan.wanted) * plan.words > MOST_WORDS:
+        if len(plan.wanted) * plan.words > policy.gather_words:
             return Rejected(PLANNER, f"{len(plan.wanted)} results are chosen from {plan.words} words each")
         return plan

@@ -13,10 +13,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
-from triton_linear.lowering import simulate_lanes, simulate_matrix
-from triton_linear.lowering.simulate_memory import Bits, SimulationError
-from triton_linear.lowering.simulate_ops import Handler, promised
-from triton_linear.lowering.simulate_program import Builder, Machine, Source, Tree, scalar_mask
+
+from triton_linear.lowering.interpreter import lanes as lane_handlers
+from triton_linear.lowering.interpreter import matrix
+from triton_linear.lowering.interpreter.memory import Bits, SimulationError
+from triton_linear.lowering.interpreter.ops import Handler, promised
+from triton_linear.lowering.interpreter.program import Builder, Machine, Source, Tree, scalar_mask, text_of
 
 _NONE: Final = np.zeros((1, 1), np.uint64)
 _ROW: Final = 16
@@ -127,7 +129,7 @@ def _moved(
 ) -> Tree:
     """`value` of the lane that `lanes` gives for each."""
 
-    return simulate_lanes.exchange(build, key, value, _finder(lanes))[0]
+    return lane_handlers.exchange(build, key, value, _finder(lanes))[0]
 
 
 def _finder(lanes: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]]) -> Callable[[Machine], Source]:
@@ -161,15 +163,15 @@ def permlane(build: Builder, operands: list[Tree], across: bool) -> Tree:
         return np.asarray(((lane & _ROW) ^ flip) | nibbles[lane & (_ROW - 1)])
 
     key = f"permlane {across}", joined
-    return simulate_lanes.taken_from(build, key, operands[1], _finder(lanes))[0]
+    return lane_handlers.taken_from(build, key, operands[1], _finder(lanes))[0]
 
 
 def intrinsic(build: Builder, op: ir.Operation) -> Tree | None:
     """What an intrinsic gives, before what is promised of it."""
-    name = str(op.attributes["intrin"]).strip('"')
+    name = text_of(op.attributes["intrin"])
     if name in ("llvm.amdgcn.permlane16", "llvm.amdgcn.permlanex16"):
         return permlane(build, build.operands(op), across=name.endswith("x16"))
-    return simulate_lanes.OPERATIONS["llvm.call_intrinsic"](build, op)
+    return lane_handlers.OPERATIONS["llvm.call_intrinsic"](build, op)
 
 
 def _swap(rows: int) -> Handler:
@@ -212,5 +214,5 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "llvm.call_intrinsic": promised(intrinsic),
     "rocdl.permlane16.swap": _swap(16),
     "rocdl.permlane32.swap": _swap(32),
-    **{f"rocdl.ds.read.{name}": handler for name, handler in simulate_matrix.READS.items()},
+    **{f"rocdl.ds.read.{name}": handler for name, handler in matrix.READS.items()},
 }

@@ -13,9 +13,10 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
-from triton_linear.lowering.simulate_memory import Bits, SimulationError
-from triton_linear.lowering.simulate_ops import Handler, each_slot, signed
-from triton_linear.lowering.simulate_program import Builder, Machine, Tree, scalar_mask
+
+from triton_linear.lowering.interpreter.memory import Bits, SimulationError
+from triton_linear.lowering.interpreter.ops import Handler, each_slot, signed
+from triton_linear.lowering.interpreter.program import Builder, Machine, Tree, scalar_mask
 
 Floats: TypeAlias = npt.NDArray[Any]
 _HALF: Final = np.uint64(16)

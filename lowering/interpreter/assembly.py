@@ -21,11 +21,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
-from triton_linear.lowering import simulate_amd, simulate_arithmetic, simulate_lanes, simulate_matrix
-from triton_linear.lowering.marks import NUMBER
-from triton_linear.lowering.simulate_memory import Bits, SimulationError
-from triton_linear.lowering.simulate_ops import Handler, filled, promised, signed
-from triton_linear.lowering.simulate_program import (
+
+from triton_linear.lowering.emit.marks import NUMBER
+from triton_linear.lowering.interpreter import amd, arithmetic, lanes, matrix, shared_memory
+from triton_linear.lowering.interpreter.memory import Bits, SimulationError
+from triton_linear.lowering.interpreter.ops import Handler, filled, promised, signed
+from triton_linear.lowering.interpreter.program import (
     Aggregate,
     Builder,
     Machine,
@@ -34,6 +35,7 @@ from triton_linear.lowering.simulate_program import (
     byte_size,
     leaves,
     scalar_mask,
+    text_of,
 )
 
 SINK: Final = "// sink "
@@ -55,7 +57,7 @@ _APPROXIMATE: Final = ("llvm.nvvm.div.full", "llvm.nvvm.div.full.ftz")
 
 
 def _inline_assembly(build: Builder, op: ir.Operation) -> Tree | None:
-    text = str(op.attributes["asm_string"]).strip('"').strip()
+    text = text_of(op.attributes["asm_string"]).strip()
     if text.startswith(SINK):
         return _sink(build, op, text.removeprefix(SINK).strip())
     if found := _ACCESS.fullmatch(text):
@@ -63,7 +65,7 @@ def _inline_assembly(build: Builder, op: ir.Operation) -> Tree | None:
     if found := _COPY.fullmatch(text):
         _copy(build, op, found)
         return None
-    return simulate_lanes.OPERATIONS["llvm.inline_asm"](build, op)
+    return lanes.OPERATIONS["llvm.inline_asm"](build, op)
 
 
 def _sink(build: Builder, op: ir.Operation, name: str) -> Tree | None:
@@ -201,7 +203,7 @@ def _store(build: Builder, op: ir.Operation) -> None:
     """A store; LLVM removes one of undefined bits, as mark accesses to scratch for Triton's analysis."""
     slots = {build.solid(slot) for slot in leaves(build.operands(op)[0])}
     if slots != {build.undefined_slot}:
-        simulate_lanes.OPERATIONS["llvm.store"](build, op)
+        shared_memory.OPERATIONS["llvm.store"](build, op)
         return
     type_ = build.type_of(op.operands[1])
     if not isinstance(type_, Scalar) or type_.space != 3:
@@ -222,10 +224,10 @@ def _matrix(load: bool) -> Handler:
         count = int(op.attributes["num"].value) if load else len(op.operands) - 1
         suffix = ".trans" if "col" in attributes["layout"] else ""
         name = f"llvm.nvvm.{'ldmatrix' if load else 'stmatrix'}.sync.aligned.m8n8.x{count}{suffix}.b16"
-        if name not in simulate_matrix.INTRINSICS:
+        if name not in matrix.INTRINSICS:
             raise SimulationError(f"{count} matrices at once are not interpreted")
         build.released = build.arriving = build.waited = False
-        return simulate_matrix.INTRINSICS[name](build, op)
+        return matrix.INTRINSICS[name](build, op)
 
     return handler
 
@@ -269,18 +271,18 @@ def _redux(build: Builder, op: ir.Operation) -> Tree:
 
 
 def _intrinsic(build: Builder, op: ir.Operation) -> Tree | None:
-    name = str(op.attributes["intrin"]).strip('"')
+    name = text_of(op.attributes["intrin"])
     if found := re.fullmatch(r"llvm\.amdgcn\.permlane(16|32)\.swap", name):
         first, second, *flags = build.operands(op)
         if any(build.constants.get(build.scalar(flag)) for flag in flags):
             raise SimulationError("a swap that fetches from inactive lanes is not interpreted")
-        return simulate_amd.swapped(build, [first, second], int(found[1]))
+        return amd.swapped(build, [first, second], int(found[1]))
     if name in _APPROXIMATE:
         build.alu["arithmetic"] += 1
         return filled(build.type_of(op.results[0]), build.undefined_slot)
     if name == "llvm.is.fpclass":
-        return simulate_arithmetic.is_class(build, build.operands(op), str(op.operands[0].type))
-    return simulate_amd.intrinsic(build, op)
+        return arithmetic.is_class(build, build.operands(op), str(op.operands[0].type))
+    return amd.intrinsic(build, op)
 
 
 # What one CTA alone sees of the grid, and what leaves no trace in registers and shared memory.
@@ -295,7 +297,7 @@ def _nothing(build: Builder, op: ir.Operation) -> None:
 
 
 OPERATIONS: Final[dict[str, Handler]] = {
-    **simulate_arithmetic.OPERATIONS,
+    **arithmetic.OPERATIONS,
     **{f"nvvm.read.ptx.sreg.ctaid.{axis}": _number(0) for axis in "xyz"},
     **{f"nvvm.read.ptx.sreg.nctaid.{axis}": _number(1) for axis in "xyz"},
     **{f"rocdl.workgroup.id.{axis}": _number(0) for axis in "xyz"},

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from triton_linear.lowering.phases import LOAD
-from triton_linear.lowering.simulate_counts import wavefronts
-from triton_linear.lowering.targets import Target
+
+from triton_linear.lowering.interpreter.counts import wavefronts
+from triton_linear.lowering.target.phases import LOAD
+from triton_linear.lowering.target.targets import Target
 
 Addresses = npt.NDArray[np.int64]
 

@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
-from triton_linear.lowering import simulate_assembly, simulate_ops
-from triton_linear.lowering.simulate import HANDLERS, place_of
-from triton_linear.lowering.simulate_memory import SimulationError
-from triton_linear.lowering.simulate_program import Aggregate, Builder, Scalar, Step, Tree, leaves
-from triton_linear.lowering.targets import Target
+
+from triton_linear.lowering.interpreter import assembly, ops
+from triton_linear.lowering.interpreter.memory import SimulationError
+from triton_linear.lowering.interpreter.program import Aggregate, Builder, Scalar, Step, Tree, leaves
+from triton_linear.lowering.interpreter.simulate import HANDLERS, place_of
+from triton_linear.lowering.target.targets import Target
 
 _CALL_DEPTH: Final = 16
-_HANDLERS: Final = {**HANDLERS, **simulate_assembly.OPERATIONS}
+_HANDLERS: Final = {**HANDLERS, **assembly.OPERATIONS}
 
 
 @dataclass(slots=True)
@@ -31,7 +32,7 @@ class Jump:
 
 
 @dataclass(slots=True)
-class Piece:
+class StraightLine:
     """A straight line of steps, and where it goes: two ways on a condition, one way, or nowhere.
 
     `slots` are those that its steps set: undefined bits of an earlier pass are forgotten.
@@ -50,9 +51,9 @@ class Piece:
 
 
 @dataclass(slots=True)
-class Program:
+class FunctionProgram:
     build: Builder
-    pieces: list[Piece]
+    pieces: list[StraightLine]
     arguments: list[Tree]
     shared: list[int]
     results: tuple[int, ...]
@@ -76,11 +77,11 @@ class Compiler:
                 self.globals.add(op.operation.attributes["sym_name"].value)
         self.build = Builder(target, threads, has_flags=has_flags)
         self.shared: list[int] = []
-        self.pieces: list[Piece] = []
+        self.pieces: list[StraightLine] = []
         self.places: list[ir.Operation] = []
         self.depth = 0
 
-    def compile(self, name: str, given: int) -> Program:
+    def compile(self, name: str, given: int) -> FunctionProgram:
         function = self.functions.get(name)
         if function is None or not function.regions[0].blocks:
             found = ", ".join(self.functions) or "none"
@@ -93,17 +94,17 @@ class Compiler:
             elif isinstance(type_, Scalar) and type_.space == 3:
                 arguments.append(self._shared())
             else:
-                arguments.append(simulate_ops.filled(type_, self.build.undefined_slot))
+                arguments.append(ops.filled(type_, self.build.undefined_slot))
         if given > len(arguments):
             raise SimulationError(f"'{name}' takes {len(arguments)} arguments, not {given}")
         end, results = self._inline(function, arguments, self._piece())
         self.build.values = {}
         slots = tuple(leaf for tree in results for leaf in leaves(tree))
         assert not self.pieces[end].ways
-        return Program(self.build, self.pieces, arguments[:given], self.shared, slots, self.places)
+        return FunctionProgram(self.build, self.pieces, arguments[:given], self.shared, slots, self.places)
 
     def _piece(self) -> int:
-        self.pieces.append(Piece())
+        self.pieces.append(StraightLine())
         return len(self.pieces) - 1
 
     def _fresh(self, type_: object) -> Tree:
@@ -271,7 +272,7 @@ def _successors(block: ir.Block) -> list[ir.Block]:
     return list(operations[-1].operation.successors)
 
 
-def joins_of(pieces: Sequence[Piece]) -> dict[int, int]:
+def joins_of(pieces: Sequence[StraightLine]) -> dict[int, int]:
     """The nearest postdominator of each piece that has one."""
     everything = set(range(len(pieces)))
     behind = [everything if piece.ways else {k} for k, piece in enumerate(pieces)]

@@ -11,9 +11,10 @@ from typing import Final
 
 import numpy as np
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
-from triton_linear.lowering.simulate_memory import Bits, SimulationError
-from triton_linear.lowering.simulate_ops import Flags, Handler, each_slot, overflow_flags, signed, spoil
-from triton_linear.lowering.simulate_program import (
+
+from triton_linear.lowering.interpreter.memory import Bits, SimulationError
+from triton_linear.lowering.interpreter.ops import Flags, Handler, each_slot, overflow_flags, signed, spoil
+from triton_linear.lowering.interpreter.program import (
     FULL,
     POISON,
     Builder,

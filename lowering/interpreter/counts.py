@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from triton_linear.lowering.simulate_memory import Recorded
-from triton_linear.lowering.targets import Target
+
+from triton_linear.lowering.interpreter.memory import Recorded
+from triton_linear.lowering.target.targets import Target
 
 WORD_BYTES = 4
 
@@ -49,7 +50,7 @@ def wavefronts(
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class CountedAccess:
     """One shared-memory instruction: `operation` is its position in the function's block.
 
     `wavefronts` and `minimum` add up all warps of the CTA.
@@ -72,7 +73,7 @@ class Counts:
     """
 
     warps: int
-    accesses: tuple[Access, ...]
+    accesses: tuple[CountedAccess, ...]
     shuffles: int
     alu: tuple[tuple[str, int], ...]
     warp_barriers: int
@@ -114,9 +115,9 @@ class Counts:
         return sum(count for _, count in self.alu)
 
 
-def costs(recorded: Sequence[Recorded], target: Target) -> tuple[Access, ...]:
+def costs(recorded: Sequence[Recorded], target: Target) -> tuple[CountedAccess, ...]:
     """What each access took, in order."""
-    found: dict[int, Access] = {}
+    found: dict[int, CountedAccess] = {}
     whole = [k for k, r in enumerate(recorded) if r.threads is None]
     alike: dict[tuple[str, int, int], list[int]] = {}
     for k in whole:
@@ -128,14 +129,14 @@ def costs(recorded: Sequence[Recorded], target: Target) -> tuple[Access, ...]:
         served = addresses[..., list(service.order(lanes))] if lanes >= service.count else addresses
         counts, fewest = wavefronts(served, width, min(lanes, service.count), service.banks)
         for k, count, minimum in zip(which, counts.sum(axis=1), fewest.sum(axis=1), strict=True):
-            found[k] = Access(recorded[k].operation, recorded[k].kind, width, int(count), int(minimum))
+            found[k] = CountedAccess(recorded[k].operation, recorded[k].kind, width, int(count), int(minimum))
     for k, access in enumerate(recorded):
         if access.threads is not None:
             found[k] = _part(access, access.threads, target)
     return tuple(found[k] for k in range(len(recorded)))
 
 
-def _part(access: Recorded, threads: npt.NDArray[np.intp], target: Target) -> Access:
+def _part(access: Recorded, threads: npt.NDArray[np.intp], target: Target) -> CountedAccess:
     """What an access of part of the threads took; in a phase, those that sleep are as one that does not."""
     service = target.service(access.kind, access.width)
     place = np.argsort(service.order(target.lanes))
@@ -146,4 +147,4 @@ def _part(access: Recorded, threads: npt.NDArray[np.intp], target: Target) -> Ac
         filled = np.concatenate([addresses, np.repeat(addresses[:1], service.count - len(addresses))])
         counts, fewest = wavefronts(filled, access.width, service.count, service.banks)
         count, minimum = count + int(counts), minimum + int(fewest)
-    return Access(access.operation, access.kind, access.width, count, minimum)
+    return CountedAccess(access.operation, access.kind, access.width, count, minimum)

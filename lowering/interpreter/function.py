@@ -24,12 +24,13 @@ from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from triton_linear.lowering.simulate import SHARED_BASE, interpreter_context, parsed
-from triton_linear.lowering.simulate_blocks import Compiler, Jump, Piece, Program, joins_of
-from triton_linear.lowering.simulate_counts import Counts, costs
-from triton_linear.lowering.simulate_memory import Bits, Race, SharedMemory, SimulationError
-from triton_linear.lowering.simulate_program import Machine, leaves
-from triton_linear.lowering.targets import Target
+
+from triton_linear.lowering.interpreter.blocks import Compiler, FunctionProgram, Jump, StraightLine, joins_of
+from triton_linear.lowering.interpreter.counts import Counts, costs
+from triton_linear.lowering.interpreter.memory import Bits, Race, SharedMemory, SimulationError
+from triton_linear.lowering.interpreter.program import Machine, leaves
+from triton_linear.lowering.interpreter.simulate import SHARED_BASE, interpreter_context, parsed
+from triton_linear.lowering.target.targets import Target
 
 __all__ = ["FunctionOutcome", "simulate_function"]
 
@@ -46,7 +47,7 @@ class FunctionOutcome:
     `values` and `undefined` have shape (results, trials, threads): the scalars that the function returned, bit
     patterns and which bits no defined input determines. `sinks` has such a pair for each name that the function
     handed something to, one row for each time it did. `races` has each place and hazard once. `counts` is as
-    executed, each turn of a loop anew.
+    executed, each iteration of a loop anew.
     """
 
     values: Bits
@@ -103,7 +104,7 @@ class _Run:
 
     def __init__(
         self,
-        program: Program,
+        program: FunctionProgram,
         arguments: Sequence[Argument],
         trials: int,
         shared_bytes: int,
@@ -169,7 +170,7 @@ class _Run:
             else:
                 piece = self._part(piece, code, chosen)
 
-    def _steps(self, piece: int, code: Piece) -> None:
+    def _steps(self, piece: int, code: StraightLine) -> None:
         machine = self.machine
         self.visits[piece] += 1
         self.left -= len(code.steps) + 1
@@ -189,7 +190,7 @@ class _Run:
         except SimulationError as error:
             raise type(error)(f"{self.program.where(code.origins[position])}: {error}") from None
 
-    def _decide(self, code: Piece) -> Flags:
+    def _decide(self, code: StraightLine) -> Flags:
         """The condition of each thread."""
         machine, slot = self.machine, code.condition
         assert slot is not None
@@ -220,7 +221,7 @@ class _Run:
                 machine.undefined[slot] = merged
         return jump.target
 
-    def _part(self, piece: int, code: Piece, chosen: Flags) -> int:
+    def _part(self, piece: int, code: StraightLine, chosen: Flags) -> int:
         """Run both ways of a branch, each with its own threads; ensures: they meet in the piece returned."""
         if self.joins is None:
             self.joins = joins_of(self.program.pieces)
@@ -263,7 +264,7 @@ class _Run:
         program, recorded = self.program, self.memory.recorded
         target = program.build.target
 
-        def total(of: Callable[[Piece], int]) -> int:
+        def total(of: Callable[[StraightLine], int]) -> int:
             return sum(times * of(program.pieces[piece]) for piece, times in self.visits.items())
 
         def moved(kind: str) -> int:

@@ -19,9 +19,10 @@ from typing import Final
 
 import numpy as np
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
-from triton_linear.lowering.simulate_memory import Bits, Indices, SimulationError
-from triton_linear.lowering.simulate_ops import Handler
-from triton_linear.lowering.simulate_program import (
+
+from triton_linear.lowering.interpreter.memory import Bits, Indices, SimulationError
+from triton_linear.lowering.interpreter.ops import Handler
+from triton_linear.lowering.interpreter.program import (
     Aggregate,
     Builder,
     Machine,

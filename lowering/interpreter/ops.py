@@ -15,8 +15,9 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
-from triton_linear.lowering.simulate_memory import Bits, SimulationError
-from triton_linear.lowering.simulate_program import (
+
+from triton_linear.lowering.interpreter.memory import Bits, SimulationError
+from triton_linear.lowering.interpreter.program import (
     POISON,
     Aggregate,
     Builder,

@@ -19,8 +19,9 @@ from typing import Final, TypeAlias, Union
 import numpy as np
 import numpy.typing as npt
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
-from triton_linear.lowering.simulate_memory import Bits, IllegalAccess, SharedMemory, SimulationError
-from triton_linear.lowering.targets import Target
+
+from triton_linear.lowering.interpreter.memory import Bits, IllegalAccess, SharedMemory, SimulationError
+from triton_linear.lowering.target.targets import Target
 
 POISON: Final = -1
 Tree: TypeAlias = Union[int, "tuple[Tree, ...]"]
@@ -79,6 +80,11 @@ def element_bits(type_: Type) -> int:
 def elements(type_: Type) -> tuple[Type, ...]:
     """Element types of a vector, or the scalar itself."""
     return (type_,) if isinstance(type_, Scalar) else type_.fields
+
+
+def text_of(attribute: ir.Attribute) -> str:
+    """The string that an attribute holds."""
+    return str(attribute).strip('"')
 
 
 def leaves(tree: Tree) -> tuple[int, ...]:

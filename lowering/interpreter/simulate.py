@@ -2,11 +2,10 @@
 
     outcome = simulate(text, registers, target, num_warps=4, shared_bytes=16384)
 
-The text is parsed by upstream MLIR, its operations become closures once (`simulate_program`, handlers in
-`simulate_ops`, `simulate_casts`, `simulate_lanes`, `simulate_amd` and `simulate_matrix`), and those run over
-numpy arrays of shape (trials, threads): every trial is an independent run with other register contents. Shared
-memory (`simulate_memory`) checks bounds and alignment and finds races; `simulate_counts` says what it all
-costs.
+The text is parsed by upstream MLIR, its operations become closures once (`program`, handlers in `ops`,
+`casts`, `lanes`, `shared_memory`, `amd` and `matrix`), and those run over numpy arrays of shape (trials,
+threads): every trial is an independent run with other register contents. Shared memory (`memory`) checks bounds
+and alignment and finds races; `counts` says what it all costs.
 Operations without a handler, control flow and whatever the machine would not define are refused with the
 place in the text.
 """
@@ -19,19 +18,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
-from triton_linear.lowering import simulate_amd, simulate_casts, simulate_lanes, simulate_ops
-from triton_linear.lowering.simulate_counts import Counts, costs
-from triton_linear.lowering.simulate_memory import Bits, Race, SharedMemory, SimulationError
-from triton_linear.lowering.simulate_program import POISON, Aggregate, Builder, Machine, Scalar, Tree, leaves
-from triton_linear.lowering.targets import Target
 
-__all__ = ["Outcome", "Race", "SimulationError", "simulate"]
+from triton_linear.lowering.interpreter import amd, casts, lanes, ops, shared_memory
+from triton_linear.lowering.interpreter.counts import Counts, costs
+from triton_linear.lowering.interpreter.memory import Bits, Race, SharedMemory, SimulationError
+from triton_linear.lowering.interpreter.program import POISON, Aggregate, Builder, Machine, Scalar, Tree, leaves
+from triton_linear.lowering.target.targets import Target
+
+__all__ = ["Race", "Simulated", "SimulationError", "simulate"]
 
 HANDLERS = {
-    **simulate_ops.OPERATIONS,
-    **simulate_casts.OPERATIONS,
-    **simulate_lanes.OPERATIONS,
-    **simulate_amd.OPERATIONS,
+    **ops.OPERATIONS,
+    **casts.OPERATIONS,
+    **lanes.OPERATIONS,
+    **shared_memory.OPERATIONS,
+    **amd.OPERATIONS,
 }
 
 # Scratch starts where an allocator may put it: aligned to the widest access and to nothing more.
@@ -39,7 +40,7 @@ SHARED_BASE = 1040
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
+class Simulated:
     """What a run returned and what it took.
 
     `values` and `undefined` have shape (results, trials, threads): bit patterns, and which bits no defined
@@ -59,7 +60,7 @@ def simulate(
     num_warps: int,
     shared_bytes: int = 0,
     shared_base: int = SHARED_BASE,
-) -> Outcome:
+) -> Simulated:
     """Run the function on `registers`, the fields of its first argument.
 
     Requires: each register is an array of shape (trials, threads) of bit patterns; `function_text` holds one
@@ -115,7 +116,7 @@ class _Program:
             build.types = {}
         return cls(text, build, tuple(arguments), tuple(shared), results)
 
-    def run(self, registers: Sequence[Bits], shared_bytes: int, shared_base: int) -> Outcome:
+    def run(self, registers: Sequence[Bits], shared_bytes: int, shared_base: int) -> Simulated:
         build = self.build
         fields = leaves(self.arguments[0]) if self.arguments else ()
         if len(fields) != len(registers):
@@ -141,7 +142,7 @@ class _Program:
             raise type(error)(f"{self._where(build.origins[position])}: {error}") from None
         return self._outcome(machine, trials)
 
-    def _outcome(self, machine: Machine, trials: int) -> Outcome:
+    def _outcome(self, machine: Machine, trials: int) -> Simulated:
         shape = (len(self.results), trials, machine.threads)
         values, undefined = np.zeros(shape, np.uint64), np.zeros(shape, np.uint64)
         for index, slot in enumerate(self.results):
@@ -152,7 +153,7 @@ class _Program:
             if slot in machine.undefined:
                 undefined[index] = machine.undefined[slot]
         races = tuple(replace(race, location=self._where(race.operation)) for race in machine.memory.races)
-        return Outcome(values, undefined, races, self._counts(machine.memory))
+        return Simulated(values, undefined, races, self._counts(machine.memory))
 
     def _counts(self, memory: SharedMemory) -> Counts:
         build = self.build
@@ -232,7 +233,7 @@ def _argument(build: Builder, argument: ir.Value, shared: list[int]) -> Tree:
         if len(shared) > 1:
             raise SimulationError("a second pointer to shared memory is not interpreted")
         return shared[0]
-    return simulate_ops.filled(type_, build.undefined_slot)
+    return ops.filled(type_, build.undefined_slot)
 
 
 def place_of(op: ir.Operation) -> str:

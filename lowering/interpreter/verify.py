@@ -13,13 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
-from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.simulate import Race, simulate
-from triton_linear.lowering.simulate_counts import Counts
-from triton_linear.lowering.simulate_function import simulate_function
-from triton_linear.lowering.simulate_memory import Bits
-from triton_linear.lowering.targets import Target
+from triton_linear.lowering.interpreter.counts import Counts
+from triton_linear.lowering.interpreter.function import simulate_function
+from triton_linear.lowering.interpreter.memory import Bits
+from triton_linear.lowering.interpreter.simulate import Race, simulate
+from triton_linear.lowering.plan.element import ElementType
+from triton_linear.lowering.target.targets import Target
 
 _FULL = np.uint64(np.iinfo(np.uint64).max)
 _REPORTED = 8

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.simulate_function import simulate_function
-from triton_linear.lowering.targets import Target
-from triton_linear.lowering.verify import Verdict, element_patterns, held_elements, judge
+from triton_linear.lowering.interpreter.function import simulate_function
+from triton_linear.lowering.interpreter.verify import Verdict, element_patterns, held_elements, judge
+from triton_linear.lowering.plan.element import ElementType
+from triton_linear.lowering.target.targets import Target
 
 
 def verify_gather(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from triton_linear.dialect import f2
-from triton_linear.lowering.plan import WIDEST_LOAD, MemorySide
+from triton_linear.lowering.plan.plans import WIDEST_LOAD, MemorySide
 
 LEGACY_GATHER = "gather-legacy"
 """The kind of plans as Triton's were before linear layouts."""

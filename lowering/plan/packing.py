@@ -10,9 +10,10 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from triton_linear.lowering.gather_plan import GatherSharedPlan
-from triton_linear.lowering.plan import SharedPlan
-from triton_linear.lowering.words import Row, Step, WordBuilder
+from triton_linear.lowering.plan.gathers import GatherSharedPlan
+from triton_linear.lowering.plan.plans import SharedPlan
+from triton_linear.lowering.plan.words import Row, WordBuilder
+from triton_linear.lowering.target.steps import Step
 
 Rounds = tuple[tuple[tuple[int, ...], ...], ...]
 """By round and access, the registers that it stores."""

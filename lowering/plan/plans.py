@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from triton_linear.lowering.lanes import work
-from triton_linear.lowering.targets import Target
-from triton_linear.lowering.words import Gather, Shuffle, Step, Trade
+from triton_linear.lowering.target.lanes import work
+from triton_linear.lowering.target.steps import Pick, Shuffle, Step, Trade
+from triton_linear.lowering.target.targets import Target
 
 FREE = "free"
 """The kind of plans that convert nothing."""
@@ -135,7 +135,7 @@ class ShufflePlan:
     @property
     def shuffles(self) -> int:
         """Words that come from another lane."""
-        return sum(not isinstance(step, Gather) for step in self.steps)
+        return sum(not isinstance(step, Pick) for step in self.steps)
 
     def moving(self, target: Target) -> tuple[int, int]:
         """(vector instructions, passes through the shuffle pipe) of its shuffles, for each part of a word."""
@@ -153,7 +153,7 @@ class ShufflePlan:
     @property
     def replacements(self) -> int:
         """Selects that run beside the others."""
-        return sum(isinstance(step, Gather) and step.replaced >= 0 for step in self.steps)
+        return sum(isinstance(step, Pick) and step.replaced >= 0 for step in self.steps)
 
     def summary(self) -> str:
         """One line for people."""

@@ -1,9 +1,4 @@
-"""Straight-line programs over the 32-bit words of a warp's registers: byte permutes and shuffles.
-
-Elements below 32 bits lie side by side in words, as many as fit, register by register; those words are what a
-kernel keeps them in, so taking them as they are costs nothing. A wider element is a word of its own. A `Gather`
-picks the slots of a new word from one or two others; which, may depend on the thread. That is one PRMT or SEL
-on NVIDIA and one V_PERM or V_CNDMASK on AMD, however much it does: pack, choose and permute at once.
+"""Straight-line programs over the 32-bit words of a warp's registers; `target.steps` has what they are made of.
 
 `WordBuilder.gather` makes any word that is asked for, out of as few of those steps as a small search finds.
 """
@@ -14,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from triton_linear.dialect import f2
+from triton_linear.lowering.target.steps import Pick, Shuffle, Step, Trade
 
 Place = tuple[int, int]
 """A slot of a word: (word, slot)."""
@@ -23,63 +19,6 @@ Row = tuple["Place | None", ...]
 
 Table = tuple[Row, ...]
 """A row for each alternative: bit i of the alternative's number is the parity of mask i and the thread."""
-
-
-@dataclass(frozen=True, slots=True)
-class Gather:
-    """A word with slot s taken, in alternative a, from slot `picks[a][s]` of `sources`, counted through both.
-
-    Bit i of a thread's alternative is parity(masks[i] & thread). A pick of -1 may be anything. Where `replaced`
-    is a source by its position, the step is a choice of whole words, nobody needs that source any more, and it
-    may be overwritten in the threads that take the other.
-    """
-
-    sources: tuple[int, ...]
-    masks: tuple[int, ...]
-    picks: tuple[tuple[int, ...], ...]
-    replaced: int = -1
-
-    def whole(self) -> tuple[int, ...] | None:
-        """Which source each alternative takes as it is, for at most two; None where one is not whole."""
-        if len(self.picks) > 2:
-            return None
-        found = []
-        for picks in self.picks:
-            slots = len(picks)
-            sources = {pick // slots for pick in picks if pick >= 0}
-            if len(sources) > 1 or any(pick >= 0 and pick % slots != slot for slot, pick in enumerate(picks)):
-                return None
-            found.append(sources.pop() if sources else 0)
-        return tuple(found)
-
-
-@dataclass(frozen=True, slots=True)
-class Shuffle:
-    """The `word` of another lane of the warp.
-
-    The lane read is the xor of `lane_columns[j]` over the set bits j of the thread number, xor `lane_xor`;
-    where `lane_columns` is None it is the own lane xor `lane_xor`.
-    """
-
-    word: int
-    lane_xor: int
-    lane_columns: tuple[int, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Trade:
-    """Word `side` of two after a bit of the lanes and the choice between the words have changed places.
-
-    A lane whose bit `lane_bit` is `side` keeps `words[side]`; the others take the other word of the lane that
-    differs in that bit. Both sides of the same words are one instruction, or two that need no condition.
-    """
-
-    words: tuple[int, int]
-    lane_bit: int
-    side: int
-
-
-Step = Gather | Shuffle | Trade
 
 
 class TooLong(Exception):
@@ -141,7 +80,7 @@ class WordBuilder:
             slots = range(self.slots)
             if all(pick == slot or pick < 0 for row in picks for slot, pick in zip(slots, row, strict=True)):
                 return sources[0]
-            return self._step((masks, table), Gather(tuple(sources), masks, picks))
+            return self._step((masks, table), Pick(tuple(sources), masks, picks))
         key = (masks, table)
         if key in self._made:
             return self._made[key]
@@ -153,9 +92,9 @@ class WordBuilder:
         own = tuple(range(self.slots))
         other = tuple(slot + self.slots for slot in own)
         if split.slots is None:
-            step = Gather((first, second), (split.mask,), (own, other))
+            step = Pick((first, second), (split.mask,), (own, other))
         else:
-            step = Gather(
+            step = Pick(
                 (first, second), (), (tuple(slot + self.slots * (slot in split.slots) for slot in own),)
             )
         return self._step(key, step)
@@ -236,7 +175,7 @@ def _essential(masks: tuple[int, ...], table: Table) -> tuple[tuple[int, ...], T
 
 def read_by(step: Step) -> tuple[int, ...]:
     """The words that a step reads."""
-    if isinstance(step, Gather):
+    if isinstance(step, Pick):
         return step.sources
     return step.words if isinstance(step, Trade) else (step.word,)
 
@@ -270,7 +209,7 @@ def spread(steps: Sequence[Step], outputs: Sequence[int], given: int) -> tuple[S
     """
     travelled = [False] * given
     for step in steps:
-        travelled.append(not isinstance(step, Gather) or all(travelled[word] for word in step.sources))
+        travelled.append(not isinstance(step, Pick) or all(travelled[word] for word in step.sources))
     last_use: dict[int, int] = {}
     for index, step in enumerate(steps):
         last_use |= dict.fromkeys(read_by(step), index)
@@ -278,7 +217,7 @@ def spread(steps: Sequence[Step], outputs: Sequence[int], given: int) -> tuple[S
     marked: list[Step] = []
     gathered = replaced = 0
     for index, step in enumerate(steps):
-        if isinstance(step, Gather):
+        if isinstance(step, Pick):
             gathered += 1
             free = [
                 place

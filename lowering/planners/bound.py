@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.lowering.conversion import Hardware, Reach, reach_between
-from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.lanes import SWAP, moves_by_vectors, natives
-from triton_linear.lowering.phases import LOAD, STORE
-from triton_linear.lowering.plan import Cost
-from triton_linear.lowering.targets import Target
+from triton_linear.lowering.plan.element import ElementType
+from triton_linear.lowering.plan.plans import Cost
+from triton_linear.lowering.planners.conversion import Hardware, Reach, reach_between
+from triton_linear.lowering.target.lanes import SWAP, moves_by_vectors, natives
+from triton_linear.lowering.target.phases import LOAD, STORE
+from triton_linear.lowering.target.targets import Target
 
 _QUAD_BITS, _ROW_BITS = 2, 4
 """Bits of a lane's number within four lanes, and within a row, which DPP reads across."""
@@ -37,7 +37,7 @@ _FOURS = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Side:
+class BoundedSide:
     """What bounds ask of a layout.
 
     held, lanes: how many bits number the registers of a thread, and the lanes, that are no copies. threads: the
@@ -56,7 +56,7 @@ class Side:
 
     @staticmethod
     @functools.lru_cache(maxsize=4096)
-    def of(layout: LinearLayout) -> Side:
+    def of(layout: LinearLayout) -> BoundedSide:
         """The side that `layout` is."""
         found = Hardware.of(layout)
         pivots: dict[int, int] = {}
@@ -71,9 +71,9 @@ class Side:
         threads = (*found.lane, *found.warp, *found.block)
         distinct = ranks[1] == len(found.register) + len(found.lane)
         given = functools.reduce(operator.or_, found.register, 0)
-        return Side(found, ranks[0], f2.rank(found.lane), threads, tuple(spans), given, distinct)
+        return BoundedSide(found, ranks[0], f2.rank(found.lane), threads, tuple(spans), given, distinct)
 
-    def reach_to(self, other: Side) -> Reach:
+    def reach_to(self, other: BoundedSide) -> Reach:
         """`reach_between` their hardware."""
         threads = self.threads
         if -1 in self.spans or len(threads) != len(other.threads):
@@ -85,7 +85,7 @@ class Side:
                 return Reach(reach)
         return reach_between(self.hardware, other.hardware)
 
-    def chosen(self, other: Side) -> int:
+    def chosen(self, other: BoundedSide) -> int:
         """Bits of the registers here among which a register there is chosen by the thread."""
         moved = map(operator.xor, self.threads, other.threads)
         return f2.rank((*other.hardware.register, *moved)) - other.held
@@ -107,7 +107,7 @@ class Relation(NamedTuple):
 
 
 @functools.lru_cache(maxsize=16384)
-def relation(source: Side, target: Side, by_rows: bool = False) -> Relation:
+def relation(source: BoundedSide, target: BoundedSide, by_rows: bool = False) -> Relation:
     """What bounds ask of the conversion from one side to the other; its `rows` only `by_rows`."""
     reach = source.reach_to(target)
     if reach == Reach.THREAD:
@@ -126,7 +126,7 @@ def relation(source: Side, target: Side, by_rows: bool = False) -> Relation:
     return Relation(reach, 0, f2.rank((*here.register, *there.lane)) < source.held + target.lanes, rows)
 
 
-def _in_rows(source: Side, target: Side, exchanged: int) -> int:
+def _in_rows(source: BoundedSide, target: BoundedSide, exchanged: int) -> int:
     here, there = source.hardware, target.hardware
     if exchanged:
         row = (*here.register, *here.lane[:_ROW_BITS])
@@ -134,7 +134,7 @@ def _in_rows(source: Side, target: Side, exchanged: int) -> int:
     return _stay(source, target, _QUAD_BITS) + _stay(source, target, _ROW_BITS)
 
 
-def _stay(source: Side, target: Side, bits: int) -> bool:
+def _stay(source: BoundedSide, target: BoundedSide, bits: int) -> bool:
     """Whether every 2^`bits` lanes read each other, all alike."""
     here, there = source.hardware, target.hardware
     group = (*here.register, *here.lane[:bits])
@@ -162,7 +162,7 @@ def least_cost(src: LinearLayout, dst: LinearLayout, element: ElementType, targe
     Requires: as for `select`, and that it does not cross CTAs.
     Ensures: least_cost(...).expected(w) <= select(...).cost.expected(w) for every w, where there is a plan.
     """
-    return Bounds(element, target, src.total_out_bits).of(Side.of(src), Side.of(dst))
+    return Bounds(element, target, src.total_out_bits).of(BoundedSide.of(src), BoundedSide.of(dst))
 
 
 @dataclass
@@ -174,7 +174,7 @@ class Bounds:
     bits: int
     known: dict[tuple[Relation, int, int, int], Least] = field(default_factory=dict)
 
-    def of(self, source: Side, target: Side) -> Least:
+    def of(self, source: BoundedSide, target: BoundedSide) -> Least:
         """`least_cost` from one side to the other."""
         related = relation(source, target, bool(self.target.lane_instructions))
         key = related, target.held, len(source.hardware.warp), len(source.hardware.block)

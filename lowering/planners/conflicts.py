@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from triton_linear.dialect import f2
-from triton_linear.lowering.plan import Access, MemorySide, Padding
-from triton_linear.lowering.targets import Target
+from triton_linear.lowering.plan.plans import Access, MemorySide, Padding
+from triton_linear.lowering.target.targets import Target
 
 
 def padded_wavefronts(

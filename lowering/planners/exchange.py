@@ -16,15 +16,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from triton_linear.dialect import f2
-from triton_linear.lowering.conflicts import padded_wavefronts
-from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.fragments import Fragment, transposed
-from triton_linear.lowering.packing import loaded_words, stored_words
-from triton_linear.lowering.phases import LOAD, STORE
-from triton_linear.lowering.placement import Exchange, Placement, Room, place, place_against, shared_registers
-from triton_linear.lowering.plan import Access, Cost, MemorySide, SharedPlan
-from triton_linear.lowering.swizzle import Columns
-from triton_linear.lowering.targets import Target
+from triton_linear.lowering.plan.element import ElementType
+from triton_linear.lowering.plan.packing import loaded_words, stored_words
+from triton_linear.lowering.plan.plans import Access, Cost, MemorySide, SharedPlan
+from triton_linear.lowering.planners.conflicts import padded_wavefronts
+from triton_linear.lowering.planners.fragments import Fragment, transposed
+from triton_linear.lowering.planners.placement import (
+    Exchange,
+    Placement,
+    Room,
+    place,
+    place_against,
+    shared_registers,
+)
+from triton_linear.lowering.planners.swizzle import Columns
+from triton_linear.lowering.target.phases import LOAD, STORE
+from triton_linear.lowering.target.targets import Target
 
 
 def cost_of_shared(plan: SharedPlan, target: Target) -> Cost:

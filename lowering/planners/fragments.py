@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from triton_linear.dialect import f2
-from triton_linear.lowering.transposing import FORMS, Form
+from triton_linear.lowering.planners.transposing import FORMS, Form
 
 Columns = tuple[int, ...]
 

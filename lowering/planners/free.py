@@ -11,9 +11,9 @@ NaN of finite floats, and registers that are missing are others with low bits of
 from __future__ import annotations
 
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.lowering.conversion import Hardware
-from triton_linear.lowering.plan import FreePlan, FreeRegister
-from triton_linear.lowering.registers import place_of_copies
+from triton_linear.lowering.plan.plans import FreePlan, FreeRegister
+from triton_linear.lowering.planners.conversion import Hardware
+from triton_linear.lowering.planners.registers import place_of_copies
 
 
 def plan_free(src: LinearLayout, dst: LinearLayout) -> FreePlan:

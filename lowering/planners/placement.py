@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from triton_linear.dialect import f2
-from triton_linear.lowering.phases import LOAD, STORE
-from triton_linear.lowering.swizzle import Columns, Side, Swizzle, optimal_swizzle
-from triton_linear.lowering.targets import Target
+from triton_linear.lowering.planners.swizzle import Columns, Side, Swizzle, optimal_swizzle
+from triton_linear.lowering.target.phases import LOAD, STORE
+from triton_linear.lowering.target.targets import Target
 
 
 @dataclass(frozen=True, slots=True)

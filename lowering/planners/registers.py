@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from triton_linear.dialect import f2
-from triton_linear.lowering.conversion import Conversion, Reach
-from triton_linear.lowering.plan import NoOpPlan, RegisterPlan, Rejected
+from triton_linear.lowering.plan.plans import NoOpPlan, RegisterPlan, Rejected
+from triton_linear.lowering.planners.conversion import Conversion, Reach
 
 
 def plan_noop(conv: Conversion) -> NoOpPlan | Rejected:

@@ -12,10 +12,8 @@ from dataclasses import replace
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.lowering.bound import Least, least_cost
-from triton_linear.lowering.conversion import Conversion, Hardware, conversion
-from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.plan import (
+from triton_linear.lowering.plan.element import ElementType
+from triton_linear.lowering.plan.plans import (
     Cost,
     FreePlan,
     NoOpPlan,
@@ -26,13 +24,12 @@ from triton_linear.lowering.plan import (
     SharedPlan,
     ShufflePlan,
 )
-from triton_linear.lowering.registers import plan_noop, plan_registers
-from triton_linear.lowering.shared import cost_of_shared, plan_cta_shared, plan_warp_shared
-from triton_linear.lowering.shuffle import cost_of_shuffle, plan_shuffle
-from triton_linear.lowering.targets import Target
-
-MOST_REGISTERS = 8192
-"""Elements of a tensor that a thread may hold, copies included; its 255 registers are 1,020 bytes."""
+from triton_linear.lowering.planners.bound import Least, least_cost
+from triton_linear.lowering.planners.conversion import Conversion, Hardware, conversion
+from triton_linear.lowering.planners.registers import plan_noop, plan_registers
+from triton_linear.lowering.planners.shared import cost_of_shared, plan_cta_shared, plan_warp_shared
+from triton_linear.lowering.planners.shuffle import cost_of_shuffle, plan_shuffle
+from triton_linear.lowering.target.targets import Target
 
 
 @functools.lru_cache(maxsize=4096)
@@ -189,8 +186,8 @@ def misfit(src: LinearLayout, dst: LinearLayout, target: Target) -> str | None:
         if lanes != target.lanes:
             return f"the {side} layout has {lanes} lanes, {target.name} has {target.lanes}"
         registers = layout.in_dim_size("register") if layout.has_in_dim("register") else 1
-        if registers > MOST_REGISTERS:
-            return f"the {side} layout has {registers} registers; {MOST_REGISTERS} at most are planned for"
+        if registers > (most := target.policy.most_registers):
+            return f"the {side} layout has {registers} registers; {most} at most are planned for"
     warps = [layout.in_dim_size("warp") if layout.has_in_dim("warp") else 1 for layout in (src, dst)]
     if warps[0] != warps[1]:
         return f"the source layout has {warps[0]} warps, the destination {warps[1]}"

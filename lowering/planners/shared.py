@@ -17,13 +17,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from triton_linear.dialect import f2
-from triton_linear.lowering.conversion import HARDWARE_DIMS, Conversion, Hardware, Reach, between
-from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.exchange import cheapest, cost_of_shared, exchange_plans
-from triton_linear.lowering.placement import Exchange
-from triton_linear.lowering.plan import Cost, Rejected, SharedPlan, ShufflePlan
-from triton_linear.lowering.shuffle import plan_shuffle
-from triton_linear.lowering.targets import Target
+from triton_linear.lowering.plan.element import ElementType
+from triton_linear.lowering.plan.plans import Cost, Rejected, SharedPlan, ShufflePlan
+from triton_linear.lowering.planners.conversion import HARDWARE_DIMS, Conversion, Hardware, Reach, between
+from triton_linear.lowering.planners.exchange import cheapest, cost_of_shared, exchange_plans
+from triton_linear.lowering.planners.placement import Exchange
+from triton_linear.lowering.planners.shuffle import plan_shuffle
+from triton_linear.lowering.target.targets import Target
 
 __all__ = ["cost_of_shared", "plan_cta_shared", "plan_warp_shared"]
 
@@ -77,7 +77,7 @@ def _plan(scope: str, conv: Conversion, element: ElementType, target: Target, li
             cost = cost_of_shared(plan, target)
             if cost.clocks < least.clocks:
                 best, least, held, wanted = plan, cost, source, destination
-                if _is_as_good_as_can_be(plan, cost):
+                if _is_as_good_as_can_be(plan, cost, target.policy.exchange_permutes):
                     return plan
     return best
 
@@ -94,10 +94,10 @@ def _is_narrow(plan: SharedPlan) -> bool:
     return min(plan.store.access_bytes, plan.load.access_bytes) < 4
 
 
-def _is_as_good_as_can_be(plan: SharedPlan, cost: Cost) -> bool:
-    """Words both ways, and no permutes but those of the shuffles and one for each word."""
+def _is_as_good_as_can_be(plan: SharedPlan, cost: Cost, permutes: int) -> bool:
+    """Words both ways, and no permutes but `permutes` for each shuffle and one for each word."""
     words = min(plan.source_registers, len(plan.outputs)) // plan.per_word
-    return not _is_narrow(plan) and cost.alu <= 3 * cost.shuffles + words
+    return not _is_narrow(plan) and cost.alu <= permutes * cost.shuffles + words
 
 
 def _inside(a: Hardware, b: Hardware, element: ElementType, target: Target) -> ShufflePlan | None:

@@ -32,17 +32,16 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from triton_linear.dialect import f2
-from triton_linear.lowering.conversion import Conversion, Hardware, Origin, Reach, between
-from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.lanes import natives
-from triton_linear.lowering.plan import Cost, Rejected, ShufflePlan
-from triton_linear.lowering.targets import Target
-from triton_linear.lowering.words import Place, Row, Shuffle, TooLong, WordBuilder, spread, steering
+from triton_linear.lowering.plan.element import ElementType
+from triton_linear.lowering.plan.plans import Cost, Rejected, ShufflePlan
+from triton_linear.lowering.plan.words import Place, Row, TooLong, WordBuilder, spread, steering
+from triton_linear.lowering.planners.conversion import Conversion, Hardware, Origin, Reach, between
+from triton_linear.lowering.target.lanes import natives
+from triton_linear.lowering.target.steps import Shuffle
+from triton_linear.lowering.target.targets import Target
 
 PLANNER = "shuffle"
 Columns = tuple[int, ...]
-_WORTH_REPLACING = 1.15
-"""How many times longer it must take without replacements for these to be made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ def plan_shuffle(conv: Conversion, element: ElementType, target: Target) -> Shuf
     given = max(1, best.source_registers // best.slots)
     beside = replace(best, steps=spread(best.steps, best.outputs, given))
     clocks, less = (cost_of_shuffle(plan, element, target).clocks for plan in (best, beside))
-    return beside if clocks > _WORTH_REPLACING * less else best
+    return beside if clocks > target.policy.replacing * less else best
 
 
 def _unspread_plan(state: _State, wanted: Hardware) -> ShufflePlan | None:

@@ -21,11 +21,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from triton_linear.dialect.dimensions import fields
-from triton_linear.lowering.packing import loaded_words, stored_words
-from triton_linear.lowering.plan import MemorySide, Padding, SharedPlan
-from triton_linear.lowering.prove_functions import ThreadFunctions, Value
-from triton_linear.lowering.prove_words import Refuted, Word, chosen, packed, run_words
-from triton_linear.lowering.targets import Target
+from triton_linear.lowering.plan.packing import loaded_words, stored_words
+from triton_linear.lowering.plan.plans import MemorySide, Padding, SharedPlan
+from triton_linear.lowering.prove.functions import ThreadFunctions, Value
+from triton_linear.lowering.prove.words import Refuted, Word, chosen, packed, run_words
+from triton_linear.lowering.target.targets import Target
 
 _ROW, _READ, _WORD, _HALF = 16, 8, 4, 2
 """Bytes of a row of `ldmatrix` and `stmatrix`, of what a lane reads by `ds_read_b64_tr`, and of words."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
-from triton_linear.lowering.gather_plan import AnyGatherPlan, GatherPlan, GatherSharedPlan
+from triton_linear.lowering.plan.gathers import AnyGatherPlan, GatherPlan, GatherSharedPlan
 
 
 @dataclass(frozen=True, slots=True)

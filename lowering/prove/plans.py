@@ -20,12 +20,12 @@ import functools
 from collections.abc import Sequence
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
-from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.plan import FreePlan, NoOpPlan, Plan, RegisterPlan, SharedPlan, ShufflePlan
-from triton_linear.lowering.prove_exchange import Threads, exchanged
-from triton_linear.lowering.prove_functions import ThreadFunctions, Value
-from triton_linear.lowering.prove_words import Refuted, chosen, packed, run_words
-from triton_linear.lowering.targets import Target
+from triton_linear.lowering.plan.element import ElementType
+from triton_linear.lowering.plan.plans import FreePlan, NoOpPlan, Plan, RegisterPlan, SharedPlan, ShufflePlan
+from triton_linear.lowering.prove.exchange import Threads, exchanged
+from triton_linear.lowering.prove.functions import ThreadFunctions, Value
+from triton_linear.lowering.prove.words import Refuted, chosen, packed, run_words
+from triton_linear.lowering.target.targets import Target
 
 Columns = tuple[int, ...]
 
@@ -39,8 +39,8 @@ def refuted(
 
     Ensures: None for no plan that gives a wrong register.
 
-    >>> from triton_linear.lowering.element import element_type
-    >>> from triton_linear.lowering.targets import target
+    >>> from triton_linear.lowering.plan.element import element_type
+    >>> from triton_linear.lowering.target.targets import target
     >>> sides = [{REGISTER: [[column], [3 - column]], LANE: [[4]] * 5} for column in (1, 2)]
     >>> a, b = (LinearLayout.from_bases(side, ["dim0"]) for side in sides)
     >>> f32, h200 = element_type("f32"), target("cuda:90")

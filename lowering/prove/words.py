@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from triton_linear.lowering.prove_functions import ThreadFunctions, Value
-from triton_linear.lowering.words import Gather, Shuffle, Step, Trade
+from triton_linear.lowering.prove.functions import ThreadFunctions, Value
+from triton_linear.lowering.target.steps import Pick, Shuffle, Step, Trade
 
 Word = tuple["Value | None", ...]
 """What each slot holds; None where that is undefined in some thread, or nobody's element."""
@@ -97,7 +97,7 @@ def _traded(
 
 def _gathered(
     functions: ThreadFunctions,
-    step: Gather,
+    step: Pick,
     words: Sequence[Word],
     slots: int,
     thread_bits: int,

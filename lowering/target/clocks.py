@@ -1,4 +1,4 @@
-"""Clocks of one warp instruction: busy, alone, chain (None: has none). See `lowering/tiles.py`.
+"""Clocks of one warp instruction: busy, alone, chain (None: has none). See `tiles.py`.
 
 NVIDIA H200, 2026-11-21; written by `python -m bench.calibrate --write`.
 """

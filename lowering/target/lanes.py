@@ -29,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from triton_linear.dialect import f2
-from triton_linear.lowering.words import Shuffle, Trade
+from triton_linear.lowering.target.steps import Shuffle, Trade
 
 DPP, SWIZZLE, SWAP = "dpp", "swizzle", "swap"
 IN_ROW, ACROSS_ROWS = "permlane16", "permlanex16"

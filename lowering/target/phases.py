@@ -4,13 +4,13 @@ A wave or warp is served in phases. The lanes of one phase are a coset of a subs
 always consecutive ones: a wide load of CDNA takes lanes 0 to 3 with 20 to 23. Lanes of unlike phases never
 conflict. Each bank gives one word in a wavefront.
 
-Sources. NVIDIA: `lowering/tiles.py`. AMD: the conflicts that nod-ai/amd-shark-ai measured pair by pair on
-MI300X, MI350X, gfx1100 and gfx1201 (docs/empirical-lds), those of all pairs that HipKittens measured on MI355X
-(analysis/paper_experiments/phases), the ROCm documentation of Composable Kernel ("LDS bank conflicts") for wide
-stores, and rocRoller's LDSBankModel for what has 64 banks on CDNA4. gfx90a was measured nowhere and is taken to
-be as gfx942. Of loads of 32 bits on CDNA4 the sources say one phase of 64 banks or two of 32; the latter takes
-as long in the worst case and is assumed. Stores of RDNA were measured nowhere and are taken to be as CDNA's.
-Loads that transpose are taken to be as loads of their width, stores of 96 bits as those of 128.
+Sources. NVIDIA: `lowering/target/tiles.py`. AMD: the conflicts that nod-ai/amd-shark-ai measured pair by pair
+on MI300X, MI350X, gfx1100 and gfx1201 (docs/empirical-lds), those of all pairs that HipKittens measured on
+MI355X (analysis/paper_experiments/phases), the ROCm documentation of Composable Kernel ("LDS bank conflicts")
+for wide stores, and rocRoller's LDSBankModel for what has 64 banks on CDNA4. gfx90a was measured nowhere and is
+taken to be as gfx942. Of loads of 32 bits on CDNA4 the sources say one phase of 64 banks or two of 32; the
+latter takes as long in the worst case and is assumed. Stores of RDNA were measured nowhere and are taken to be
+as CDNA's. Loads that transpose are taken to be as loads of their width, stores of 96 bits as those of 128.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
 Selects and byte permutes run on one pipe; a multiplication under a predicate, which can replace a word in
 place, on another (`bench/calibrate.py`: SEL and @P IMAD in turn take as long as either half alone).
 
-Which instructions an NVIDIA GPU has, and how many lanes share a wavefront, is in `lowering/tiles.py`.
+Which instructions an NVIDIA GPU has, and how many lanes share a wavefront, is in `lowering/target/tiles.py`.
 
 Shared-memory capacities: CUDA programming guide, table of technical specifications per compute capability
 (the maximum a thread block may ask for), and the CDNA ISA manuals (LDS per work-group). Banks and phases:
-`lowering/phases.py`; one wavefront per clock, on every target listed here.
+`lowering/target/phases.py`; one wavefront per clock, on every target listed here.
 
 What a multiprocessor (SM, CU) has for all its CTAs: the same table, where each CTA is charged 1 KiB of shared
 memory more; and the CDNA ISA manuals: 512 vector registers for each lane of four SIMDs, 8 waves on each. RDNA3
@@ -15,32 +15,44 @@ and RDNA4 (gfx1100, gfx1200; GPUOpen on occupancy, LLVM's table of registers): 1
 SIMDs, 16 waves on each. A workgroup may spread over two CUs there, each with half of the LDS; all is counted
 for one.
 
-Instruction costs are clocks per warp instruction and SM with 16 warps resident, measured on one H200 for the
-NVIDIA targets. Those of AMD targets follow from the issue rates of the CDNA ISA manuals: a wave of 64
-takes four clocks per vector instruction on a 16-lane SIMD, and LDS serves a wavefront per clock and CU. What
-those of RDNA follow from stands beside them.
+Instruction costs are clocks per warp instruction and SM with 16 warps resident, measured on one H200
+(`Target.measured`). On other NVIDIA GPUs they are the H200's, which is what the CUDA programming guide says of
+them (arithmetic instructions, results per clock and SM): 32 lanes of shuffles and 64 of integer operations,
+permutes and selects among them, from compute capability 8.0 to 9.0, and 128 bytes of shared memory. For 10.0
+and above the guide's table was not found here; descriptions of Blackwell have 128 lanes of 32-bit integers,
+which would halve `alu`, if it holds for selects and permutes. What differs is `float_alu`, with 64 lanes for
+8.0 and 128 for the others, and global memory (`memory`). Waits and barriers are published for none.
+
+Those of AMD targets follow from the issue rates of the CDNA ISA manuals: a wave of 64 takes four clocks per
+vector instruction on a 16-lane SIMD, and LDS serves a wavefront per clock and CU. What those of RDNA follow
+from stands beside them. What both take for global memory and arithmetic is the H200's.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from triton_linear.lowering import lanes, phases, tiles
-from triton_linear.lowering.clocks import H200
-from triton_linear.lowering.phases import Service, Services
+from triton_linear.lowering.target import lanes, memory, phases, tiles
+from triton_linear.lowering.target.clocks import H200
+from triton_linear.lowering.target.memory import MemoryCosts
+from triton_linear.lowering.target.phases import Service, Services
+from triton_linear.lowering.target.policy import CDNA, NVIDIA, NVIDIA_UNMEASURED, RDNA, Policy
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class InstructionCosts:
     """Clocks of one warp instruction (`shuffle`, `alu`), of one `wavefront`, of one barrier.
 
     Shuffles and wavefronts share a pipe; selects and permutes have one of their own, replacements another as
     fast. A warp that has its scheduler to itself issues a shuffle every `lone_shuffle` clocks, arithmetic every
     `lone_alu`, an access every `lone_access` beside its wavefronts. Of all that, `alone` and of replacements
     `alone_beside` are not hidden by one another; results take `shuffle_wait`, `memory_wait`, `barrier_wait`,
-    those of vector instructions alone `select_wait`.
+    those of vector instructions alone `select_wait`. A barrier takes `meeting` for each warp that comes to it
+    with loads under way: all wait for the slowest, and no warp begins the next iteration of a loop early.
+    Adding or multiplying 32-bit floats takes `float_alu`.
     """
 
     shuffle: float
@@ -57,6 +69,8 @@ class Costs:
     select_wait: float
     alone: float = 0.7
     alone_beside: float = 0.3
+    meeting: float = 4.0
+    float_alu: float = 0.25
 
     def clocks(self, memory: float, alu: float, beside: float = 0) -> float:
         """Clocks of `memory` clocks on the shuffle and shared-memory pipe, with `alu` instructions and those
@@ -77,8 +91,13 @@ class Target:
     vendor: str
     lanes: int
     max_shared_bytes: int
-    costs: Costs
+    costs: InstructionCosts
     services: Services = field(hash=False)
+    policy: Policy = field(hash=False)
+    memory: MemoryCosts = field(hash=False)
+    measured: str = ""
+    """The GPU whose clocks the costs are, if they were measured on this target; else they are published, or
+    derived, or another GPU's."""
     banks: int = 32
     bank_bytes: int = 4
     max_access_bytes: int = 16
@@ -89,13 +108,9 @@ class Target:
     """Widths in bytes of loads that plans do without, but where it is what stores and loads share."""
     replaces_beside_selects: bool = False
     lane_instructions: tuple[str, ...] = ()
-    """Those that move words between lanes by a fixed xor (AMD's, see `lowering/lanes.py`)."""
+    """Those that move words between lanes by a fixed xor (AMD's, see `lowering/target/lanes.py`)."""
     waits_before_stores: bool = False
     """Whether an exchange whose stores lie apart begins with a barrier of the warp (see `Machine.together`)."""
-    likely_warps: int = 8
-    """Warps that a multiprocessor holds while it converts, if nothing else is known: two CTAs of four."""
-    scratch_bytes: int = 16 * 1024
-    """Scratch that a conversion of four warps or fewer may take before it goes in rounds over less."""
     scratch_grows: bool = False
     """Whether a CTA of more warps may take more, in proportion."""
     resident_warps: int = 64
@@ -104,8 +119,11 @@ class Target:
     """Registers of 32 bits that a multiprocessor has."""
     reserved_shared_bytes: int = 0
     """Shared memory that a CTA is charged beyond what it asks for."""
-    likely_registers: int = 64
-    """Registers of a thread of a kernel that works on tensors, if it is a small one."""
+
+    @property
+    def likely_warps(self) -> int:
+        """Warps that a multiprocessor holds while it converts, if nothing else is known."""
+        return self.policy.likely_warps
 
     @property
     def shuffles_in_segments(self) -> bool:
@@ -127,18 +145,19 @@ class Target:
         >>> target("hip:gfx942").scratch_limit(8), target("cuda:90").scratch_limit(8)
         (32768, 32768)
         """
-        return self.scratch_bytes * max(4, warps) // 4 if self.scratch_grows else self.scratch_bytes
+        bytes_ = self.policy.scratch_bytes
+        return bytes_ * max(4, warps) // 4 if self.scratch_grows else bytes_
 
     def shared_budget(self, warps: int, words: int) -> int:
         """Bytes that a CTA of `warps` warps can ask for without being what limits the CTAs of a multiprocessor.
 
-        Its threads hold a tensor of `words` registers and 16 others, the fewest that the kernels of
-        bench/conversions need, and `likely_registers` at least. The CTAs that find registers share the memory.
+        Its threads hold a tensor of `words` registers and a few others, and `Policy.likely_registers` at least.
+        The CTAs that find registers share the memory.
 
         >>> target("cuda:90").shared_budget(4, 16), target("cuda:90").shared_budget(4, 128)
         (28160, 76800)
         """
-        registers = max(self.likely_registers, words + 16)
+        registers = max(self.policy.likely_registers, words + self.policy.registers_beside)
         resident = min(self.resident_warps, self.registers // (registers * self.lanes))
         ctas = max(1, resident // warps)
         whole = self.max_shared_bytes + self.reserved_shared_bytes
@@ -151,6 +170,15 @@ class Target:
         [32, 32, 16, 8]
         """
         return self.services[kind, access_bytes]
+
+
+def with_policy(gpu: Target, **thresholds: Any) -> Target:
+    """A target with some other thresholds.
+
+    >>> with_policy(target("cuda:90"), likely_warps=16).likely_warps
+    16
+    """
+    return replace(gpu, policy=replace(gpu.policy, **thresholds))
 
 
 def measured(clocks: Mapping[str, tuple[float, float, float | None]]) -> dict[str, float]:
@@ -168,7 +196,9 @@ def measured(clocks: Mapping[str, tuple[float, float, float | None]]) -> dict[st
 
 # The figures here were fitted to the round trips of bench/conversions on an H200. A barrier of 4 warps takes 8
 # clocks when other CTAs fill in, 2 for each warp, and Triton puts one of its own before some exchanges.
-_NVIDIA = Costs(
+# `meeting` was fitted to row softmax plus transpose: the conversion of 16 warps in its loop takes 184 clocks,
+# 128 of them the exchange itself.
+_NVIDIA = InstructionCosts(
     **measured(H200),
     cta_barrier=3.0,
     lone_access=2.0,
@@ -177,7 +207,7 @@ _NVIDIA = Costs(
     barrier_wait=10.0,
     select_wait=24.0,
 )
-_AMD = Costs(
+_AMD = InstructionCosts(
     shuffle=2.0,
     alu=1.0,
     wavefront=1.0,
@@ -198,7 +228,7 @@ _AMD = Costs(
 # others: reads that a wave makes in a row take 10.8 clocks each for 32 bits, and 16.0 for 128, on a Radeon RX
 # 9070 XT (nod-ai/amd-shark-ai, docs/empirical-lds). Waits and barriers were found nowhere and are those of
 # CDNA.
-_RDNA = Costs(
+_RDNA = InstructionCosts(
     shuffle=1.0,
     alu=0.5,
     wavefront=1.0,
@@ -212,6 +242,9 @@ _RDNA = Costs(
     barrier_wait=20.0,
     select_wait=0.0,
 )
+
+_MEASURED = {"cuda:90": "NVIDIA H200"}
+"""The targets whose costs were measured, and on which GPU."""
 
 _SHARED_KIB = {
     "cuda:80": 163,
@@ -242,18 +275,20 @@ def _make(name: str, kib: int) -> Target:
             "nvidia",
             32,
             kib * 1024,
-            _NVIDIA,
+            replace(_NVIDIA, float_alu=0.5) if name == "cuda:80" else _NVIDIA,
             phases.uniform(tiles.phase_lanes(capability)),
+            replace(NVIDIA if name in _MEASURED else NVIDIA_UNMEASURED, scratch_bytes=scratch),
+            memory.published(name),
+            _MEASURED.get(name, ""),
             load_matrix=("ldmatrix",) if "ldmatrix.x4.trans" in names else (),
             store_matrix=("stmatrix",) if "stmatrix.x4.trans" in names else (),
             replaces_beside_selects="@p mul.lo" in names,
             waits_before_stores=True,
-            scratch_bytes=scratch,
             resident_warps=64 if kib > 128 and name != "cuda:87" else 48,
             reserved_shared_bytes=1024,
         )
     rdna = name.startswith(("hip:gfx11", "hip:gfx12"))
-    # Kernels with matrix products hold 128 registers and more in each lane, which leaves a CU 16 waves; one of
+    # Kernels with matmuls hold 128 registers and more in each lane, which leaves a CU 16 waves; one of
     # RDNA 24 of half as many lanes. Each four of them may take a quarter of 64 KiB, or an eighth, or a fifth of
     # 160 KiB: that takes none away.
     return Target(
@@ -263,13 +298,14 @@ def _make(name: str, kib: int) -> Target:
         kib * 1024,
         _RDNA if rdna else _AMD,
         phases.AMD[name],
+        replace(RDNA if rdna else CDNA, scratch_bytes=(32 if kib > 64 else 8 if rdna else 16) * 1024),
+        memory.published(name),
         banks=max(service.banks for service in phases.AMD[name].values()),
         load_matrix=("ds_read_b64_tr_b16", "ds_read_b64_tr_b8") if name == "hip:gfx950" else (),
         # Results of conversions by contiguous ds_read_b64 were seen to vary from run to run on gfx950, with
         # LLVM at -O3 (llvm-project issue 206825, open; Triton does without them for some conversions since).
         loads_not_taken=frozenset({8} if name == "hip:gfx950" else ()),
         lane_instructions=lanes.AVAILABLE[name],
-        scratch_bytes=(32 if kib > 64 else 8 if rdna else 16) * 1024,
         scratch_grows=True,
         resident_warps=32,
         registers=(96 if rdna else 128) * 1024,

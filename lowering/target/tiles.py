@@ -2,8 +2,9 @@
 
 Each has its PTX, with words `d`, double words `e`, predicate `p` and address `a`; the compute capability that
 brought it; the bytes that it moves for each lane; and, where it reaches shared memory, of how many lanes the
-addresses are served together. `lowering/clocks.py` has what was measured of them on one H200; what is not there
-was not measured. Availability is from the PTX ISA, in the section named, and the tests ask ptxas.
+addresses are served together. `lowering/target/clocks.py` has what was measured of them on one
+H200; what is not there was not measured. Availability is from the PTX ISA, in the section named, and the tests
+ask ptxas.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from triton_linear.lowering.clocks import H200
+from triton_linear.lowering.target.clocks import H200
 
 LANES = 32
 WAVEFRONT_BYTES = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Clocks:
+class InstructionClocks:
     """Clocks of one warp instruction: `busy` with 16 warps at work, `alone` with one, `chain` where each waits
     for the one before; None where that was not measured."""
 
@@ -49,10 +50,10 @@ class Tile:
         return max(1, self.lane_bytes * LANES // WAVEFRONT_BYTES) if self.phase_lanes else 0
 
     @property
-    def clocks(self) -> Clocks | None:
+    def clocks(self) -> InstructionClocks | None:
         """What was measured on an H200."""
         found = H200.get(self.name)
-        return None if found is None else Clocks(*found)
+        return None if found is None else InstructionClocks(*found)
 
 
 def _words(count: int, name: str = "d") -> str:

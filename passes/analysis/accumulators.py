@@ -16,9 +16,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value, producers_of
-from triton_linear.lowering.element import element_type
+from triton_linear.lowering.plan.element import element_type
 
-PRODUCTS = ("ttng.warp_group_dot", "ttng.warp_group_dot_wait")
+WARP_GROUP_DOTS = ("ttng.warp_group_dot", "ttng.warp_group_dot_wait")
 # Operations whose results hold registers of their operands, or what is computed from them one by one.
 _ELEMENTWISE = ("arith.", "math.")
 _MOVES = frozenset(
@@ -34,7 +34,7 @@ _MOVES = frozenset(
         "tt.split",
         "tt.trans",
         "ttg.convert_layout",
-        *PRODUCTS,
+        *WARP_GROUP_DOTS,
     }
 )
 _SIGNS = frozenset({"arith.negf", "math.absf", "math.copysign"})
@@ -50,12 +50,12 @@ _WORD = 32
 
 
 def accumulators(ops: Sequence[Operation]) -> frozenset[Value]:
-    """The results of products of warp groups, and all values that their registers may come into.
+    """The results of dots of warp groups, and all values that their registers may come into.
 
     Loop-carried values, results of branches, and what functions are given and return are followed.
     """
-    products = [result for op in ops if op.name in PRODUCTS for result in op.results]
-    return _reached(ops, products) if products else frozenset()
+    dots = [result for op in ops if op.name in WARP_GROUP_DOTS for result in op.results]
+    return _reached(ops, dots) if dots else frozenset()
 
 
 def changed_signs(ops: Sequence[Operation]) -> frozenset[Value]:
@@ -159,7 +159,7 @@ def _jumped(op: Operation, number: int) -> Iterator[Value]:
 
 
 def _carried(loop: Operation, number: int) -> tuple[Value, Value]:
-    """Loop-carried value `number`, in a loop and behind it; the body's first argument counts the turns."""
+    """Loop-carried value `number`, in a loop and behind it; the body's first argument counts the iterations."""
     return _argument(loop, 0, number + 1), loop.results[number]
 
 

@@ -13,10 +13,10 @@ from triton_linear.dialect.mlir_adapter import (
     Type,
     Value,
 )
-from triton_linear.lowering.element import element_type
-from triton_linear.passes.addresses import HINTS
-from triton_linear.passes.assignment import addressing, weights
-from triton_linear.passes.assignment.addressing import Affine, Mask
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.passes.analysis import addressing, weights
+from triton_linear.passes.analysis.addresses import HINTS
+from triton_linear.passes.analysis.addressing import Affine, Mask
 
 _BINARY: Mapping[str, Callable[[Affine, Affine], Affine]] = {
     "arith.addi": addressing.add,
@@ -156,7 +156,7 @@ class AxisAnalysis:
 
     def _argument(self, value: Value) -> Affine:
         """An argument of a block: of a function with what its caller promises, of a loop what it starts with
-        if each turn leaves its shape alone.
+        if each iteration leaves its shape alone.
         """
         shape = self._shape(value)
         owner = value.owner.owner.operation
@@ -172,7 +172,7 @@ class AxisAnalysis:
         terminator = block.operations[len(block.operations) - 1].operation
         guess = replace(start, constant=None)
         while True:
-            # What the turn makes of the guess is computed from it: if it was wrong, nothing of that may stay.
+            # What is made of the guess is computed from it: if it was wrong, nothing of that may stay.
             known, masks = dict(self._known), dict(self._masks)
             self._known[value] = guess
             turned = self.of(terminator.operands[index - 1])

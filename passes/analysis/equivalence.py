@@ -23,8 +23,8 @@ from triton_linear.dialect.mlir_adapter import (
     operations,
     text_of,
 )
-from triton_linear.passes.assignment import weights
-from triton_linear.passes.verifiers import CONVERT
+from triton_linear.passes.analysis import weights
+from triton_linear.passes.framework.verifiers import CONVERT
 
 _PURE = frozenset({"tt.expand_dims", "tt.broadcast"})
 

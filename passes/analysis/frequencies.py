@@ -1,19 +1,18 @@
-"""How often the operations of a function run: the turns of the loops around them."""
+"""How often the operations of a function run: the iterations of the loops around them."""
 
 from __future__ import annotations
 
 from triton_linear.dialect.mlir_adapter import Block, Operation
-from triton_linear.passes.assignment.axis import AxisAnalysis
-
-ESTIMATED_TRIPS = 8
-"""Turns of a loop whose bounds are not constant."""
+from triton_linear.passes.analysis.axis import AxisAnalysis
 
 
 class Frequencies:
-    """How often each block of a module runs when its function is called once; branches count as taken."""
+    """How often each block of a module runs when its function is called once; branches count as taken, and
+    loops whose bounds are not constant take `unknown_trips` iterations."""
 
-    def __init__(self, axis: AxisAnalysis) -> None:
+    def __init__(self, axis: AxisAnalysis, unknown_trips: int) -> None:
         self._axis = axis
+        self._unknown_trips = unknown_trips
         self._known: dict[Block, float] = {}
 
     def of(self, block: Block) -> float:
@@ -25,13 +24,12 @@ class Frequencies:
             if owner.name not in ("builtin.module", "tt.func"):
                 known = self.of(owner.block)
                 if owner.name == "scf.for":
-                    known *= _trips(owner, self._axis)
+                    known *= self._trips(owner)
             self._known[block] = known
         return known
 
-
-def _trips(loop: Operation, axis: AxisAnalysis) -> float:
-    low, high, step = (axis.of(loop.operands[i]).constant for i in range(3))
-    if low is None or high is None or not step:
-        return ESTIMATED_TRIPS
-    return float(max(0, -((low - high) // step)))
+    def _trips(self, loop: Operation) -> float:
+        low, high, step = (self._axis.of(loop.operands[i]).constant for i in range(3))
+        if low is None or high is None or not step:
+            return self._unknown_trips
+        return float(max(0, -((low - high) // step)))

@@ -9,34 +9,21 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from triton_linear.dialect import encodings
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
-from triton_linear.passes.assignment import widths
-from triton_linear.passes.assignment.addressing import Affine, Mask
-from triton_linear.passes.assignment.widths import VECTOR, Basis, Bit, Vector
+from triton_linear.lowering.target.memory import MemoryCosts
+from triton_linear.passes.analysis import widths
+from triton_linear.passes.analysis.addressing import Affine, Mask
+from triton_linear.passes.analysis.widths import VECTOR, Basis, Bit, Vector
 
 SECTOR = 32
 
-# Clocks of an SM, measured on an NVIDIA H200 by bench/accesses.py. A sector takes 1.6 (DRAM; half of that from
-# L2) where a warp's instruction covers whole lines of 128 bytes, and more where it covers less of each.
-INSTRUCTION_CLOCKS = 3.0
-SECTOR_CLOCKS = 1.6
-CACHED_SECTOR_CLOCKS = 0.2
-LOADED_IN_PARTS: Mapping[int, float] = {128: 1.0, 64: 1.1, 32: 1.35}
-STORED_IN_PARTS: Mapping[int, float] = {128: 1.0, 64: 1.0, 32: 1.4}
-"""By the bytes of a line that one instruction covers: how much longer a sector takes."""
-LOADED_LESS, STORED_LESS = 1.4, 7.5
-"""The same where not even a sector is covered; DRAM has to read what is around the part that is stored."""
-SKIPPED = 1.7
-"""How much longer it takes if an instruction's lanes skip sectors that only later ones of the thread take: its
-accesses are spread over more pages. Measured with the strided loads of a masked softmax (1.85 in all)."""
-
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class GlobalAccess:
     """A load or store: its pointers (deltas in bytes), mask, and bytes per element."""
 
     pointer: Affine
@@ -116,7 +103,7 @@ class Access:
         return length
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019
-    def clocks(self, layout: LinearLayout, most: int = VECTOR) -> tuple[float, float]:
+    def clocks(self, layout: LinearLayout, costs: MemoryCosts, most: int = VECTOR) -> tuple[float, float]:
         """Clocks of one warp, on average over those of the CTA: of memory, and to issue the instructions, which
         move `most` bytes for a lane at most."""
         bases = dict(layout.bases)
@@ -135,19 +122,19 @@ class Access:
         total = instructions * float(1 << sum(map(_is_far, together)))
         skips = _skips(along[vector:], across)
         if skips:
-            total *= SKIPPED
+            total *= costs.skipped
         if self.is_store:
             share = 1 / (1 << sum(not any(basis) for basis in warps))
-            part = STORED_IN_PARTS.get(run, STORED_LESS)
-            return total * SECTOR_CLOCKS * part * share, instructions * INSTRUCTION_CLOCKS * share
-        part = LOADED_IN_PARTS.get(run, LOADED_LESS)
+            part = costs.part(run, is_store=True)
+            return total * costs.sector * part * share, instructions * costs.instruction * share
+        part = costs.part(run, is_store=False)
         unique = float(1 << sum(map(_is_far, (*along, *across))))
-        unique *= SKIPPED if skips else 1.0
+        unique *= costs.skipped if skips else 1.0
         unique = min(total, unique)
         # What other warps load too comes from the cache for all but one of them.
         share = 1 / (1 << sum(self.basis_delta(basis) == 0 for basis in warps))
-        again = (total - unique * share) * CACHED_SECTOR_CLOCKS
-        return unique * share * SECTOR_CLOCKS * part + again, instructions * INSTRUCTION_CLOCKS
+        again = (total - unique * share) * costs.cached_sector
+        return unique * share * costs.sector * part + again, instructions * costs.instruction
 
     def by_distance(self, shape: Sequence[int]) -> list[Bit]:
         """The bits of the tensor, those first that move least in memory, those last that move nowhere."""
@@ -212,7 +199,7 @@ def layout_of_bits(
 
 
 @functools.lru_cache(maxsize=2048)
-def coalesced(access: Access, shape: tuple[int, ...], lanes: int, warps: int) -> LinearLayout:
+def coalesced(access: GlobalAccess, shape: tuple[int, ...], lanes: int, warps: int) -> LinearLayout:
     """A layout of least cost: the widest vectors, then lanes, warps and registers by distance in memory.
 
     `lanes` and `warps` count bits.
@@ -231,7 +218,7 @@ def coalesced(access: Access, shape: tuple[int, ...], lanes: int, warps: int) ->
 
 @functools.lru_cache(maxsize=2048)
 def meeting(
-    first: Access, second: Access, shape: tuple[int, ...], lanes: int, warps: int
+    first: GlobalAccess, second: GlobalAccess, shape: tuple[int, ...], lanes: int, warps: int
 ) -> tuple[LinearLayout, LinearLayout] | None:
     """Layouts for two accesses of one tensor that differ within warps only: each warp holds the same elements.
 
@@ -259,14 +246,10 @@ def meeting(
     return layouts[0], layouts[1]
 
 
-RUN = 64
-"""Bytes of a line that an instruction covers without a loss to speak of."""
-
-
 @functools.lru_cache(maxsize=2048)
-def near(access: Access, other: LinearLayout, shape: tuple[int, ...]) -> LinearLayout | None:
+def near(access: GlobalAccess, other: LinearLayout, shape: tuple[int, ...], run: int) -> LinearLayout | None:
     """A layout for `access` that differs from `other` within warps only, and there as little as it must to be
-    cheap: whole vectors, and lanes side by side until an instruction covers runs of `RUN` bytes.
+    cheap: whole vectors, and lanes side by side until an instruction covers runs of `run` bytes.
 
     None where a basis of `other` is not one bit: where it holds copies, for instance.
     """
@@ -281,7 +264,7 @@ def near(access: Access, other: LinearLayout, shape: tuple[int, ...]) -> LinearL
     lanes: list[Bit] = []
     for bit in inside[vector : vector + count]:
         width = access.element_bytes << (vector + len(lanes))
-        if width >= RUN or access.delta(bit) != width:
+        if width >= run or access.delta(bit) != width:
             break
         lanes.append(bit)
     taken = {*inside[:vector], *lanes}

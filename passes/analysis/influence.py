@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value, producers_of
-from triton_linear.passes.addresses import SINKS, passed_to, results_of, terminated
+from triton_linear.passes.analysis.addresses import SINKS, passed_to, results_of, terminated
 
 # Operands that decide something, by number; the others are data.
 _DECIDING = SINKS | {

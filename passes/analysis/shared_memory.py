@@ -15,14 +15,13 @@ from dataclasses import dataclass
 from triton_linear.dialect import f2
 from triton_linear.dialect.encodings.shared import PARTITION
 from triton_linear.dialect.linear_layout import LANE, REGISTER, LinearLayout
-from triton_linear.lowering.phases import LOAD, STORE
-from triton_linear.lowering.targets import Target
-from triton_linear.lowering.transposing import FORMS
-from triton_linear.passes.assignment.memory import Access, layout_of_bits
-from triton_linear.passes.assignment.widths import VECTOR, Bit
+from triton_linear.lowering.planners.transposing import FORMS
+from triton_linear.lowering.target.memory import MemoryCosts
+from triton_linear.lowering.target.phases import LOAD, STORE
+from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.analysis.global_memory import GlobalAccess, layout_of_bits
+from triton_linear.passes.analysis.widths import VECTOR, Bit
 
-GOOD_ENOUGH = 1.5
-"""Wavefronts, as a multiple of the fewest, of a layout that no other is looked for."""
 LEAST_COPY = 4
 """Bytes of the smallest asynchronous copy (PTX ISA, cp.async)."""
 _ROW_BYTES = 16
@@ -41,7 +40,7 @@ class LocalAccess:
     columns: tuple[tuple[int, ...], ...]
     element_bytes: int
     is_store: bool
-    copied: Access | None = None
+    copied: GlobalAccess | None = None
 
     @classmethod
     def of(
@@ -50,7 +49,7 @@ class LocalAccess:
         shape: Sequence[int],
         element_bytes: int,
         is_store: bool,
-        copied: Access | None = None,
+        copied: GlobalAccess | None = None,
     ) -> LocalAccess | None:
         """An access of a tensor of this shape, where `memory` takes offsets to its coordinates.
 
@@ -143,10 +142,10 @@ class LocalAccess:
         """Clocks of one warp for all its registers."""
         return self.wavefronts(layout, target) * target.costs.wavefront + self.packs(layout) * target.costs.alu
 
-    def copy_clocks(self, layout: LinearLayout) -> tuple[float, float]:
+    def copy_clocks(self, layout: LinearLayout, costs: MemoryCosts) -> tuple[float, float]:
         """What a copy takes in global memory; see `Access.clocks`. Requires: it is a copy."""
         assert self.copied is not None
-        return self.copied.clocks(layout, self.bytes_at_once(layout))
+        return self.copied.clocks(layout, costs, self.bytes_at_once(layout))
 
     def _matrix_wavefronts(self, registers: Sequence[int], lanes: Sequence[int], target: Target) -> int | None:
         """The same with `stmatrix` or `ldmatrix` or with loads that transpose, None where they do not fit.
@@ -237,11 +236,16 @@ def _most_asked(lanes: tuple[int, ...], size: int, bank_count: int, bank_bytes: 
 
 @functools.lru_cache(maxsize=512)
 def layouts(
-    local: LocalAccess, access: Access | None, shape: tuple[int, ...], lanes: int, warps: int, target: Target
+    local: LocalAccess,
+    access: GlobalAccess | None,
+    shape: tuple[int, ...],
+    lanes: int,
+    warps: int,
+    target: Target,
 ) -> tuple[LinearLayout, ...]:
     """Layouts in which a tensor is cheap to move between global and shared memory.
 
-    The cheapest for both, and the cheapest where either counts three times. Without an access to global memory
+    The cheapest for both, and the cheapest where either counts more. Without an access to global memory
     the cheapest of each width; of those that are as cheap, one with few lanes along the vectors and one with
     many.
 
@@ -253,19 +257,21 @@ def layouts(
             continue
         there = 0.0
         if access is not None:
-            there = sum(local.copy_clocks(layout) if local.copied else access.clocks(layout))
+            clocks = local.copy_clocks if local.copied else access.clocks
+            there = sum(clocks(layout, target.memory))
         found[layout] = local.clocks(layout, target), there
     if not found:
         return ()
     if access is not None:
+        one_side = target.policy.one_side
         return tuple(
             min(found, key=lambda layout: found[layout][0] + weight * found[layout][1])
-            for weight in (1.0, 3.0, 1 / 3)
+            for weight in (1.0, one_side, 1 / one_side)
         )
     least = min(here for here, _ in found.values())
     widths: dict[int, list[LinearLayout]] = {}
     for layout, (here, _) in found.items():
-        if here <= GOOD_ENOUGH * least:
+        if here == least:
             widths.setdefault(local.bytes_at_once(layout), []).append(layout)
     chosen: list[LinearLayout] = []
     for same in widths.values():
@@ -276,7 +282,7 @@ def layouts(
 
 
 def _tried(
-    local: LocalAccess, access: Access | None, shape: Sequence[int], lanes: int, warps: int
+    local: LocalAccess, access: GlobalAccess | None, shape: Sequence[int], lanes: int, warps: int
 ) -> Iterator[LinearLayout]:
     """Every width of vectors on either side and every number of lanes along global memory; no layout twice."""
     bits: list[Bit] = [(axis, bit) for axis, size in enumerate(shape) for bit in range(size.bit_length() - 1)]

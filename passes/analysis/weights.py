@@ -1,8 +1,9 @@
 """Clocks of an SM that one warp takes for an elementwise operation on one register of each lane.
 
-Issue rates: CUDA programming guide, arithmetic instructions: 128 32-bit additions and multiplications a clock
-and SM (four warps), 64 conversions and integer shifts, 16 of the special-function unit. Division and remainder
-by what is not a constant are sequences of about twenty instructions, and twice as many for 64 bits.
+Issue rates: CUDA programming guide, arithmetic instructions: additions and multiplications of 32-bit floats as
+`Costs.float_alu` says, 64 integer operations and shifts a clock and SM (two warps), 16 of the special-function
+unit. Division and remainder by what is not a constant are sequences of about twenty instructions, and twice as
+many for 64 bits.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from triton_linear.dialect.mlir_adapter import Operation
+from triton_linear.lowering.target.targets import InstructionCosts
 
 _ELEMENTWISE = frozenset(
     {
@@ -44,9 +46,6 @@ _CASTS = frozenset(
 _FREE = frozenset({"arith.constant", "tt.splat", "tt.expand_dims", "tt.broadcast", "tt.bitcast"})
 _DIVISION = frozenset({"arith.divsi", "arith.divui", "arith.remsi", "arith.remui"})
 _CLOCKS: Mapping[str, float] = {
-    "arith.addf": 0.25,
-    "arith.subf": 0.25,
-    "arith.mulf": 0.25,
     "arith.divf": 2.5,
     "arith.maxnumf": 0.5,
     "arith.minnumf": 0.5,
@@ -70,8 +69,8 @@ _CLOCKS: Mapping[str, float] = {
     "arith.andi": 0.2,
     "tt.addptr": 0.2,
 }
+_FLOATS = frozenset({"arith.addf", "arith.subf", "arith.mulf"})
 _USUAL = 0.4
-_CHEAP_CLOCKS = 12.0
 
 
 def is_elementwise(name: str) -> bool:
@@ -85,12 +84,7 @@ def is_cast(name: str) -> bool:
     return name in _CASTS or name in ("arith.cmpi", "arith.cmpf")
 
 
-def is_cheap(name: str) -> bool:
-    """Whether an operation on ranges, constants and scalars may be done again rather than its result moved."""
-    return name in _SOURCES or _CLOCKS.get(name, _USUAL) <= _CHEAP_CLOCKS
-
-
-def of(op: Operation, bits: int) -> float:
+def of(op: Operation, bits: int, costs: InstructionCosts) -> float:
     """Clocks of one register of an operation whose widest element has `bits` bits."""
     name = op.name
     if name in _FREE:
@@ -98,7 +92,7 @@ def of(op: Operation, bits: int) -> float:
     double = 2.0 if bits > 32 else 1.0
     if name in _DIVISION:
         return (2.0 if _by_constant(op) else 8.0) * double
-    return _CLOCKS.get(name, _USUAL) * double
+    return (costs.float_alu if name in _FLOATS else _CLOCKS.get(name, _USUAL)) * double
 
 
 def _by_constant(op: Operation) -> bool:
@@ -106,7 +100,7 @@ def _by_constant(op: Operation) -> bool:
     return not hasattr(owner, "arguments") and getattr(owner, "name", "") == "arith.constant"
 
 
-def of_region(op: Operation) -> float:
+def of_region(op: Operation, costs: InstructionCosts) -> float:
     """Clocks of what a reduction combines two elements with."""
     clocks = 0.0
     for region in op.regions:
@@ -114,5 +108,5 @@ def of_region(op: Operation) -> float:
             for inner in block.operations:
                 operation = inner.operation
                 if operation.name.startswith(("arith.", "math.")):
-                    clocks += of(operation, 32)
+                    clocks += of(operation, 32, costs)
     return clocks

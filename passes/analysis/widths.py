@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from triton_linear.dialect import f2
-from triton_linear.passes.assignment.addressing import Affine, Mask
+from triton_linear.passes.analysis.addressing import Affine, Mask
 
 VECTOR = 16
 """Bytes that one instruction moves for a thread at most."""
@@ -71,7 +71,7 @@ def widest(
     begin at a multiple of their length, and `mask` is the same for all of them. Where the bases of the
     registers are not independent there is no vector.
 
-    >>> from triton_linear.passes.assignment.addressing import Affine
+    >>> from triton_linear.passes.analysis.addressing import Affine
     >>> rows_of_two = Affine(((2, 4, 8), (1,)), divisor=16)
     >>> widest(rows_of_two, None, 1, [(0, 1), (4, 0), (1, 0)], [(2, 0)])
     Vector(bits=((1, 0), (0, 0)), left=((4, 0),))

@@ -7,32 +7,19 @@ from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, operations
-from triton_linear.passes import diagnostics
-from triton_linear.passes.assignment.axis import pointee_bytes, shape_of
+from triton_linear.lowering.target.policy import Policy
+from triton_linear.passes.analysis.axis import pointee_bytes, shape_of
+from triton_linear.passes.analysis.equivalence import NotEquivalent, Numbering
+from triton_linear.passes.analysis.widths import are_rows_short
 from triton_linear.passes.assignment.build import LOCAL, build
 from triton_linear.passes.assignment.candidates import NoLayout
-from triton_linear.passes.assignment.costs import Costs
-from triton_linear.passes.assignment.equivalence import NotEquivalent, Numbering
+from triton_linear.passes.assignment.costs import AssignmentCosts
 from triton_linear.passes.assignment.explain import explain
 from triton_linear.passes.assignment.plan import Assignment, assign
 from triton_linear.passes.assignment.rewrite import Rewriter
-from triton_linear.passes.assignment.widths import are_rows_short
-from triton_linear.passes.planning import Planning, unfit
-from triton_linear.passes.verifiers import CONVERT, Verifier
-
-MARGIN_CLOCKS = 4.0
-MARGIN = 0.005
-MARGIN_WITH_MEMORY = 0.03
-"""What must be saved for a module to be changed: so many clocks where conversions go; else this part of all,
-and more where memory has more to do."""
-MARGIN_UNMEASURED = 0.1
-"""The part of all that must be saved on GPUs whose costs were not measured: all but NVIDIA's."""
-MUCH_LESS = 0.6
-EQUAL = 0.001
-HARDLY_MORE = 0.03
-"""The part of what it was that a conversion which becomes much less has left, and how much more memory may have
-to do for as much as before and for hardly more."""
-
+from triton_linear.passes.framework import diagnostics
+from triton_linear.passes.framework.planning import Planning, unfit
+from triton_linear.passes.framework.verifiers import CONVERT, Verifier
 
 _WORTH_A_LOOK = frozenset({CONVERT, *LOCAL})
 """Operations without one of which there is nothing to gain, unless rows are short. Then layouts change for
@@ -44,7 +31,7 @@ class AssignLayouts(Planning):
     """Decides the layouts of a module's tensors together.
 
     Triton chooses a layout for each load, store and dot by itself and converts between them. This pass prices
-    all of them at once: conversions by the planner of `linear-select-lowering`, times the turns of their
+    all of them at once: conversions by the planner of `linear-select-lowering`, times the iterations of their
     loops; accesses to global memory by the instructions and sectors of each layout, those to shared memory by
     their wavefronts; reductions by their shuffles and barriers; pointers and masks that are computed again in
     another layout by their operations. It then takes the assignment of least cost, if that saves enough:
@@ -55,12 +42,12 @@ class AssignLayouts(Planning):
     another order. A module that changed has `ll.assigned`, the modelled clocks before and after.
     """
 
-    reductions: int = field(
-        default=0, metadata={"help": "1: price reductions as `linear-split-reductions` makes them"}
+    split_reductions: bool = field(
+        default=False, metadata={"help": "price reductions as `linear-split-reductions` makes them"}
     )
 
-    detours: int = field(
-        default=0, metadata={"help": "1: price accesses to shared memory as `linear-lower-local` makes them"}
+    staged_accesses: bool = field(
+        default=False, metadata={"help": "price accesses to shared memory as `linear-lower-local` makes them"}
     )
 
     name: ClassVar[str] = "linear-assign-layouts"
@@ -80,14 +67,16 @@ class AssignLayouts(Planning):
             diagnostics.remark(op, f"layouts are not assigned: {reason}")
             return
         warps = op.attributes["ttg.num-warps"].value
-        costs = Costs(gpu, warps, self.scratch_limit, apart=bool(self.reductions), detours=bool(self.detours))
+        costs = AssignmentCosts(
+            gpu, warps, self.scratch_limit, apart=self.split_reductions, staged_accesses=self.staged_accesses
+        )
         try:
-            graph = build(ops)
+            graph = build(ops, gpu)
             assignment = assign(graph, costs, admits_new=converts)
         except NoLayout as error:
             diagnostics.remark(op, f"layouts are not assigned: {error}")
             return
-        pays = _pays(assignment) and (gpu.vendor == "nvidia" or _pays_well(assignment))
+        pays = _pays(assignment, gpu.policy) and _pays_well(assignment, gpu.policy)
         explain(op, graph, assignment, pays)
         if not pays:
             return
@@ -108,21 +97,22 @@ def _is_short(op: Operation) -> bool:
     return len(shape) > 1 and are_rows_short(shape, pointee_bytes(op.operands[0].type))
 
 
-def _pays(assignment: Assignment) -> bool:
+def _pays(assignment: Assignment, policy: Policy) -> bool:
     """Whether an assignment is worth it: conversions go, or become much less, and memory has hardly more to do;
     or the whole gets shorter by a margin, larger where memory has more to do."""
     before, after = assignment.before, assignment.after
     ratio = after.clocks / max(1.0, before.clocks)
     costs = assignment.edges.values()
-    if any(new < MUCH_LESS * old for old, new in costs) and not any(new > old for old, new in costs):
-        if after.memory <= before.memory * (1 + EQUAL):
-            return ratio < 1 and before.other - after.other >= MARGIN_CLOCKS
-        if after.memory <= before.memory * (1 + HARDLY_MORE) and ratio < 1 - MARGIN:
+    if any(new < policy.much_less * old for old, new in costs) and not any(new > old for old, new in costs):
+        if after.memory <= before.memory * (1 + policy.equal_memory):
+            return ratio < 1 and before.other - after.other >= policy.saved_clocks
+        if after.memory <= before.memory * (1 + policy.hardly_more_memory) and ratio < 1 - policy.margin:
             return True
-    more = after.memory > before.memory * (1 + EQUAL)
-    return ratio < 1 - (MARGIN_WITH_MEMORY if more else MARGIN)
+    more = after.memory > before.memory * (1 + policy.equal_memory)
+    return ratio < 1 - (policy.margin_with_memory if more else policy.margin)
 
 
-def _pays_well(assignment: Assignment) -> bool:
-    """Whether it pays by so much that constants measured on another GPU hardly matter."""
-    return assignment.after.clocks < (1 - MARGIN_UNMEASURED) * assignment.before.clocks
+def _pays_well(assignment: Assignment, policy: Policy) -> bool:
+    """Whether it pays by so much that it hardly matters where the clocks are from."""
+    margin = policy.unmeasured_margin
+    return not margin or assignment.after.clocks < (1 - margin) * assignment.before.clocks

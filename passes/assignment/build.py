@@ -13,10 +13,14 @@ from dataclasses import dataclass, field
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation
-from triton_linear.passes.assignment import weights
-from triton_linear.passes.assignment.addressing import constancy
-from triton_linear.passes.assignment.axis import AxisAnalysis, pointee_bytes
-from triton_linear.passes.assignment.frequencies import Frequencies
+from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.analysis import weights
+from triton_linear.passes.analysis.addressing import constancy
+from triton_linear.passes.analysis.axis import AxisAnalysis, pointee_bytes
+from triton_linear.passes.analysis.frequencies import Frequencies
+from triton_linear.passes.analysis.global_memory import GlobalAccess
+from triton_linear.passes.analysis.shared_memory import LocalAccess
+from triton_linear.passes.analysis.widths import VECTOR
 from triton_linear.passes.assignment.graph import (
     Constancy,
     Edge,
@@ -27,14 +31,11 @@ from triton_linear.passes.assignment.graph import (
     Reduction,
     Use,
 )
-from triton_linear.passes.assignment.local import LocalAccess
-from triton_linear.passes.assignment.memory import Access
 from triton_linear.passes.assignment.nodes import Kind, OpNode, ValueNode, read
 from triton_linear.passes.assignment.shape_change import NAMES as SHAPE_CHANGES
 from triton_linear.passes.assignment.shape_change import ShapeChange
-from triton_linear.passes.assignment.widths import VECTOR
-from triton_linear.passes.layouts import LayoutTable
-from triton_linear.passes.verifiers import CONVERT
+from triton_linear.passes.framework.layouts import LayoutTable
+from triton_linear.passes.framework.verifiers import CONVERT
 
 _SHAPED = frozenset({"tt.expand_dims", "tt.broadcast"})
 _UNTIED = frozenset({"tt.assert"})
@@ -50,9 +51,9 @@ LOCAL: Mapping[str, str] = {
 """Operations between shared memory and registers, or global memory, and what their anchors are called."""
 
 
-def build(ops: Sequence[Operation]) -> Graph:
+def build(ops: Sequence[Operation], gpu: Target) -> Graph:
     """The problem that the operations of a module pose, in the order they are written."""
-    return _Builder(read(ops)).build()
+    return _Builder(read(ops), gpu).build()
 
 
 @dataclass
@@ -64,6 +65,7 @@ class _Builder:
     """
 
     ops: Sequence[OpNode]
+    gpu: Target
     recipes: dict[ValueNode, Recipe] = field(default_factory=dict)
     aliases: dict[ValueNode, ValueNode] = field(default_factory=dict)
     owners: dict[ValueNode, tuple[Group, Path]] = field(default_factory=dict)
@@ -77,7 +79,7 @@ class _Builder:
     def build(self) -> Graph:
         self.producers = {result: op for op in self.ops for result in op.results}
         self.axis = AxisAnalysis(self.producers)
-        self.frequencies = Frequencies(self.axis)
+        self.frequencies = Frequencies(self.axis, self.gpu.policy.unknown_trips)
         for op in self.ops:
             self._visit(op)
         groups = [group for group in self.groups if group.parent is None]
@@ -173,7 +175,7 @@ class _Builder:
             self._pin(op)
             return
         tensors = [(i, kind) for i, operand in enumerate(op.operands) if (kind := operand.kind) is not None]
-        if weights.is_cheap(op.name) and all(self.resolve(op.operands[i]) in self.recipes for i, _ in tensors):
+        if all(self.resolve(op.operands[i]) in self.recipes for i, _ in tensors):
             for result in op.results:
                 if result.kind is not None:
                     self.recipes[result] = Recipe(result, op, result.kind, frequency)
@@ -186,7 +188,7 @@ class _Builder:
             narrow = cast and operand.bits < widest
             self._take(op, index, group.find(), tie=not narrow)
         group = group.find()
-        clocks = weights.of(op, widest) * frequency
+        clocks = weights.of(op, widest, self.gpu.costs) * frequency
         if clocks:
             group.add_work(((), kind.shape, self._constancy(op.results[0])), clocks)
         for result in op.results:
@@ -310,13 +312,13 @@ class _Builder:
         group.accesses.append((access, frequency))
         group.anchors.append("store" if is_store else "load")
 
-    def _global_side(self, op: OpNode, mask: ValueNode | None, is_store: bool) -> Access:
+    def _global_side(self, op: OpNode, mask: ValueNode | None, is_store: bool) -> GlobalAccess:
         """What an operation does in global memory, whose first operand are the pointers."""
         flags = None
         if mask is not None and mask.kind is not None:
             flags = self.axis.mask(self.resolve(mask))
         pointer = op.operands[0]
-        return Access(self.axis.of(pointer), flags, pointee_bytes(pointer.type), is_store)
+        return GlobalAccess(self.axis.of(pointer), flags, pointee_bytes(pointer.type), is_store)
 
     def _reduce(self, op: OpNode, frequency: float) -> None:
         kind = next((k for operand in op.operands if (k := operand.kind) is not None), None)
@@ -329,7 +331,7 @@ class _Builder:
             self._take(op, index, group.find(), tie=True)
         group = group.find()
         widths = tuple(k.bits for operand in op.operands if (k := operand.kind) is not None)
-        group.reductions.append(Reduction(op, axis, widths, weights.of_region(op), frequency))
+        group.reductions.append(Reduction(op, axis, widths, weights.of_region(op, self.gpu.costs), frequency))
         group.anchors.append("reduce")
         for result in op.results:
             if result.kind is not None:
@@ -414,7 +416,7 @@ class _Builder:
                 continue
             seen.add((value, path))
             recipe = self.recipes[value]
-            clocks = weights.of(recipe.op, recipe.kind.bits) * recipe.frequency
+            clocks = weights.of(recipe.op, recipe.kind.bits, self.gpu.costs) * recipe.frequency
             if clocks:
                 group.add_work((path, recipe.kind.shape, self._constancy(value)), clocks)
             if recipe.op.name == "tt.expand_dims":
@@ -424,7 +426,7 @@ class _Builder:
                     pending.append((self.resolve(operand), path))
 
 
-def _sees_vectors(op: OpNode, kind: Kind, copied: Access) -> bool:
+def _sees_vectors(op: OpNode, kind: Kind, copied: GlobalAccess) -> bool:
     """Whether the vectors that a copy says it has, which Triton takes its word for, are seen here as well."""
     attributes = op.attributes
     if _VECTORS not in attributes:

@@ -19,20 +19,13 @@ from triton_linear.dialect import encodings
 from triton_linear.dialect.encodings import transfer
 from triton_linear.dialect.encodings.derived import slice_layout
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
-from triton_linear.lowering.targets import Target
-from triton_linear.passes.assignment import memory
+from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.analysis import global_memory as memory
+from triton_linear.passes.analysis.global_memory import GlobalAccess
+from triton_linear.passes.analysis.shared_memory import LocalAccess
+from triton_linear.passes.analysis.shared_memory import layouts as local_layouts
 from triton_linear.passes.assignment.graph import Edge, Graph, Group, Path, Reduction
-from triton_linear.passes.assignment.local import GOOD_ENOUGH, LocalAccess
-from triton_linear.passes.assignment.local import layouts as local_layouts
-from triton_linear.passes.assignment.memory import Access
 from triton_linear.passes.assignment.shape_change import ShapeChange
-
-MOST = 12
-"""Layouts that a group chooses from."""
-ROUNDS = 3
-"""Edges that a layout is carried across."""
-_PAIRS = 6
-_PARTNERS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +127,7 @@ class Candidates:
         self.of: dict[Group, list[Candidate]] = {}
         self.changes: dict[Group, dict[ShapeChange, None]] = {}
         self._most_scratch = 0
+        self._policy = self.target.policy
 
     def find(self) -> dict[Group, list[Candidate]]:
         """Raises NoLayout where a group's present encoding has no layout, and it is no pinned one."""
@@ -161,8 +155,10 @@ class Candidates:
                 new += self._add(group, layout)
         new += self._meetings()
         new += [(group, self.of[group][0]) for group in self.graph.groups]
-        for _ in range(ROUNDS):
+        for _ in range(self._policy.carried_edges):
             new = self._carried(new, by_group)
+            if not new:
+                break
         return self.of
 
     def _carried(
@@ -181,7 +177,7 @@ class Candidates:
         loads = [g for g in accessing if not g.accesses[0][0].is_store]
         stores = [g for g in accessing if g.accesses[0][0].is_store]
         pairs = ((a, b) for a, b in itertools.product(loads, stores) if a.shape == b.shape)
-        for load, store in itertools.islice(pairs, _PAIRS):
+        for load, store in itertools.islice(pairs, self._policy.meeting_pairs):
             met = memory.meeting(load.accesses[0][0], store.accesses[0][0], load.shape, self.lanes, self.warps)
             if met is not None:
                 yield from self._add(load, met[0])
@@ -193,21 +189,23 @@ class Candidates:
         groups = [g for g in self.graph.groups if g.locals and not g.pinned and self._is_slow(g)]
         for group in groups:
             local = group.locals[0][0]
-            partners: list[tuple[Group, Access | None]] = [
+            partners: list[tuple[Group, GlobalAccess | None]] = [
                 (other, other.accesses[0][0])
                 for other in self.graph.groups
                 if other.accesses and other.shape == group.shape and (other is group or not local.copied)
             ]
-            for other, access in (*partners[:_PARTNERS], *([] if local.copied else [(group, None)])):
+            for other, access in (
+                *partners[: self._policy.local_partners],
+                *([] if local.copied else [(group, None)]),
+            ):
                 for layout in local_layouts(local, access, group.shape, self.lanes, self.warps, self.target):
                     yield from self._add(group, layout)
                     if other is not group:
                         yield from self._add(other, layout)
 
     def _has_scratch(self, reduction: Reduction, layout: LinearLayout) -> bool:
-        """Whether a reduction may be done in this layout. On AMD targets, where the CTAs that a CU has at once
-        share its 64 KiB (gfx950: 160 KiB), none may take more scratch than a reduction of the module does."""
-        return self.target.vendor == "nvidia" or scratch_bytes(reduction, layout) <= self._most_scratch
+        """Whether a reduction may be done in this layout, by the shared memory that it takes."""
+        return not self._policy.spares_shared_memory or scratch_bytes(reduction, layout) <= self._most_scratch
 
     def _copies(self, local: LocalAccess, layout: LinearLayout) -> bool:
         """Whether a copy may have this layout; on AMD targets each warp must write its lanes in a row."""
@@ -216,11 +214,11 @@ class Candidates:
     def _is_slow(self, group: Group) -> bool:
         local = group.locals[0][0]
         fewest = local.fewest(group.shape, self.warps, self.target)
-        return local.wavefronts(self.of[group][0].layout, self.target) > GOOD_ENOUGH * fewest
+        return local.wavefronts(self.of[group][0].layout, self.target) > fewest
 
     def _has_room(self, group: Group) -> bool:
         """Whether it may choose, and from more than it has."""
-        return not group.pinned and len(self.of[group]) < MOST
+        return not group.pinned and len(self.of[group]) < self._policy.candidates
 
     def _add(
         self, group: Group, layout: LinearLayout, encoding: str | None = None
@@ -258,7 +256,7 @@ class Candidates:
             return
         if not edge.given and not edge.wanted and other.shape == group.shape:
             for access, _ in other.accesses:
-                if (close := memory.near(access, candidate.layout, shape)) is not None:
+                if (close := memory.near(access, candidate.layout, shape, self._policy.line_bytes)) is not None:
                     yield from self._add(other, close)
         if group is edge.source:
             encoding = sliced(candidate.encoding, edge.given)
@@ -268,7 +266,7 @@ class Candidates:
                 layout = encodings.layout_of(encoding, shape)
             yield from self._arrive(edge, encoding, layout)
             if edge.given:
-                for kept in spread(layout):
+                for kept in spread(layout, self._policy.spread_starts):
                     yield from self._arrive(edge, None, kept)
         elif not edge.given:
             try:
@@ -305,18 +303,19 @@ class Candidates:
                 return
 
 
-def spread(layout: LinearLayout) -> Iterator[LinearLayout]:
+def spread(layout: LinearLayout, starts: int) -> Iterator[LinearLayout]:
     """Layouts in which lanes and warps that hold copies keep different registers of theirs instead.
 
-    No element leaves its thread: a thread's registers become fewer.
+    They keep registers in a row from one of the first `starts` on, as many as find room, or the highest. No
+    element leaves its thread: a thread's registers become fewer.
     """
     bases = {name: list(vectors) for name, vectors in layout.bases}
     free = [(name, i) for name in (LANE, WARP) for i, basis in enumerate(bases.get(name, ())) if not any(basis)]
     registers = bases[REGISTER]
     if not free or not registers:
         return
-    # All that find room, or all but those that a vector may hold; and the highest.
-    choices = [registers[kept:][: len(free)] for kept in range(min(3, len(registers)))]
+    # The first registers may be those of a vector.
+    choices = [registers[kept:][: len(free)] for kept in range(min(starts, len(registers)))]
     for moved in (*choices, registers[-len(free) :]):
         changed = {name: list(vectors) for name, vectors in layout.bases}
         for (name, index), basis in zip(free, moved, strict=False):

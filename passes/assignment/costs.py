@@ -10,23 +10,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
-from triton_linear.lowering.bound import Bounds, Least, Side
-from triton_linear.lowering.conversion import Reach
-from triton_linear.lowering.element import ElementType, element_type
-from triton_linear.lowering.select import select
-from triton_linear.lowering.targets import Target
+from triton_linear.lowering.plan.element import ElementType, element_type
+from triton_linear.lowering.planners.bound import BoundedSide, Bounds, Least
+from triton_linear.lowering.planners.conversion import Reach
+from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.assignment.candidates import Candidate, NoLayout, layout_in, layout_of, sliced
 from triton_linear.passes.assignment.graph import Constancy, Edge, Group, Path, Recipe, Reduction
-from triton_linear.passes.assignment.local import LocalAccess
-from triton_linear.passes.detour.choice import Direct, detour
 from triton_linear.passes.reductions import costs as reductions
-from triton_linear.passes.reductions.costs import MEETING_CLOCKS
+from triton_linear.passes.staging.choice import Direct, staging_for
 
 INFINITE = 1e12
-NEW_CONVERSION = 1.5
-"""How much more a conversion is charged where the module has none: whether it hides is not known."""
-UNKNOWN_CONVERSION = 200.0
-"""Clocks of a conversion of layouts that are not known here."""
 
 
 def _is_constant(basis: tuple[int, ...], constancy: Constancy) -> bool:
@@ -47,16 +42,16 @@ def _is_loaded(edge: Edge) -> bool:
 
 
 @dataclass
-class Costs:
+class AssignmentCosts:
     """Prices for one target and number of warps; `scratch_limit` as the lowering has it. `apart`: reductions
-    across warps will be taken apart, where that costs less. `detours`: accesses to shared memory will go by way
-    of other layouts, where that does."""
+    across warps will be taken apart, where that costs less. `staged_accesses`: accesses to shared memory will
+    go by way of other layouts, where that does."""
 
     target: Target
     warps: int
     scratch_limit: int | None = None
     apart: bool = False
-    detours: bool = False
+    staged_accesses: bool = False
     registers: dict[tuple[str, Path, tuple[int, ...], Constancy], int] = field(default_factory=dict)
     bounds: dict[tuple[ElementType, int], Bounds] = field(default_factory=dict)
 
@@ -73,7 +68,8 @@ class Costs:
         copied = {local.copied: local for local, _ in group.locals if local.copied}
         for access, frequency in group.accesses:
             local = copied.get(access)
-            moved, issued = (local.copy_clocks if local else access.clocks)(candidate.layout)
+            of_access = local.copy_clocks if local else access.clocks
+            moved, issued = of_access(candidate.layout, self.target.memory)
             memory += moved * frequency
             clocks += issued * frequency
         for local, frequency in group.locals:
@@ -85,20 +81,20 @@ class Costs:
         return memory * self.busy, other
 
     def _local(self, local: LocalAccess, layout: LinearLayout, given: bool) -> float:
-        """Clocks of a warp for an access to shared memory, by a detour if it will take one.
+        """Clocks of a warp for an access to shared memory, by staging if it will take one.
 
-        Detours are looked for in the layout alone that is `given`. Another one is taken where it is cheap by
+        Staging is looked for in the layout alone that is `given`. Another one is taken where it is cheap by
         itself; and looking takes time.
         """
         direct = local.clocks(layout, self.target)
-        if not (self.detours and given) or local.copied is not None:
+        if not (self.staged_accesses and given) or local.copied is not None:
             return direct
         element = element_type(f"i{8 * local.element_bytes}")
-        found = detour(local, layout, element, self.target, local.is_store)
+        found = staging_for(local, layout, element, self.target, local.is_store)
         if isinstance(found, Direct):
             return direct
         access = found.after.wavefronts * self.target.costs.wavefront
-        converting = NEW_CONVERSION * (found.after.clocks - access)
+        converting = self.target.policy.new_conversion * (found.after.clocks - access)
         return min(direct, direct - found.before.clocks + access + converting)
 
     def _held(self, candidate: Candidate, path: Path, shape: tuple[int, ...], constancy: Constancy) -> int:
@@ -134,7 +130,7 @@ class Costs:
         what = reductions.Combined(reduction.widths, reduction.weight)
         priced = layout, reduction.axis, what, self.target, self.warps
         stock = reductions.as_triton(*priced).expected(self.busy)
-        if not self.apart or self.target.vendor != "nvidia":
+        if not self.apart or self.target.policy.spares_shared_memory:
             return stock
         return min(stock, reductions.apart(*priced).expected(self.busy))
 
@@ -157,10 +153,10 @@ class Costs:
         """What converting the value costs at least, from each that is given to each that is wanted, as they are
         `placed`; None where there is nothing to convert."""
         element, often = edge.kind.type, edge.frequency
-        unknown = UNKNOWN_CONVERSION * often
-        meeting = MEETING_CLOCKS * self.warps if _is_loaded(edge) else 0.0
-        sources = [None if isinstance(given, str) else Side.of(given) for given in givens]
-        ends = [None if isinstance(wanted, str) else Side.of(wanted) for wanted in wanteds]
+        unknown = self.target.policy.unknown_conversion * often
+        meeting = self.target.costs.meeting * self.warps if _is_loaded(edge) else 0.0
+        sources = [None if isinstance(given, str) else BoundedSide.of(given) for given in givens]
+        ends = [None if isinstance(wanted, str) else BoundedSide.of(wanted) for wanted in wanteds]
         repeated = [self._repeated(edge, target) for target in targets]
         bits = sum(size.bit_length() - 1 for size in edge.kind.shape)
         bounds = self.bounds.get((element, bits))
@@ -192,7 +188,7 @@ class Costs:
         if given == wanted:
             return 0.0
         if isinstance(given, str) or isinstance(wanted, str):
-            return UNKNOWN_CONVERSION * edge.frequency
+            return self.target.policy.unknown_conversion * edge.frequency
         moved = self.of_conversion(given, wanted, edge.kind.type, _is_loaded(edge)) * edge.frequency
         return moved + self._repeated(edge, target)
 
@@ -207,7 +203,7 @@ class Costs:
             return INFINITE
         clocks = selection.cost.expected(self.busy)
         if loaded and selection.plan.kind == "cta-shared":
-            clocks += MEETING_CLOCKS * self.warps
+            clocks += self.target.costs.meeting * self.warps
         return clocks
 
     def of_recipe(self, recipe: Recipe, encoding: str, frequency: float) -> float:
@@ -215,5 +211,5 @@ class Costs:
         try:
             layouts = [layout_of(text, recipe.kind.shape) for text in (recipe.kind.encoding, encoding)]
         except NoLayout:
-            return UNKNOWN_CONVERSION * frequency
+            return self.target.policy.unknown_conversion * frequency
         return self.of_conversion(layouts[0], layouts[1], recipe.kind.type) * frequency

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from triton_linear.dialect.mlir_adapter import Operation
-from triton_linear.passes import diagnostics
 from triton_linear.passes.assignment.graph import Edge, Graph, Group
-from triton_linear.passes.assignment.plan import Assignment, Price
+from triton_linear.passes.assignment.plan import Assignment, AssignmentPrice
+from triton_linear.passes.framework import diagnostics
 
 _SHOWN = 6
 
@@ -38,7 +38,7 @@ def explain(module: Operation, graph: Graph, assignment: Assignment, pays: bool)
             diagnostics.remark(module, _edge(edge, before, after))
 
 
-def _price(price: Price) -> str:
+def _price(price: AssignmentPrice) -> str:
     return f"{price.memory:.1f} clocks of memory and {price.other:.1f} others"
 
 

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from triton_linear.passes.assignment.local import LocalAccess
-from triton_linear.passes.assignment.memory import Access
+from triton_linear.passes.analysis.global_memory import GlobalAccess
+from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.assignment.nodes import Kind, OpNode, ValueNode
 from triton_linear.passes.assignment.shape_change import ShapeChange
 
@@ -55,7 +55,7 @@ class Group:
     encoding: str
     pinned: bool = False
     values: list[ValueNode] = field(default_factory=list)
-    accesses: list[tuple[Access, float]] = field(default_factory=list)
+    accesses: list[tuple[GlobalAccess, float]] = field(default_factory=list)
     locals: list[tuple[LocalAccess, float]] = field(default_factory=list)
     reductions: list[Reduction] = field(default_factory=list)
     work: dict[Work, float] = field(default_factory=dict)

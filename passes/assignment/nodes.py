@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, RankedTensorType, Type, Value
-from triton_linear.lowering.element import ElementType, element_type
+from triton_linear.lowering.plan.element import ElementType, element_type
 
 
 @dataclass(frozen=True, slots=True)

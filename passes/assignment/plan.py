@@ -11,35 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+
+from triton_linear.lowering.target.policy import Policy
 from triton_linear.passes.assignment.candidates import Candidate, Candidates
-from triton_linear.passes.assignment.costs import INFINITE, NEW_CONVERSION, Costs
+from triton_linear.passes.assignment.costs import INFINITE, AssignmentCosts
 from triton_linear.passes.assignment.graph import Edge, Graph, Group
 from triton_linear.passes.assignment.solve import Problem, Solution, Table, solve
-from triton_linear.passes.verifiers import DOTS
-
-MOST_PLANS = 64
-"""Pairs of layouts that are planned at most; those that are not are not chosen either."""
-NEW_AFTER_LOCAL = 3.0
-"""The same for what was just loaded from shared memory, where any thread could have loaded it: a second trip
-waits for the first, which nothing hides in the loop of a dot (seen with int8 operands that become bf16)."""
-NEW_BESIDE_DOTS = 4.0
-"""The same for what is converted once, beside dots: their registers leave a multiprocessor a CTA or two, so
-nothing hides what every warp waits for. Seen with the bias of a matmul, which all warps can load: converted
-from one load it took 8 % of the time of a tile of 64x64, and registers that keep a second of 128x128 out."""
-WORTH_NEW = 0.03
-WORTH_NEW_BESIDE_DOTS = 0.05
-"""The part of the clocks that an assignment must save to have such conversions; more beside dots, whose clocks
-are not counted, and where few CTAs hide little. Seen with int4 weights and 16 rows: 4 % saved took 14 % more.
-"""
-WAITED_FOR = 1.0
-"""How much more is charged of what a load takes longer than it does, if it goes to shared memory at once; seen
-with fp8 operands, where 10 % more for lines that are covered in parts cost 4 to 9 % of all."""
-LEAST_WEIGHT = 0.3
-"""What a clock outside global memory counts at least, against one of it, which hides it but for the end."""
+from triton_linear.passes.framework.verifiers import DOTS
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class AssignmentPrice:
     """Clocks of global memory, and clocks of everything else. Both go on at a time: the cubic norm of the two
     is what the whole takes, as with the pipes of a conversion."""
 
@@ -61,9 +43,9 @@ class Assignment:
     """
 
     chosen: Mapping[Group, Candidate]
-    before: Price
-    after: Price
-    candidates: Mapping[Group, Sequence[tuple[Candidate, Price]]]
+    before: AssignmentPrice
+    after: AssignmentPrice
+    candidates: Mapping[Group, Sequence[tuple[Candidate, AssignmentPrice]]]
     edges: Mapping[Edge, tuple[float, float]]
     weight: float
     planned: int
@@ -85,11 +67,11 @@ class _Pair:
     exact: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] = field(repr=False)
 
 
-def _charge(edge: Edge, beside_dots: bool) -> float:
+def _charge(edge: Edge, beside_dots: bool, policy: Policy) -> float:
     """How much more a conversion there is charged if the module has none."""
     if any(not local.is_store for local, _ in edge.source.locals):
-        return NEW_AFTER_LOCAL
-    return NEW_BESIDE_DOTS if beside_dots and edge.frequency <= 1 else NEW_CONVERSION
+        return policy.new_after_local
+    return policy.new_beside_dots if beside_dots and edge.frequency <= 1 else policy.new_conversion
 
 
 @dataclass
@@ -97,12 +79,13 @@ class _Search:
     """Refines prices until an optimal assignment pays exact ones only."""
 
     graph: Graph
-    costs: Costs
+    costs: AssignmentCosts
     admits_new: bool = True
 
     def __post_init__(self) -> None:
         target = self.costs.target
         lanes, warps = target.lanes.bit_length() - 1, self.costs.warps.bit_length() - 1
+        self.policy = target.policy
         self.found = Candidates(self.graph, lanes, warps, target).find()
         self.stored = {edge.source for edge in self.graph.edges if edge.target.locals}
         self.alone = {group: self._alone(group, choices) for group, choices in self.found.items()}
@@ -124,7 +107,7 @@ class _Search:
             exact[0, 0] = True
         else:
             self._refine(pair, 0, 0)
-        charge = 1.0 if table[0, 0] else _charge(edge, self.beside_dots)
+        charge = 1.0 if table[0, 0] else _charge(edge, self.beside_dots, self.policy)
         for row, bounds in enumerate(self.costs.least_of_edge(edge, givens, wanteds, targets)):
             for column, least in enumerate(bounds):
                 if row or column:
@@ -138,7 +121,7 @@ class _Search:
         source, target = self.found[pair.edge.source][row], self.found[pair.edge.target][column]
         clocks = self.costs.of_edge(pair.edge, source, target)
         if (row or column) and not pair.table[0, 0] and clocks:
-            clocks = clocks * _charge(pair.edge, self.beside_dots) if self.admits_new else INFINITE
+            clocks = clocks * _charge(pair.edge, self.beside_dots, self.policy) if self.admits_new else INFINITE
         pair.table[row, column] = clocks
         pair.exact[row, column] = True
         self.planned += 1
@@ -151,42 +134,43 @@ class _Search:
                 pair.exact |= pair.table > 0
                 pair.table[pair.table > 0] = INFINITE
 
-    def _alone(self, group: Group, choices: Sequence[Candidate]) -> list[Price]:
+    def _alone(self, group: Group, choices: Sequence[Candidate]) -> list[AssignmentPrice]:
         """What each layout costs a group by itself.
 
         Copies go on while dots work, and conversions do not wait for them: what they take at least is left out.
         What is loaded to be stored to shared memory is waited for at once: what its load takes more counts
         more.
         """
-        prices = [Price(*self.costs.of_group(group, choice)) for choice in choices]
+        prices = [AssignmentPrice(*self.costs.of_group(group, choice)) for choice in choices]
         if group.copies:
             memory, other = min(p.memory for p in prices), min(p.other for p in prices)
-            return [Price(price.memory - memory, price.other - other) for price in prices]
+            return [AssignmentPrice(price.memory - memory, price.other - other) for price in prices]
         if group in self.stored:
             present = prices[0].memory
-            return [Price(p.memory + WAITED_FOR * max(0.0, p.memory - present), p.other) for p in prices]
+            waited = self.policy.waited_for
+            return [AssignmentPrice(p.memory + waited * max(0.0, p.memory - present), p.other) for p in prices]
         return prices
 
-    def price(self, choices: Mapping[Group, int]) -> Price:
+    def price(self, choices: Mapping[Group, int]) -> AssignmentPrice:
         """What an assignment costs. Requires: its conversions are priced exactly."""
         alone = [self.alone[group][choice] for group, choice in choices.items()]
         conversions = sum(
             float(pair.table[choices[pair.edge.source], choices[pair.edge.target]]) for pair in self.pairs
         )
-        return Price(sum(p.memory for p in alone), sum(p.other for p in alone) + conversions)
+        return AssignmentPrice(sum(p.memory for p in alone), sum(p.other for p in alone) + conversions)
 
     def run(self, seconds: float) -> Assignment:
         graph = self.graph
         before = self.price(dict.fromkeys(graph.groups, 0))
         recomputed = sum(self.costs.of_recipe(*conversion) for conversion in graph.converted_recipes)
-        before = Price(before.memory, before.other + recomputed)
-        weight = min(1.0, max(LEAST_WEIGHT, (before.other / max(1.0, before.memory)) ** 2))
+        before = AssignmentPrice(before.memory, before.other + recomputed)
+        weight = min(1.0, max(self.policy.least_weight, (before.other / max(1.0, before.memory)) ** 2))
         choices, solution = self._best(weight, seconds)
         new = any(
             not pair.table[0, 0] and pair.table[choices[pair.edge.source], choices[pair.edge.target]]
             for pair in self.pairs
         )
-        worth = WORTH_NEW_BESIDE_DOTS if self.beside_dots else WORTH_NEW
+        worth = self.policy.new_saves_beside_dots if self.beside_dots else self.policy.new_saves
         if new and self.price(choices).clocks > (1 - worth) * before.clocks:
             self._forbid_new()
             choices, solution = self._best(weight, seconds)
@@ -199,7 +183,7 @@ class _Search:
         }
         priced = {g: list(zip(self.found[g], self.alone[g], strict=True)) for g in graph.groups}
         chosen = {group: self.found[group][choice] for group, choice in choices.items()}
-        optimal = solution.optimal and self.planned < MOST_PLANS
+        optimal = solution.optimal and self.planned < self.policy.planned_conversions
         after = self.price(choices)
         return Assignment(chosen, before, after, priced, edges, weight, self.planned, solution.solver, optimal)
 
@@ -218,7 +202,7 @@ class _Search:
             ]
             if not inexact:
                 return choices, solution
-            if self.planned < MOST_PLANS:
+            if self.planned < self.policy.planned_conversions:
                 for entry in inexact:
                     self._refine(*entry)
                 continue
@@ -243,7 +227,9 @@ class _Search:
         return problem
 
 
-def assign(graph: Graph, costs: Costs, seconds: float = 1.0, *, admits_new: bool = True) -> Assignment:
+def assign(
+    graph: Graph, costs: AssignmentCosts, seconds: float = 1.0, *, admits_new: bool = True
+) -> Assignment:
     """The assignment of least modelled cost; `seconds` bounds an integer program, if one is needed.
     `admits_new`: whether there may be conversions where the module has none.
 

@@ -21,11 +21,11 @@ from triton_linear.dialect.mlir_adapter import (
     Type,
     Value,
 )
-from triton_linear.passes.assignment import weights
+from triton_linear.passes.analysis import weights
 from triton_linear.passes.assignment.candidates import sliced
 from triton_linear.passes.assignment.graph import Edge, Graph, Group
 from triton_linear.passes.assignment.nodes import OpNode, ValueNode
-from triton_linear.passes.verifiers import CONVERT
+from triton_linear.passes.framework.verifiers import CONVERT
 
 _DISPOSABLE = frozenset({"tt.expand_dims", "tt.broadcast", CONVERT})
 

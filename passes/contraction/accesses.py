@@ -7,14 +7,15 @@ from dataclasses import replace
 
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation, Value
-from triton_linear.passes.assignment import addressing
-from triton_linear.passes.assignment.axis import AxisAnalysis, pointee_bytes
-from triton_linear.passes.assignment.frequencies import Frequencies
-from triton_linear.passes.assignment.memory import Access
+from triton_linear.lowering.target.memory import MemoryCosts
+from triton_linear.passes.analysis import addressing
+from triton_linear.passes.analysis.axis import AxisAnalysis, pointee_bytes
+from triton_linear.passes.analysis.frequencies import Frequencies
+from triton_linear.passes.analysis.global_memory import GlobalAccess
 from triton_linear.passes.contraction.order import Order
 from triton_linear.passes.contraction.region import Stuck
 from triton_linear.passes.contraction.ties import extents
-from triton_linear.passes.layouts import LayoutTable
+from triton_linear.passes.framework.layouts import LayoutTable
 
 ACCESSES: Mapping[str, tuple[int, int, bool]] = {
     "tt.load": (0, 1, False),
@@ -36,6 +37,7 @@ def dearer(
     order: Order,
     axis: AxisAnalysis,
     frequencies: Frequencies,
+    costs: MemoryCosts,
 ) -> float:
     """Clocks of one warp that the accesses among `ops` take longer with the pointers of `places` in `order`.
 
@@ -59,7 +61,7 @@ def dearer(
             raise Stuck(f"the vectors that '{op.name}' says it has would be others")
         if after.vector_bits(registers) < before.vector_bits(registers):
             raise Stuck(f"the vectors of '{op.name}' would be narrower")
-        more = sum(after.clocks(layout)) - sum(before.clocks(layout))
+        more = sum(after.clocks(layout, costs)) - sum(before.clocks(layout, costs))
         added += more * frequencies.of(op.block)
     return added
 
@@ -83,7 +85,7 @@ def operands_of(op: Operation) -> tuple[int, int | None]:
     return before, sum(sizes[:mask_place]) if sum(sizes[mask_place : mask_place + 1]) else None
 
 
-def access_of(op: Operation, axis: AxisAnalysis) -> Access:
+def access_of(op: Operation, axis: AxisAnalysis) -> GlobalAccess:
     """What an operation that is one of `ACCESSES` does."""
     place, mask_place, stores = ACCESSES[op.name]
     operands: list[Value | None] = list(op.operands)
@@ -96,10 +98,10 @@ def access_of(op: Operation, axis: AxisAnalysis) -> Access:
     size, pointer = pointee_bytes(base.type), axis.of(pointers)
     if place:
         pointer = addressing.addptr(addressing.splat(axis.of(base), extents(pointers.type)), pointer, size)
-    return Access(pointer, None if mask is None else axis.mask(mask), size, stores)
+    return GlobalAccess(pointer, None if mask is None else axis.mask(mask), size, stores)
 
 
-def permuted(access: Access, along: int, order: Order) -> Access:
+def permuted(access: GlobalAccess, along: int, order: Order) -> GlobalAccess:
     """The access with element i along an axis being what element order(i) was."""
     deltas = list(access.pointer.deltas)
     deltas[along] = tuple(deltas[along][place] for place in order)

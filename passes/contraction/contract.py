@@ -8,27 +8,22 @@ from typing import Any, ClassVar
 from triton_linear.dialect import ll
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation, UnitAttr, operations
-from triton_linear.lowering.select import select
-from triton_linear.lowering.targets import Target
-from triton_linear.passes import diagnostics
-from triton_linear.passes.addresses import HINTS
-from triton_linear.passes.assignment.axis import AxisAnalysis
-from triton_linear.passes.assignment.equivalence import NotEquivalent, Numbering
-from triton_linear.passes.assignment.frequencies import Frequencies
+from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.analysis.addresses import HINTS
+from triton_linear.passes.analysis.axis import AxisAnalysis
+from triton_linear.passes.analysis.equivalence import NotEquivalent, Numbering
+from triton_linear.passes.analysis.frequencies import Frequencies
 from triton_linear.passes.contraction import proof
 from triton_linear.passes.contraction.accesses import dearer
 from triton_linear.passes.contraction.order import Order, aligning, inverse, reordered_layout
-from triton_linear.passes.contraction.region import Module, Region, Stuck
+from triton_linear.passes.contraction.region import ModuleIndex, Region, Stuck
 from triton_linear.passes.contraction.rewrite import Permuter
 from triton_linear.passes.contraction.ties import extents
-from triton_linear.passes.layouts import LayoutTable, element_of
-from triton_linear.passes.planning import Planning, unfit
-from triton_linear.passes.verifiers import CONVERT, DOTS, Verifier
-
-MUCH_LESS = 0.6
-"""The part of what conversions cost that may be left of them."""
-WORTH = 0.5
-"""The part of what they cost less that memory may cost more."""
+from triton_linear.passes.framework import diagnostics
+from triton_linear.passes.framework.layouts import LayoutTable, element_of
+from triton_linear.passes.framework.planning import Planning, unfit
+from triton_linear.passes.framework.verifiers import CONVERT, DOTS, Verifier
 
 
 @dataclass(frozen=True)
@@ -106,9 +101,9 @@ class _Search:
     scratch_limit: int | None
 
     def __post_init__(self) -> None:
-        self.module = Module(self.ops)
+        self.module = ModuleIndex(self.ops)
         self.axis = AxisAnalysis(self.module.producers)
-        self.frequencies = Frequencies(self.axis)
+        self.frequencies = Frequencies(self.axis, self.gpu.policy.unknown_trips)
         self.candidates = contracted(self.ops)
         self.table = LayoutTable()
         self.busy = max(self.gpu.likely_warps, self.root.attributes["ttg.num-warps"].value)
@@ -128,7 +123,7 @@ class _Search:
                 reasons.append(f"{'behind' if forward else 'before'} it {stuck}")
         plan = min(plans, key=lambda plan: plan.after, default=None)
         size = "x".join(map(str, extents(conversion.results[0].type)))
-        if plan is None or plan.after > MUCH_LESS * plan.before:
+        if plan is None or plan.after >= plan.before:
             why = (
                 "; ".join(reasons) if plan is None else f"{plan.after:.1f} clocks instead of {plan.before:.1f}"
             )
@@ -190,9 +185,8 @@ class _Search:
             maker = self.module.producers.get(value)
             if maker is not None and any(promise in maker.attributes for promise in HINTS):
                 raise Stuck(f"what '{maker.name}' promises of neighbours would not hold")
-        more = max(0.0, dearer(self.ops, places, inside, self.axis, self.frequencies) * self.busy)
-        if more > WORTH * (before - after):
-            raise Stuck(f"memory would have {more:.1f} clocks more to do")
+        dearer_by = dearer(self.ops, places, inside, self.axis, self.frequencies, self.gpu.memory)
+        more = max(0.0, dearer_by * self.busy)
         return _Plan(region, inside, before, after + more, conversion if forward else None)
 
     def _apply(self, plan: _Plan) -> None:

@@ -17,11 +17,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+
 from triton_linear.dialect.mlir_adapter import Operation, Value, producers_of
-from triton_linear.passes.addresses import HINTS
+from triton_linear.passes.analysis.addresses import HINTS
 from triton_linear.passes.contraction.order import Order, images
 from triton_linear.passes.contraction.ties import Invariance, Ties, extents, rank, ties
-from triton_linear.passes.verifiers import CONVERT
+from triton_linear.passes.framework.proofs import NotProved
+from triton_linear.passes.framework.verifiers import CONVERT
 
 Elements = NDArray[np.int64]
 
@@ -31,10 +33,6 @@ _ARITHMETIC = {
     "arith.shli": np.left_shift,
     "arith.shrui": np.right_shift,
 }
-
-
-class NotProved(Exception):
-    """The module may compute something else."""
 
 
 def check(

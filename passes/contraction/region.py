@@ -22,7 +22,7 @@ class Stuck(Exception):
 
 
 @dataclass
-class Module:
+class ModuleIndex:
     """The operations of a module, with what makes and takes each value."""
 
     ops: Sequence[Operation]
@@ -60,7 +60,7 @@ class Region:
     of those that may end the region, that take a value of it.
     """
 
-    module: Module
+    module: ModuleIndex
     may_end: Collection[Operation]
     changed: dict[Value, int] = field(default_factory=dict)
     twins: dict[Value, int] = field(default_factory=dict)

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from triton_linear.dialect.mlir_adapter import OpaqueType, Operation, RankedTensorType, Type, Value
-from triton_linear.passes.assignment import weights
+from triton_linear.passes.analysis import weights
+from triton_linear.passes.framework.verifiers import CONVERT
 from triton_linear.passes.reductions.region import COMMUTATIVE
-from triton_linear.passes.verifiers import CONVERT
 
 Place = tuple[Value, int]
 """An axis of a value."""

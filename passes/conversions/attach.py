@@ -15,10 +15,10 @@ from triton_linear.dialect.mlir_adapter import (
     block_arguments,
     operations,
 )
-from triton_linear.passes import diagnostics
-from triton_linear.passes.layouts import Layout, LayoutTable, Unknown
-from triton_linear.passes.shapes import check_shape_operation
-from triton_linear.passes.verifiers import Verifier, every_tensor_has_layout
+from triton_linear.passes.conversions.shapes import check_shape_operation
+from triton_linear.passes.framework import diagnostics
+from triton_linear.passes.framework.layouts import Layout, LayoutTable, Unknown
+from triton_linear.passes.framework.verifiers import Verifier, every_tensor_has_layout
 
 
 @dataclass(frozen=True)

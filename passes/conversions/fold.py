@@ -17,12 +17,12 @@ from triton_linear.dialect.mlir_adapter import (
     operations,
     producers_of,
 )
-from triton_linear.lowering.conversion import Reach
-from triton_linear.lowering.conversion import conversion as conversion_between
-from triton_linear.lowering.strategies import LEGACY
-from triton_linear.passes.layouts import LayoutTable, Unknown
-from triton_linear.passes.planning import check_lowering, lowering_field
-from triton_linear.passes.verifiers import CONVERT, Verifier
+from triton_linear.lowering.plan.strategies import STRATEGIES
+from triton_linear.lowering.planners.conversion import Reach
+from triton_linear.lowering.planners.conversion import conversion as conversion_between
+from triton_linear.passes.framework.layouts import LayoutTable, Unknown
+from triton_linear.passes.framework.planning import check_lowering, lowering_field
+from triton_linear.passes.framework.verifiers import CONVERT, Verifier
 
 # Operations that lower by the layout of their operand or result, whatever kind of encoding states it.
 _TAKES_EITHER = frozenset({"ttg.local_store", "ttg.local_alloc", "tt.print", "tt.unsplat"})
@@ -70,7 +70,7 @@ class FoldConversions:
     def __call__(self, op: Operation, pass_: Any) -> None:
         ops = operations(op)
         conversions = [inner for inner in ops if inner.name == CONVERT]
-        fold = _Fold(producers_of(ops), self.lowering == LEGACY)
+        fold = _Fold(producers_of(ops), by_kind=not STRATEGIES[self.lowering].folds_by_map)
         for conversion in conversions:
             fold.visit(conversion)
         for conversion in reversed(conversions):

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation, StringAttr, Type, Value, operations
-from triton_linear.lowering.conversion import Hardware
-from triton_linear.lowering.element import element_type
-from triton_linear.lowering.free import plan_free
-from triton_linear.lowering.plan import FreePlan, NoOpPlan
-from triton_linear.passes import diagnostics
-from triton_linear.passes.influence import deciding_values
-from triton_linear.passes.layouts import LayoutTable, Unknown
-from triton_linear.passes.verifiers import CONVERT, Verifier, every_conversion_is_decided
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.plan.plans import Cost, FreePlan, NoOpPlan, Selection
+from triton_linear.lowering.planners.conversion import Hardware
+from triton_linear.lowering.planners.free import plan_free
+from triton_linear.passes.analysis.influence import deciding_values
+from triton_linear.passes.framework import diagnostics
+from triton_linear.passes.framework.base import PassRun
+from triton_linear.passes.framework.layouts import LayoutTable, Unknown
+from triton_linear.passes.framework.verifiers import CONVERT, Verifier, every_conversion_is_decided
 
 _DECIDES = "it leads to an address, a mask, an index or a branch, all of which must be right"
 
@@ -45,7 +46,7 @@ class FreeConversions:
         default=None, metadata={"help": "number of the one conversion to leave out, from 0; by default all"}
     )
 
-    def __call__(self, op: Operation, pass_: Any) -> None:
+    def __call__(self, op: Operation, pass_: PassRun) -> None:
         ops = operations(op)
         conversions = [inner for inner in ops if inner.name == CONVERT]
         if not conversions:
@@ -61,6 +62,8 @@ class FreeConversions:
                 conversion.attributes[ll.STOCK] = StringAttr.get(plan, op.context)
                 diagnostics.remark(conversion, f"conversion left to Triton: {plan}")
             else:
+                types = conversion.operands[0].type, conversion.results[0].type
+                pass_.plans.selections[types] = Selection(plan, Cost(), ())
                 figures = {"clocks": 0.0, "scratch_bytes": 0}
                 conversion.attributes[ll.PLAN] = ll.plan_attribute(plan.kind, figures, (), op.context)
 

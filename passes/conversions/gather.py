@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.linear_layout import WARP, LinearLayout
 from triton_linear.dialect.mlir_adapter import (
     FlatSymbolRefAttr,
     InsertionPoint,
-    Module,
     Operation,
     RankedTensorType,
     StringAttr,
@@ -21,22 +20,24 @@ from triton_linear.dialect.mlir_adapter import (
     operations,
     producers_of,
 )
-from triton_linear.lowering.element import ElementType, element_type
-from triton_linear.lowering.embed import GATHER_PREFIX
-from triton_linear.lowering.emit_gather import GatherSignature
-from triton_linear.lowering.gather_choice import cost_of, select_gather, stock_cost
-from triton_linear.lowering.gather_plan import LEGACY_GATHER, AnyGatherPlan, GatherSharedPlan
-from triton_linear.lowering.plan import Cost, Rejected
-from triton_linear.lowering.prove_gather import refuted_gather
-from triton_linear.lowering.select import select
-from triton_linear.lowering.strategies import LEGACY, LINEAR
-from triton_linear.lowering.targets import Target
-from triton_linear.passes import diagnostics
-from triton_linear.passes.accumulators import accumulators
-from triton_linear.passes.layouts import LayoutTable, element_of
-from triton_linear.passes.planning import Planning, check_lowering, lowering_field
-from triton_linear.passes.select import PartialCode
-from triton_linear.passes.verifiers import CONVERT, Verifier, every_gather_is_decided
+from triton_linear.lowering.gather.select import cost_of, stock_cost
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.plan.gathers import AnyGatherPlan, GatherSharedPlan
+from triton_linear.lowering.plan.plans import Cost, Rejected
+from triton_linear.lowering.plan.strategies import STRATEGIES
+from triton_linear.lowering.plan.stubs import GatherStub
+from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.strategies import PLANNERS
+from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.analysis.accumulators import accumulators
+from triton_linear.passes.conversions.select import PartialCode
+from triton_linear.passes.conversions.stubs import GATHER_PREFIX
+from triton_linear.passes.framework import diagnostics
+from triton_linear.passes.framework.base import PassRun
+from triton_linear.passes.framework.layouts import LayoutTable, element_of
+from triton_linear.passes.framework.planning import Planning, check_lowering, function_of, lowering_field
+from triton_linear.passes.framework.plans import STOCK, DecidedGather, Plans
+from triton_linear.passes.framework.verifiers import CONVERT, Verifier, every_gather_is_decided
 
 GATHER = "tt.gather"
 _PARTIAL = "it is in a warp-specialised region, which only some warps of the CTA run"
@@ -45,23 +46,6 @@ _BARRIER = (
     "it needs a barrier of all warps, and the module has warp-specialised regions, whose warps would not come "
     "to it"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Stub:
-    """What the stub of a gather says."""
-
-    plan: AnyGatherPlan
-    source: LinearLayout
-    index: LinearLayout
-    axis: int
-    element: ElementType
-    index_element: ElementType
-
-    @property
-    def signature(self) -> GatherSignature:
-        """The structs that its code goes between."""
-        return GatherSignature.of(self.plan, self.element, self.index_element)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +71,7 @@ class LowerGathers(Planning):
     a remark: its layouts are not known, its elements come from other CTAs, it costs more, it takes accumulators
     of `wgmma`, it is in code that only some warps of the CTA run, or it is there so that copies become alike
     (`ll.agree`). With `lowering=legacy` all that can be go
-    through shared memory as Triton's once did (`lowering/gather_shared.py`), from the fewest conversions.
+    through shared memory as Triton's once did (`lowering/gather/memory.py`), from the fewest conversions.
 
     Requires: nothing.
     Ensures: every gather that is left has `ll.stock`, the reason.
@@ -106,7 +90,7 @@ class LowerGathers(Planning):
     def __post_init__(self) -> None:
         check_lowering(self.name, self.lowering)
 
-    def __call__(self, op: Operation, pass_: Any) -> None:
+    def __call__(self, op: Operation, pass_: PassRun) -> None:
         ops = operations(op)
         gathers = [inner for inner in ops if inner.name == GATHER]
         if not gathers:
@@ -117,7 +101,8 @@ class LowerGathers(Planning):
         names = {inner.attributes["sym_name"].value for inner in ops if inner.name == "tt.func"}
         partial, raw = PartialCode.find(ops), accumulators(ops)
         choice = _Choice(gpu, producers_of(ops), self.scratch_limit, self.lowering, partial.present)
-        stubs = _Stubs(InsertionPoint(op.regions[0].blocks[0]), names, choice)
+        stubs = _Stubs(InsertionPoint(op.regions[0].blocks[0]), names, choice, pass_.plans)
+        left: list[DecidedGather] = []
         for gather in gathers:
             if ll.STOCK in gather.attributes:
                 del gather.attributes[ll.STOCK]
@@ -132,8 +117,12 @@ class LowerGathers(Planning):
             if isinstance(decision, str):
                 gather.attributes[ll.STOCK] = StringAttr.get(decision, op.context)
                 diagnostics.remark(gather, f"gather left to Triton: {decision}")
+                if decision != _AGREE:  # such a one is part of a reduction that was taken apart
+                    place = str(gather.location), *_types(gather.operands)
+                    left.append(DecidedGather(*place, STOCK, decision, function=function_of(gather)))
             else:
                 stubs.call(gather, decision)
+        pass_.plans.gathers += left
 
 
 @dataclass
@@ -167,7 +156,7 @@ class _Choice:
                 best = way
         if best is None:
             return reasons[0] if reasons else "conversions around it cannot be ours"
-        if self.lowering == LEGACY:
+        if not STRATEGIES[self.lowering].prices:
             return best
         held, asked = layouts
         assert isinstance(held, LinearLayout)
@@ -194,7 +183,8 @@ class _Choice:
             if not isinstance(held, LinearLayout) or not isinstance(asked, LinearLayout):
                 continue
             element = element_of(source.type)
-            plan = select_gather(held, asked, axis, element, self.gpu, self.scratch_limit, self.lowering)
+            planners = PLANNERS[self.lowering]
+            plan = planners.gather(held, asked, axis, element, self.gpu, self.scratch_limit)
             if isinstance(plan, Rejected):
                 reasons.append(plan.reason)
                 continue
@@ -230,7 +220,7 @@ class _Choice:
         kept += [(after, user.results[0].type) for user in users if user.name == CONVERT]
         if before != after and any(user.name != CONVERT for user in users):
             kept.append((after, before))
-        if self.lowering == LEGACY:
+        if not STRATEGIES[self.lowering].prices:
             return Cost(latency=float(sum(start != end for start, end in kept)))
         clocks, latency = cost.clocks, cost.latency
         for start, end in kept:
@@ -258,13 +248,20 @@ class _Stubs:
     end: InsertionPoint
     names: set[str]
     choice: _Choice
+    plans: Plans
     known: dict[tuple[Type, Type, int], str] = field(default_factory=dict)
 
     def call(self, gather: Operation, way: _Way) -> None:
         """Put a call in the place of `gather`."""
         before = gather.results[0]
         type_ = _result_type(gather, way.index)
-        attributes = {"callee": FlatSymbolRefAttr.get(self.symbol(gather, way, type_), gather.context)}
+        symbol = self.symbol(gather, way, type_)
+        kind, detail = way.plan.kind, way.plan.summary()
+        types = _types((way.source, way.index))
+        self.plans.gathers.append(
+            DecidedGather(str(gather.location), *types, kind, detail, symbol, function_of(gather))
+        )
+        attributes = {"callee": FlatSymbolRefAttr.get(symbol, gather.context)}
         if ll.RESULTS in gather.attributes and type_ == before.type:
             attributes[ll.RESULTS] = gather.attributes[ll.RESULTS]
         call = Operation.create(
@@ -312,12 +309,16 @@ class _Stubs:
         source, index = way.source.type, way.index.type
         context = gather.context
         entries = []
-        for attribute, layout_of, type_ in (
-            (ll.ELEMENT, ll.SOURCE, source),
-            (ll.INDEX_ELEMENT, ll.INDEX, index),
+        layouts = [self.choice.table.of(type_) for type_ in (source, index)]
+        held, asked = (
+            layout for layout in layouts if isinstance(layout, LinearLayout)
+        )  # or there were no plan
+        element, index_element = (element_type(str(type_.element_type)) for type_ in (source, index))
+        self.plans.stubs[name] = GatherStub(name, held, asked, axis, element, index_element, way.plan)
+        for attribute, layout_of, type_, layout in (
+            (ll.ELEMENT, ll.SOURCE, source, held),
+            (ll.INDEX_ELEMENT, ll.INDEX, index, asked),
         ):
-            layout = self.choice.table.of(type_)
-            assert isinstance(layout, LinearLayout)  # or there were no plan
             entries.append(f"{attribute} = {StringAttr.get(str(type_.element_type), context)}")
             entries.append(f"{layout_of} = {ll.layout_text(layout)}")
         entries.append(f"{ll.AXIS} = {axis} : i32")
@@ -341,44 +342,10 @@ def _result_type(gather: Operation, index: Value) -> Type:
     return RankedTensorType.get(shape, element, index.type.encoding, loc=gather.location)
 
 
+def _types(values: Iterable[Value]) -> tuple[str, str]:
+    source, index = (str(value.type) for value in values)
+    return source, index
+
+
 def _warps(layout: LinearLayout) -> int:
     return layout.in_dim_size(WARP) if layout.has_in_dim(WARP) else 1
-
-
-def gather_stubs(module: Module, target: Target) -> dict[str, Stub]:
-    """The stubs of gathers in `module`, by name, with the plans that the pass chose for `target`.
-
-    Every plan is proved here, on its way to emission.
-
-    Raises ValueError for a stub that has no plan for `target`, or one that is not proved.
-    """
-    stubs: dict[str, Stub] = {}
-    for op in operations(module.operation):
-        if op.name != "tt.func" or ll.AXIS not in op.attributes:
-            continue
-        attributes = op.attributes
-        name = attributes["sym_name"].value
-        source = ll.layout_from_attribute(attributes[ll.SOURCE])
-        index = ll.layout_from_attribute(attributes[ll.INDEX])
-        axis = attributes[ll.AXIS].value
-        element = element_type(attributes[ll.ELEMENT].value)
-        limit = attributes[ll.SCRATCH_LIMIT].value if ll.SCRATCH_LIMIT in attributes else None
-        kind = attributes[ll.GATHER].value
-        lowering = LEGACY if kind == LEGACY_GATHER else LINEAR
-        plan = select_gather(source, index, axis, element, target, limit, lowering)
-        if isinstance(plan, Rejected):
-            raise ValueError(f"gather_stubs: @{name} has no plan for {target.name}: {plan.reason}")
-        if plan.kind != kind:
-            raise ValueError(
-                f"gather_stubs: @{name} was planned as '{kind}', {target.name} gives '{plan.kind}'"
-            )
-        if reason := refuted_gather(plan, source, index, axis):
-            raise ValueError(f"gather_stubs: the plan of @{name} is not proved: {reason}")
-        stubs[name] = Stub(plan, source, index, axis, element, element_type(attributes[ll.INDEX_ELEMENT].value))
-    return stubs
-
-
-def calls_of(ops: Sequence[Operation], stubs: Mapping[str, Stub]) -> list[tuple[Operation, str]]:
-    """The calls of these stubs with their names, in the order of the module."""
-    calls = [(op, op.attributes["callee"].value) for op in ops if op.name == "tt.call"]
-    return [(op, name) for op, name in calls if name in stubs]

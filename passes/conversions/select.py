@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from triton_linear.dialect import ll
-from triton_linear.dialect.mlir_adapter import Attribute, Operation, StringAttr, Type, operations
-from triton_linear.lowering.legacy import select_legacy
-from triton_linear.lowering.plan import PADDED, NoOpPlan, Plan, Selection
-from triton_linear.lowering.select import select
-from triton_linear.lowering.strategies import LEGACY
-from triton_linear.lowering.targets import Target
-from triton_linear.passes import diagnostics
-from triton_linear.passes.accumulators import changed_signs
-from triton_linear.passes.addresses import address_conversions
-from triton_linear.passes.layouts import LayoutTable, Unknown, element_of
-from triton_linear.passes.planning import WARP_SPECIALIZE, Planning, check_lowering, lowering_field
-from triton_linear.passes.verifiers import CONVERT, Verifier, every_conversion_is_decided
+from triton_linear.dialect.mlir_adapter import Attribute, Operation, StringAttr, operations
+from triton_linear.lowering.plan.plans import PADDED, NoOpPlan, Selection
+from triton_linear.lowering.strategies import PLANNERS, Tensor
+from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.analysis.accumulators import changed_signs
+from triton_linear.passes.analysis.addresses import address_conversions
+from triton_linear.passes.framework import diagnostics
+from triton_linear.passes.framework.base import PassRun
+from triton_linear.passes.framework.layouts import LayoutTable, Unknown, element_of
+from triton_linear.passes.framework.planning import WARP_SPECIALIZE, Planning, check_lowering, lowering_field
+from triton_linear.passes.framework.verifiers import CONVERT, Verifier, every_conversion_is_decided
 
 _SEEN_THROUGH = (
     "it leads to an address or a mask of a memory access, whose width Triton takes from what it knows of them"
@@ -35,8 +34,8 @@ class SelectLowering(Planning):
     that cannot be ours gets `ll.stock` instead, the reason why it is left to Triton, and a remark that says
     so: its layouts are not known, it crosses CTAs, it is in code that only some warps of the CTA run, it
     leads to an address or a mask, where Triton's axis analysis has to see through it, or it takes accumulators
-    of `wgmma` with another sign (`passes/accumulators.py`). With `lowering=legacy` the plan is that of
-    Triton before linear layouts (`lowering/legacy.py`), and `scratch-limit` has no effect.
+    of `wgmma` with another sign (`passes/analysis/accumulators.py`). With `lowering=legacy` the plan is that of
+    Triton before linear layouts (`lowering/baseline/legacy.py`), and `scratch-limit` has no effect.
 
     Requires: nothing.
     Ensures: every conversion has either attribute.
@@ -55,7 +54,7 @@ class SelectLowering(Planning):
     def __post_init__(self) -> None:
         check_lowering(self.name, self.lowering)
 
-    def __call__(self, op: Operation, pass_: Any) -> None:
+    def __call__(self, op: Operation, pass_: PassRun) -> None:
         gpu = self.gpu(op, pass_)
         if gpu is None:
             return
@@ -70,6 +69,8 @@ class SelectLowering(Planning):
         for conversion in conversions:
             ll.undecide(conversion)
             decision = self.decide(conversion, gpu, table, partial)
+            if isinstance(decision, Selection):
+                pass_.plans.selections[conversion.operands[0].type, conversion.results[0].type] = decision
             if isinstance(decision, Selection) and decision.plan != NoOpPlan():
                 if conversion in addresses:
                     decision = _SEEN_THROUGH
@@ -106,31 +107,18 @@ class SelectLowering(Planning):
 
     def selection(self, conversion: Operation, gpu: Target, table: LayoutTable) -> Selection | str:
         """What the planners make of a conversion's types, or why they cannot be asked."""
-        types = [conversion.operands[0].type, conversion.results[0].type]
-        source, destination = map(table.of, types)
-        for layout in (source, destination):
+        sides: list[Tensor] = []
+        for type_ in (conversion.operands[0].type, conversion.results[0].type):
+            layout = table.of(type_)
             if isinstance(layout, Unknown | None):
                 return "its operand is no tensor" if layout is None else layout.reason
+            sides.append(Tensor(layout, str(type_.encoding), tuple(type_.shape)))
         try:
-            element = element_of(types[0])
+            element = element_of(conversion.operands[0].type)
         except ValueError as error:
             return str(error)
-        if self.lowering == LEGACY:
-            return legacy_selection(types[0], types[1], gpu)
-        return select(source, destination, element, gpu, self.scratch_limit)
-
-    def plan_for(self, conversion: Operation, gpu: Target, table: LayoutTable) -> Plan:
-        """The plan of a conversion that has been given one."""
-        selection = self.selection(conversion, gpu, table)
-        if isinstance(selection, str) or selection.plan is None:
-            raise ValueError(f"conversion at {conversion.location} was planned, but has no plan for {gpu.name}")
-        return selection.plan
-
-
-def legacy_selection(source: Type, result: Type, gpu: Target) -> Selection:
-    """What Triton did before linear layouts for a conversion between two types, which have known layouts."""
-    shape = tuple(source.shape)
-    return select_legacy(str(source.encoding), str(result.encoding), shape, element_of(source), gpu)
+        source, destination = sides
+        return PLANNERS[self.lowering].conversion(source, destination, element, gpu, self.scratch_limit)
 
 
 def _reasons(selection: Selection) -> Iterator[str]:

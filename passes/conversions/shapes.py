@@ -9,8 +9,8 @@ from functools import lru_cache
 from triton_linear.dialect.encodings import transfer
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import Block, IntegerAttr, Operation, UnitAttr, Value
-from triton_linear.passes import diagnostics
-from triton_linear.passes.layouts import LayoutTable, Unknown
+from triton_linear.passes.framework import diagnostics
+from triton_linear.passes.framework.layouts import LayoutTable, Unknown
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Lets no iteration of a loop write to registers that a product of the one before still reads."""
+"""Lets no iteration of a loop write to registers that a dot of the one before still reads."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from triton_linear.dialect.mlir_adapter import (
     operations,
     producers_of,
 )
-from triton_linear.passes import diagnostics
-from triton_linear.passes.verifiers import Verifier
+from triton_linear.passes.framework import diagnostics
+from triton_linear.passes.framework.verifiers import Verifier
 
 DOT, WAIT, LOOP = "ttng.warp_group_dot", "ttng.warp_group_dot_wait", "scf.for"
 _MOVES = frozenset(
@@ -43,32 +43,32 @@ Producers = dict[Value, Operation]
 
 @dataclass(frozen=True)
 class AwaitOperands:
-    """Lets no iteration of a loop write to registers that a product of the one before still reads.
+    """Lets no iteration of a loop write to registers that a dot of the one before still reads.
 
     `wgmma.mma_async` reads its left operand, where that is in registers, until a `wgmma.wait_group` that covers
     it; to write to them before is undefined (PTX ISA, asynchronous warpgroup-level matrix instructions). Triton
-    3.6 cuts a product whose left operand is computed in the loop along k, and leaves all parts but the first in
+    3.6 cuts a dot whose left operand is computed in the loop along k, and leaves all parts but the first in
     flight when the next iteration computes their operands. Whether results are wrong depends on how long that
-    takes: 13 % of them in a product of 1024x4096x4096 by mxfp4 on an H200, none in others.
+    takes: 13 % of them in a dot of 1024x4096x4096 by mxfp4 on an H200, none in others.
 
     Here the next iteration waits, just before it begins to make such an operand; where the accumulator is not
-    at hand there, the last product is waited for where it is. `at_once`: 1: it is so everywhere. Where operands
-    come through many barriers, as in the legacy lowering, ptxas of CUDA 12.8 and 12.9 was seen to read
+    at hand there, the last dot is waited for where it is. With `at_once` it is so everywhere. Where
+    operands come through many barriers, as in the legacy lowering, ptxas of CUDA 12.8 and 12.9 was seen to read
     accumulators before the wait that stands behind the loop.
 
     Requires: nothing. Loops other than `scf.for` stay as they are.
     Ensures: nothing that may write a left operand in registers comes, in the next iteration, before a wait for
-    the product that reads it; arithmetic may as soon as what it takes is there: LLVM keeps it behind no wait. A
+    the dot that reads it; arithmetic may as soon as what it takes is there: LLVM keeps it behind no wait. A
     module that changed has `ll.awaited`.
 
         scf.for { %a = ttg.local_load %m ; %2 = ttng.warp_group_dot %a, %b, %acc {isAsync} ; scf.yield %2 }
         scf.for { %1 = ttng.warp_group_dot_wait %acc {pendings = 0} ; %a = ttg.local_load %m ; ... %a, %b, %1 }
     """
 
-    at_once: int = field(default=0, metadata={"help": "1: wait for the last product where it is"})
+    at_once: bool = field(default=False, metadata={"help": "wait for the last dot where it is"})
 
     name: ClassVar[str] = "linear-await-operands"
-    summary: ClassVar[str] = "wait for products whose operands in registers the next iteration would overwrite"
+    summary: ClassVar[str] = "wait for dots whose operands in registers the next iteration would overwrite"
     requires: ClassVar[tuple[Verifier, ...]] = ()
     ensures: ClassVar[tuple[Verifier, ...]] = ()
 
@@ -87,7 +87,7 @@ class AwaitOperands:
 
 
 def overwritten(root: Operation) -> list[Operation]:
-    """The loops of which an iteration may write to registers that a product of the one before still reads."""
+    """The loops of which an iteration may write to registers that a dot of the one before still reads."""
     ops = operations(root)
     producers = producers_of(ops)
     return [op for op in ops if op.name == LOOP and _Body.of(op, producers).hazard()]
@@ -104,7 +104,7 @@ class _Step:
 
 @dataclass(frozen=True)
 class _Writes:
-    """The operations that lead to a value in registers, up to products and loads. last: those of them that
+    """The operations that lead to a value in registers, up to dots and loads. last: those of them that
     write it; what comes after may leave it in the registers where it is. handed: whether those may be the
     registers of an argument of the loop, which are written at its end."""
 
@@ -115,7 +115,7 @@ class _Writes:
 
 @dataclass(frozen=True)
 class _Hazard:
-    """A product whose operand is overwritten while it is read; top: the operation of the body before which a
+    """A dot whose operand is overwritten while it is read; top: the operation of the body before which a
     wait prevents that, None if there is none."""
 
     dot: Operation
@@ -123,13 +123,13 @@ class _Hazard:
 
 
 Flight = tuple[Operation, ...]
-"""Products that may not have ended, oldest first."""
+"""Dots that may not have ended, oldest first."""
 
 
 @dataclass(frozen=True)
 class _Body:
     """The body of a loop. flights: what may be in flight before each step, and after the last; the next
-    iteration begins with that. carried: those of the products that read registers which the body writes."""
+    iteration begins with that. carried: those of the dots that read registers which the body writes."""
 
     loop: Operation
     steps: tuple[_Step, ...]
@@ -164,7 +164,7 @@ class _Body:
         return any(value == mine and its != mine for mine, its in zip(arguments, yielded, strict=True))
 
     def hazard(self) -> _Hazard | None:
-        """A product of the last iteration whose registers this one writes while they may be read."""
+        """A dot of the last iteration whose registers this one writes while they may be read."""
         found: list[_Hazard] = []
         there = self._there() if self.carried else []
         for dot in self.carried:
@@ -211,7 +211,7 @@ class _Body:
         return _Writes(frozenset(number for number, _ in seen), frozenset(last), handed)
 
     def accumulators(self) -> list[Value]:
-        """The arguments of the body that hold what products in flight add to."""
+        """The arguments of the body that hold what dots in flight add to."""
         block = self.loop.regions[0].blocks[0]
         arguments = list(block.arguments)[1:]
         yielded = list(block.operations[len(block.operations) - 1].operands)
@@ -222,7 +222,7 @@ class _Body:
         ]
 
     def _summed(self, value: Value) -> Operation | None:
-        """The product that gives a value, through waits."""
+        """The dot that gives a value, through waits."""
         while (producer := self.producers.get(value)) is not None and producer.name == WAIT:
             value = producer.operands[list(producer.results).index(value)]
         return producer
@@ -270,9 +270,9 @@ def _in_registers(value: Value) -> bool:
 
 
 def _await(body: _Body, hazard: _Hazard) -> None:
-    """Wait before the hazard, or where the last product is.
+    """Wait before the hazard, or where the last dot is.
 
-    ptxas of CUDA 12.8 and 12.9, which Triton 3.6 brings, gives registers that products in flight read to other
+    ptxas of CUDA 12.8 and 12.9, which Triton 3.6 brings, gives registers that dots in flight read to other
     values as well, so it is as early as can be: before the operand begins to be computed.
     """
     block = body.loop.regions[0].blocks[0]

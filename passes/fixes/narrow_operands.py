@@ -1,4 +1,4 @@
-"""Lets operands of products of doubles lie as the instruction has them."""
+"""Lets operands of dots of doubles lie as the instruction has them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from triton_linear.dialect.mlir_adapter import (
     block_arguments,
     operations,
 )
-from triton_linear.passes.verifiers import DOTS, Verifier
+from triton_linear.passes.framework.verifiers import DOTS, Verifier
 
 _OPERAND = re.compile(
     r"#ttg\.dot_op<\{opIdx = \d, parent = (?P<parent>#ttg\.nvidia_mma<.*>), kWidth = (?P<width>\d+)\}>"
@@ -27,14 +27,14 @@ _WIDTH = re.compile(r"kWidth = \d+")
 
 @dataclass(frozen=True)
 class NarrowOperands:
-    """Lets operands of products of doubles lie as the instruction has them: `kWidth = 1`.
+    """Lets operands of dots of doubles lie as the instruction has them: `kWidth = 1`.
 
     Triton chooses how many neighbours along k a thread holds by the narrowest type that an operand was
     converted from: four if bytes become doubles. Its code for the instruction on doubles takes no more than
-    one, and compiling fails. Any layout will do in front of a product, as long as all that leads to it agrees.
+    one, and compiling fails. Any layout will do in front of a dot, as long as all that leads to it agrees.
 
     Requires: nothing. A module stays as it is where operands cross the boundary of a function, or the matrix
-    layout has products of other types as well.
+    layout has dots of other types as well.
     Ensures: operands of `tt.dot` of f64 have `kWidth = 1`; what has the same encoding has it too. A module that
     changed has `ll.narrowed`.
 
@@ -43,7 +43,7 @@ class NarrowOperands:
     """
 
     name: ClassVar[str] = "linear-narrow-operands"
-    summary: ClassVar[str] = "let operands of products of doubles lie as the instruction has them"
+    summary: ClassVar[str] = "let operands of dots of doubles lie as the instruction has them"
     requires: ClassVar[tuple[Verifier, ...]] = ()
     ensures: ClassVar[tuple[Verifier, ...]] = ()
 
@@ -69,13 +69,13 @@ class NarrowOperands:
 
 
 def _doubles(dot: Operation) -> bool:
-    """Whether a product is one of doubles."""
+    """Whether a dot is one of doubles."""
     type_ = dot.operands[0].type
     return isinstance(type_, RankedTensorType) and str(type_.element_type) == "f64"
 
 
 def _operands(dot: Operation) -> list[re.Match[str]]:
-    """The encodings of the operands that are those of an NVIDIA product."""
+    """The encodings of the operands that are those of an NVIDIA dot."""
     types = [dot.operands[index].type for index in (0, 1)]
     encodings = (str(type_.encoding) for type_ in types if isinstance(type_, RankedTensorType))
     return [found for encoding in encodings if (found := _OPERAND.fullmatch(encoding))]

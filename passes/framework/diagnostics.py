@@ -19,28 +19,28 @@ SEVERITIES = ("error", "warning", "remark", "note")
 
 
 @dataclass(frozen=True)
-class Diagnostic:
+class PassDiagnostic:
     """One message; `location` is the text of an MLIR location, `loc("kernel.py":3:4)`."""
 
     severity: str
     message: str
     location: str
-    notes: tuple[Diagnostic, ...] = ()
+    notes: tuple[PassDiagnostic, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"{self.location}: {self.severity}: {self.message}", *map(str, self.notes)]
         return "\n".join(lines)
 
 
-_sink: ContextVar[list[Diagnostic] | None] = ContextVar("diagnostics", default=None)
+_sink: ContextVar[list[PassDiagnostic] | None] = ContextVar("diagnostics", default=None)
 _remarks: ContextVar[bool] = ContextVar("remarks", default=False)
 
 
 @contextmanager
-def capture(context: Context, remarks: bool = True) -> Iterator[list[Diagnostic]]:
+def capture(context: Context, remarks: bool = True) -> Iterator[list[PassDiagnostic]]:
     """Collect, within the block, what passes of this thread report, `remarks` only if asked to, and what
     `context` emits."""
-    found: list[Diagnostic] = []
+    found: list[PassDiagnostic] = []
 
     def handle(diagnostic: Any) -> bool:
         found.append(_from_mlir(diagnostic))
@@ -56,15 +56,15 @@ def capture(context: Context, remarks: bool = True) -> Iterator[list[Diagnostic]
         handler.detach()
 
 
-def of_exception(error: MLIRError) -> list[Diagnostic]:
+def of_exception(error: MLIRError) -> list[PassDiagnostic]:
     """The diagnostics that MLIR put into an exception instead of handing them to a handler."""
     return [_from_mlir(diagnostic) for diagnostic in error.error_diagnostics]
 
 
-def _from_mlir(diagnostic: Any) -> Diagnostic:
+def _from_mlir(diagnostic: Any) -> PassDiagnostic:
     severity = diagnostic.severity.name.lower()
     notes = tuple(_from_mlir(note) for note in diagnostic.notes)
-    return Diagnostic(severity, diagnostic.message, str(diagnostic.location), notes)
+    return PassDiagnostic(severity, diagnostic.message, str(diagnostic.location), notes)
 
 
 def wanted() -> bool:
@@ -98,5 +98,7 @@ def _report(severity: str, op: Operation, message: str, notes: Notes) -> None:
             op.location.emit_error(message)
         return
     place = str(op.location)
-    attached = tuple([Diagnostic("note", text, place if at is op else str(at.location)) for at, text in notes])
-    sink.append(Diagnostic(severity, message, place, attached))
+    attached = tuple(
+        [PassDiagnostic("note", text, place if at is op else str(at.location)) for at, text in notes]
+    )
+    sink.append(PassDiagnostic(severity, message, place, attached))

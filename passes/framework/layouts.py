@@ -9,7 +9,7 @@ from functools import lru_cache
 from triton_linear.dialect import encodings
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import OpaqueType, RankedTensorType, Type
-from triton_linear.lowering.element import ElementType, element_type
+from triton_linear.lowering.plan.element import ElementType, element_type
 
 _MEMDESC = re.compile(
     r"memdesc<(?P<shape>(?:\d+x)+)(?P<element>[^,]+), (?P<encoding>#.+?), "

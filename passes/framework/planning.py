@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from triton_linear.dialect.mlir_adapter import Operation
-from triton_linear.lowering.strategies import LINEAR, STRATEGIES
-from triton_linear.lowering.targets import Target, target
-from triton_linear.passes import diagnostics
+from triton_linear.lowering.plan.strategies import LINEAR, STRATEGIES
+from triton_linear.lowering.target.targets import Target, target
+from triton_linear.passes.framework import diagnostics
 
 WARP_SPECIALIZE = "ttg.warp_specialize"
 
@@ -42,6 +42,14 @@ def _target_of(module: Operation, name: str | None) -> Target:
             raise ValueError("module has no 'ttg.target' and the pass no 'target' option")
         name = module.attributes["ttg.target"].value
     return target(name)
+
+
+def function_of(op: Operation) -> str:
+    """The name of the function that an operation is in."""
+    at = op.parent
+    while at is not None and at.name != "tt.func":
+        at = at.parent
+    return "" if at is None else str(at.attributes["sym_name"].value)
 
 
 def lowering_field() -> str:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, UnitAttr, block_arguments, operations
-from triton_linear.passes import diagnostics
-from triton_linear.passes.layouts import LayoutTable
+from triton_linear.passes.framework import diagnostics
+from triton_linear.passes.framework.layouts import LayoutTable
 
 CONVERT = "ttg.convert_layout"
 DOTS = frozenset({"tt.dot", "tt.dot_scaled", "ttng.warp_group_dot"})

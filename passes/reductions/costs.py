@@ -10,25 +10,20 @@ from dataclasses import dataclass
 from math import prod
 
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
-from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.select import select
-from triton_linear.lowering.targets import Target
-
-MEETING_CLOCKS = 4.0
-"""What a barrier costs for each warp that comes to it with loads under way: all wait for the slowest, and no
-warp begins the next turn of a loop early. Fitted to row softmax plus transpose on an H200: the conversion of 16
-warps in its loop takes 184 clocks, 128 of them the exchange itself."""
+from triton_linear.lowering.plan.element import ElementType
+from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.target.targets import Target
 
 
 @dataclass(frozen=True, slots=True)
-class Clocks:
+class ReductionClocks:
     """Clocks of the pipes that one warp takes, and clocks that a CTA alone waits."""
 
     busy: float = 0.0
     wait: float = 0.0
 
-    def __add__(self, other: Clocks) -> Clocks:
-        return Clocks(self.busy + other.busy, self.wait + other.wait)
+    def __add__(self, other: ReductionClocks) -> ReductionClocks:
+        return ReductionClocks(self.busy + other.busy, self.wait + other.wait)
 
     def expected(self, warps: int) -> float:
         """As `Cost.expected`."""
@@ -48,7 +43,7 @@ class Combined:
         return sum(max(1, width // 32) for width in self.widths)
 
 
-def inside_warps(layout: LinearLayout, axis: int, what: Combined, target: Target) -> Clocks:
+def inside_warps(layout: LinearLayout, axis: int, what: Combined, target: Target) -> ReductionClocks:
     """Reducing along what each warp has of an axis: within threads, then by shuffles."""
     table = target.costs
     bases = dict(layout.bases)
@@ -57,10 +52,10 @@ def inside_warps(layout: LinearLayout, axis: int, what: Combined, target: Target
     left = 1 << (held - along[REGISTER])
     clocks = ((1 << held) - left) * what.weight
     clocks += left * along[LANE] * (what.words * table.shuffle + what.weight)
-    return Clocks(clocks, along[LANE] * table.shuffle_wait)
+    return ReductionClocks(clocks, along[LANE] * table.shuffle_wait)
 
 
-def as_triton(layout: LinearLayout, axis: int, what: Combined, target: Target, warps: int) -> Clocks:
+def as_triton(layout: LinearLayout, axis: int, what: Combined, target: Target, warps: int) -> ReductionClocks:
     """A reduction as Triton lowers it: between warps each leaves its results in shared memory, each thread
     takes its share of them, combines it by shuffles with those of its neighbours and leaves it there again, and
     all load the results; two barriers. So Triton 3.0, 3.6 and 3.7 do, by their PTX."""
@@ -75,12 +70,12 @@ def as_triton(layout: LinearLayout, axis: int, what: Combined, target: Target, w
     share = max(1, (places << crossing) // (target.lanes << len(bases[WARP])))
     clocks = 2 * (left + share) * what.words * table.wavefront + 2 * table.cta_barrier
     clocks += share * crossing * (what.words * table.shuffle + what.weight)
-    wait = (3 * table.barrier_wait + MEETING_CLOCKS) * warps
+    wait = (3 * table.barrier_wait + table.meeting) * warps
     wait += 4 * table.memory_wait + crossing * table.shuffle_wait
-    return found + Clocks(clocks, wait)
+    return found + ReductionClocks(clocks, wait)
 
 
-def apart(layout: LinearLayout, axis: int, what: Combined, target: Target, warps: int) -> Clocks:
+def apart(layout: LinearLayout, axis: int, what: Combined, target: Target, warps: int) -> ReductionClocks:
     """A reduction taken apart, about: `ways.choose` plans it, which takes milliseconds. The warps' bits are in
     lanes that have copies, as far as there are any, the others in registers; lanes share the stores."""
     found = inside_warps(layout, axis, what, target)
@@ -95,14 +90,14 @@ def apart(layout: LinearLayout, axis: int, what: Combined, target: Target, warps
     loads = left << (crossing - shuffled)
     clocks = (max(1, left >> lanes) + loads) * what.words * table.wavefront + table.cta_barrier
     clocks += (loads - left) * what.weight + left * shuffled * (what.words * table.shuffle + what.weight)
-    wait = (2 * table.barrier_wait + MEETING_CLOCKS) * warps + 2 * table.memory_wait
-    return found + Clocks(clocks, wait + shuffled * table.shuffle_wait)
+    wait = (2 * table.barrier_wait + table.meeting) * warps + 2 * table.memory_wait
+    return found + ReductionClocks(clocks, wait + shuffled * table.shuffle_wait)
 
 
-def agreeing(layout: LinearLayout, what: Combined, target: Target) -> Clocks:
+def agreeing(layout: LinearLayout, what: Combined, target: Target) -> ReductionClocks:
     """Taking each register from one lane of those that hold copies: a shuffle for each word."""
     registers = 1 << sum(map(any, dict(layout.bases)[REGISTER]))
-    return Clocks(registers * what.words * target.costs.shuffle, target.costs.shuffle_wait)
+    return ReductionClocks(registers * what.words * target.costs.shuffle, target.costs.shuffle_wait)
 
 
 def scratch_as_triton(layout: LinearLayout, axis: int, elements: Sequence[ElementType]) -> int:
@@ -119,21 +114,21 @@ def of_conversion(
     target: Target,
     limit: int | None,
     room: int | None = None,
-) -> Clocks | None:
+) -> ReductionClocks | None:
     """A conversion by the plan that is selected for it; None where it is left to Triton, or takes more than
     `room` bytes of scratch."""
     selection = select(source, result, element, target, limit)
     if selection.plan is None or (room is not None and selection.plan.scratch_bytes > room):
         return None
-    found = Clocks(selection.cost.clocks, selection.cost.latency)
+    found = ReductionClocks(selection.cost.clocks, selection.cost.latency)
     if selection.plan.kind != "cta-shared":
         return found
     # As for a reduction: the barrier inside, and one before whoever takes the scratch next.
     warps = source.in_dim_size(WARP)
-    return found + Clocks(0.0, (2 * target.costs.barrier_wait + MEETING_CLOCKS) * warps)
+    return found + ReductionClocks(0.0, (2 * target.costs.barrier_wait + target.costs.meeting) * warps)
 
 
-def total(parts: Sequence[Clocks | None]) -> Clocks | None:
+def total(parts: Sequence[ReductionClocks | None]) -> ReductionClocks | None:
     """The sum, or None where a part has no price."""
     known = [part for part in parts if part is not None]
-    return sum(known, Clocks()) if len(known) == len(parts) else None
+    return sum(known, ReductionClocks()) if len(known) == len(parts) else None

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from triton_linear.dialect.mlir_adapter import Block, Operation, RankedTensorType, Value
-from triton_linear.passes.assignment.equivalence import NotEquivalent, attributes_alone
+from triton_linear.passes.analysis.equivalence import NotEquivalent, attributes_alone
 
 Bit = tuple[int, int]
 """A dimension of the original tensor and a bit of its coordinate, the lowest 0; of a pack (-1, nesting)."""

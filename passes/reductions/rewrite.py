@@ -20,14 +20,14 @@ from triton_linear.dialect.mlir_adapter import (
     UnitAttr,
     Value,
 )
-from triton_linear.lowering.element import element_type
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.passes.framework.verifiers import CONVERT
 from triton_linear.passes.reductions.split import Split
 from triton_linear.passes.reductions.ways import Way, packed_element
-from triton_linear.passes.verifiers import CONVERT
 
 
 @dataclass
-class Writer:
+class ReductionWriter:
     """Puts operations in front of a reduction, with its location."""
 
     reduction: Operation

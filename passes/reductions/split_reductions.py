@@ -18,32 +18,24 @@ from triton_linear.dialect.mlir_adapter import (
     Value,
     operations,
 )
-from triton_linear.lowering.targets import Target
-from triton_linear.passes import diagnostics
-from triton_linear.passes.assignment import weights
-from triton_linear.passes.layouts import LayoutTable, element_of
-from triton_linear.passes.planning import Planning, unfit
+from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.analysis import weights
+from triton_linear.passes.framework import diagnostics
+from triton_linear.passes.framework.layouts import LayoutTable, element_of
+from triton_linear.passes.framework.planning import Planning, unfit
+from triton_linear.passes.framework.verifiers import CONVERT, Verifier
 from triton_linear.passes.reductions import proof
 from triton_linear.passes.reductions.region import commutes
-from triton_linear.passes.reductions.rewrite import Writer, converted
+from triton_linear.passes.reductions.rewrite import ReductionWriter, converted
 from triton_linear.passes.reductions.split import Split, split
 from triton_linear.passes.reductions.ways import Asked, Choice, choose, without_copies
-from triton_linear.passes.verifiers import CONVERT, Verifier
 
 REDUCE, SCAN = "tt.reduce", "tt.scan"
-MARGIN_UNMEASURED = 0.1
-"""The part of its clocks that a reduction must save on GPUs whose costs were not measured: all but NVIDIA's."""
-MARGIN_BESIDE_SCANS = 0.15
-"""The part that it must save beside a scan, at whose barriers the warps meet anyway: 13 % of a reduction saved
-took 10 % more of a kernel that has both in its loop."""
 
 
 def spares_memory(module: Module, target: Target) -> bool:
-    """Whether scratch of a module, after the pass, is to take no more memory where that would save barriers.
-
-    On AMD GPUs, where nothing was measured, a kernel is to have no more LDS than with Triton's reductions.
-    """
-    return target.vendor == "amd" and ll.SPLIT in module.operation.attributes
+    """Whether scratch of a module, after the pass, is to take no more memory where that would save barriers."""
+    return target.policy.spares_shared_memory and ll.SPLIT in module.operation.attributes
 
 
 @dataclass(frozen=True)
@@ -115,9 +107,9 @@ class _Run:
             diagnostics.remark(op, f"the reduction stays as it is: {choice}")
             return
         before, after = (clocks.expected(self._busy) for clocks in (choice.before, choice.after))
-        margin = 0.0 if self.gpu.vendor == "nvidia" else MARGIN_UNMEASURED
+        margin = self.gpu.policy.unmeasured_margin
         if op.block in self.scans:
-            margin = max(margin, MARGIN_BESIDE_SCANS)
+            margin = max(margin, self.gpu.policy.beside_scans)
         least = after / (1 - margin)
         if least >= before and not _is_wrong(op, found):
             diagnostics.remark(
@@ -149,7 +141,7 @@ class _Run:
             return str(error)
         own = without_copies(transfer.reduce(layout, found.axis))
         wanted = tuple(tuple(self._wanted(result, own, op)) for result in op.results)
-        asked = Asked(elements, wanted, own, weights.of_region(op), commutes(op))
+        asked = Asked(elements, wanted, own, weights.of_region(op, self.gpu.costs), commutes(op))
         return choose(layout, found, asked, self.gpu, self.warps, self.scratch_limit)
 
     def _wanted(self, result: Value, own: LinearLayout, op: Operation) -> list[LinearLayout]:
@@ -164,7 +156,7 @@ class _Run:
         return sorted(found, key=lambda layout: layout != own)
 
     def _rewrite(self, op: Operation, found: Split, choice: Choice) -> None:
-        results = Writer(op).write(found, choice.way)
+        results = ReductionWriter(op).write(found, choice.way)
         proof.check(op, results)
         for old, new in zip(op.results, results, strict=True):
             self._take(old, new, op)

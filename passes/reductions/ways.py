@@ -14,14 +14,11 @@ from functools import lru_cache
 
 from triton_linear.dialect.encodings import transfer
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
-from triton_linear.lowering.element import ElementType, element_type
-from triton_linear.lowering.targets import Target
+from triton_linear.lowering.plan.element import ElementType, element_type
+from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.reductions import costs
-from triton_linear.passes.reductions.costs import Clocks, Combined
+from triton_linear.passes.reductions.costs import Combined, ReductionClocks
 from triton_linear.passes.reductions.split import Split, gathered, spread
-
-MOST_RESULTS = 4
-"""Layouts that results are asked for in which are tried at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +58,8 @@ class Choice:
     """The way of least cost, its clocks, and those of what Triton does, conversions of results included."""
 
     way: Way
-    after: Clocks
-    before: Clocks
+    after: ReductionClocks
+    before: ReductionClocks
 
 
 @lru_cache(maxsize=1024)
@@ -83,8 +80,9 @@ def choose(
     if before is None:
         return "a conversion of its result has no plan"
     busy = max(target.likely_warps, warps)
-    # What LDS costs on AMD GPUs was not measured: there partial results take no more than they do as Triton's.
-    room = None if target.vendor == "nvidia" else costs.scratch_as_triton(layout, found.axis, asked.elements)
+    room = None
+    if target.policy.spares_shared_memory:  # partial results take no more than they do as Triton's
+        room = costs.scratch_as_triton(layout, found.axis, asked.elements)
     best: Choice | None = None
     for way in _ways(found, asked):
         after = _price(way, found, asked, target, limit, room)
@@ -96,9 +94,9 @@ def choose(
 
 
 def _ways(found: Split, asked: Asked) -> Iterator[Way]:
-    results = dict.fromkeys(layout for wanted in asked.wanted for layout in wanted)
-    asked_for = list(dict.fromkeys([asked.own, *results]))[:MOST_RESULTS]
-    for result in dict.fromkeys([*asked_for, *spread(asked.own)]):
+    """Ways with the results in the layouts that they are asked for in, or spread."""
+    results = (layout for wanted in asked.wanted for layout in wanted)
+    for result in dict.fromkeys([asked.own, *results, *spread(asked.own)]):
         for partials, lanes in gathered(result, found, lanes_first=not asked.commutes):
             for packs in _packings(asked.elements):
                 yield Way(result, partials, packs, not asked.commutes, lanes)
@@ -141,10 +139,10 @@ def packed_element(pack: Sequence[int], elements: Sequence[ElementType]) -> Elem
 
 def _price(
     way: Way, found: Split, asked: Asked, target: Target, limit: int | None, room: int | None
-) -> Clocks | None:
+) -> ReductionClocks | None:
     """Reducing within warps, the conversions, reducing what they bring, and converting the results."""
     what = asked.combined
-    parts: list[Clocks | None] = []
+    parts: list[ReductionClocks | None] = []
     layout = found.whole
     for axis in reversed(range(found.axis + found.crossing, found.axis + len(found.sizes))):
         parts.append(costs.inside_warps(layout, axis, what, target))
@@ -166,7 +164,7 @@ def _price(
 
 def _conversions(
     given: LinearLayout, asked: Asked, target: Target, limit: int | None
-) -> Iterator[Clocks | None]:
+) -> Iterator[ReductionClocks | None]:
     """Those of results from the layout that they have to those that they are wanted in."""
     for element, wanted in zip(asked.elements, asked.wanted, strict=True):
         for layout in wanted:

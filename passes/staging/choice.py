@@ -7,22 +7,15 @@ import functools
 from dataclasses import dataclass
 
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.lowering.bound import least_cost
-from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.plan import Cost, Plan
-from triton_linear.lowering.select import select
-from triton_linear.lowering.targets import Target
-from triton_linear.lowering.tiles import available
-from triton_linear.passes.assignment.local import LocalAccess
-from triton_linear.passes.detour.family import Places, places
+from triton_linear.lowering.plan.element import ElementType
+from triton_linear.lowering.plan.plans import Cost, Plan
+from triton_linear.lowering.planners.bound import least_cost
+from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.target.targets import Target
+from triton_linear.lowering.target.tiles import available
+from triton_linear.passes.analysis.shared_memory import LocalAccess
+from triton_linear.passes.staging.family import Places, places
 
-WORTH = 0.85
-WORTH_UNMEASURED = 0.75
-"""The part of its clocks that an access may keep, to be worth a conversion: on GPUs whose costs were measured,
-and on others."""
-MOST_BOUNDED, MOST_PLANNED, MOST_ALIKE = 48, 10, 4
-"""Layouts for which the least cost of their conversion is asked, those for which it is planned, and of these
-those with the same least cost."""
 _WORD = 4
 """Bytes of a register."""
 _HALF_ROW = 8
@@ -32,7 +25,7 @@ INSIDE = frozenset({"noop", "registers", "shuffle"})
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class AccessPrice:
     """What an access takes: wavefronts of a warp, those of them and the conversion's work in clocks of a warp,
     and the clocks that are expected until all warps are through."""
 
@@ -42,13 +35,13 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
-class Detour:
+class Staging:
     """An access in `layout` with a conversion between that and the layout that is wanted."""
 
     layout: LinearLayout
     plan: Plan
-    before: Price
-    after: Price
+    before: AccessPrice
+    after: AccessPrice
 
     def summary(self) -> str:
         """One line for people."""
@@ -67,32 +60,34 @@ class Direct:
 
 
 @functools.lru_cache(maxsize=1024)
-def detour(
+def staging_for(
     local: LocalAccess, wanted: LinearLayout, element: ElementType, target: Target, in_words: bool = True
-) -> Detour | Direct:
-    """The cheapest detour of an access of a tensor that has the layout `wanted` in registers, or why there is
+) -> Staging | Direct:
+    """The cheapest staging of an access of a tensor that has the layout `wanted` in registers, or why there is
     none that is cheaper.
 
     `in_words`: whether what is loaded is used in words, as matrix instructions do. Else elements of less than a
-    word that a detour brings in words have to be taken out of them, where narrow loads bring them one by one.
+    word that a staged access brings in words have to be taken out of them, where narrow loads bring them one by
+    one.
 
-    Ensures: the detour's layout holds the same elements in each warp; its conversion takes no shared memory.
+    Ensures: that layout holds the same elements in each warp; its conversion takes no shared memory.
     """
     direct = _price_in(local, wanted, Cost(), target)
     least = _price(local.fewest_of(wanted, target), Cost(), wanted, target)
-    limit = worth(target) * direct.expected
+    policy = target.policy
+    limit = policy.staging_left * direct.expected
     if least.expected > limit:
         reason = f"{direct.wavefronts} wavefronts a warp, {least.wavefronts} are the fewest"
         return Direct(reason, is_least=True)
     if _bytes_are_transposed(local, wanted, target):
         return Direct("instructions for matrices of bytes, which are not foreseen", is_least=True)
-    best: Detour | None = None
+    best: Staging | None = None
     planned: dict[float, int] = {}
     apart = 0.0 if in_words else _taking_out(local, wanted, target)
     for bound, found in _bounded(local, wanted, element, target, limit):
-        if bound >= limit or sum(planned.values()) == MOST_PLANNED:
+        if bound >= limit or sum(planned.values()) == policy.staging_planned:
             break
-        if planned.get(bound, 0) == MOST_ALIKE:
+        if planned.get(bound, 0) == policy.staging_alike:
             continue
         planned[bound] = planned.get(bound, 0) + 1
         sides = (wanted, found) if local.is_store else (found, wanted)
@@ -103,7 +98,7 @@ def detour(
         price = _price_in(local, found, cost, target)
         if price.expected < limit:
             limit = price.expected
-            best = Detour(found, selection.plan, direct, price)
+            best = Staging(found, selection.plan, direct, price)
     if best is None:
         wavefronts = f"{direct.wavefronts} wavefronts a warp"
         return Direct(f"{wavefronts}, and no layout saves more than its conversion takes")
@@ -136,20 +131,16 @@ def _bytes_are_transposed(local: LocalAccess, wanted: LinearLayout, target: Targ
     return fits and f"{kind}.x1.trans.b8" in names
 
 
-def worth(target: Target) -> float:
-    """The part of its clocks that an access may keep."""
-    return WORTH if target.vendor == "nvidia" else WORTH_UNMEASURED
-
-
 def _bounded(
     local: LocalAccess, wanted: LinearLayout, element: ElementType, target: Target, limit: float
 ) -> list[tuple[float, LinearLayout]]:
     """Layouts whose access and least conversion take less than `limit`, the cheapest first."""
     tried = places(local, wanted, target)
     tried = [found for found in tried if found.exchanged or found.moved or found.registers]
+    policy = target.policy
     tried.sort(key=_promise)
     bounded: list[tuple[float, int, LinearLayout]] = []
-    for number, found in enumerate(tried[:MOST_BOUNDED]):
+    for number, found in enumerate(tried[: policy.staging_bounded]):
         layout = found.layout(wanted)
         sides = (wanted, layout) if local.is_store else (layout, wanted)
         ways = least_cost(*sides, element, target).ways
@@ -163,20 +154,19 @@ def _bounded(
 
 
 def _promise(found: Places) -> tuple[float, int]:
-    """Wavefronts, and words that go to other lanes."""
-    exchanged = 1 - 0.5**found.exchanged if found.exchanged else 0.5 * bool(found.moved)
-    return found.wavefronts * (1 + exchanged), found.moved
+    """Wavefronts, and words that go to other lanes: of m exchanges all but one in 2^m."""
+    return found.wavefronts * (2 - 1 / (1 << found.exchanged)), found.moved
 
 
-def _price_in(local: LocalAccess, layout: LinearLayout, conversion: Cost, target: Target) -> Price:
+def _price_in(local: LocalAccess, layout: LinearLayout, conversion: Cost, target: Target) -> AccessPrice:
     return _price(local.wavefronts(layout, target), conversion, layout, target)
 
 
-def _price(wavefronts: int, conversion: Cost, layout: LinearLayout, target: Target) -> Price:
+def _price(wavefronts: int, conversion: Cost, layout: LinearLayout, target: Target) -> AccessPrice:
     """What puts elements of less than a word together counts on no side (but see `_taking_out`)."""
     table = target.costs
     warps = layout.in_dim_size("warp") if layout.has_in_dim("warp") else 1
     clocks = wavefronts * table.wavefront + conversion.clocks
     latency = table.memory_wait + table.alone * warps * wavefronts * table.wavefront + conversion.latency
     busy = max(target.likely_warps, warps)
-    return Price(wavefronts, clocks, Cost(clocks, latency).expected(busy))
+    return AccessPrice(wavefronts, clocks, Cost(clocks, latency).expected(busy))

@@ -13,16 +13,10 @@ from dataclasses import dataclass, field
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
-from triton_linear.lowering.targets import Target
-from triton_linear.lowering.transposing import FORMS
-from triton_linear.passes.assignment.local import LocalAccess
+from triton_linear.lowering.planners.transposing import FORMS
+from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.analysis.shared_memory import LocalAccess
 
-MOST_FILLINGS = 96
-"""Ways to fill the lanes of one pattern that are looked at."""
-MOST_ALIKE = 3
-"""Of those ways, the most that are kept."""
-MOST_GIVING_WAY = 2
-"""Lanes that give way to others, at most."""
 _WORD = 4
 
 Basis = tuple[int, ...]
@@ -41,7 +35,7 @@ def patterns(local: LocalAccess, target: Target) -> Iterator[Pattern]:
 
     Loads and stores have a vector in the registers of a thread. Matrix instructions have words in a thread and
     rows of 16 bytes in four lanes; transposed, a row is in eight lanes, and loads of AMD's that transpose say
-    for themselves (`lowering/transposing.py`).
+    for themselves (`lowering/planners/transposing.py`).
     """
     size = local.element_bytes
     most = target.max_access_bytes
@@ -158,7 +152,7 @@ class _Making:
                         yield made
             if least is not None:
                 best = least
-            if given == MOST_GIVING_WAY or best is None or best <= self._fewest():
+            if given == self.target.policy.staging_giving_way or best is None or best <= self._fewest():
                 return
 
     def _fewest(self) -> int:
@@ -176,11 +170,13 @@ class _Making:
         left.sort(key=self._reaches(stay.values()))
         left += [basis for basis in self.lanes if not any(basis)][: len(open_lanes)]
         made = []
-        for filling in itertools.islice(itertools.permutations(left, len(open_lanes)), MOST_FILLINGS):
+        policy = self.target.policy
+        fillings = itertools.permutations(left, len(open_lanes))
+        for filling in itertools.islice(fillings, policy.staging_fillings):
             lanes = stay | dict(zip(open_lanes, filling, strict=True))
             made.append(self._placed(leading, tuple(lanes[lane] for lane in range(len(self.lanes)))))
         made.sort(key=lambda places: (places.wavefronts, places.exchanged, places.moved))
-        yield from made[:MOST_ALIKE]
+        yield from made[: policy.staging_fillings_kept]
 
     def _reaches(self, lanes: Iterable[Basis]) -> Callable[[Basis], bool]:
         """Puts in front what reaches banks that these lanes do not."""

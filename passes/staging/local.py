@@ -20,17 +20,17 @@ from triton_linear.dialect.mlir_adapter import (
     operations,
 )
 from triton_linear.dialect.triton_versions import ACCESSES_PREDICTED, installed_release
-from triton_linear.lowering.targets import Target
-from triton_linear.passes import diagnostics
-from triton_linear.passes.accumulators import changed_signs
-from triton_linear.passes.addresses import HINTS
-from triton_linear.passes.assignment.equivalence import NotEquivalent, Numbering
-from triton_linear.passes.assignment.local import LocalAccess
-from triton_linear.passes.assignment.memory import encoding_text
-from triton_linear.passes.detour.choice import Detour, Direct, detour
-from triton_linear.passes.layouts import LayoutTable, Unknown, element_of, memory_of
-from triton_linear.passes.planning import Planning, unfit
-from triton_linear.passes.verifiers import CONVERT, Verifier
+from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.analysis.accumulators import changed_signs
+from triton_linear.passes.analysis.addresses import HINTS
+from triton_linear.passes.analysis.equivalence import NotEquivalent, Numbering
+from triton_linear.passes.analysis.global_memory import encoding_text
+from triton_linear.passes.analysis.shared_memory import LocalAccess
+from triton_linear.passes.framework import diagnostics
+from triton_linear.passes.framework.layouts import LayoutTable, Unknown, element_of, memory_of
+from triton_linear.passes.framework.planning import Planning, unfit
+from triton_linear.passes.framework.verifiers import CONVERT, Verifier
+from triton_linear.passes.staging.choice import Direct, Staging, staging_for
 
 SIDES: Final = {"ttg.local_load": (None, 0), "ttg.local_store": (0, 1), "ttg.local_alloc": (0, None)}
 """For each operation which operand is in registers, and which in shared memory; None is the result."""
@@ -52,7 +52,7 @@ class LowerLocal(Planning):
     Requires: one CTA a cluster, no warp-specialised regions, a release of Triton whose accesses are foreseen
     (`triton_versions.ACCESSES_PREDICTED`); other modules are left as they are, with a remark.
     Ensures: values keep their layouts; the module computes what it did. An access that changed has
-    `ll.detour`, which says what it saves.
+    `ll.staged`, which says what it saves.
 
         %1 = ttg.local_load %m : ... -> #wanted
         %0 = ttg.local_load %m : ... -> #cheap ; %1 = ttg.convert_layout %0 : #cheap -> #wanted
@@ -74,12 +74,12 @@ class LowerLocal(Planning):
             return
         table = LayoutTable()
         signs = changed_signs(ops)
-        chosen: list[tuple[Operation, Detour]] = []
+        chosen: list[tuple[Operation, Staging]] = []
         for access in accesses:
             choice = self.decide(access, gpu, table)
-            if isinstance(choice, Detour) and any(operand in signs for operand in access.operands):
+            if isinstance(choice, Staging) and any(operand in signs for operand in access.operands):
                 choice = Direct(_SIGN)
-            if isinstance(choice, Detour):
+            if isinstance(choice, Staging):
                 chosen.append((access, choice))
                 diagnostics.remark(access, f"access by way of another layout: {choice.summary()}")
             elif not choice.is_least:
@@ -93,10 +93,10 @@ class LowerLocal(Planning):
         if numbering.of(op) != before:
             raise NotEquivalent("the module with other accesses would not compute the same")
         for access, choice in chosen:
-            access.attributes[ll.DETOUR] = StringAttr.get(choice.summary(), op.context)
+            access.attributes[ll.STAGED] = StringAttr.get(choice.summary(), op.context)
 
-    def decide(self, access: Operation, gpu: Target, table: LayoutTable) -> Detour | Direct:
-        """The detour of an access, or why it has none."""
+    def decide(self, access: Operation, gpu: Target, table: LayoutTable) -> Staging | Direct:
+        """How an access is staged, or why it is not."""
         registers, memory = sides_of(access)
         wanted, placed = table.of(registers.type), table.of(memory.type)
         if isinstance(wanted, Unknown | None) or isinstance(placed, Unknown | None):
@@ -118,11 +118,11 @@ class LowerLocal(Planning):
             return Direct("offsets in memory are no linear function of the tensor's coordinates")
         if wanted.in_dim_size("lane") != gpu.lanes:
             return Direct(f"the layout has {wanted.in_dim_size('lane')} lanes, {gpu.name} has {gpu.lanes}")
-        return detour(local, wanted, element, gpu, is_store or _in_words(access.results[0]))
+        return staging_for(local, wanted, element, gpu, is_store or _in_words(access.results[0]))
 
 
 def _in_words(loaded: Value) -> bool:
-    """Whether no arithmetic takes what is loaded element by element; products and assembly take words."""
+    """Whether no arithmetic takes what is loaded element by element; dots and assembly take words."""
     names = (use.owner.name for use in loaded.uses)
     return not any(name.startswith(_ARITHMETIC) for name in names)
 
@@ -153,8 +153,8 @@ def _in_layout(type_: Type, layout: LinearLayout) -> Type:
     return RankedTensorType.get(type_.shape, type_.element_type, encoding, unknown)
 
 
-def _reroute(access: Operation, choice: Detour) -> None:
-    """Give an access the layout of its detour."""
+def _reroute(access: Operation, choice: Staging) -> None:
+    """Give an access the layout that it is staged in."""
     registers, _ = sides_of(access)
     wanted, cheap = registers.type, _in_layout(registers.type, choice.layout)
     if access.name == "ttg.local_load":

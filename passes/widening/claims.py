@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from triton_linear.dialect.mlir_adapter import Attribute, Operation
-from triton_linear.passes.assignment.addressing import Affine, Mask, divisor_of
-from triton_linear.passes.assignment.widths import Bit
+from triton_linear.passes.analysis.addressing import Affine, Mask, divisor_of
+from triton_linear.passes.analysis.widths import Bit
 
 MOST_DIVISOR = 1 << 10
 """Divisors beyond this say nothing that Triton could use."""

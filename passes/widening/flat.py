@@ -23,8 +23,8 @@ from triton_linear.dialect.mlir_adapter import (
     Type,
     Value,
 )
-from triton_linear.passes.assignment.widths import Bit
-from triton_linear.passes.verifiers import CONVERT
+from triton_linear.passes.analysis.widths import Bit
+from triton_linear.passes.framework.verifiers import CONVERT
 
 
 @dataclass(frozen=True)

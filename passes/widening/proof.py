@@ -17,16 +17,14 @@ from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
+
 from triton_linear.dialect.mlir_adapter import DenseElementsAttr, Operation, Type, Value, producers_of
-from triton_linear.passes.addresses import HINTS
-from triton_linear.passes.assignment.addressing import Affine, Mask
-from triton_linear.passes.verifiers import CONVERT
+from triton_linear.passes.analysis.addresses import HINTS
+from triton_linear.passes.analysis.addressing import Affine, Mask
+from triton_linear.passes.framework.proofs import NotProved
+from triton_linear.passes.framework.verifiers import CONVERT
 
 Elements = NDArray[np.int64]
-
-
-class NotProved(Exception):
-    """The module may compute something else, or promise what is not so."""
 
 
 @dataclass(frozen=True)

@@ -17,15 +17,15 @@ from triton_linear.dialect.mlir_adapter import (
     operations,
     producers_of,
 )
-from triton_linear.passes import diagnostics
-from triton_linear.passes.assignment.axis import AxisAnalysis, shape_of
-from triton_linear.passes.assignment.equivalence import NotEquivalent, Numbering
-from triton_linear.passes.assignment.memory import Access
-from triton_linear.passes.assignment.widths import VECTOR, Bit
+from triton_linear.passes.analysis.axis import AxisAnalysis, shape_of
+from triton_linear.passes.analysis.equivalence import NotEquivalent, Numbering
+from triton_linear.passes.analysis.global_memory import GlobalAccess
+from triton_linear.passes.analysis.widths import VECTOR, Bit
 from triton_linear.passes.contraction.accesses import VECTORS, access_of, operands_of
-from triton_linear.passes.layouts import LayoutTable
-from triton_linear.passes.planning import unfit
-from triton_linear.passes.verifiers import Verifier
+from triton_linear.passes.framework import diagnostics
+from triton_linear.passes.framework.layouts import LayoutTable
+from triton_linear.passes.framework.planning import unfit
+from triton_linear.passes.framework.verifiers import Verifier
 from triton_linear.passes.widening import claims, flat, proof
 from triton_linear.passes.widening.proof import Widened
 
@@ -150,7 +150,7 @@ def _is_hidden(op: Operation, axis: AxisAnalysis) -> bool:
     return False
 
 
-def _could_be_less(access: Access, layout: LinearLayout, bits: Sequence[Bit]) -> bool:
+def _could_be_less(access: GlobalAccess, layout: LinearLayout, bits: Sequence[Bit]) -> bool:
     """Whether Triton, if it knew more, could find longer vectors in this layout than those of `bits`."""
     run = 0
     for basis in dict(layout.bases)[REGISTER]:
@@ -173,7 +173,7 @@ def _tensors(op: Operation) -> list[Value]:
     return [value for value in (*op.operands, *op.results) if isinstance(value.type, RankedTensorType)]
 
 
-def _tell(op: Operation, access: Access, seen: int, bits: int) -> None:
+def _tell(op: Operation, access: GlobalAccess, seen: int, bits: int) -> None:
     if diagnostics.wanted():
         shape = "x".join(map(str, shape_of(_tensors(op)[0].type)))
         before, after = (access.element_bytes << count for count in (seen, bits))

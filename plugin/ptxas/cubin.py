@@ -1,4 +1,4 @@
-"""What a cubin says of its kernel: registers, stack, and the clocks of its loops of products.
+"""What a cubin says of its kernel: registers, stack, and the clocks of its loops of MMAs.
 
 A cubin is an ELF file of 64 bits (System V ABI, object files). `.nv.info` has the attributes that NVIDIA's
 cuobjdump shows as resource usage. Instructions of compute capability 9.0 have 16 bytes, which nvdisasm shows
@@ -20,7 +20,7 @@ _SIZED = 4
 
 _INSTRUCTION = struct.Struct("<QQ")
 _OPCODE, _FORM = 0x1FF, 0xFFF
-_PRODUCTS = frozenset({0x1F0, 0x1F1, 0x1F2, 0x1F3})
+_MMAS = frozenset({0x1F0, 0x1F1, 0x1F2, 0x1F3})
 """HGMMA, IGMMA, BGMMA and QGMMA: what `wgmma.mma_async` becomes."""
 _SPECIAL = 0x108
 """MUFU."""
@@ -51,41 +51,41 @@ def usage(cubin: object) -> Usage | None:
 
 @dataclass(frozen=True, slots=True)
 class Loops:
-    """The innermost loops of a kernel that have products of warp groups.
+    """The innermost loops of a kernel that have MMAs of warp groups.
 
-    clocks: what a warp takes at least for one turn of each, the sum of those after each of their instructions.
-    products: how many instructions of those are products. special: whether some are of the unit for
+    clocks: what a warp takes at least for one iteration, the sum of those after each of their instructions.
+    mmas: how many instructions of those are MMAs. special: whether some are of the unit for
     exponentials, logarithms and roots.
     """
 
     clocks: int
-    products: int
+    mmas: int
     special: bool
 
 
-def product_loops(cubin: object) -> Loops | None:
+def mma_loops(cubin: object) -> Loops | None:
     """Those of a cubin; None where there are none, or they cannot be read.
 
-    Requires: the cubin is for compute capability 9.0, the one that has such products.
+    Requires: the cubin is for compute capability 9.0, the one that has such MMAs.
     """
     try:
         (code,) = (data for name, data in _sections(cubin) if name.startswith(_CODE))
         instructions = list(_INSTRUCTION.iter_unpack(code))
     except (struct.error, ValueError, LookupError, OverflowError):
         return None
-    products = [number for number, (low, _) in enumerate(instructions) if low & _OPCODE in _PRODUCTS]
-    if not products:
+    mmas = [number for number, (low, _) in enumerate(instructions) if low & _OPCODE in _MMAS]
+    if not mmas:
         return None
     inside = [
         instruction
-        for first, last in _innermost(_loops(instructions), products)
+        for first, last in _innermost(_loops(instructions), mmas)
         for instruction in instructions[first : last + 1]
     ]
     if not inside:
         return None
     opcodes = [low & _OPCODE for low, _ in inside]
     clocks = sum((high >> 41) & 15 for _, high in inside)
-    return Loops(clocks, sum(each in _PRODUCTS for each in opcodes), _SPECIAL in opcodes)
+    return Loops(clocks, sum(each in _MMAS for each in opcodes), _SPECIAL in opcodes)
 
 
 def _loops(instructions: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -99,11 +99,11 @@ def _loops(instructions: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
                 yield target, number
 
 
-def _innermost(loops: Iterator[tuple[int, int]], products: list[int]) -> list[tuple[int, int]]:
-    """The loops that have products, none of them in a loop inside."""
+def _innermost(loops: Iterator[tuple[int, int]], mmas: list[int]) -> list[tuple[int, int]]:
+    """The loops that have MMAs, none of them in a loop inside."""
     found: list[tuple[int, int]] = []
     for first, last in sorted(set(loops), key=lambda loop: loop[1] - loop[0]):
-        multiplies = any(first <= number <= last for number in products)
+        multiplies = any(first <= number <= last for number in mmas)
         if multiplies and not any(first <= inner and end <= last for inner, end in found):
             found.append((first, last))
     return found

@@ -6,17 +6,17 @@ kernel of ours that is a little above such a jump is assembled once more, with a
 (`.maxnreg`: PTX ISA, performance-tuning directives), and that is taken if nothing more is spilled for it.
 
 Nor does it know of shared memory, which Triton asks for at launch. So it spares registers for CTAs that will
-find no memory, and loads operands of matrix products just before they are used. A kernel of ours that
+find no memory, and loads operands of MMAs just before they are used. A kernel of ours that
 multiplies by `mma.sync` and finds memory for fewer CTAs than registers is assembled once more with the number
 for which there is memory (`.minnctapersm`).
 
-Products by `wgmma` load no such operands, but where ptxas spares registers it may put what a turn of their loop
+MMAs by `wgmma` load no such operands, but where ptxas spares registers it may put what an iteration
 computes behind them, where nothing goes on beside it, and a change after the loop is enough for that. A kernel
 of ours that has such a loop is assembled once more with the number of CTAs that find memory and registers
 anyway, and that is taken if its loops have fewer clocks, which the instructions say. They do not say how warps
 wait for the unit for exponentials that all of a multiprocessor share: loops of attention, of which two CTAs are
 resident, took 1 to 3 % longer with 5 % fewer clocks, while loops that unpack mxfp4 took up to 15 % less time.
-So loops with such instructions, and those that wait for products anyway, their own or those of other warps,
+So loops with such instructions, and those that wait for MMAs anyway, their own or those of other warps,
 stay where several CTAs are.
 
 And of a large kernel without barriers it may make one of 32 registers that spills most of what it works on,
@@ -34,44 +34,35 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from triton_linear.cubin import Loops, Usage, product_loops, usage
-from triton_linear.interfaces import Metadata
+from triton_linear.ptxas.cubin import Loops, Usage, mma_loops, usage
 
+if TYPE_CHECKING:
+    from triton_linear.lowering.target.targets import Target
+
+Metadata = MutableMapping[str, Any]
 Stage = Callable[[object, Metadata], object]
 _Made = tuple[object, object] | None
 """PTX and its cubin."""
 
 UNIT = 8
 """Registers of a thread are given out in multiples of this: a warp gets multiples of 256."""
-WORTH = 1.5
-"""How many times as many CTAs are worth the attempt: one more of several hardly shows."""
-NEAR = 1.2
-"""How many times the registers at the jump a kernel may have: it cannot do without more than that."""
-
 MOST = 255
 """Registers that a thread can have (CUDA programming guide, compute capabilities)."""
-SPILLING, FEW = 512, 64
-"""Bytes of stack of a kernel, and its registers, that ptxas is taken to have given up on."""
-
-FEWER = 0.99
-"""The part of its clocks that a loop may have if another assembly of it is to be taken."""
-PRODUCT_CLOCKS = 64
-"""For how many the tensor cores have a product of 64x128x16 in f16 (2048 sums of products a clock); of other
-elements, what one instruction multiplies takes as long."""
-PRODUCT_COLUMNS = 128
-BUSY = 2.0
-"""A loop stays where the tensor cores take so many times as long for the products of all resident warps."""
+MMA_CLOCKS = 64
+"""For how many the tensor cores are at an MMA of 64x128x16 in f16 (2048 multiplications and additions a clock);
+of other elements, what one instruction multiplies takes as long."""
+MMA_COLUMNS = 128
 
 _THREADS = re.compile(r"^\.reqntid (\d+)[ \t]*$", re.M)
 _BOUND = ".maxnreg"
 _CTAS = ".minnctapersm"
-_PRODUCT = re.compile(r"^\s*mma\.sync\b", re.M)
-_GROUP_PRODUCT = re.compile(r"^\s*wgmma\.mma_async\.\S*\.m64n(\d+)k", re.M)
+_MMA = re.compile(r"^\s*mma\.sync\b", re.M)
+_WGMMA = re.compile(r"^\s*wgmma\.mma_async\.\S*\.m64n(\d+)k", re.M)
 _GROUP_WARPS = 4
 _REGISTER_OPTIONS = ("maxrregcount", "register-usage-level", "regUsageLevel", "minnctapersm", "opt-level", "-O")
 """What ptxas is told about registers on its command line; `.maxnreg` would count more."""
@@ -79,20 +70,21 @@ _TENSOR_COLUMNS = 512
 """Columns of tensor memory that a multiprocessor has (PTX ISA, tensor memory)."""
 
 
-def bound(used: int, warps: int, most: int, registers: int, lanes: int = 32) -> int | None:
+def bound(used: int, warps: int, most: int, gpu: Target) -> int | None:
     """The registers of a thread with which another CTA fits, if that is worth it; else None.
 
-    `used`: registers of a thread now. `most`: CTAs that there is room for otherwise. `registers`: of a
-    multiprocessor.
+    `used`: registers of a thread now. `most`: CTAs that there is room for otherwise.
 
-    >>> bound(136, 8, 2, 65536), bound(128, 8, 2, 65536), bound(136, 8, 1, 65536), bound(168, 8, 2, 65536)
+    >>> from triton_linear.lowering.target.targets import target
+    >>> h200 = target("cuda:90")
+    >>> bound(136, 8, 2, h200), bound(128, 8, 2, h200), bound(136, 8, 1, h200), bound(168, 8, 2, h200)
     (128, None, None, None)
     """
-    ctas = resident(used, warps, registers, lanes)
-    if not 0 < ctas < most or ctas + 1 < WORTH * ctas:
+    ctas = resident(used, warps, gpu.registers, gpu.lanes)
+    if not 0 < ctas < most or ctas + 1 < gpu.policy.more_ctas * ctas:
         return None
-    limit = registers // ((ctas + 1) * lanes * warps) // UNIT * UNIT
-    return limit if used <= NEAR * limit else None
+    limit = gpu.registers // ((ctas + 1) * gpu.lanes * warps) // UNIT * UNIT
+    return limit if used <= gpu.policy.registers_near * limit else None
 
 
 def resident(used: int, warps: int, registers: int, lanes: int = 32) -> int:
@@ -160,37 +152,39 @@ def _raised(error: Exception, metadata: Metadata) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Advice:
-    """A directive; by_clocks: whether it is to be taken only if loops of products have fewer clocks with it."""
+    """A directive; below: the part of their clocks that loops of MMAs have left with it if it is to be
+    taken, None if they are not asked."""
 
     directive: str
-    by_clocks: bool = False
+    below: float | None = None
 
     def serves(self, before: _Made, now: _Made) -> bool:
         """Whether what was assembled with it is better than what was before, but for what is spilled."""
-        if not self.by_clocks:
+        if self.below is None:
             return True
         old, new = _loops(before), _loops(now)
-        if old is None or new is None or old.products != new.products:
+        if old is None or new is None or old.mmas != new.mmas:
             return False
-        return new.clocks < FEWER * old.clocks
+        return new.clocks < self.below * old.clocks
 
 
-def hidden(loops: Loops, widths: Sequence[int], groups: int) -> bool:
-    """Whether what loops compute goes on beside products, their own or others', or their clocks do not tell.
+def hidden(loops: Loops, widths: Sequence[int], groups: int, busy: float) -> bool:
+    """Whether what loops compute goes on beside MMAs, their own or others', or their clocks do not tell.
 
-    widths: columns of the kernel's products. groups: how many of four warps a multiprocessor has.
+    widths: columns of the kernel's MMAs. groups: how many of four warps a multiprocessor has. busy: the
+    loops stay where the MMAs of all take so many times as long as theirs.
 
-    >>> matmul = Loops(clocks=277, products=4, special=False)
-    >>> hidden(matmul, [128], groups=4), hidden(matmul, [128], groups=2)
+    >>> matmul = Loops(clocks=277, mmas=4, special=False)
+    >>> hidden(matmul, [128], groups=4, busy=2.0), hidden(matmul, [128], groups=2, busy=2.0)
     (True, False)
     """
-    mean = sum(widths) / len(widths) / PRODUCT_COLUMNS
-    busy = PRODUCT_CLOCKS * max(1.0, mean * groups / BUSY)
-    return loops.special or loops.clocks <= busy * loops.products
+    mean = sum(widths) / len(widths) / MMA_COLUMNS
+    clocks = MMA_CLOCKS * max(1.0, mean * groups / busy)
+    return loops.special or loops.clocks <= clocks * loops.mmas
 
 
 def _loops(made: _Made) -> Loops | None:
-    return product_loops(made[1]) if made is not None else None
+    return mma_loops(made[1]) if made is not None else None
 
 
 class Assembler:
@@ -267,9 +261,10 @@ class Assembler:
 
     def _advice(self, text: str, usage: Usage, threads: int, metadata: Metadata) -> _Advice | None:
         """A directive for a kernel that uses so much, if one is worth a try."""
-        from triton_linear.lowering.targets import target
+        from triton_linear.lowering.target.targets import target
 
         gpu = target(self._target)
+        policy = gpu.policy
         warps = max(1, threads // gpu.lanes)
         shared = (metadata.get("shared") or 0) + gpu.reserved_shared_bytes
         memory = gpu.max_shared_bytes + gpu.reserved_shared_bytes
@@ -277,17 +272,21 @@ class Assembler:
         if columns := metadata.get("tmem_size"):
             most = min(most, _TENSOR_COLUMNS // columns)
         used = usage.registers
-        if usage.stack >= SPILLING and used <= FEW:
+        if usage.stack >= policy.given_up_stack and used <= policy.given_up_registers:
             return _Advice(f"{_BOUND} {min(MOST, gpu.registers // threads // UNIT * UNIT)}")
-        limit = bound(used, warps, most, gpu.registers, gpu.lanes)
+        limit = bound(used, warps, most, gpu)
         if limit is not None:
             return _Advice(f"{_BOUND} {limit}")
         ctas = min(most, resident(used, warps, gpu.registers, gpu.lanes))
-        if widths := [int(found) for found in _GROUP_PRODUCT.findall(text)]:
+        if widths := [int(found) for found in _WGMMA.findall(text)]:
             loops = _loops(self._made)
             groups = ctas * warps // _GROUP_WARPS
-            if not ctas or loops is None or (ctas > 1 and hidden(loops, widths, groups)):
+            if (
+                not ctas
+                or loops is None
+                or (ctas > 1 and hidden(loops, widths, groups, policy.tensor_cores_busy))
+            ):
                 return None
-            return _Advice(f"{_CTAS} {ctas}", by_clocks=True)
+            return _Advice(f"{_CTAS} {ctas}", below=policy.loop_left)
         sparing = 0 < most < resident(used, warps, gpu.registers, gpu.lanes)
-        return _Advice(f"{_CTAS} {most}") if sparing and _PRODUCT.search(text) else None
+        return _Advice(f"{_CTAS} {most}") if sparing and _MMA.search(text) else None

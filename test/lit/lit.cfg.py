@@ -33,5 +33,15 @@ for tool in ("triton-linear-opt", "triton-linear", "filecheck"):
     if shutil.which(tool, path=config.environment["PATH"]) is None:
         lit_config.fatal(f"lit.cfg.py: tool '{tool}' is not on PATH; install the project with '.[test]' first")
 
+# They are forked from one process that has imported them; with `--param cold=1` each starts by itself.
+if "cold" not in lit_config.params:
+    sys.path.insert(0, config.test_source_root)
+    import warm
+
+    python = os.path.join(tools_dir, os.path.basename(sys.executable))
+    if os.path.exists(python):
+        path = config.environment["PATH"]
+        config.environment["PATH"] = os.pathsep.join((warm.start(python, path), path))
+
 # FileCheck is the Python package's command; `not` is lit's own.
 config.substitutions.append((r"\bFileCheck\b", "filecheck"))

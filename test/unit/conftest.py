@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from triton_linear.tools.compile import lower, to_triton
+
+from triton_linear.tools.support.compile import lower, to_triton
 
 # Triton 3.9 warns in every process that does not say what it wants; tests compare what processes print.
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from triton_linear.dialect import f2, ll
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Module, Operation, Type, Value, producers_of
-from triton_linear.lowering.element import element_type
-from triton_linear.lowering.simulate_counts import Counts
-from triton_linear.lowering.targets import Target
-from triton_linear.passes.layouts import LayoutTable, element_of, memory_of
-from triton_linear.tools.errors import position
+from triton_linear.lowering.interpreter.counts import Counts
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.framework.layouts import LayoutTable, element_of, memory_of
 from triton_linear.tools.explain.alone import (
     Alone,
     Counted,
@@ -33,7 +32,8 @@ from triton_linear.tools.explain.records import (
     ReductionReport,
 )
 from triton_linear.tools.explain.words import in_words
-from triton_linear.tools.verify import short_type
+from triton_linear.tools.support.errors import position
+from triton_linear.tools.verify.command import short_type
 
 COPY = "ttg.async_copy_global_to_local"
 # For each operation the operand, or result, that is in registers, and that in shared memory.
@@ -91,7 +91,7 @@ def _access(
         short_memory(memory.type),
         memory_in_words(memory.type),
         Place.of(str(made.location) if made is not None else ""),
-        op.attributes[ll.DETOUR].value if ll.DETOUR in op.attributes else "",
+        op.attributes[ll.STAGED].value if ll.STAGED in op.attributes else "",
         _access_figures(counted.counts) if isinstance(counted, Counted) else None,
         "" if isinstance(counted, Counted) else counted,
     )

@@ -1,8 +1,9 @@
 """One operation of a kernel in a kernel of its own, which Triton lowers and the interpreter runs.
 
 What an access to shared memory or a reduction becomes depends on its types alone, so what is counted there is
-what it takes in its own kernel, for one turn of the loops around it: memory accesses, shuffles and the barriers
-inside. Not what depends on its neighbours: arithmetic that is shared with them, barriers before and behind.
+what it takes in its own kernel, for one iteration of the loops around it: memory accesses, shuffles and the
+barriers inside. Not what depends on its neighbours: arithmetic that is shared with them, barriers before and
+behind.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+
 from triton_linear.dialect import bridge
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import (
@@ -25,18 +27,18 @@ from triton_linear.dialect.mlir_adapter import (
     block_arguments,
     operations,
 )
-from triton_linear.lowering.simulate_assembly import SINK
-from triton_linear.lowering.simulate_counts import Counts
-from triton_linear.lowering.simulate_function import Argument, simulate_function
-from triton_linear.lowering.simulate_memory import SimulationError
-from triton_linear.lowering.targets import Target
-from triton_linear.passes import driver
-from triton_linear.passes.layouts import LayoutTable
-from triton_linear.tools.backend import lower
-from triton_linear.tools.compile import to_triton
-from triton_linear.tools.compile import triton_text as with_our_code
-from triton_linear.tools.errors import ToolError
+from triton_linear.lowering.interpreter.assembly import SINK
+from triton_linear.lowering.interpreter.counts import Counts
+from triton_linear.lowering.interpreter.function import Argument, simulate_function
+from triton_linear.lowering.interpreter.memory import SimulationError
+from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.framework.layouts import LayoutTable
+from triton_linear.passes.options import PipelineOptions
+from triton_linear.pipeline import prepare
 from triton_linear.tools.explain.memory import views_of
+from triton_linear.tools.support.backend import lower
+from triton_linear.tools.support.compile import to_triton
+from triton_linear.tools.support.errors import ToolError
 
 _NAME = "alone"
 _SHARED = re.compile(r"ttg\.shared = (?P<bytes>\d+) : i32")
@@ -191,10 +193,10 @@ def reduction_alone(op: Operation, producers: Mapping[Value, Operation], module:
 def taken_apart(kernel: Alone, target: Target) -> Alone | None:
     """A reduction alone as this package compiles it; None where that is what Triton makes of it."""
     module = bridge.text_to_upstream(kernel.text, bridge.upstream_context(), "alone.ttgir")
-    prepared = driver.run_linear_pipeline(module, target, reductions=True, remarks=False)
-    if not prepared.changed:
+    prepared = prepare(module, PipelineOptions(assign=False), target)
+    if not prepared.rewritten.changed:
         return None
-    return Alone(with_our_code(module, prepared.plans, target), kernel.arguments)
+    return Alone(next(prepared.attempts()).text, kernel.arguments)
 
 
 def alone(op: Operation, producers: Mapping[Value, Operation], module: Module) -> Alone:

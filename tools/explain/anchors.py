@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from triton_linear.dialect.mlir_adapter import Operation, Value, producers_of
-from triton_linear.lowering.embed import GATHER_PREFIX
-from triton_linear.passes.gather import GATHER
-from triton_linear.passes.verifiers import CONVERT
-from triton_linear.tools.errors import user_position
+from triton_linear.passes.conversions.gather import GATHER
+from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX, GATHER_PREFIX
+from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.tools.support.errors import user_position
 
 # What a layout is chosen for, by the name of the operation.
 REASONS: Mapping[str, str] = {
@@ -74,7 +74,7 @@ class Uses:
     def _nearest(met: Iterator[Operation]) -> Anchor | None:
         for op in met:
             if op.name in REASONS:
-                name = GATHER if _is_gather(op) else op.name
+                name = name_of(op)
                 return Anchor(name, REASONS[name], *user_position(str(op.location)))
         return None
 
@@ -112,13 +112,19 @@ class Uses:
                     pending += user.results
 
 
-def _is_gather(op: Operation) -> bool:
-    """Whether an operation is the call of a gather's stub."""
-    return op.name == "tt.call" and str(op.attributes["callee"].value).startswith(GATHER_PREFIX)
+def name_of(op: Operation) -> str:
+    """The name of an operation; that of what was outlined, for a call of its stub."""
+    if op.name == "tt.call":
+        callee = str(op.attributes["callee"].value)
+        if callee.startswith(GATHER_PREFIX):
+            return GATHER
+        if callee.startswith(CONVERSION_PREFIX):
+            return CONVERT
+    return str(op.name)
 
 
 def _carried_in(value: Value) -> list[Value]:
-    """What a loop's argument is at first and in later turns."""
+    """What a loop's argument is at first and in later iterations."""
     owner = value.owner if hasattr(value, "owner") else None
     loop = getattr(owner, "owner", None)
     if loop is None or loop.name != "scf.for":

@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from triton_linear.tools.errors import fail
 from triton_linear.tools.explain.records import AccessReport, ConversionReport, ModuleReport, ReductionReport
+from triton_linear.tools.support.errors import fail
 
 KINDS = ("noop", "registers", "shuffle", "warp-shared", "cta-shared", "shared", "stock")
 SUMS = ("wavefronts", "shuffles", "barriers", "bytes", "wrong", "races")

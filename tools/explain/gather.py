@@ -8,19 +8,19 @@ from dataclasses import dataclass
 
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.dialect.mlir_adapter import Module, Operation, operations
-from triton_linear.lowering.element import ElementType
-from triton_linear.lowering.plan import Cost
-from triton_linear.lowering.select import select
-from triton_linear.lowering.targets import Target
-from triton_linear.passes import driver
-from triton_linear.passes.fold import FoldConversions
-from triton_linear.passes.gather import LowerGathers
-from triton_linear.passes.layouts import LayoutTable, element_of
-from triton_linear.passes.local import LowerLocal
-from triton_linear.passes.registry import Pass
-from triton_linear.passes.verifiers import CONVERT
-from triton_linear.tools.compile import (
+from triton_linear.dialect.mlir_adapter import Module, Operation, Type, operations
+from triton_linear.passes.framework.layouts import LayoutTable, element_of
+from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.options import PipelineOptions
+from triton_linear.tools.explain.accesses import Surroundings, accesses, copied_at_once, reductions
+from triton_linear.tools.explain.advice import advice
+from triton_linear.tools.explain.anchors import Uses, loop_depth, name_of
+from triton_linear.tools.explain.ledger import ledger
+from triton_linear.tools.explain.records import ConversionReport, Ledger, ModuleReport, Place, StockReport
+from triton_linear.tools.explain.stock_side import figures_of, stock_peaks, stock_reports
+from triton_linear.tools.explain.words import in_words
+from triton_linear.tools.support.compile import (
+    DEFAULTS,
     Compilation,
     blaming_the_input,
     compile_text,
@@ -29,15 +29,14 @@ from triton_linear.tools.compile import (
     read_module,
     set_target,
 )
-from triton_linear.tools.errors import ToolError
-from triton_linear.tools.explain.accesses import Surroundings, accesses, copied_at_once, reductions
-from triton_linear.tools.explain.advice import advice
-from triton_linear.tools.explain.anchors import Uses, loop_depth
-from triton_linear.tools.explain.ledger import ledger
-from triton_linear.tools.explain.records import ConversionReport, Ledger, ModuleReport, Place, StockReport
-from triton_linear.tools.explain.stock_side import figures_of, stock_peaks, stock_reports
-from triton_linear.tools.explain.words import in_words
-from triton_linear.tools.verify import Checked, check, check_gathers, short_encoding, short_type
+from triton_linear.tools.verify.command import (
+    Checked,
+    check,
+    check_gathers,
+    run_stubs,
+    short_encoding,
+    short_type,
+)
 
 
 @dataclass(frozen=True)
@@ -48,56 +47,78 @@ class _Stock:
     peaks: Sequence[int | None]
 
 
-def explained(text: str, filename: str, target_name: str | None, *, stock: bool = False) -> ModuleReport:
-    """Compile a module as the plugin would without choosing layouts anew, run each conversion, each access to
-    shared memory and each reduction, and look at why they are there.
+def explained(
+    text: str,
+    filename: str,
+    target_name: str | None,
+    *,
+    stock: bool = False,
+    options: PipelineOptions = DEFAULTS,
+) -> ModuleReport:
+    """Compile a module as the plugin does, run each conversion, each access to shared memory and each
+    reduction, and look at why they are there.
 
     `stock` asks for what stock Triton emits too, which takes a process for each different conversion.
     Raises ToolError.
     """
     with blaming_the_input(text, filename):
-        return _explained(text, filename, target_name, stock)
+        return _explained(text, filename, target_name, stock, options)
 
 
-def _explained(text: str, filename: str, target_name: str | None, stock: bool) -> ModuleReport:
-    compilation = compile_text(text, filename, target_name, "llvm")
-    checked = check(compilation)
-    context = bridge.upstream_context()
-    module = read_module(text, context, filename)
-    set_target(module, compilation.target.name)
-    side = _stock(module, compilation) if stock else _Stock({}, [None] * len(compilation.kernels))
-    before = _conversions(module)
-    names = tuple(kernels(module))
-    passes: list[Pass | str] = [LowerLocal(compilation.target.name), LowerGathers(), FoldConversions()]
-    if not driver.run(module, passes, remarks=False).succeeded:
-        raise ToolError()
-    ops = operations(module.operation)
-    before += sum(ll.DETOUR in op.attributes for op in ops)
-    left = [op for op in ops if op.name == CONVERT]
+def _explained(
+    text: str, filename: str, target_name: str | None, stock: bool, options: PipelineOptions
+) -> ModuleReport:
+    compilation = compile_text(text, filename, target_name, "llvm", options)
+    verdicts = run_stubs(compilation)
+    checked = check(compilation, verdicts)
+    given = read_module(text, bridge.upstream_context(), filename)
+    set_target(given, compilation.target.name)
+    side = _stock(given, compilation) if stock else _Stock({}, [None] * len(compilation.kernels))
+    before = _conversions(given)
+    ops = operations(compilation.module.operation)
+    left = [op for op in ops if name_of(op) == CONVERT and _is_decided(op)]
     if len(left) != len(checked):
         raise AssertionError(f"{len(left)} conversions are left, {len(checked)} were lowered")
-    uses, table = Uses(ops), LayoutTable()
-    reports = [_report(op, one, uses, table, compilation, side) for op, one in zip(left, checked, strict=True)]
+    uses, table, plans = Uses(ops), LayoutTable(), _plans(ops)
+    reports = [
+        _report(op, one, uses, table, plans.get(one.conversion.stub or ""), side)
+        for op, one in zip(left, checked, strict=True)
+    ]
     reports.sort(key=lambda report: report.weight, reverse=True)
-    around = _surroundings(module, compilation)
+    own = sum(not one.conversion.partials for one in checked)
+    staged = sum(ll.STAGED in op.attributes for op in ops)
     return ModuleReport(
         filename,
         compilation.target.name,
         compilation.num_warps,
-        names,
+        tuple(kernels(given)),
         tuple(reports),
-        before - len(left),
-        accesses(ops, around),
-        reductions(ops, around),
+        max(0, before + staged - own),
+        accesses(ops, _surroundings(compilation.module, compilation)),
+        reductions(operations(given.operation), _surroundings(given, compilation)),
         _ledgers(compilation, side),
-        _assignment(text, filename, compilation.target),
-        tuple(map(str, check_gathers(compilation))),
+        _assignment(compilation, before, own - staged),
+        tuple(map(str, check_gathers(compilation, verdicts))),
     )
+
+
+def _is_decided(op: Operation) -> bool:
+    """Whether a conversion, or the call of its stub, is one that was decided about."""
+    return op.name == "tt.call" or ll.PLAN in op.attributes or ll.STOCK in op.attributes
+
+
+def _plans(ops: Sequence[Operation]) -> dict[str, ll.PlanRecord]:
+    """What the stubs of conversions say of their plans."""
+    return {
+        op.attributes["sym_name"].value: ll.plan_from_attribute(op.attributes[ll.PLAN])
+        for op in ops
+        if op.name == "tt.func" and ll.PLAN in op.attributes
+    }
 
 
 def _stock(module: Module, compilation: Compilation) -> _Stock:
     target = compilation.target.name
-    conversions = [site.converted for site in compilation.sites]
+    conversions = compilation.conversions
     texts = [bridge.triton_text(kernel) for kernel in one_by_one(module)]
     return _Stock(stock_reports(conversions, compilation.num_warps, target), stock_peaks(texts, target))
 
@@ -112,9 +133,9 @@ def _surroundings(module: Module, compilation: Compilation) -> Surroundings:
 def _ledgers(compilation: Compilation, side: _Stock) -> tuple[Ledger, ...]:
     target = compilation.target.name
     stubs = {
-        site.stub: f"{short_type(site.converted.source)} -> {short_encoding(site.converted.destination)}"
-        for site in compilation.sites
-        if site.stub is not None
+        found.stub: f"{short_type(found.source)} -> {short_encoding(found.destination)}"
+        for found in compilation.conversions
+        if found.stub is not None
     }
     return tuple(
         ledger(kernel.embedded, target, stubs, peak)
@@ -123,27 +144,26 @@ def _ledgers(compilation: Compilation, side: _Stock) -> tuple[Ledger, ...]:
 
 
 def _report(
-    op: Operation, checked: Checked, uses: Uses, table: LayoutTable, compilation: Compilation, side: _Stock
+    op: Operation,
+    checked: Checked,
+    uses: Uses,
+    table: LayoutTable,
+    record: ll.PlanRecord | None,
+    side: _Stock,
 ) -> ConversionReport:
     types = op.operands[0].type, op.results[0].type
     source, destination = (
         layout if isinstance(layout, LinearLayout) else None for layout in map(table.of, types)
     )
-    cost, words = Cost(), ("", "")
-    rejected: tuple[str, ...] = ()
+    words = ("", "")
     if source is not None and destination is not None:
-        element: ElementType | None
-        try:
-            element = element_of(types[0])
-        except ValueError:
-            element = None
-        bits = element.bits if element else 0
+        bits = _bits_of(types[0])
         words = in_words(source, bits), in_words(destination, bits)
-        if element is not None:
-            selection = select(source, destination, element, compilation.target)
-            cost, rejected = selection.cost, tuple(map(str, selection.rejected))
+    if record is None and ll.PLAN in op.attributes:
+        record = ll.plan_from_attribute(op.attributes[ll.PLAN])
+    figures = dict(record.figures) if record is not None else {}
     before, after = uses.source(op), uses.destination(op)
-    converted = checked.site.converted
+    converted = checked.conversion
     return ConversionReport(
         Place.near(converted.location, before, after),
         loop_depth(op),
@@ -154,35 +174,34 @@ def _report(
         after,
         converted.kind,
         checked.plan,
-        rejected,
-        round(cost.clocks, 2),
-        round(cost.latency, 2),
-        cost.scratch_bytes,
+        record.rejected if record is not None else (),
+        round(figures.get("clocks", 0.0), 2),
+        round(figures.get("latency", 0.0), 2),
+        int(figures.get("scratch_bytes", 0)),
         figures_of(checked.verdict) if checked.verdict is not None else None,
         side.conversions.get((converted.source, converted.destination)),
         advice(converted.kind, before, after, source, destination),
     )
 
 
-def _assignment(text: str, filename: str, target: Target) -> tuple[str, ...]:
-    """What choosing layouts anew makes of the module, in its remarks; empty where it changes nothing."""
-    from triton_linear.passes.assign import AssignLayouts
-    from triton_linear.passes.contract import PermuteContraction
+def _bits_of(type_: Type) -> int:
+    try:
+        return element_of(type_).bits
+    except ValueError:
+        return 0
 
-    context = bridge.upstream_context()
-    module: Module = read_module(text, context, filename)
-    set_target(module, target.name)
-    before = _conversions(module)
-    outcome = driver.run(module, [PermuteContraction(target.name), AssignLayouts(target.name)])
-    if not outcome.succeeded:
-        return ()
+
+def _assignment(compilation: Compilation, before: int, after: int) -> tuple[str, ...]:
+    """What choosing layouts made of the module, in the remarks of its passes; empty where it changed
+    nothing."""
     said = [
-        d.message.partition(" (a clock outside")[0]
-        for d in outcome.diagnostics
-        if d.message.startswith(("layouts ", "the contraction"))
+        remark.message.partition(" (a clock outside")[0]
+        for remark in compilation.remarks
+        if remark.message.startswith(("layouts ", "the contraction"))
     ]
-    after = _conversions(module)
-    return (f"with layouts chosen anew: {before} conversion{'s' * (before != 1)} before, {after} after", *said)
+    if not said:
+        return ()
+    return (f"{before} conversion{'s' * (before != 1)} before layouts were chosen, {after} after", *said)
 
 
 def _conversions(module: Module) -> int:

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from triton_linear.dialect.mlir_adapter import Module, Operation, Value, operations, producers_of
-from triton_linear.passes.verifiers import CONVERT
-from triton_linear.tools.allocation import OFFSET, Allocation, allocate, printed_again
-from triton_linear.tools.compile import kernels, to_triton
-from triton_linear.tools.errors import ToolError
+from triton_linear.passes.framework.verifiers import CONVERT
 from triton_linear.tools.explain.alone import NotAlone, alone
 from triton_linear.tools.explain.lives import Lives
 from triton_linear.tools.explain.memory import memory_in_words, short_memory
 from triton_linear.tools.explain.records import Holder, Ledger, Place
-from triton_linear.tools.verify import short_encoding, short_type
+from triton_linear.tools.support.allocation import OFFSET, Allocation, allocate, printed_again
+from triton_linear.tools.support.compile import kernels, to_triton
+from triton_linear.tools.support.errors import ToolError
+from triton_linear.tools.verify.command import short_encoding, short_type
 
 _ALLOC = "ttg.local_alloc"
 _KINDS = {

@@ -2,7 +2,7 @@
 
 Operations are numbered in the order they are written. A buffer is touched through its views, and through what
 loops and branches hand on of either; one from outside a loop that is touched inside lives to the loop's end, as
-the next turn may touch it again.
+the next iteration may touch it again.
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from triton_linear.report import NOOP
-from triton_linear.tools import headroom
-from triton_linear.tools.errors import fail
 from triton_linear.tools.explain.records import Measured
-from triton_linear.tools.headroom_child import Plan
-from triton_linear.tools.headroom_figures import Kernel, kernels_of
-from triton_linear.tools.modes import FREE
+from triton_linear.tools.headroom import command as headroom
+from triton_linear.tools.headroom.child import HeadroomPlan
+from triton_linear.tools.headroom.figures import TimedKernel, kernels_of
+from triton_linear.tools.support.errors import fail
+from triton_linear.tools.support.modes import FREE
 
 
 def check_script(what: str) -> None:
@@ -32,13 +32,13 @@ def measured(script: str, arguments: Sequence[str]) -> dict[str, tuple[Measured,
     """
     device = headroom.gpu_name("explain --measure")
     with tempfile.TemporaryDirectory(prefix="triton-linear-explain-") as folder:
-        plan = Plan(records="", script=os.path.abspath(script), arguments=list(arguments))
+        plan = HeadroomPlan(records="", script=os.path.abspath(script), arguments=list(arguments))
         records, status = headroom.measure(
             plan, each=False, folder=Path(folder), spawn=lambda plan, loud: headroom.run_child(plan, loud=False)
         )
     if status:
         fail(f"the script ended with status {status} when its kernels were timed", script)
-    found: dict[str, list[Kernel]] = {}
+    found: dict[str, list[TimedKernel]] = {}
     for kernel in kernels_of(records):
         found.setdefault(kernel.module, []).append(kernel)
     return {
@@ -47,7 +47,7 @@ def measured(script: str, arguments: Sequence[str]) -> dict[str, tuple[Measured,
     }
 
 
-def _record(kernel: Kernel, device: str) -> Measured:
+def _record(kernel: TimedKernel, device: str) -> Measured:
     """One kernel; where none of its conversions could be left out, nothing is known of what they cost."""
     headroom, share, problems = kernel.headroom, kernel.share, dict(kernel.problems)
     moving = [one for one in kernel.conversions if one.ours != NOOP]

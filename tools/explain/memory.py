@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from triton_linear.dialect import encodings
 from triton_linear.dialect.mlir_adapter import Operation, Type, Value
-from triton_linear.lowering.element import element_type
-from triton_linear.passes.layouts import memory_of
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.passes.framework.layouts import memory_of
 
 VIEWS = (
     "ttg.memdesc_index",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from triton_linear.tools.support.options import add_pipeline_options
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `explain`."""
@@ -37,3 +39,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CONDITION",
         help="exit with status 1 if it holds, as 'shared conversions in loops > 0'; may be given several times",
     )
+    add_pipeline_options(parser)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from triton_linear.tools.errors import user_position
 from triton_linear.tools.explain.anchors import Anchor
+from triton_linear.tools.support.errors import user_position
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +95,8 @@ class ConversionReport:
 
 @dataclass(frozen=True, slots=True)
 class AccessFigures:
-    """What an access to shared memory takes in one CTA and one turn of the loops around it, as counted by the
-    interpreter, which ran it alone. `widths` are the bytes that a lane moves at once."""
+    """What an access to shared memory takes in one CTA and one iteration of the loops around it, as counted by
+    the interpreter, which ran it alone. `widths` are the bytes that a lane moves at once."""
 
     wavefronts: int
     minimum_wavefronts: int
@@ -106,7 +106,7 @@ class AccessFigures:
 
 @dataclass(frozen=True, slots=True)
 class AccessReport:
-    """One store to shared memory, load from it or copy to it; `buffer` is where the buffer is made. `detour`
+    """One store to shared memory, load from it or copy to it; `buffer` is where the buffer is made. `staging`
     says what it saves to go by way of the layout that is reported, empty where that is the kernel's own.
     `detail` says why there are no figures."""
 
@@ -118,7 +118,7 @@ class AccessReport:
     memory: str
     memory_words: str
     buffer: Place
-    detour: str
+    staging: str
     figures: AccessFigures | None
     detail: str
 
@@ -130,7 +130,7 @@ class AccessReport:
 
 @dataclass(frozen=True, slots=True)
 class ReductionFigures:
-    """What a reduction or a scan takes in one CTA and one turn of the loops around it, as counted by the
+    """What a reduction or a scan takes in one CTA and one iteration of the loops around it, as counted by the
     interpreter, which ran it alone. Shuffles and barriers are instructions of one warp."""
 
     shuffles: int

@@ -9,6 +9,7 @@ from typing import TypeVar
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.text import Text
+
 from triton_linear.tools.explain.anchors import Anchor
 from triton_linear.tools.explain.records import ConversionReport, Figures, Measured, ModuleReport, StockReport
 from triton_linear.tools.explain.render_memory import (

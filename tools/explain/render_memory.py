@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
+
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP
 from triton_linear.tools.explain.records import (
     AccessReport,
@@ -70,8 +71,8 @@ def access(report: AccessReport) -> RenderableType:
     lines.append(field("memory", (report.memory, "bold"), f"  made at {made}" if made else ""))
     if report.memory_words:
         lines.append(field("", report.memory_words))
-    if report.detour:
-        lines.append(field("detour", report.detour))
+    if report.staging:
+        lines.append(field("staging", report.staging))
     figures = report.figures
     if figures is None:
         lines.append(field("counted", f"not: {report.detail}"))

@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from triton_linear.lowering.verify import Verdict
-from triton_linear.passes.driver import Converted
-from triton_linear.tools.errors import keep_captured
+from triton_linear.lowering.interpreter.verify import Verdict
+from triton_linear.passes.framework.plans import DecidedConversion
 from triton_linear.tools.explain.ledger import peak
 from triton_linear.tools.explain.records import Figures, StockReport
-from triton_linear.tools.isolated import Isolation, Lost
-from triton_linear.tools.stock import MEMORY, SECONDS, WARM, check_conversions
+from triton_linear.tools.support.errors import keep_captured
+from triton_linear.tools.support.isolated import Isolation, Lost
+from triton_linear.tools.verify.stock import MEMORY, SECONDS, WARM, check_conversions
 
 _WORKERS: Final = 4
 
@@ -34,7 +34,7 @@ def figures_of(verdict: Verdict) -> Figures:
 
 
 def stock_reports(
-    conversions: Iterable[Converted], warps: int, target: str
+    conversions: Iterable[DecidedConversion], warps: int, target: str
 ) -> dict[tuple[str, str], StockReport]:
     """What stock Triton emits for each conversion, by its two types."""
     distinct = list(dict.fromkeys((c.source, c.destination) for c in conversions))

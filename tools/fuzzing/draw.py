@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP
 from triton_linear.dialect.triton_versions import SUMS_OF_BITS, installed_release
-from triton_linear.lowering.element import element_type
-from triton_linear.lowering.targets import Target
-from triton_linear.lowering.targets import target as target_called
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.target.targets import Target
+from triton_linear.lowering.target.targets import target as target_called
 from triton_linear.tools.fuzzing.encodings import Vector, bases_of, is_linear, layout_drawn
 from triton_linear.tools.fuzzing.evaluate import REDUCTIONS
 from triton_linear.tools.fuzzing.program import (
@@ -30,14 +30,14 @@ from triton_linear.tools.fuzzing.program import (
     Steps,
     Transposed,
 )
-from triton_linear.tools.fuzzing.write import write
-from triton_linear.tools.random_layouts import (
+from triton_linear.tools.fuzzing.random_layouts import (
     ELEMENTS,
     Columns,
     blocked_encoding,
     kernel_encoding,
     random_columns,
 )
+from triton_linear.tools.fuzzing.write import write
 
 MOST_BYTES = 8 << 10
 MOST_REGISTERS = 32

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from triton_linear.dialect import encodings
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout, dim_names
-from triton_linear.lowering.element import element_type
+from triton_linear.lowering.plan.element import element_type
 
 PLACES = (REGISTER, LANE, WARP, BLOCK)
 

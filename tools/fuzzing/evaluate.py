@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from triton_linear.lowering.element import element_type
-from triton_linear.lowering.verify import element_patterns
+
+from triton_linear.lowering.interpreter.verify import element_patterns
+from triton_linear.lowering.plan.element import element_type
 from triton_linear.tools.fuzzing.program import (
     Add,
     Branch,

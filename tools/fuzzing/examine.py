@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-from triton_linear.lowering.element import element_type
-from triton_linear.lowering.simulate_memory import SimulationError
-from triton_linear.tools.errors import Diagnostic, ToolError
-from triton_linear.tools.functions import lower_kernel, registers_of
+
+from triton_linear.lowering.interpreter.memory import SimulationError
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.fuzzing.encodings import layout_drawn
 from triton_linear.tools.fuzzing.evaluate import evaluate, inputs, mask_of
 from triton_linear.tools.fuzzing.program import Program, all_steps
 from triton_linear.tools.fuzzing.totals import Totals
 from triton_linear.tools.fuzzing.write import SINK, write
+from triton_linear.tools.support.compile import DEFAULTS
+from triton_linear.tools.support.errors import Diagnostic, ToolError
+from triton_linear.tools.support.functions import lower_kernel, registers_of
 
 
 def title(program: Program) -> str:
@@ -27,15 +30,16 @@ def title(program: Program) -> str:
     return f"{program.warps} warps, {shape}x{program.element}: {', '.join(steps)}"
 
 
-def examine_program(program: Program, name: str, ours: bool = True) -> Totals:
-    """Compile and run a program; ToolError goes through. `ours`: with our passes, else as stock Triton does."""
+def examine_program(program: Program, name: str, options: PipelineOptions | None = DEFAULTS) -> Totals:
+    """Compile and run a program; ToolError goes through. Without `options` it is compiled as by stock
+    Triton."""
     written = write(program)
     totals = Totals(modules=1, programs=1, conversions=written.conversions)
-    kernel = lower_kernel(written.text, name, program.target, ours=ours, reductions=ours)
-    if ours:
+    kernel = lower_kernel(written.text, name, program.target, options)
+    if options is not None:
         totals.kinds.update(conversion.kind for conversion in kernel.conversions)
         own = sum(not conversion.partials for conversion in kernel.conversions)
-        totals.folded = written.conversions - own
+        totals.folded = max(0, written.conversions - own)
         totals.kinds["folded"] += totals.folded
         for conversion in kernel.conversions:
             if conversion.kind == "stock":

@@ -12,7 +12,8 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress, TaskID
-from triton_linear.tools.errors import fail
+
+from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.fuzzing.examine import title
 from triton_linear.tools.fuzzing.pairs import is_single
 from triton_linear.tools.fuzzing.program import Program, program_in
@@ -22,8 +23,8 @@ from triton_linear.tools.fuzzing.run import (
     PROGRAMS,
     SINGLES,
     Caller,
+    FuzzPlan,
     InProcesses,
-    Plan,
     Unit,
     check_target,
     fuzz,
@@ -33,6 +34,9 @@ from triton_linear.tools.fuzzing.run import (
 from triton_linear.tools.fuzzing.shrink import shrink
 from triton_linear.tools.fuzzing.totals import Failure, Totals
 from triton_linear.tools.fuzzing.write import write
+from triton_linear.tools.support.compile import DEFAULTS
+from triton_linear.tools.support.errors import fail
+from triton_linear.tools.support.options import pipeline_options
 
 TARGETS = (
     "cuda:80",
@@ -50,7 +54,7 @@ _SHOWN = 20
 def run(arguments: argparse.Namespace) -> int:
     """The exit status is 0 if nothing failed."""
     if arguments.replay is not None:
-        return replay(arguments.replay)
+        return replay(arguments.replay, pipeline_options(arguments))
     if arguments.count < 0:
         fail(f"count: {arguments.count} is negative")
     if arguments.jobs < 1:
@@ -61,12 +65,13 @@ def run(arguments: argparse.Namespace) -> int:
             _make(folder)
     kinds = KINDS if arguments.only is None else (arguments.only,)
     plans = [
-        Plan(
+        FuzzPlan(
             name,
             arguments.seed,
             arguments.count // len(targets) + (k < arguments.count % len(targets)),
             arguments.assembly,
             kinds,
+            pipeline_options(arguments),
         )
         for k, name in enumerate(targets)
     ]
@@ -85,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{failure.program.target}: {failure.kind}: {failure.message}")
     if len(failures) > _SHOWN:
         print(f"... and {len(failures) - _SHOWN} more")
-    reproduce(failures, arguments.failures, arguments.shrink)
+    reproduce(failures, arguments.failures, arguments.shrink, pipeline_options(arguments))
     whole = Totals()
     for target, found in totals.items():
         print(f"{target}, seed {arguments.seed}: {in_words(found)}")
@@ -126,20 +131,20 @@ def _make(folder: Path) -> None:
         fail(f"cannot write modules there: {error.strerror}", str(folder))
 
 
-def unit_of(program: Program, seed: int = 0) -> Unit:
+def unit_of(program: Program, seed: int = 0, options: PipelineOptions = DEFAULTS) -> Unit:
     """A program by itself; one that is a single conversion is judged as that as well."""
-    return Unit(PROGRAMS, 0, seed, (program,))
+    return Unit(PROGRAMS, 0, seed, (program,), options=options)
 
 
-def found_in(program: Program, call: Caller) -> Totals:
+def found_in(program: Program, call: Caller, options: PipelineOptions = DEFAULTS) -> Totals:
     """All that is wrong with a program: run as a whole, and as a conversion if it is only one."""
-    totals = outcome(unit_of(program), call)
+    totals = outcome(unit_of(program, options=options), call)
     if is_single(program):
         totals.add(outcome(Unit(SINGLES, 0, 0, (program,)), call))
     return totals
 
 
-def same_way(failure: Failure, call: Caller) -> Callable[[Program], bool]:
+def same_way(failure: Failure, call: Caller, options: PipelineOptions = DEFAULTS) -> Callable[[Program], bool]:
     """The question whether a program fails like this one."""
     wanted = signature(failure)
 
@@ -150,7 +155,7 @@ def same_way(failure: Failure, call: Caller) -> Callable[[Program], bool]:
         return call(function, unit)
 
     def fails(program: Program) -> bool:
-        return any(signature(found) == wanted for found in found_in(program, trusting).failures)
+        return any(signature(found) == wanted for found in found_in(program, trusting, options).failures)
 
     return fails
 
@@ -163,7 +168,9 @@ def signature(failure: Failure) -> str:
     return failure.kind
 
 
-def reproduce(failures: list[Failure], folder: Path, seconds: float) -> None:
+def reproduce(
+    failures: list[Failure], folder: Path, seconds: float, options: PipelineOptions = DEFAULTS
+) -> None:
     """Shrink one failure of each kind and target, and write the program it leads to."""
     chosen: dict[tuple[str, str], Failure] = {}
     for failure in failures:
@@ -173,7 +180,7 @@ def reproduce(failures: list[Failure], folder: Path, seconds: float) -> None:
     _make(folder)
     call = InProcesses(seconds=30)
     for number, failure in enumerate(chosen.values()):
-        program = reduced(failure, call, seconds)
+        program = reduced(failure, call, seconds, options)
         path = folder / f"{program.target.replace(':', '-')}-{failure.kind}-{number}.ttgir"
         path.write_text(write(program).text)
         print(f"smallest that fails so: {title(program)}")
@@ -181,15 +188,15 @@ def reproduce(failures: list[Failure], folder: Path, seconds: float) -> None:
         print(f"    triton-linear fuzz --replay {path}")
 
 
-def reduced(failure: Failure, call: Caller, seconds: float) -> Program:
+def reduced(failure: Failure, call: Caller, seconds: float, options: PipelineOptions = DEFAULTS) -> Program:
     """The smallest program found that fails like this one."""
-    fails = same_way(failure, call)
+    fails = same_way(failure, call, options)
     if not seconds or not fails(failure.program):
         return failure.program
     return shrink(failure.program, fails, seconds)
 
 
-def replay(path: Path) -> int:
+def replay(path: Path, options: PipelineOptions = DEFAULTS) -> int:
     """Run a program that an earlier run wrote; the exit status is 0 if nothing is wrong with it."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -205,7 +212,7 @@ def replay(path: Path) -> int:
     if rewritten != text:
         fail("the module is not the program in its first line", str(path), 1, 1)
     check_target(program.target)
-    totals = found_in(program, InProcesses())
+    totals = found_in(program, InProcesses(), options)
     for failure in totals.failures:
         print(f"{program.target}: {failure.kind}: {failure.message}")
     for reason in totals.stock:

@@ -11,15 +11,18 @@ import random
 from collections.abc import Sequence
 
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
-from triton_linear.lowering.targets import Target
-from triton_linear.lowering.verify import Verdict, held_elements
-from triton_linear.tools.backend import vendor_of
-from triton_linear.tools.compile import Compilation, Site, compile_text
+from triton_linear.lowering.interpreter.verify import Verdict, held_elements
+from triton_linear.lowering.plan.stubs import ConversionStub
+from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.framework.plans import DecidedConversion
 from triton_linear.tools.fuzzing.encodings import layout_drawn
 from triton_linear.tools.fuzzing.program import Convert, Program
+from triton_linear.tools.fuzzing.random_layouts import Pair, module_text, random_pair
 from triton_linear.tools.fuzzing.totals import Totals
-from triton_linear.tools.random_layouts import Pair, module_text, random_pair
-from triton_linear.tools.verify import run_stubs
+from triton_linear.tools.support.backend import vendor_of
+from triton_linear.tools.support.compile import Compilation, compile_text
+from triton_linear.tools.support.functions import LOWERING
+from triton_linear.tools.verify.command import run_stubs
 
 PAIRS_PER_MODULE = 16
 MOST_REGISTERS = 128
@@ -47,24 +50,25 @@ def moves_nothing(source: LinearLayout, destination: LinearLayout, lanes: int, w
 
 
 def _record(
-    totals: Totals, single: Program, site: Site, verdict: Verdict | None, compilation: Compilation
+    totals: Totals, single: Program, found: DecidedConversion, verdict: Verdict | None, compilation: Compilation
 ) -> None:
     """Judge one pair."""
     totals.conversions += 1
     lanes, warps = compilation.target.lanes, compilation.num_warps
     source, destination = ends(single)
     what = title(single)
-    if site.stub is None:
-        totals.kinds[site.converted.kind] += 1
-        if site.converted.kind == "noop":
+    if found.stub is None:
+        totals.kinds[found.kind] += 1
+        if found.kind == "noop":
             if not moves_nothing(source, destination, lanes, warps):
                 totals.wrong += 1
                 totals.fail("no-op", f"{what}: taken for a no-op", single)
         else:
             totals.left += 1
-            totals.fail("left", f"{what}: left to Triton: {site.converted.detail}", single)
+            totals.fail("left", f"{what}: left to Triton: {found.detail}", single)
         return
-    stub = compilation.stubs[site.stub]
+    stub = compilation.stubs[found.stub]
+    assert isinstance(stub, ConversionStub)  # the module has no gathers
     totals.kinds[stub.plan.kind] += 1
     if (stub.source, stub.destination) != (source, destination):
         totals.wrong += 1
@@ -156,18 +160,18 @@ def examine_pairs(singles: Sequence[Program], lanes: int, assembled: bool, name:
     first = singles[0]
     text = pairs_text(singles, lanes, assembled)
     stage = last_stage(first.target, assembled)
-    compilation = compile_text(text, name, first.target, stage)
+    compilation = compile_text(text, name, first.target, stage, LOWERING)  # the pairs stay as drawn
     if assembled and all(kernel.lowered.stages[stage] for kernel in compilation.kernels):
         totals.assembled += 1
         totals.assembled_conversions += len(singles)
     verdicts = run_stubs(compilation)
-    left = {_number(site): site for site in compilation.sites}
+    left = {_number(found): found for found in compilation.conversions}
     for number, single in enumerate(singles):
-        site = left.get(number)
-        if site is None:
+        found = left.get(number)
+        if found is None:
             _record_folded(totals, single, compilation)
         else:
-            _record(totals, single, site, verdicts.get(site.stub or ""), compilation)
+            _record(totals, single, found, verdicts.get(found.stub or ""), compilation)
     return totals
 
 
@@ -186,9 +190,9 @@ def pairs_text(singles: Sequence[Program], lanes: int, assembled: bool) -> str:
     return module_text([as_pair(s) for s in singles], first.warps, lanes, first.target, assembled)
 
 
-def _number(site: Site) -> int:
+def _number(found: DecidedConversion) -> int:
     """Which pair a conversion came from, from its location."""
-    return int(site.converted.location.partition('"pair ')[2].partition('"')[0])
+    return int(found.location.partition('"pair ')[2].partition('"')[0])
 
 
 def _record_folded(totals: Totals, single: Program, compilation: Compilation) -> None:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from triton_linear import __version__
-from triton_linear.tools.errors import fail
 from triton_linear.tools.fuzzing.program import as_json
 from triton_linear.tools.fuzzing.totals import Totals
+from triton_linear.tools.support.errors import fail
 
 _FIGURES = ("conversions", "programs", "wrong", "races", "left", "excess", "broken")
 

@@ -17,17 +17,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from triton_linear.lowering.targets import target as target_called
-from triton_linear.tools.backend import lower
-from triton_linear.tools.compile import to_triton
-from triton_linear.tools.errors import ToolError, fail
+from triton_linear.lowering.target.targets import target as target_called
+from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.fuzzing import pairs
 from triton_linear.tools.fuzzing.draw import draw_program
 from triton_linear.tools.fuzzing.examine import examine_program, title
 from triton_linear.tools.fuzzing.program import Program
 from triton_linear.tools.fuzzing.totals import Totals
 from triton_linear.tools.fuzzing.write import write
-from triton_linear.tools.isolated import Isolation, Lost
+from triton_linear.tools.support.backend import lower
+from triton_linear.tools.support.compile import DEFAULTS, to_triton
+from triton_linear.tools.support.errors import ToolError, fail
+from triton_linear.tools.support.isolated import Isolation, Lost
 
 SECONDS = 60
 MEMORY = 8 << 30
@@ -47,6 +48,8 @@ class Unit:
     seed: int
     programs: tuple[Program, ...]
     assembled: bool = False
+    options: PipelineOptions = DEFAULTS
+    """What of the pipeline programs are compiled with; single conversions are lowered, and nothing else."""
 
     @property
     def target(self) -> str:
@@ -66,7 +69,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FuzzPlan:
     """What to draw: `count` conversions for one target; each `assembly`-th module of singles is assembled."""
 
     target: str
@@ -74,9 +77,10 @@ class Plan:
     count: int
     assembly: int = 0
     kinds: tuple[str, ...] = KINDS
+    options: PipelineOptions = DEFAULTS
 
 
-def units(plan: Plan) -> Iterator[Unit]:
+def units(plan: FuzzPlan) -> Iterator[Unit]:
     """The units of a plan: to each module of single conversions, PROGRAMS_EACH programs."""
     left = plan.count
     for number in itertools.count():
@@ -101,12 +105,12 @@ def conversions(unit: Unit) -> int:
     return len(unit.programs)
 
 
-def _program(plan: Plan, number: int) -> Unit:
+def _program(plan: FuzzPlan, number: int) -> Unit:
     rng = random.Random(f"{plan.seed} {PROGRAMS} {plan.target} {number}")
-    return Unit(PROGRAMS, number, plan.seed, (draw_program(rng, plan.target),))
+    return Unit(PROGRAMS, number, plan.seed, (draw_program(rng, plan.target),), options=plan.options)
 
 
-def _singles(plan: Plan, number: int, most: int) -> Unit:
+def _singles(plan: FuzzPlan, number: int, most: int) -> Unit:
     target = target_called(plan.target)
     assembled = plan.assembly > 0 and number % plan.assembly == plan.assembly - 1
     rng = random.Random(f"{plan.seed} {SINGLES} {target.name} {number}")
@@ -118,14 +122,14 @@ def _singles(plan: Plan, number: int, most: int) -> Unit:
 def examine(unit: Unit) -> Totals:
     """Run a unit in this process; raises, crashes or hangs where Triton or the interpreter does."""
     if unit.kind == PROGRAMS:
-        return examine_program(unit.programs[0], unit.name)
+        return examine_program(unit.programs[0], unit.name, unit.options)
     return pairs.examine_pairs(unit.programs, target_called(unit.target).lanes, unit.assembled, unit.name)
 
 
 def stock(unit: Unit) -> Totals:
     """The same through stock Triton: a program is run, single conversions are compiled as far as ours."""
     if unit.kind == PROGRAMS:
-        return examine_program(unit.programs[0], unit.name, ours=False)
+        return examine_program(unit.programs[0], unit.name, None)
     lower(to_triton(unit.text()), unit.target, pairs.last_stage(unit.target, unit.assembled))
     return Totals()
 
@@ -203,7 +207,7 @@ def how_lost(lost: Lost) -> str:
 
 
 def fuzz(
-    plans: Sequence[Plan],
+    plans: Sequence[FuzzPlan],
     jobs: int,
     seconds: float | None = None,
     save: Path | None = None,

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from triton_linear.lowering.element import element_type
-from triton_linear.lowering.targets import target as target_called
-from triton_linear.tools.functions import sink
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.target.targets import target as target_called
 from triton_linear.tools.fuzzing.encodings import reshaped, transposed
 from triton_linear.tools.fuzzing.program import (
     HEADER,
@@ -27,12 +26,13 @@ from triton_linear.tools.fuzzing.program import (
     Transposed,
     as_json,
 )
+from triton_linear.tools.support.functions import sink
 
 SINK = "result"
 
 
 @dataclass(frozen=True)
-class Value:
+class ProgramValue:
     """An SSA value that is a tensor."""
 
     name: str
@@ -53,7 +53,7 @@ class Value:
         return "x".join(map(str, self.shape))
 
 
-class Writer:
+class ProgramWriter:
     """The lines of a function."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class Writer:
         yield
         self._indent -= 1
 
-    def convert(self, x: Value, encoding: str, needless: bool = False) -> Value:
+    def convert(self, x: ProgramValue, encoding: str, needless: bool = False) -> ProgramValue:
         """The tensor in another layout; one in that layout already only where it is `needless`."""
         if x.encoding == encoding and not needless:
             return x
@@ -93,38 +93,38 @@ class Writer:
         name = self.op(f"ttg.convert_layout {x.name} : {x.tensor()} -> {x.tensor(encoding)}")
         return replace(x, name=name, encoding=encoding)
 
-    def integers(self, x: Value) -> Value:
+    def integers(self, x: ProgramValue) -> ProgramValue:
         """The same bits as integers."""
         element = f"i{element_type(x.element).bits}"
         return self._cast(x, element, "tt.ptr_to_int" if x.element.startswith("!tt.ptr") else "tt.bitcast")
 
-    def elements(self, x: Value, element: str) -> Value:
+    def elements(self, x: ProgramValue, element: str) -> ProgramValue:
         """Integers as elements."""
         return self._cast(x, element, "tt.int_to_ptr" if element.startswith("!tt.ptr") else "tt.bitcast")
 
-    def _cast(self, x: Value, element: str, operation: str) -> Value:
+    def _cast(self, x: ProgramValue, element: str, operation: str) -> ProgramValue:
         if x.element == element:
             return x
         y = replace(x, element=element)
         return replace(y, name=self.op(f"{operation} {x.name} : {x.tensor()} -> {y.tensor()}"))
 
-    def arithmetic(self, operation: str, x: Value, y: Value) -> Value:
+    def arithmetic(self, operation: str, x: ProgramValue, y: ProgramValue) -> ProgramValue:
         """An operation of two integer tensors in one layout."""
         return replace(x, name=self.op(f"arith.{operation} {x.name}, {y.name} : {x.tensor()}"))
 
-    def constant(self, like: Value, number: int) -> Value:
+    def constant(self, like: ProgramValue, number: int) -> ProgramValue:
         """A tensor of one number."""
         number &= (1 << element_type(like.element).bits) - 1
         text = str(number) if like.element != "i1" else ("false", "true")[number]
         return replace(like, name=self.op(f"arith.constant dense<{text}> : {like.tensor()}"))
 
-    def plus_twice(self, y: Value, x: Value) -> Value:
+    def plus_twice(self, y: ProgramValue, x: ProgramValue) -> ProgramValue:
         """y + 2 * x, as integers."""
         x, integers = self.integers(x), self.integers(y)
         twice = self.arithmetic("shli", x, self.constant(x, 1))
         return self.elements(self.arithmetic("addi", integers, twice), y.element)
 
-    def store(self, x: Value, memory: str, hoisted: bool) -> str:
+    def store(self, x: ProgramValue, memory: str, hoisted: bool) -> str:
         """Shared memory that holds the tensor."""
         type_ = x.buffer(memory)
         if hoisted:
@@ -135,12 +135,12 @@ class Writer:
         self.line(f"ttg.local_store {x.name}, {name} : {x.tensor()} -> {type_}")
         return name
 
-    def load(self, like: Value, memory: str, buffer: str, encoding: str) -> Value:
+    def load(self, like: ProgramValue, memory: str, buffer: str, encoding: str) -> ProgramValue:
         """What shared memory holds."""
         y = replace(like, encoding=encoding)
         return replace(y, name=self.op(f"ttg.local_load {buffer} : {like.buffer(memory)} -> {y.tensor()}"))
 
-    def combined(self, kind: str, operation: str, options: str, x: Value, result: str) -> str:
+    def combined(self, kind: str, operation: str, options: str, x: ProgramValue, result: str) -> str:
         """`tt.reduce` or `tt.scan` of integers."""
         e = x.element
         name = self.op(f'"tt.{kind}"({x.name}) <{{{options}}}> ({{')
@@ -152,13 +152,13 @@ class Writer:
         self.line(f"}}) : ({x.tensor()}) -> {result}")
         return name
 
-    def steps(self, steps: Steps, x: Value, induction: str | None) -> Value:
+    def steps(self, steps: Steps, x: ProgramValue, induction: str | None) -> ProgramValue:
         """The tensor after steps; `induction` is the number of the innermost loop's iteration."""
         for step in steps:
             x = self.step(step, x, induction)
         return x
 
-    def step(self, step: Step, x: Value, induction: str | None) -> Value:
+    def step(self, step: Step, x: ProgramValue, induction: str | None) -> ProgramValue:
         """The tensor after a step."""
         match step:
             case Convert(encoding):
@@ -189,7 +189,7 @@ class Writer:
             case Park():
                 return self.park(step, x, induction)
 
-    def reduce(self, step: Reduce, x: Value, induction: str | None) -> Value:
+    def reduce(self, step: Reduce, x: ProgramValue, induction: str | None) -> ProgramValue:
         """See Reduce."""
         x = self.convert(x, step.encoding)
         integers = self.integers(x)
@@ -210,7 +210,7 @@ class Writer:
         name = self.op(f"tt.broadcast {one.name} : {one.tensor()} -> {all_.tensor()}")
         return self.plus_twice(x, replace(all_, name=name))
 
-    def turned(self, step: Transposed | Reshaped, x: Value, induction: str | None) -> Value:
+    def turned(self, step: Transposed | Reshaped, x: ProgramValue, induction: str | None) -> ProgramValue:
         """See Transposed and Reshaped."""
         x = self.convert(x, step.encoding)
         if isinstance(step, Transposed):
@@ -231,7 +231,7 @@ class Writer:
         z = replace(x, encoding=outside)
         return replace(z, name=self.op(f"{back.format(y.name)} : {y.tensor()} -> {z.tensor()}"))
 
-    def loop(self, step: Loop, x: Value) -> Value:
+    def loop(self, step: Loop, x: ProgramValue) -> ProgramValue:
         """See Loop."""
         x = self.convert(x, step.encoding)
         zero, one, trips = (self.op(f"arith.constant {n} : i32") for n in (0, 1, step.trips))
@@ -260,7 +260,7 @@ class Writer:
         self.line("}")
         return replace(x, name=f"{result}#0")
 
-    def branch(self, step: Branch, x: Value, induction: str | None) -> Value:
+    def branch(self, step: Branch, x: ProgramValue, induction: str | None) -> ProgramValue:
         """See Branch."""
         if induction is None:
             even = self.op("arith.constant true")
@@ -278,7 +278,7 @@ class Writer:
             self.line("}" if number else "} else {")
         return replace(x, name=result, encoding=step.encoding)
 
-    def park(self, step: Park, x: Value, induction: str | None) -> Value:
+    def park(self, step: Park, x: ProgramValue, induction: str | None) -> ProgramValue:
         """See Park."""
         buffer = ""
         if step.memory:
@@ -304,8 +304,8 @@ class Written:
 def write(program: Program) -> Written:
     """The TTGIR of a program, after a comment that `program_in` reads."""
     target = target_called(program.target)
-    writer = Writer()
-    argument = Value("%x", program.shape, program.element, program.source)
+    writer = ProgramWriter()
+    argument = ProgramValue("%x", program.shape, program.element, program.source)
     result = writer.steps(program.steps, argument, None)
     bits = writer.integers(result)
     writer.line(sink(bits.name, bits.tensor(), SINK))

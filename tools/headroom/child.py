@@ -1,5 +1,5 @@
-"""The process of `triton-linear headroom` that runs the program: `python -m triton_linear.tools.headroom_child
-PLAN`, where PLAN is a file with a `Plan` as JSON.
+"""The process of `triton-linear headroom` that runs the program: `python -m triton_linear.tools.headroom.child
+PLAN`, where PLAN is a file with a `HeadroomPlan` as JSON.
 
 The first launch of each kernel on each grid is timed, on copies of its arguments, right behind the program's
 own. What is found goes to the plan's file of records, one JSON object a line, as soon as it is known: a run
@@ -31,17 +31,17 @@ from typing import Any
 from triton_linear import __main__ as runner
 from triton_linear.report import FREE as LEFT_OUT
 from triton_linear.report import Report
-from triton_linear.tools.copies import Copies, NoCopy
-from triton_linear.tools.launches import Launch, Watch, again, digest
-from triton_linear.tools.modes import FREE, STOCK, mode
-from triton_linear.tools.timing import Clock, GpuClock, side_by_side
+from triton_linear.tools.support.copies import Copies, NoCopy
+from triton_linear.tools.support.launches import Launch, Watch, again, digest
+from triton_linear.tools.support.modes import FREE, STOCK, mode
+from triton_linear.tools.support.timing import Clock, GpuClock, side_by_side
 
 FAULT = 99
 """Exit status where a run has left the GPU unusable for this process."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class HeadroomPlan:
     """What a child is to do. `skip` has pairs of a key and a mode that are not to be run."""
 
     records: str
@@ -58,14 +58,14 @@ class Plan:
     """Grids of one kernel that are timed."""
 
     def to_json(self) -> str:
-        """The plan as `Plan(**json.loads(...))` reads it."""
+        """The plan as `HeadroomPlan(**json.loads(...))` reads it."""
         return json.dumps(dataclasses.asdict(self))
 
 
 class Child:
     """Times what a `Watch` shows."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: HeadroomPlan) -> None:
         self._plan = plan
         self._skip = {(key, name) for key, name in plan.skip}
         self._grids: Counter[str] = Counter()
@@ -204,7 +204,7 @@ def _as_option(value: Any) -> Any:
     return tuple(map(_as_option, value)) if isinstance(value, list) else value
 
 
-def main(plan: Plan) -> None:
+def main(plan: HeadroomPlan) -> None:
     """Become the program."""
     child = Child(plan)
     atexit.register(child.finish)
@@ -220,4 +220,4 @@ def main(plan: Plan) -> None:
 
 if __name__ == "__main__":
     with open(sys.argv[1], encoding="utf-8") as file:
-        main(Plan(**json.load(file)))
+        main(HeadroomPlan(**json.load(file)))

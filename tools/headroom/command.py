@@ -1,8 +1,8 @@
 """`triton-linear headroom SCRIPT`: what a program's layout conversions cost, and how much of that ours saves.
 
 The program runs in child processes. The first compares ours with stock Triton; the second compares stock Triton
-with kernels whose conversions are free (passes/free.py). Those compute garbage, on copies of the arguments, and
-may go wrong; what a child was at when it ended is left out by the next one.
+with kernels whose conversions are free (passes/conversions/free.py). Those compute garbage, on copies of the
+arguments, and may go wrong; what a child was at when it ended is left out by the next one.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from triton_linear.tools.errors import Diagnostic, ToolError, fail
-from triton_linear.tools.headroom_child import FAULT, Plan
-from triton_linear.tools.launches import ENVIRONMENT
-from triton_linear.tools.modes import FREE, OURS
-from triton_linear.tools.progress import told
+from triton_linear.tools.headroom.child import FAULT, HeadroomPlan
+from triton_linear.tools.support.errors import Diagnostic, ToolError, fail
+from triton_linear.tools.support.launches import ENVIRONMENT
+from triton_linear.tools.support.modes import FREE, OURS
+from triton_linear.tools.support.progress import told
 
-CHILD = "triton_linear.tools.headroom_child"
+CHILD = "triton_linear.tools.headroom.child"
 PATIENCE = 120.0
 """Seconds that one comparison of one kernel may take before its child is ended."""
 MOST_CHILDREN = 20
@@ -75,7 +75,7 @@ def run(chosen: argparse.Namespace) -> int:
         fail("cannot write there: no such folder", str(chosen.json))
     device = gpu_name()
     with tempfile.TemporaryDirectory(prefix="triton-linear-headroom-") as folder:
-        plan = Plan(
+        plan = HeadroomPlan(
             records="",
             script=chosen.script,
             arguments=list(chosen.arguments),
@@ -91,9 +91,10 @@ def run(chosen: argparse.Namespace) -> int:
 def show(records: Sequence[Mapping[str, Any]], status: int, device: str, chosen: argparse.Namespace) -> int:
     """Print what was found; 1 where the program failed."""
     from rich.console import Console
-    from triton_linear.tools import headroom_figures as figures
-    from triton_linear.tools.demo import WIDTH_WITHOUT_TERMINAL
-    from triton_linear.tools.demo import show as print_table
+
+    from triton_linear.tools.headroom import figures
+    from triton_linear.tools.support.console import WIDTH_WITHOUT_TERMINAL
+    from triton_linear.tools.support.console import show as print_table
 
     kernels = figures.kernels_of(records)
     if not kernels:
@@ -151,12 +152,12 @@ class Ended:
     too_long: bool = False
 
 
-Spawn = Callable[[Plan, bool], Ended]
+Spawn = Callable[[HeadroomPlan, bool], Ended]
 """Runs a child to its end; whether what the program prints is shown."""
 
 
 def measure(
-    plan: Plan, each: bool, folder: Path, spawn: Spawn | None = None
+    plan: HeadroomPlan, each: bool, folder: Path, spawn: Spawn | None = None
 ) -> tuple[list[dict[str, Any]], int]:
     """The records of all children, and the exit status of the program in the first."""
     spawn = spawn or run_child
@@ -168,7 +169,7 @@ def measure(
     return records, ended.status
 
 
-def _rounds(plan: Plan, folder: Path, spawn: Spawn, loud: bool) -> tuple[list[dict[str, Any]], Ended]:
+def _rounds(plan: HeadroomPlan, folder: Path, spawn: Spawn, loud: bool) -> tuple[list[dict[str, Any]], Ended]:
     """Run children until one is not ended by what it measured. What has a figure is not measured again."""
     records: list[dict[str, Any]] = []
     skip = plan.skip
@@ -189,7 +190,7 @@ def _rounds(plan: Plan, folder: Path, spawn: Spawn, loud: bool) -> tuple[list[di
 
 
 def run_child(
-    plan: Plan, loud: bool, command: Sequence[str] | None = None, patience: float = PATIENCE
+    plan: HeadroomPlan, loud: bool, command: Sequence[str] | None = None, patience: float = PATIENCE
 ) -> Ended:
     """Run one child. It is ended where one comparison takes longer than `patience`, in seconds."""
     path = Path(plan.records)

@@ -11,9 +11,10 @@ from typing import Any
 from rich import box
 from rich.table import Table
 from rich.text import Text
+
 from triton_linear.report import FREE as LEFT_OUT
 from triton_linear.report import NOOP, TRITON
-from triton_linear.tools.modes import FREE, OURS, STOCK
+from triton_linear.tools.support.modes import FREE, OURS, STOCK
 
 NOISE = 0.005
 """A part of a kernel's time below which there is nothing to take a share of."""
@@ -34,7 +35,7 @@ class Converted:
 
 
 @dataclass
-class Kernel:
+class TimedKernel:
     """One kernel on one grid. `speedup` is stock / ours and `headroom` stock / free; None: not known. `module`
     is the digest of its TTGIR."""
 
@@ -74,13 +75,13 @@ class Kernel:
         return (1 - 1 / self.speedup) / (1 - 1 / self.headroom)
 
 
-def kernels_of(records: Iterable[Mapping[str, Any]]) -> list[Kernel]:
+def kernels_of(records: Iterable[Mapping[str, Any]]) -> list[TimedKernel]:
     """The kernels that records are about, those first whose conversions cost the program most.
 
     Launches are counted once, by the first child that came to the end. A kernel that has no conversions, or
     none that could be left out, has no headroom: its ratios are one.
     """
-    found: dict[str, Kernel] = {}
+    found: dict[str, TimedKernel] = {}
     ratios: dict[tuple[str, str], float] = {}
     rows: dict[tuple[str, str], list[list[str]]] = {}
     counted = False
@@ -94,7 +95,7 @@ def kernels_of(records: Iterable[Mapping[str, Any]]) -> list[Kernel]:
         key = record["kernel"]
         if "name" in record and key not in found:
             grid = tuple(record["grid"])
-            found[key] = Kernel(key, record["name"], grid, record["warps"], record["seen"])
+            found[key] = TimedKernel(key, record["name"], grid, record["warps"], record["seen"])
             found[key].module = record.get("module", "")
         if "mode" not in record:
             continue
@@ -149,7 +150,7 @@ class Sum:
     saved: float
 
     @staticmethod
-    def of(kernels: Iterable[Kernel]) -> Sum:
+    def of(kernels: Iterable[TimedKernel]) -> Sum:
         """The sums over some kernels."""
         everything = list(kernels)
         known = [k for k in everything if k.headroom is not None and k.speedup is not None]
@@ -161,7 +162,7 @@ class Sum:
         )
 
 
-def as_json(kernels: Sequence[Kernel], device: str, command: Sequence[str]) -> dict[str, Any]:
+def as_json(kernels: Sequence[TimedKernel], device: str, command: Sequence[str]) -> dict[str, Any]:
     """All figures, for programs."""
     total = Sum.of(kernels)
     return {
@@ -192,7 +193,7 @@ def as_json(kernels: Sequence[Kernel], device: str, command: Sequence[str]) -> d
     }
 
 
-def table_of(kernels: Sequence[Kernel], device: str, each: bool) -> Table:
+def table_of(kernels: Sequence[TimedKernel], device: str, each: bool) -> Table:
     """The figures, for people; `each` adds a line for every conversion."""
     table = Table(title=device, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     table.add_column("kernel, grid", overflow="fold")
@@ -222,13 +223,13 @@ def table_of(kernels: Sequence[Kernel], device: str, each: bool) -> Table:
     return table
 
 
-def _ratios(kernel: Kernel) -> tuple[str, str]:
+def _ratios(kernel: TimedKernel) -> tuple[str, str]:
     if kernel.seen == 0:
         return "", ""
     return _number(kernel.speedup, 3), _number(kernel.headroom, 3)
 
 
-def summary_of_conversions(kernel: Kernel) -> str:
+def summary_of_conversions(kernel: TimedKernel) -> str:
     """How many conversions a kernel has, what ours makes of them, and how many stay where others are free."""
     if kernel.seen == 0:
         return "none"
@@ -242,7 +243,7 @@ def summary_of_conversions(kernel: Kernel) -> str:
 
 
 def _layouts(one: Converted) -> str:
-    from triton_linear.tools.verify import short_encoding, short_type
+    from triton_linear.tools.verify.command import short_encoding, short_type
 
     return f"{short_type(one.source)} → {short_encoding(one.destination)}"
 
@@ -251,7 +252,7 @@ def _number(value: float | None, digits: int) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
 
-def sentence(kernels: Sequence[Kernel]) -> str:
+def sentence(kernels: Sequence[TimedKernel]) -> str:
     """What it comes to."""
     total = Sum.of(kernels)
     launches = _count(sum(kernel.launches for kernel in kernels), "launch", "launches")

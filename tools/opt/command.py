@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triton_linear import __version__
-from triton_linear.lowering.strategies import LINEAR, STRATEGIES
-from triton_linear.tools.errors import (
+from triton_linear.tools.support.errors import (
     Diagnostic,
     Printer,
     ToolError,
@@ -26,11 +25,14 @@ from triton_linear.tools.errors import (
     guarded,
     supervised,
 )
+from triton_linear.tools.support.options import add_pipeline_options, pipeline_options
 
 if TYPE_CHECKING:
     from triton_linear.dialect.mlir_adapter import Module
-    from triton_linear.lowering.targets import Target
-    from triton_linear.passes.registry import Pass
+    from triton_linear.lowering.target.targets import Target
+    from triton_linear.passes.framework.base import Pass
+    from triton_linear.passes.framework.run import PipelineRun
+    from triton_linear.passes.options import PipelineOptions
 
 EMIT = ("mlir", "ttgir", "llvm", "llvmir", "ptx", "cubin", "amdgcn", "hsaco")
 BINARY = ("cubin", "hsaco")
@@ -39,7 +41,7 @@ PIPELINE = "linear-pipeline"
 
 
 @dataclass(frozen=True)
-class Piece:
+class InputPart:
     """What is compiled at once: a file, or the part of it between two split markers.
 
     `text` begins with as many empty lines as precede the part, so that lines keep their numbers.
@@ -58,44 +60,42 @@ class Result:
     seconds: tuple[tuple[str, float], ...] = ()
 
 
-def pieces(text: str, file: str, split: bool) -> list[Piece]:
+def pieces(text: str, file: str, split: bool) -> list[InputPart]:
     """The parts of the input."""
     if not split:
-        return [Piece(text, file)]
+        return [InputPart(text, file)]
     starts = [0, *(match.end() for match in SPLIT.finditer(text))]
     ends = [*(match.start() for match in SPLIT.finditer(text)), len(text)]
     return [
-        Piece("\n" * text.count("\n", 0, start) + text[start:end], file)
+        InputPart("\n" * text.count("\n", 0, start) + text[start:end], file)
         for start, end in zip(starts, ends, strict=True)
     ]
 
 
-def pass_steps(
-    flags: Sequence[tuple[str, str]], target: str | None, lowering: str = LINEAR
-) -> list[Pass | str]:
+def pass_steps(flags: Sequence[tuple[str, str]], pipeline: Sequence[Pass] = ()) -> list[Pass | str]:
     """The passes that the flags name, in order; a string is one of upstream MLIR's.
 
-    `lowering`: that of the whole pipeline.
+    `pipeline`: those that the flag for all of them stands for.
     """
-    from triton_linear.passes import driver
+    from triton_linear.passes import parse
 
     steps: list[Pass | str] = []
     for name, options in flags:
         try:
             if name == PIPELINE:
-                steps += driver.linear_pipeline(target, lowering=lowering)
+                steps += pipeline
             elif name == "pass-pipeline":
-                steps += driver.parse_pipeline(options)
+                steps += parse.parse_pipeline(options)
             else:
-                steps += driver.parse_pipeline(f"{name}{{{options}}}")
-        except driver.PipelineError as error:
+                steps += parse.parse_pipeline(f"{name}{{{options}}}")
+        except parse.PipelineError as error:
             fail(str(error))
     return steps
 
 
-def process(piece: Piece, arguments: argparse.Namespace) -> Result:
+def process(piece: InputPart, arguments: argparse.Namespace) -> Result:
     """Read a piece, run the passes, and bring it to the stage that is asked for."""
-    from triton_linear.tools.compile import blaming_the_input
+    from triton_linear.tools.support.compile import blaming_the_input
 
     result = Result()
     try:
@@ -106,20 +106,36 @@ def process(piece: Piece, arguments: argparse.Namespace) -> Result:
     return result
 
 
-def _process(piece: Piece, arguments: argparse.Namespace, result: Result) -> None:
+def _process(piece: InputPart, arguments: argparse.Namespace, result: Result) -> None:
     from triton_linear.dialect import bridge
-    from triton_linear.passes import driver
-    from triton_linear.tools import backend
-    from triton_linear.tools import compile as compiler
+    from triton_linear.passes.framework.run import run_passes
+    from triton_linear.passes.pipeline import pipeline
+    from triton_linear.pipeline import concerning
+    from triton_linear.tools.support import backend
+    from triton_linear.tools.support import compile as compiler
 
     module = compiler.read_module(piece.text, bridge.upstream_context(), piece.file)
     target = _target(module, arguments)
     if target is not None and arguments.emit not in ("mlir", "ttgir"):
         said_by = backend.NOWHERE if arguments.target else compiler.place_of(module)
         backend.check_stage(arguments.emit, target.name, said_by)
-    steps = pass_steps(arguments.passes, target.name if target else None, arguments.lowering)
+    options, alone = pipeline_options(arguments), [name for name, _ in arguments.passes] == [PIPELINE]
+    stock = bridge.triton_text(module) if alone else None
+    concerned = (
+        concerning(options, module) if any(name == PIPELINE for name, _ in arguments.passes) else options
+    )
+    whole: list[Pass] = []
+    if concerned is not None:
+        whole = pipeline(concerned, target.name if target else None, attach=arguments.verify_each)
+    steps = pass_steps(arguments.passes, whole)
     printed = sys.stderr if arguments.mlir_print_ir_after_all else None
-    outcome = driver.run(module, steps, verify=arguments.verify_each, print_after_all=printed)
+    outcome = run_passes(
+        module,
+        steps,
+        verify=arguments.verify_each,
+        remarks=arguments.remarks or not alone,
+        print_after_all=printed,
+    )
     result.seconds = outcome.seconds
     result.diagnostics += map(compiler.from_pass, outcome.diagnostics)
     if not outcome.succeeded:
@@ -136,12 +152,13 @@ def _process(piece: Piece, arguments: argparse.Namespace, result: Result) -> Non
     elif target is None:
         result.output = _ttgir(bridge.triton_text(module), debug)
     else:
-        result.output = _emitted(module, target, arguments.emit, debug)
+        rest = arguments.emit, debug, stock, result.diagnostics
+        result.output = _emitted(module, target, concerned or options, outcome, *rest)
 
 
 def _target(module: Module, arguments: argparse.Namespace) -> Target | None:
     """The target that is asked for, or the module's own where the stage needs one."""
-    from triton_linear.tools import compile as compiler
+    from triton_linear.tools.support import compile as compiler
 
     stated = "ttg.target" in module.operation.attributes
     if arguments.target is None and (arguments.emit == "mlir" or (arguments.emit == "ttgir" and not stated)):
@@ -150,28 +167,47 @@ def _target(module: Module, arguments: argparse.Namespace) -> Target | None:
 
 
 def _ttgir(text: str, debug: bool) -> str:
-    from triton_linear.tools import compile as compiler
+    from triton_linear.tools.support import compile as compiler
 
     module = compiler.to_triton(text)
     return str(module) if debug else str(module.str_nodebug())
 
 
-def _emitted(module: Module, target: Target, stage: str, debug: bool) -> str | bytes:
-    """The module at a stage from `ttgir` on, with the code of outlined conversions."""
-    from triton_linear.passes.outline import stub_plans
-    from triton_linear.tools import backend
-    from triton_linear.tools import compile as compiler
+def _emitted(
+    module: Module,
+    target: Target,
+    options: PipelineOptions,
+    done: PipelineRun,
+    stage: str,
+    debug: bool,
+    stock: str | None,
+    reported: list[Diagnostic],
+) -> str | bytes:
+    """The module at a stage from `ttgir` on, with the code of outlined conversions, as the plugin compiles it:
+    as it came, which `stock` is, where shared memory does not suffice."""
+    from triton_linear.passes.conversions.stubs import StubError
+    from triton_linear.passes.pipeline import rewritten
+    from triton_linear.pipeline import EXHAUSTED, Prepared
+    from triton_linear.tools.support import compile as compiler
 
     if stage != "ttgir":
         compiler.check_one_kernel(module, stage)
         compiler.check_sizes(module)
     try:
-        text = compiler.triton_text(module, stub_plans(module, target), target)
-    except ValueError as error:
+        found = rewritten(module, done, target)
+    except StubError as error:
         fail(str(error), *compiler.place_of(module))
-    if stage == "ttgir":
-        return _ttgir(text, debug)
-    return backend.lower(compiler.to_triton(text), target.name, stage).stages[stage]
+    prepared = Prepared(module, target, options, found, differs=True)
+    needs_scratch = any(stub.plan.scratch_bytes for stub in found.stubs.values())
+    if stage == "ttgir" and not (needs_scratch and len(compiler.kernels(module)) == 1):
+        return _ttgir(next(prepared.attempts()).text, debug)
+    last = "llvm" if stage == "ttgir" else stage
+    made = compiler.compiled(prepared, last, lenient=stage == "ttgir", stock=stock)
+    if found.stubs and not made.stubs:
+        reported.append(
+            Diagnostic("remark", f"the kernel is left to Triton: {EXHAUSTED}", *compiler.place_of(module))
+        )
+    return _ttgir(made.embedded, debug) if stage == "ttgir" else made.lowered.stages[stage]
 
 
 def _docstring(kind: type) -> str:
@@ -227,13 +263,6 @@ def parser() -> argparse.ArgumentParser:
         help="all passes of this project, in order",
     )
     top.add_argument(
-        "--lowering",
-        choices=STRATEGIES,
-        default=LINEAR,
-        help=f"how --{PIPELINE} lowers conversions: by their maps, or as Triton did before linear layouts "
-        "(default: %(default)s)",
-    )
-    top.add_argument(
         "--split-input-file", action="store_true", help="compile the parts between lines '// -----' one by one"
     )
     top.add_argument(
@@ -253,6 +282,12 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument(
         "--mlir-timing", action="store_true", help="print the seconds each pass took, to standard error"
     )
+    top.add_argument(
+        "--remarks",
+        action="store_true",
+        help=f"print the remarks of --{PIPELINE}; passes named one by one print theirs always",
+    )
+    add_pipeline_options(top)
     top.set_defaults(passes=[])
     return top
 
@@ -300,15 +335,15 @@ def joined(outputs: Sequence[str | bytes]) -> bytes:
 
 
 def _run(arguments: argparse.Namespace, printer: Printer) -> int:
-    from triton_linear.tools.cli import display_name, read_input
-    from triton_linear.tools.expectations import compare
+    from triton_linear.tools.opt.expectations import compare
+    from triton_linear.tools.support.inputs import display_name, read_input
 
     file = display_name(arguments.file)
     text = read_input(arguments.file)
     printer.sources = {file: text}
     if arguments.split_input_file and arguments.emit in BINARY:
         fail(f"emit {arguments.emit}: not with --split-input-file; binaries cannot be divided")
-    pass_steps(arguments.passes, None)  # a mistake in the flags is not one of the input
+    pass_steps(arguments.passes)  # a mistake in the flags is not one of the input
     results = [process(piece, arguments) for piece in pieces(text, file, arguments.split_input_file)]
     if arguments.mlir_timing:
         print("\n".join(timing_report([s for result in results for s in result.seconds])), file=sys.stderr)

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from triton_linear.tools.errors import Diagnostic
+from triton_linear.tools.support.errors import Diagnostic
 
 _EXPECTATION = re.compile(
     r"expected-(?P<severity>error|warning|remark|note)(?P<re>-re)? *"

@@ -15,8 +15,15 @@ from typing import Any, Final
 
 from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import Module
-from triton_linear.tools.backend import FAILED, backend_for, diagnosed, options_of, vendor_of, with_globals
-from triton_linear.tools.errors import captured_stderr, fail
+from triton_linear.tools.support.backend import (
+    FAILED,
+    backend_for,
+    diagnosed,
+    options_of,
+    vendor_of,
+    with_globals,
+)
+from triton_linear.tools.support.errors import captured_stderr, fail
 
 OFFSET: Final = "allocation.offset"
 """The attribute that says where in shared memory an operation's buffer or scratch begins, in bytes."""

@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from triton_linear.lowering.marks import without_marks
-from triton_linear.tools.errors import Diagnostic, ToolError, captured_stderr, fail, parse_diagnostics
+from triton_linear.lowering.emit.marks import without_marks
+from triton_linear.tools.support.errors import Diagnostic, ToolError, captured_stderr, fail, parse_diagnostics
 
 STAGES = {
     "nvidia": ("llvm", "llvmir", "ptx", "cubin"),
@@ -121,6 +121,7 @@ def lower(module: Any, target: str, last: str) -> Lowered:
 
     def watch(llvm_dialect: Any) -> None:
         lowered.stages["llvm"] = str(llvm_dialect)
+        lowered.metadata["shared"] = llvm_dialect.get_int_attr("ttg.shared")
         if last == "llvm":
             raise _Reached
 

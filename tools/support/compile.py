@@ -1,19 +1,19 @@
 """Compile TTGIR text through our passes and Triton's own backends, without a GPU, up to any stage.
 
-`compile_text` is the whole road: read, run the passes, put the code of the outlined conversions in, and lower
-(`backend.lower`, which has the stages).
+`compile_text` is the plugin's road: read, run the pipeline, put the code of outlined conversions in, and lower
+(`backend.lower`, which has the stages), with less scratch where shared memory is exhausted.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from triton_linear.dialect import bridge, ll
+from triton_linear.dialect import bridge
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import (
     Attribute,
@@ -23,18 +23,18 @@ from triton_linear.dialect.mlir_adapter import (
     block_arguments,
     operations,
 )
-from triton_linear.lowering.element import ElementType, element_type
-from triton_linear.lowering.embed import embed
-from triton_linear.lowering.gather_plan import LEGACY_GATHER
-from triton_linear.lowering.plan import PADDED, Plan
-from triton_linear.lowering.select import MOST_REGISTERS
-from triton_linear.lowering.strategies import LINEAR
-from triton_linear.lowering.targets import Target
-from triton_linear.lowering.targets import target as target_called
-from triton_linear.passes import diagnostics, driver, gather, wellformed
-from triton_linear.passes.layouts import LayoutTable
-from triton_linear.passes.split_reductions import spares_memory
-from triton_linear.tools.backend import (
+from triton_linear.lowering.plan.stubs import Stub
+from triton_linear.lowering.target.policy import NVIDIA
+from triton_linear.lowering.target.targets import Target
+from triton_linear.lowering.target.targets import target as target_called
+from triton_linear.passes import wellformed
+from triton_linear.passes.framework import diagnostics
+from triton_linear.passes.framework.layouts import LayoutTable
+from triton_linear.passes.framework.plans import DecidedConversion, DecidedGather
+from triton_linear.passes.options import PipelineOptions
+from triton_linear.passes.pipeline import PassFailure
+from triton_linear.pipeline import Attempt, Prepared, concerning, prepare
+from triton_linear.tools.support.backend import (
     FAILED,
     NOWHERE,
     Lowered,
@@ -42,7 +42,7 @@ from triton_linear.tools.backend import (
     lower,
     vendor_of,
 )
-from triton_linear.tools.errors import (
+from triton_linear.tools.support.errors import (
     Diagnostic,
     ToolError,
     captured_stderr,
@@ -54,6 +54,8 @@ from triton_linear.tools.errors import (
 
 _MEMORY_FILE = re.compile(r"/proc/self/fd/\d+|-")
 _COMMENT = re.compile(r"//.*")
+DEFAULTS = PipelineOptions()
+"""What the plugin does where nobody says anything else."""
 
 
 def _in_file(diagnostic: Diagnostic, filename: str) -> Diagnostic:
@@ -63,7 +65,7 @@ def _in_file(diagnostic: Diagnostic, filename: str) -> Diagnostic:
     return replace(diagnostic, file=file, notes=notes)
 
 
-def from_pass(diagnostic: diagnostics.Diagnostic) -> Diagnostic:
+def from_pass(diagnostic: diagnostics.PassDiagnostic) -> Diagnostic:
     """What a pass reported, as the tools print it."""
     notes = tuple(map(from_pass, diagnostic.notes))
     return Diagnostic(diagnostic.severity, diagnostic.message, *position(diagnostic.location), notes)
@@ -177,81 +179,148 @@ def set_target(module: Module, name: str | None) -> Target:
 
 
 @dataclass(frozen=True)
-class Stub:
-    """An outlined conversion: what the function `symbol` is to do."""
-
-    symbol: str
-    source: LinearLayout
-    destination: LinearLayout
-    element: ElementType
-    plan: Plan
-
-
-@dataclass(frozen=True)
-class Site:
-    """A conversion of the module after folding; `stub` names its function, unless it is a no-op or Triton's."""
-
-    converted: driver.Converted
-    stub: str | None
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A kernel: the text that Triton's backend took, and what it made of it."""
+class CompiledKernel:
+    """A kernel as it is compiled: the text that Triton's backend took, the stubs whose code is in it, and what
+    the backend made of it; `failure` says why there is nothing of that."""
 
     embedded: str
+    stubs: Mapping[str, Stub]
     lowered: Lowered
+    failure: ToolError | None = None
 
 
 @dataclass(frozen=True)
 class Compilation:
-    """A module after the whole road."""
+    """A module after the whole road.
+
+    options: what of the pipeline concerned it; None where nothing did.
+    module: what the passes made of it, stubs and all.
+    conversions, gathers: what becomes of each that was left after folding, in the order of the module.
+    """
 
     target: Target
     num_warps: int
-    stubs: dict[str, Stub]
-    sites: tuple[Site, ...]
+    options: PipelineOptions | None
+    module: Module
+    stubs: Mapping[str, Stub]
+    conversions: tuple[DecidedConversion, ...]
+    gathers: tuple[DecidedGather, ...]
     remarks: tuple[Diagnostic, ...]
-    kernels: tuple[Kernel, ...]
-    gathers: tuple[driver.Gathered, ...] = ()
-    gather_stubs: Mapping[str, gather.Stub] = field(default_factory=dict)
+    kernels: tuple[CompiledKernel, ...]
 
 
 def compile_text(
-    text: str, filename: str, target_name: str | None, last: str, lowering: str = LINEAR
+    text: str,
+    filename: str,
+    target_name: str | None,
+    last: str,
+    options: PipelineOptions = DEFAULTS,
+    *,
+    lenient: bool = False,
 ) -> Compilation:
-    """Take TTGIR text through the passes and Triton's backend up to the stage `last`, each kernel by itself.
+    """Take TTGIR text through the passes and Triton's backend up to the stage `last`, each kernel by itself, as
+    the plugin does.
 
-    `lowering`: how conversions are lowered, one of `strategies`.
+    `lenient`: a kernel that Triton does not lower says so, instead of failing.
 
     Raises ToolError with what was reported where any of them fails.
     """
     with blaming_the_input(text, filename):
-        return _compiled(text, filename, target_name, last, lowering)
+        module = read_module(text, bridge.upstream_context(), filename)
+        target = set_target(module, target_name)
+        return compile_module(module, target, last, options, lenient=lenient)
 
 
-def _compiled(text: str, filename: str, target_name: str | None, last: str, lowering: str) -> Compilation:
-    context = bridge.upstream_context()
-    module = read_module(text, context, filename)
-    target = set_target(module, target_name)
-    try:
-        prepared = driver.run_linear_pipeline(module, target, lowering=lowering)
-    except driver.PassFailure as error:
-        found, _ = parse_diagnostics(str(error))
-        raise ToolError(*(found or [Diagnostic("error", str(error), filename)])) from error
-    stubs = stubs_of(module, prepared.plans)
-    sites = _sites(module, prepared.conversions, stubs)
-    warps = module.operation.attributes["ttg.num-warps"].value
+def compile_module(
+    module: Module,
+    target: Target,
+    last: str,
+    options: PipelineOptions = DEFAULTS,
+    *,
+    lenient: bool = False,
+) -> Compilation:
+    """`compile_text` for a module that was read, which the passes change."""
+    stock = bridge.triton_text(module)
+    concerned = concerning(options, module)
+    prepared = prepared_module(module, target, concerned)
+    found = prepared.rewritten
     check_sizes(module)
-    if (stubs or prepared.gather_stubs) and not kernels(module):
+    if found.stubs and not kernels(module):
         fail("the module has conversions and no kernel: none of its functions is public", *place_of(module))
-    compiled = []
+    made: list[CompiledKernel] = []
+    attempts: dict[str, Attempt | None] = {}
     for kernel in one_by_one(module):
-        embedded = triton_text(kernel, prepared.plans, target)
-        compiled.append(Kernel(embedded, lower(to_triton(embedded), target.name, last)))
-    remarks = tuple(map(from_pass, prepared.outcome.diagnostics))
-    gathers, gather_stubs = prepared.gathers, prepared.gather_stubs
-    return Compilation(target, warps, stubs, sites, remarks, tuple(compiled), gathers, gather_stubs)
+        (name,) = kernels(kernel)
+        one, attempts[name] = _compiled(prepared, kernel, stock, last, lenient)
+        made.append(one)
+    # Functions that kernels call are compiled with each of them, and shown as with the first.
+    first = next(iter(attempts.values()), None)
+
+    def attempt_at(found: DecidedConversion | DecidedGather) -> Attempt | None:
+        return attempts.get(found.function, first)
+
+    return Compilation(
+        target,
+        module.operation.attributes["ttg.num-warps"].value,
+        concerned,
+        module,
+        found.stubs,
+        tuple(prepared.in_attempt(one, attempt_at(one)) for one in found.conversions),
+        tuple(prepared.in_attempt(one, attempt_at(one)) for one in found.gathers),
+        tuple(map(from_pass, found.run.diagnostics)),
+        tuple(made),
+    )
+
+
+def prepared_module(module: Module, target: Target, options: PipelineOptions | None) -> Prepared:
+    """`pipeline.prepare`, where what a pass reports as an error is a ToolError."""
+    try:
+        return prepare(module, options, target, remarks=True)
+    except PassFailure as error:
+        found, _ = parse_diagnostics(str(error))
+        raise ToolError(*(found or [Diagnostic("error", str(error), *place_of(module))])) from error
+
+
+def compiled(
+    prepared: Prepared, last: str, *, lenient: bool = False, stock: str | None = None
+) -> CompiledKernel:
+    """A module of one kernel after the passes, as the plugin compiles it; `stock`: its text before them."""
+    made, _ = _compiled(prepared, prepared.module, stock, last, lenient)
+    return made
+
+
+def _compiled(
+    prepared: Prepared, kernel: Module, stock: str | None, last: str, lenient: bool
+) -> tuple[CompiledKernel, Attempt | None]:
+    """A kernel as the plugin compiles it, and in which attempt; None: it is the stock kernel.
+
+    `stock` is the text of the whole module before the passes; without it, the last attempt is as good as it
+    gets.
+    """
+    name = prepared.target.name
+    if not prepared.differs:
+        return _lowered(bridge.triton_text(kernel), {}, name, last, lenient), None
+    for attempt in prepared.attempts(kernel):
+        called = {op.attributes["callee"].value for op in operations(kernel.operation) if op.name == "tt.call"}
+        stubs = {symbol: stub for symbol, stub in attempt.stubs.items() if symbol in called}
+        made = _lowered(attempt.text, stubs, name, last, lenient)
+        if (made.lowered.metadata.get("shared") or 0) <= attempt.room:
+            return made, attempt
+    if stock is None:
+        return made, attempt
+    (wanted,) = kernels(kernel)
+    modules = one_by_one(Module.parse(bridge.expand_aliases(stock), kernel.context))
+    text = next(bridge.triton_text(one) for one in modules if kernels(one) == [wanted])
+    return _lowered(text, {}, name, last, lenient), None
+
+
+def _lowered(text: str, stubs: Mapping[str, Stub], target: str, last: str, lenient: bool) -> CompiledKernel:
+    try:
+        return CompiledKernel(text, stubs, lower(to_triton(text), target, last))
+    except ToolError as error:
+        if not lenient:
+            raise
+        return CompiledKernel(text, stubs, Lowered(), error)
 
 
 def kernels(module: Module) -> list[str]:
@@ -290,20 +359,6 @@ def one_by_one(module: Module) -> Iterator[Module]:
         yield copy
 
 
-def triton_text(module: Module, plans: Mapping[str, Plan], target: Target) -> str:
-    """The module as libtriton can read it, with our code where conversions and gathers were outlined."""
-    text = bridge.triton_text(module)
-    stubs = gather.gather_stubs(module, target)
-    if not plans and not stubs:
-        return text
-    # Scratch that lasts longer saves barriers, which is no part of the legacy lowering.
-    kinds = {*(plan.kind for plan in plans.values()), *(stub.plan.kind for stub in stubs.values())}
-    apart = kinds.isdisjoint((PADDED, LEGACY_GATHER))
-    gathers = {name: (stub.plan, stub.signature) for name, stub in stubs.items()}
-    warps, sparing = module.operation.attributes["ttg.num-warps"].value, spares_memory(module, target)
-    return embed(text, plans, target, warps, apart, gathers, sparing=sparing).text
-
-
 def check_sizes(module: Module) -> None:
     """Fail on a tensor of which a thread has more than Triton's backend gets through in any useful time."""
     table = LayoutTable()
@@ -312,9 +367,9 @@ def check_sizes(module: Module) -> None:
             layout = table.of(value.type)
             if not isinstance(layout, LinearLayout) or not layout.has_in_dim(REGISTER):
                 continue
-            if (registers := layout.in_dim_size(REGISTER)) > MOST_REGISTERS:
+            if (registers := layout.in_dim_size(REGISTER)) > (most := NVIDIA.most_registers):
                 held = f"a thread holds {registers} elements of '{value.type}'"
-                fail(f"{held}; at most {MOST_REGISTERS} are compiled", *position(str(op.location)))
+                fail(f"{held}; at most {most} are compiled", *position(str(op.location)))
 
 
 def to_triton(text: str) -> Any:
@@ -326,34 +381,3 @@ def to_triton(text: str) -> Any:
             failure = error
     found, _ = parse_diagnostics(captured.text)
     raise ToolError(*(found or [Diagnostic("error", str(failure))])) from failure
-
-
-def stubs_of(module: Module, plans: Mapping[str, Plan]) -> dict[str, Stub]:
-    """The outlined conversions of a module, by symbol."""
-    found: dict[str, Stub] = {}
-    for op in operations(module.operation):
-        if op.name == "tt.func" and ll.PLAN in op.attributes:
-            attributes = op.attributes
-            symbol = attributes["sym_name"].value
-            found[symbol] = Stub(
-                symbol,
-                ll.layout_from_attribute(attributes[ll.SOURCE]),
-                ll.layout_from_attribute(attributes[ll.DESTINATION]),
-                element_type(attributes[ll.ELEMENT].value),
-                plans[symbol],
-            )
-    return found
-
-
-def _sites(
-    module: Module, conversions: Iterable[driver.Converted], stubs: Mapping[str, Stub]
-) -> tuple[Site, ...]:
-    """Pair the conversions, in the order of the module, with the calls that took their places."""
-    calls = iter(
-        [
-            op.attributes["callee"].value
-            for op in operations(module.operation)
-            if op.name == "tt.call" and op.attributes["callee"].value in stubs
-        ]
-    )
-    return tuple(Site(c, None if c.kind in ("noop", "stock") else next(calls)) for c in conversions)

@@ -1,6 +1,6 @@
 """Whole kernels on a simulated thread block: TTGIR through Triton's own lowering, and what it does then.
 
-    kernel = lower_kernel(text, "chain.ttgir", "cuda:90", ours=False)
+    kernel = lower_kernel(text, "chain.ttgir", "cuda:90")
     outcome = kernel.run([registers_of(x, layout, kernel), 3])
     values, undefined = outcome.sinks["result"]
 
@@ -12,22 +12,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+
 from triton_linear.dialect import bridge
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import InsertionPoint, Module, Operation, operations
-from triton_linear.lowering.simulate_assembly import SINK
-from triton_linear.lowering.simulate_function import STEP_LIMIT, Argument, FunctionOutcome, simulate_function
-from triton_linear.lowering.simulate_memory import Bits
-from triton_linear.lowering.targets import Target
-from triton_linear.lowering.verify import held_elements
-from triton_linear.passes import driver
-from triton_linear.tools.backend import lower
-from triton_linear.tools.compile import check_one_kernel, kernels, read_module, set_target, to_triton
-from triton_linear.tools.compile import triton_text as with_our_code
-from triton_linear.tools.errors import Diagnostic, ToolError, parse_diagnostics
+from triton_linear.lowering.interpreter.assembly import SINK
+from triton_linear.lowering.interpreter.function import STEP_LIMIT, Argument, FunctionOutcome, simulate_function
+from triton_linear.lowering.interpreter.memory import Bits
+from triton_linear.lowering.interpreter.verify import held_elements
+from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.framework.plans import DecidedConversion
+from triton_linear.passes.options import PipelineOptions
+from triton_linear.pipeline import concerning
+from triton_linear.tools.support.backend import lower
+from triton_linear.tools.support.compile import (
+    DEFAULTS,
+    check_one_kernel,
+    kernels,
+    prepared_module,
+    read_module,
+    set_target,
+    to_triton,
+)
+
+LOWERING = PipelineOptions(assign=False, reductions=False)
+"""Layouts and reductions stay; what conversions, gathers and accesses there are, is lowered by this package."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +53,7 @@ class LoweredKernel:
     target: Target
     num_warps: int
     embedded: str
-    conversions: tuple[driver.Converted, ...] = ()
+    conversions: tuple[DecidedConversion, ...] = ()
 
     def run(
         self, arguments: Sequence[Argument], *, trials: int = 1, step_limit: int = STEP_LIMIT
@@ -54,37 +65,37 @@ class LoweredKernel:
 
 
 def lower_kernel(
-    text: str,
-    filename: str,
-    target_name: str | None,
-    *,
-    ours: bool,
-    assign: bool = False,
-    reductions: bool = False,
+    text: str, filename: str, target_name: str | None, options: PipelineOptions | None = DEFAULTS
 ) -> LoweredKernel:
-    """Take a TTGIR module of one kernel to the LLVM dialect, with our passes (`ours`, and those that choose
-    layouts if `assign`, that which takes reductions apart if `reductions`) or as stock Triton does.
+    """Take a TTGIR module of one kernel to the LLVM dialect, with the pipeline or, without `options`, as stock
+    Triton does.
 
     Raises ToolError with what was reported where a pass or Triton fails.
     """
     module = read_module(text, bridge.upstream_context(), filename)
     target = set_target(module, target_name)
     check_one_kernel(module, "llvm")
-    plans: dict[str, Any] = {}
-    conversions: tuple[driver.Converted, ...] = ()
-    if ours:
-        try:
-            prepared = driver.run_linear_pipeline(module, target, assign=assign, reductions=reductions)
-        except driver.PassFailure as error:
-            found, _ = parse_diagnostics(str(error))
-            raise ToolError(*(found or [Diagnostic("error", str(error), filename)])) from error
-        plans, conversions = dict(prepared.plans), prepared.conversions
+    warps = module.operation.attributes["ttg.num-warps"].value
+    stock = _ranked(module, target) if options is None else bridge.triton_text(module)
+    prepared = prepared_module(module, target, options and concerning(options, module))
+    if options is not None:
+        _ranked(module, target)
+    for attempt in prepared.attempts() if options is not None else ():
+        lowered = lower(to_triton(attempt.text), target.name, "llvm")
+        if (lowered.metadata.get("shared") or 0) <= attempt.room:
+            conversions = prepared.conversions(attempt)
+            return LoweredKernel(
+                lowered.text("llvm"), kernels(module)[0], target, warps, attempt.text, conversions
+            )
+    lowered = lower(to_triton(stock), target.name, "llvm")
+    return LoweredKernel(lowered.text("llvm"), kernels(module)[0], target, warps, stock)
+
+
+def _ranked(module: Module, target: Target) -> str:
+    """The text of a module whose arguments have ranks that AMD's axis analysis sees."""
     if target.vendor == "amd":
         _name_ranks(module)
-    embedded = with_our_code(module, plans, target)
-    lowered = lower(to_triton(embedded), target.name, "llvm")
-    warps = module.operation.attributes["ttg.num-warps"].value
-    return LoweredKernel(lowered.text("llvm"), kernels(module)[0], target, warps, embedded, conversions)
+    return bridge.triton_text(module)
 
 
 def _name_ranks(module: Module) -> None:

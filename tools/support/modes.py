@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 
 from triton_linear import hook
-from triton_linear.lowering.strategies import LEGACY
+from triton_linear.lowering.plan.strategies import LEGACY
 from triton_linear.report import Report
 from triton_linear.setting import Options
 

@@ -1,22 +1,30 @@
-"""`triton-linear verify`: run the emitted code of every conversion in a module and look at what it gives."""
+"""`triton-linear verify`: run the code of this package in a kernel, as it is compiled, and look at what it
+gives.
+
+Every conversion is run, those that chosen layouts, reductions taken apart and staged accesses made included,
+and every gather.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from triton_linear.lowering.embed import THREAD_NUMBER
-from triton_linear.lowering.prove import refuted
-from triton_linear.lowering.simulate_memory import SimulationError
-from triton_linear.lowering.strategies import LINEAR
-from triton_linear.lowering.verify import Verdict, verify_conversion
-from triton_linear.lowering.verify_gather import verify_gather
-from triton_linear.passes.driver import Gathered
-from triton_linear.tools.compile import Compilation, Site, compile_text
-from triton_linear.tools.errors import Diagnostic, ToolError, position
+from triton_linear.lowering.emit.embed import THREAD_NUMBER
+from triton_linear.lowering.interpreter.memory import SimulationError
+from triton_linear.lowering.interpreter.verify import Verdict, verify_conversion
+from triton_linear.lowering.interpreter.verify_gather import verify_gather
+from triton_linear.lowering.plan.stubs import ConversionStub, GatherStub, Stub
+from triton_linear.lowering.prove.plans import refuted
+from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.framework.plans import NOOP, DecidedConversion, DecidedGather
+from triton_linear.passes.options import PipelineOptions
+from triton_linear.tools.support.compile import DEFAULTS, Compilation, compile_text
+from triton_linear.tools.support.errors import Diagnostic, ToolError, position
 
 
 @dataclass(frozen=True)
@@ -24,7 +32,7 @@ class Checked:
     """One conversion, what running its code showed and whether its plan is proved; no verdict where no code of
     ours was emitted."""
 
-    site: Site
+    conversion: DecidedConversion
     plan: str
     verdict: Verdict | None
     proved: bool = False
@@ -37,12 +45,15 @@ class Checked:
     @property
     def place(self) -> str:
         """Where the conversion is, as `file:line:column`."""
-        file, line, column = position(self.site.converted.location)
-        return f"{file}:{line}:{column}" if line else self.site.converted.location
+        file, line, column = position(self.conversion.location)
+        return f"{file}:{line}:{column}" if line else self.conversion.location
 
     def __str__(self) -> str:
-        conversion = self.site.converted
-        head = f"{self.place}: {short_type(conversion.source)} -> {short_encoding(conversion.destination)}"
+        conversion = self.conversion
+        made = " of partial results" if conversion.partials else ""
+        head = (
+            f"{self.place}: {short_type(conversion.source)} -> {short_encoding(conversion.destination)}{made}"
+        )
         if self.verdict is None:
             return f"{head}: {self.plan}"
         proof = "proved" if self.proved else "not proved"
@@ -50,12 +61,13 @@ class Checked:
 
     def as_json(self) -> dict[str, Any]:
         """The same as data."""
-        conversion = self.site.converted
+        conversion = self.conversion
         record: dict[str, Any] = {
             "location": self.place,
             "source": conversion.source,
             "destination": conversion.destination,
             "kind": conversion.kind,
+            "partials": conversion.partials,
             "plan": self.plan,
         }
         if self.verdict is not None:
@@ -82,7 +94,7 @@ class CheckedGather:
     A gather has no code before its plan is proved.
     """
 
-    gather: Gathered
+    gather: DecidedGather
     verdict: Verdict | None
 
     @property
@@ -209,103 +221,160 @@ def _function(symbol: str, prefix: str, lines: Sequence[str], shared: Sequence[s
 
 
 def run_stubs(compilation: Compilation) -> dict[str, Verdict]:
-    """The verdict on the code of every outlined conversion of a compiled module, by symbol."""
+    """The verdict on the code of every stub of a compiled module, by symbol: all calls in a kernel have the
+    same. Of several kernels that have other plans for it, one that is wrong counts."""
     verdicts: dict[str, Verdict] = {}
-    texts: dict[str, str] = {}
-    functions = (f for kernel in compilation.kernels for f in embedded_functions(kernel.embedded))
-    for symbol, function in functions:
-        if texts.setdefault(symbol, function) != function:
-            raise ToolError(Diagnostic("error", f"two calls of @{symbol} got different code; this is a bug"))
-        if symbol in verdicts or symbol in compilation.gather_stubs:
-            continue
-        stub = compilation.stubs[symbol]
-        try:
-            verdicts[symbol] = verify_conversion(
-                function,
-                stub.source,
-                stub.destination,
-                stub.element,
-                compilation.target,
-                compilation.num_warps,
-                stub.plan.scratch_bytes,
-            )
-        except SimulationError as error:
-            message = f"@{symbol} ({stub.plan.summary()}) cannot be run: {error}"
-            raise ToolError(Diagnostic("error", message)) from error
-    if missing := set(compilation.stubs) - set(verdicts):
-        raise ToolError(Diagnostic("error", f"no code of @{min(missing)} in the module; this is a bug"))
+    for kernel in compilation.kernels:
+        texts: dict[str, str] = {}
+        for symbol, function in embedded_functions(kernel.embedded):
+            if texts.setdefault(symbol, function) != function:
+                message = f"two calls of @{symbol} got different code; this is a bug"
+                raise ToolError(Diagnostic("error", message))
+        if missing := set(kernel.stubs) - set(texts):
+            raise ToolError(Diagnostic("error", f"no code of @{min(missing)} in the module; this is a bug"))
+        for symbol, function in texts.items():
+            if symbol not in verdicts or verdicts[symbol].ok:
+                stub = kernel.stubs[symbol]
+                verdicts[symbol] = _run(function, stub, compilation.target, compilation.num_warps)
     return verdicts
 
 
-def check(compilation: Compilation) -> list[Checked]:
-    """Run every conversion of a compiled module."""
-    verdicts = run_stubs(compilation)
+def _run(function: str, stub: Stub, target: Target, warps: int) -> Verdict:
+    scratch = stub.plan.scratch_bytes
+    try:
+        if isinstance(stub, GatherStub):
+            sides = stub.source, stub.index, stub.axis, stub.element, stub.index_element
+            return verify_gather(function, stub.symbol, *sides, target, warps, scratch)
+        return verify_conversion(function, stub.source, stub.destination, stub.element, target, warps, scratch)
+    except SimulationError as error:
+        message = f"@{stub.symbol} ({stub.plan.summary()}) cannot be run: {error}"
+        raise ToolError(Diagnostic("error", message)) from error
+
+
+def check(compilation: Compilation, verdicts: Mapping[str, Verdict] | None = None) -> list[Checked]:
+    """Every conversion of a compiled module with what running its code showed."""
+    verdicts = run_stubs(compilation) if verdicts is None else verdicts
+    stubs = {symbol: stub for kernel in compilation.kernels for symbol, stub in kernel.stubs.items()}
     checked = []
-    for site in compilation.sites:
-        if site.stub is not None:
-            stub = compilation.stubs[site.stub]
-            refutation = refuted(stub.plan, stub.source, stub.destination, stub.element, compilation.target)
-            checked.append(Checked(site, stub.plan.summary(), verdicts[site.stub], refutation is None))
-        elif site.converted.kind == "noop":
-            checked.append(Checked(site, "no-op", None))
+    for found in compilation.conversions:
+        stub = stubs.get(found.stub or "")
+        if isinstance(stub, ConversionStub):
+            sides = stub.source, stub.destination, stub.element
+            proved = refuted(stub.plan, *sides, compilation.target) is None
+            checked.append(Checked(found, stub.plan.summary(), verdicts[stub.symbol], proved))
+        elif found.kind == NOOP:
+            checked.append(Checked(found, "no-op", None))
         else:
-            checked.append(Checked(site, f"left to Triton: {site.converted.detail}", None))
+            checked.append(Checked(found, f"left to Triton: {found.detail}", None))
     return checked
 
 
-def check_gathers(compilation: Compilation) -> list[CheckedGather]:
-    """Run every gather of a compiled module."""
-    verdicts: dict[str, Verdict] = {}
-    functions = {
-        symbol: function
-        for kernel in compilation.kernels
-        for symbol, function in embedded_functions(kernel.embedded)
-        if symbol in compilation.gather_stubs
-    }
-    for name, stub in compilation.gather_stubs.items():
-        sides = stub.source, stub.index, stub.axis, stub.element, stub.index_element
-        try:
-            gpu, scratch = compilation.target, stub.plan.scratch_bytes
-            verdicts[name] = verify_gather(functions[name], name, *sides, gpu, compilation.num_warps, scratch)
-        except SimulationError as error:
-            message = f"@{name} ({stub.plan.summary()}) cannot be run: {error}"
-            raise ToolError(Diagnostic("error", message)) from error
-    return [CheckedGather(g, None if g.stub is None else verdicts[g.stub]) for g in compilation.gathers]
+def check_gathers(
+    compilation: Compilation, verdicts: Mapping[str, Verdict] | None = None
+) -> list[CheckedGather]:
+    """Every gather of a compiled module with what running its code showed."""
+    verdicts = run_stubs(compilation) if verdicts is None else verdicts
+    return [CheckedGather(g, verdicts.get(g.stub or "")) for g in compilation.gathers]
 
 
-def verify_text(text: str, filename: str, target: str | None, as_json: bool, lowering: str = LINEAR) -> int:
-    """Verify a module, print what was found, and return the exit status: 0 if all is right."""
-    compilation = compile_text(text, filename, target, "llvm", lowering)
-    checked, gathers = check(compilation), check_gathers(compilation)
-    wrong_gathers = [g for g in gathers if g.verdict is not None and not g.verdict.ok]
-    verified = [c for c in checked if c.verdict is not None]
-    wrong = [c for c in verified if not c.ok]
-    if as_json:
-        report = {
-            "conversions": [c.as_json() for c in checked],
-            "verified": len(verified),
-            "wrong": len(wrong),
+@dataclass(frozen=True)
+class Verified:
+    """A module, every conversion and every gather of it, and why Triton does not lower it as a whole, if so."""
+
+    name: str
+    conversions: tuple[Checked, ...]
+    gathers: tuple[CheckedGather, ...]
+    failure: str
+
+    @property
+    def run(self) -> int:
+        """Conversions that have code of this package, which was run."""
+        return sum(one.verdict is not None for one in self.conversions)
+
+    @property
+    def wrong(self) -> int:
+        """Conversions whose code is wrong, races, or has a plan that is not proved."""
+        return sum(not one.ok for one in self.conversions)
+
+    @property
+    def wrong_gathers(self) -> int:
+        """Gathers whose code is wrong."""
+        return sum(one.verdict is not None and not one.verdict.ok for one in self.gathers)
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as data."""
+        record: dict[str, Any] = {
+            "conversions": [one.as_json() for one in self.conversions],
+            "verified": self.run,
+            "wrong": self.wrong,
         }
-        if gathers:
-            report["gathers"] = [g.as_json() for g in gathers]
-        print(json.dumps(report, indent=2))
-        return 1 if wrong or wrong_gathers else 0
-    for conversion in checked:
+        if self.gathers:
+            record["gathers"] = [one.as_json() for one in self.gathers]
+        return record
+
+
+def verified(text: str, name: str, target: str | None, options: PipelineOptions = DEFAULTS) -> Verified:
+    """Compile a module as the plugin does, and run all code of this package in it.
+
+    What Triton does not lower as a whole is run all the same: each conversion has its code.
+    """
+    compilation = compile_text(text, name, target, "llvm", options, lenient=True)
+    verdicts = run_stubs(compilation)
+    failures = "; ".join(str(kernel.failure) for kernel in compilation.kernels if kernel.failure is not None)
+    return Verified(
+        name,
+        tuple(check(compilation, verdicts)),
+        tuple(check_gathers(compilation, verdicts)),
+        failures,
+    )
+
+
+def verify_modules(
+    modules: Iterable[tuple[str, str]],
+    target: str | None,
+    as_json: bool,
+    options: PipelineOptions,
+    sources: MutableMapping[str, str],
+) -> int:
+    """Verify modules, given as names and texts, print what was found, and return the exit status: 0 if all is
+    right. `sources` gets the texts, for messages to quote."""
+    found: list[Verified] = []
+    for name, text in modules:
+        sources[name] = text
+        found.append(verified(text, name, target, options))
+        if not as_json:
+            _show(found[-1])
+    if as_json:
+        records = [one.as_json() for one in found]
+        print(json.dumps(records[0] if len(records) == 1 else {"modules": records}, indent=2))
+    else:
+        _show_totals(found)
+    return int(any(one.wrong or one.wrong_gathers for one in found))
+
+
+def _show(found: Verified) -> None:
+    if found.failure:
+        print(f"{found.name}: Triton does not lower this module as a whole: {found.failure}", file=sys.stderr)
+    for conversion in found.conversions:
         print(conversion)
         if conversion.verdict is not None:
             for finding in (*conversion.verdict.examples, *conversion.verdict.races):
                 print(f"    {finding}")
-    for gather in gathers:
+    for gather in found.gathers:
         print(gather)
         for example in () if gather.verdict is None else gather.verdict.examples:
             print(f"    {example}")
-    noops = sum(c.site.converted.kind == "noop" for c in checked)
-    if others := len(checked) - len(verified):
-        print(f"{_count(noops, 'no-op')}, {others - noops} left to Triton")
-    print(f"{_count(len(verified), 'conversion')} verified, {len(wrong)} wrong")
+
+
+def _show_totals(found: Sequence[Verified]) -> None:
+    """The closing lines; the last one counts conversions."""
+    gathers = [one for module in found for one in module.gathers]
     if gathers:
-        run = sum(g.verdict is not None for g in gathers)
-        print(
-            f"{_count(run, 'gather')} verified, {len(wrong_gathers)} wrong, {len(gathers) - run} left to Triton"
-        )
-    return 1 if wrong or wrong_gathers else 0
+        run, wrong = sum(one.verdict is not None for one in gathers), sum(one.wrong_gathers for one in found)
+        print(f"{_count(run, 'gather')} verified, {wrong} wrong, {len(gathers) - run} left to Triton")
+    conversions = [one for module in found for one in module.conversions]
+    run, wrong = sum(module.run for module in found), sum(module.wrong for module in found)
+    noops = sum(one.conversion.kind == NOOP for one in conversions)
+    if others := len(conversions) - run:
+        print(f"{_count(noops, 'no-op')}, {others - noops} left to Triton")
+    print(f"{_count(run, 'conversion')} verified, {wrong} wrong")

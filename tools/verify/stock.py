@@ -17,17 +17,17 @@ from typing import Any, Final
 from triton_linear.dialect import bridge, encodings
 from triton_linear.dialect.linear_layout import BLOCK, LinearLayout
 from triton_linear.dialect.mlir_adapter import operations
-from triton_linear.lowering.element import element_type
-from triton_linear.lowering.simulate_memory import IllegalAccess, SimulationError
-from triton_linear.lowering.targets import target as target_called
-from triton_linear.lowering.verify import Verdict, verify_kernel
-from triton_linear.tools import errors
-from triton_linear.tools.backend import lower
-from triton_linear.tools.compile import read_module, set_target, to_triton
-from triton_linear.tools.errors import ToolError, position
-from triton_linear.tools.functions import sink
-from triton_linear.tools.isolated import Isolation, Lost
-from triton_linear.tools.verify import figures, findings, short_encoding, short_type
+from triton_linear.lowering.interpreter.memory import IllegalAccess, SimulationError
+from triton_linear.lowering.interpreter.verify import Verdict, verify_kernel
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.target.targets import target as target_called
+from triton_linear.tools.support import errors
+from triton_linear.tools.support.backend import lower
+from triton_linear.tools.support.compile import read_module, set_target, to_triton
+from triton_linear.tools.support.errors import ToolError, position
+from triton_linear.tools.support.functions import sink
+from triton_linear.tools.support.isolated import Isolation, Lost
+from triton_linear.tools.verify.command import figures, findings, short_encoding, short_type
 
 RIGHT: Final = "right"
 WRONG: Final = "wrong"

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from triton_linear.dialect.linear_layout import LANE, WARP
-from triton_linear.lowering.element import element_type
-from triton_linear.lowering.targets import Target
-from triton_linear.lowering.targets import target as target_called
-from triton_linear.tools.errors import fail
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.target.targets import Target
+from triton_linear.lowering.target.targets import target as target_called
+from triton_linear.tools.support.errors import fail
 from triton_linear.tools.view import text as texts
 from triton_linear.tools.view.memory import access_text, memory_text
 from triton_linear.tools.view.options import FORMATS
@@ -90,7 +90,7 @@ def plan_of(shown: Sequence[Subject], target: Target) -> tuple[str, ...]:
     if len(shown) != 2 or not all(is_distributed(subject.layout) for subject in shown):
         return ("",)
     source, destination = shown
-    from triton_linear.lowering.select import select
+    from triton_linear.lowering.planners.select import select
 
     for subject in shown:
         if subject.layout.in_dim_size(LANE) != target.lanes:

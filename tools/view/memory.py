@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+
 from triton_linear.dialect import encodings
 from triton_linear.dialect.encodings.shared import PARTITION, PaddedShared
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.lowering.banks import Touch, touches
-from triton_linear.lowering.phases import LOAD, STORE
-from triton_linear.lowering.targets import Target
-from triton_linear.tools.errors import fail
-from triton_linear.tools.view.places import Grid, Run, coordinates
+from triton_linear.lowering.interpreter.banks import Touch, touches
+from triton_linear.lowering.target.phases import LOAD, STORE
+from triton_linear.lowering.target.targets import Target
+from triton_linear.tools.support.errors import fail
+from triton_linear.tools.view.places import Grid, LaneRun, coordinates
 from triton_linear.tools.view.subject import Subject
 
 
@@ -48,7 +49,7 @@ class Memory:
         spans = [(at, end - at) for at, end in zip(starts, [*starts[1:], per_line], strict=True)]
         cells = tuple(
             tuple(
-                Run(_label(row[at], count), row[at] or (), at * self.size // self.target.bank_bytes)
+                LaneRun(_label(row[at], count), row[at] or (), at * self.size // self.target.bank_bytes)
                 for at, count in spans
             )
             for row in held

@@ -7,7 +7,7 @@ import html
 from importlib.util import find_spec
 
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.lowering.targets import target
+from triton_linear.lowering.target.targets import target
 from triton_linear.tools.view.picture import Panel, panels_drawn
 from triton_linear.tools.view.places import tensor_grids
 from triton_linear.tools.view.subject import Subject

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from triton_linear.lowering.banks import Touch
-from triton_linear.lowering.targets import Target
+from triton_linear.lowering.interpreter.banks import Touch
+from triton_linear.lowering.target.targets import Target
 from triton_linear.tools.view.memory import Memory
 from triton_linear.tools.view.subject import Subject
 

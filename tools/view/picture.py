@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.lowering.targets import Target
-from triton_linear.tools.errors import fail
+from triton_linear.lowering.target.targets import Target
+from triton_linear.tools.support.errors import fail
 from triton_linear.tools.view.memory import Memory
 from triton_linear.tools.view.places import Grid, hardware_grid, is_distributed, matrix_rows, tensor_grids
 from triton_linear.tools.view.subject import Subject

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 
 Table = npt.NDArray[np.int64]
@@ -19,7 +20,7 @@ MOST_POINTS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class LaneRun:
     """Neighbouring cells of one owner: `label` for all, `colour` a number that owners share, or None."""
 
     label: str
@@ -35,7 +36,7 @@ class Grid:
     corner: str
     rows: tuple[str, ...]
     columns: tuple[tuple[int, int], ...]
-    cells: tuple[tuple[Run, ...], ...]
+    cells: tuple[tuple[LaneRun, ...], ...]
 
 
 def coordinates(layout: LinearLayout) -> Table:
@@ -125,7 +126,9 @@ def _grid(
     spans = [(at, following - at) for at, following in itertools.pairwise([*starts, width])]
     cells = tuple(
         tuple(
-            Run(_label(layout, row[at], count), row[at].owners[0] if row[at].owners else (), _colour(row[at]))
+            LaneRun(
+                _label(layout, row[at], count), row[at].owners[0] if row[at].owners else (), _colour(row[at])
+            )
             for at, count in spans
         )
         for row in rows
@@ -178,7 +181,7 @@ def hardware_grid(layout: LinearLayout, warp: int = 0, block: int = 0) -> Grid:
         for at, count in spans:
             *front, last = table[at, lane].tolist()
             whole = [*map(str, front), str(last) if count == 1 else f"{last}-{last + count - 1}"]
-            row.append(Run(",".join(whole), (block, warp, lane), lane))
+            row.append(LaneRun(",".join(whole), (block, warp, lane), lane))
         rows.append(tuple(row))
     names = tuple(f"lane {lane}" for lane in range(lanes))
     return Grid(

@@ -12,8 +12,10 @@ from typing import Any, NoReturn
 
 from triton_linear.dialect import bridge, encodings, gluon
 from triton_linear.dialect.linear_layout import LinearLayout, dim_names
-from triton_linear.lowering.element import element_type
-from triton_linear.tools.errors import ToolError, fail
+from triton_linear.dialect.mlir_adapter import Operation, operations
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.tools.support.errors import ToolError, fail, user_position
+from triton_linear.tools.support.inputs import modules, read_input
 
 _TYPE = re.compile(
     r"(?P<kind>tensor|memdesc)<(?P<shape>(?:\d+x)+)(?P<element>[^,<>]+|!tt\.ptr<[^<>]*>), ?(?P<encoding>#)"
@@ -154,19 +156,59 @@ def of_line(text: str, name: str, line: int) -> tuple[Subject, ...]:
     lines = bridge.expand_aliases(text).split("\n")
     if not 1 <= line <= len(lines):
         fail(f"the file has {len(lines)} lines", name, line, 1)
+    found = _of_texts([lines[line - 1][m.start() :] for m in _TYPE.finditer(lines[line - 1])], name, line)
+    if not found:
+        fail("no type with an encoding is on this line", name, line, 1)
+    if len({subject.layout.out_dims for subject in found}) > 1:
+        fail("the types on this line are of tensors of different shapes", name, line, 1)
+    return found
+
+
+def of_source_line(name: str, line: int) -> tuple[Subject, ...]:
+    """The layouts of what a line of a script compiles to: of its first conversion, else of its first tensor.
+
+    The script is run, and its kernels are looked through in the order of their names.
+    """
+    converting: dict[int, None] = {}
+    tensors: list[str] = []
+    for file_name, text in modules(name):
+        module = bridge.text_to_upstream(text, bridge.upstream_context(), file_name)
+        for op in operations(module.operation):
+            file, at, _ = user_position(str(op.location))
+            if not file or not Path(file).exists() or not Path(file).samefile(name):
+                continue
+            if op.name == "ttg.convert_layout":
+                converting[at] = None
+                if at == line:
+                    return _of_texts([str(op.operands[0].type), str(op.results[0].type)], name, line)
+            elif at == line:
+                tensors += _encoded(op)
+    if tensors:
+        return _of_texts(tensors[:1], name, line)
+    lines = ", ".join(map(str, sorted(converting)[:MOST_LINES]))
+    fail(f"no tensor is made on this line; conversions are on lines {lines or '(none)'}", name, line, 1)
+
+
+def _encoded(op: Operation) -> list[str]:
+    """The types of an operation's results, then of its operands, that have an encoding."""
+    types = (str(value.type) for value in (*op.results, *op.operands))
+    return [type_ for type_ in types if _TYPE.match(type_)]
+
+
+def _of_texts(types: Sequence[str], name: str, line: int) -> tuple[Subject, ...]:
+    """The layouts of types, each once, each at the beginning of a text; `name` and `line` are where they
+    are."""
     found: dict[Subject, None] = {}
-    for match in _TYPE.finditer(lines[line - 1]):
-        encoding = gluon.attribute_at(lines[line - 1][match.start("encoding") :])
+    for text in types:
+        match = _TYPE.search(text)
+        assert match is not None  # they were found by it
+        encoding = gluon.attribute_at(text[match.start("encoding") :])
         shape = tuple(map(int, match["shape"].strip("x").split("x")))
         what = f"{match['shape']}{match['element']} {encodings_name(encoding)}"
         try:
             found[of_encoding(encoding, shape, bits_of(match["element"]), what)] = None
         except ToolError as error:
             fail(error.diagnostics[0].message, name, line, 1)
-    if not found:
-        fail("no type with an encoding is on this line", name, line, 1)
-    if len({subject.layout.out_dims for subject in found}) > 1:
-        fail("the types on this line are of tensors of different shapes", name, line, 1)
     return tuple(found)
 
 
@@ -184,14 +226,16 @@ def subjects(what: str, shape: str | None, element: str) -> tuple[Subject, ...]:
     what = what.strip()
     bits = bits_of(element)
     if place := place_of(what):
-        return of_line(_read(place[0]), *place)
+        if place[0].endswith(".py"):
+            return of_source_line(*place)
+        return of_line(read_input(place[0]), *place)
     sizes = shape_of(shape) if shape else None
     if what.startswith("{"):
         return (of_bases(what, sizes, bits),)
     if not what.startswith("#") and not _GLUON.match(what):
         for name in (what, what.rpartition(":")[0]):
             if Path(name).is_file():
-                _ask_for_a_line(_read(name), name)
+                _ask_for_a_line(read_input(name), name)
         fail(f"'{what}' is no encoding (#ttg...), no bases as JSON, no layout of Gluon's, and not FILE:LINE")
     if _ALIAS.fullmatch(what):
         fail(f"'{what}' is an alias: give what it stands for, #ttg..., or a line that uses it, FILE:LINE")
@@ -216,15 +260,6 @@ def _ask_for_a_line(text: str, name: str) -> NoReturn:
     more = f" and {len(conversions) - MOST_LINES} more" if len(conversions) > MOST_LINES else ""
     lines = f"line{'s' if len(conversions) > 1 else ''} {', '.join(conversions[:MOST_LINES])}{more}"
     fail(f"say which line, as {name}:{conversions[0]}; it has conversions on {lines}", name)
-
-
-def _read(name: str) -> str:
-    try:
-        return Path(name).read_text(encoding="utf-8")
-    except OSError as error:
-        fail(f"cannot open input file: {error.strerror}", name)
-    except UnicodeDecodeError:
-        fail("input file is not UTF-8 text", name)
 
 
 def together(given: Sequence[Subject]) -> None:

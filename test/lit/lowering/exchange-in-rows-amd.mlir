@@ -1,6 +1,6 @@
-// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --emit=amdgcn --target=hip:gfx90a | FileCheck %s
-// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --emit=amdgcn --target=hip:gfx942 | FileCheck %s
-// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --emit=amdgcn --target=hip:gfx950 | FileCheck %s
+// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --no-assign --no-reductions --emit=amdgcn --target=hip:gfx90a | FileCheck %s
+// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --no-assign --no-reductions --emit=amdgcn --target=hip:gfx942 | FileCheck %s
+// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --no-assign --no-reductions --emit=amdgcn --target=hip:gfx950 | FileCheck %s
 
 // The register bit and one bit of the lanes change places; thread 0 holds, before and after:
 //   registers   0 1   ->   0 2^(k+1)

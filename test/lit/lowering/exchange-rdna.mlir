@@ -1,5 +1,5 @@
-// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --emit=amdgcn --target=hip:gfx1100 | FileCheck %s
-// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --emit=amdgcn --target=hip:gfx1200 | FileCheck %s
+// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --no-assign --no-reductions --emit=amdgcn --target=hip:gfx1100 | FileCheck %s
+// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --no-assign --no-reductions --emit=amdgcn --target=hip:gfx1200 | FileCheck %s
 
 // The register bit and one bit of the lanes change places; thread 0 holds, before and after:
 //   registers   0 1   ->   0 2^(k+1)

@@ -1,4 +1,4 @@
-// RUN: triton-linear-opt %s --linear-pipeline --emit=amdgcn | FileCheck %s
+// RUN: triton-linear-opt %s --linear-pipeline --no-assign --no-reductions --emit=amdgcn | FileCheck %s
 
 // The row of eight is in eight lanes: each asks the one that its index names, and memory is not written.
 

@@ -1,5 +1,5 @@
 // The legacy lowering: padded memory, barriers of the CTA, no shuffles, no matrix instructions.
-// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --lowering=legacy --emit=ptx | FileCheck %s
+// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --no-assign --no-reductions --lowering=legacy --emit=ptx | FileCheck %s
 
 // Rounds of 8 rows, as many as the source covers at once. A row is of 64 bytes, and of 16 more that nobody uses: the
 // four neighbours that a thread stores. Loads are of one element, two rows apart.

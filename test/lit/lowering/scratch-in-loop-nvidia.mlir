@@ -1,5 +1,5 @@
-// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --emit=llvm | FileCheck %s --check-prefix=SHARE
-// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --emit=ptx | FileCheck %s
+// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --no-assign --no-reductions --emit=llvm | FileCheck %s --check-prefix=SHARE
+// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --no-assign --no-reductions --emit=ptx | FileCheck %s
 
 // Two conversions of a loop's body have scratch of 2 KiB each. Each needs its own barrier and no other: a warp that
 // stores again has passed the other conversion's barrier since the last load.

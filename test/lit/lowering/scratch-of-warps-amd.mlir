@@ -1,5 +1,5 @@
-// RUN: triton-linear-opt %s --linear-pipeline --emit=llvm | FileCheck %s --check-prefix=SHARE
-// RUN: triton-linear-opt %s --linear-pipeline --emit=amdgcn | FileCheck %s
+// RUN: triton-linear-opt %s --linear-pipeline --no-assign --no-reductions --emit=llvm | FileCheck %s --check-prefix=SHARE
+// RUN: triton-linear-opt %s --linear-pipeline --no-assign --no-reductions --emit=amdgcn | FileCheck %s
 
 // Exchanges inside the waves of a loop use one buffer of which each wave has its part: no barrier at all.
 

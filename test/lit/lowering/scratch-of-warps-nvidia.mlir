@@ -1,5 +1,5 @@
-// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --emit=llvm | FileCheck %s --check-prefix=SHARE
-// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --emit=ptx | FileCheck %s
+// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --no-assign --no-reductions --emit=llvm | FileCheck %s --check-prefix=SHARE
+// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --no-assign --no-reductions --emit=ptx | FileCheck %s
 
 // Exchanges inside the warps of a loop: both use one buffer of which each warp has its part, nobody else uses those
 // bytes, and no barrier of the CTA is needed.

@@ -1,4 +1,4 @@
-// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --emit=amdgcn | FileCheck %s
+// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --no-assign --no-reductions --emit=amdgcn | FileCheck %s
 
 // A transpose of 8 registers with 8 lanes inside each warp. Four registers are stored at once; the lanes of a wave
 // run together, and LDS serves them in order, so there is no barrier.

@@ -1,4 +1,4 @@
-// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --emit=ptx | FileCheck %s
+// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --no-assign --no-reductions --emit=ptx | FileCheck %s
 
 // A transpose of 8 registers with 8 lanes inside each warp would take more shuffles than memory costs. Four registers
 // are stored at once. Each warp has its own part of the scratch, and waits for nobody else.

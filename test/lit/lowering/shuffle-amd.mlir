@@ -1,6 +1,6 @@
-// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --emit=amdgcn --target=hip:gfx90a | FileCheck %s
-// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --emit=amdgcn --target=hip:gfx942 | FileCheck %s
-// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --emit=amdgcn --target=hip:gfx950 | FileCheck %s
+// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --no-assign --no-reductions --emit=amdgcn --target=hip:gfx90a | FileCheck %s
+// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --no-assign --no-reductions --emit=amdgcn --target=hip:gfx942 | FileCheck %s
+// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --no-assign --no-reductions --emit=amdgcn --target=hip:gfx950 | FileCheck %s
 
 // Lanes 1 and 2 of each group of four change places: one move by DPP for each register.
 //   lane      0 1 2 3        0 1 2 3

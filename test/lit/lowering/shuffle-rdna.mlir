@@ -1,5 +1,5 @@
-// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --emit=amdgcn --target=hip:gfx1100 | FileCheck %s
-// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --emit=amdgcn --target=hip:gfx1200 | FileCheck %s
+// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --no-assign --no-reductions --emit=amdgcn --target=hip:gfx1100 | FileCheck %s
+// RUN: triton-linear-opt %s --split-input-file --linear-pipeline --no-assign --no-reductions --emit=amdgcn --target=hip:gfx1200 | FileCheck %s
 
 // Lanes 1 and 2 of each group of four change places: one move by DPP for each register.
 //   lane      0 1 2 3        0 1 2 3

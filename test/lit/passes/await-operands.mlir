@@ -1,5 +1,5 @@
 // RUN: triton-linear-opt %s --linear-await-operands --split-input-file | FileCheck %s
-// RUN: triton-linear-opt %s --linear-await-operands=at-once=1 --split-input-file | FileCheck %s --check-prefix=ONCE
+// RUN: triton-linear-opt %s --linear-await-operands=at-once=true --split-input-file | FileCheck %s --check-prefix=ONCE
 
 #mma = #ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 64, 16]}>
 #left = #ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}>

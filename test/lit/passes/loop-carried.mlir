@@ -1,4 +1,4 @@
-// RUN: triton-linear-opt %s --linear-pipeline --emit=llvm --split-input-file | FileCheck %s
+// RUN: triton-linear-opt %s --linear-pipeline --no-assign --no-reductions --emit=llvm --split-input-file | FileCheck %s
 
 // A converted matrix that a loop or a branch joins with another one must get through Triton's own analyses.
 

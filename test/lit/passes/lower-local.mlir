@@ -21,7 +21,7 @@
 module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:80"} {
 
 // CHECK-LABEL: sym_name = "operand_of_bytes"
-// CHECK: %[[X:.*]] = "ttg.local_load"(%{{.*}}) {ll.detour = "64 wavefronts a warp instead of 256, {{.*}}"} {{.*}} -> tensor<64x128xf8E5M2, #ttg.linear<
+// CHECK: %[[X:.*]] = "ttg.local_load"(%{{.*}}) {ll.staged = "64 wavefronts a warp instead of 256, {{.*}}"} {{.*}} -> tensor<64x128xf8E5M2, #ttg.linear<
 // CHECK: %[[Y:.*]] = "ttg.convert_layout"(%[[X]]) {{.*}} -> tensor<64x128xf8E5M2, #ttg.dot_op<
 // CHECK: "tt.return"(%[[Y]])
 // REMARKS: remark: access by way of another layout: 64 wavefronts a warp instead of 256, and shuffle: {{.*}} clocks instead of
@@ -35,7 +35,7 @@ tt.func @operand_of_bytes(%m: !ttg.memdesc<64x128xf8E5M2, #bytes, #smem, mutable
 
 // CHECK-LABEL: sym_name = "stored_across"
 // CHECK: %[[X:.*]] = "ttg.convert_layout"(%arg0)
-// CHECK: "ttg.local_store"(%[[X]], %arg1) {ll.detour
+// CHECK: "ttg.local_store"(%[[X]], %arg1) {ll.staged
 // REMARKS: remark: access by way of another layout: {{.*}} wavefronts a warp instead of 512
 tt.func @stored_across(%x: tensor<64x128xi8, #rows>, %m: !ttg.memdesc<64x128xi8, #turned, #smem, mutable>) {
   ttg.local_store %x, %m : tensor<64x128xi8, #rows> -> !ttg.memdesc<64x128xi8, #turned, #smem, mutable>

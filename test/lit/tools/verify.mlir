@@ -1,7 +1,7 @@
 // One line for each conversion, then the count; calls of one stub are two conversions.
 // RUN: triton-linear verify %s | FileCheck %s
 // RUN: triton-linear verify %s --target=cuda:80 --json | FileCheck %s --check-prefix=JSON
-// RUN: cat %s | triton-linear verify - | FileCheck %s --check-prefix=STDIN
+// RUN: triton-linear verify - < %s | FileCheck %s --check-prefix=STDIN
 
 // CHECK:      verify.mlir:[[# @LINE + 35]]:10: 64xf32 blocked -> blocked: shuffle: {{.*}} 0 wavefronts (0 at least), {{[0-9]+}} shuffle{{s?}}, {{[0-9]+}} alu, 0 barriers; 0 wrong of 64, 0 races, plan proved
 // CHECK-NEXT: verify.mlir:[[# @LINE + 35]]:10: 64xf32 blocked -> blocked: shuffle: {{.*}} 0 wrong of 64, 0 races, plan proved

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,10 +13,11 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT))
 
 from bench import configurations, configurations_report  # noqa: E402
+from bench.harness import turns  # noqa: E402
 from bench.kernels import alternatives, inductor, measure, modes, run  # noqa: E402
 from bench.kernels.cases import by_name  # noqa: E402
 
@@ -29,7 +31,7 @@ def entry(config: str, stock: float, ours: float, free: float = 1.0, **more: Any
         times = {modes.STOCK: [stock / 1e3] * 7, mode: [took / 1e3] * 7}
         facts = {side: {"spilled": 0} for side in times}
         found[mode] = {"errors": {}, "facts": facts, "fell_back": [], "times": times}
-        found[mode]["summary"] = measure.summary(times, 1)
+        found[mode]["summary"] = turns.summary(times, 1)
     found[modes.OURS] |= {"result": "identical", "apart": 0.0}
     return found | more
 
@@ -37,7 +39,7 @@ def entry(config: str, stock: float, ours: float, free: float = 1.0, **more: Any
 def report_of(*entries: dict[str, Any], **more: Any) -> dict[str, Any]:
     kernel = {"name": "triton_per_fused_sum_0", "configs": list(entries)}
     facts = {"device": "a GPU", "target": "cuda:90", "torch": "2.11.0"}
-    known = {**run.versions(facts), "turns": 7, "seconds": 3.0, "not_run": [], "unfit": []}
+    known = {**run.heading(facts), "turns": 7, "seconds": 3.0, "not_run": [], "unfit": []}
     return known | {"cases": [{"name": "row_sum_small", "kernels": [kernel]}]} | more
 
 
@@ -214,7 +216,7 @@ class FakeChild:
     now = 0.0
     verdict = "identical"
 
-    def __init__(self) -> None:
+    def __init__(self, start: Any) -> None:
         self.facts = {"device": "a GPU", "target": "cuda:90", "torch": "2.11.0"}
 
     def ask(self, function: Any, *arguments: Any) -> Any:
@@ -226,6 +228,10 @@ class FakeChild:
             return [answer | {"result": self.verdict, "apart": 0.5} for answer in told(mode, places)]
         return None
 
+    def begin(self, program: str) -> dict[str, Any]:
+        self.ask(None)
+        return self.facts
+
     def close(self) -> None:
         pass
 
@@ -233,8 +239,8 @@ class FakeChild:
 def test_a_run_ends_in_its_budget_and_a_wrong_result_is_its_status(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(run, "Child", FakeChild)
-    monkeypatch.setattr(configurations.time, "perf_counter", lambda: FakeChild.now)
+    monkeypatch.setattr(configurations, "Child", FakeChild)
+    monkeypatch.setattr(time, "perf_counter", lambda: FakeChild.now)
     arguments = ["--only", "^(row_sum_small|column_sum|add_transposed)$", "--output", str(tmp_path)]
     assert configurations.main([*arguments, "--budget", "3", "--also", f"column_sum: {C}"]) == 0
     report = json.loads((tmp_path / "configurations.json").read_text())

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
-from triton_linear.lowering import targets
+from triton_linear.lowering.target import targets
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT))
 
 from bench import calibrate  # noqa: E402
@@ -272,7 +273,7 @@ def test_methods_are_timed_in_turns(cuda: FakeCuda) -> None:
 def test_a_run_times_what_was_compiled(
     cuda: FakeCuda, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(run.Timer, "ask", lambda self, function, *arguments: function(*arguments))
+    monkeypatch.setattr(run.Child, "ask", lambda self, function, *arguments: function(*arguments))
     arguments = ["--only", "^permute-swap-32$", "--workers", "1", "--output", str(tmp_path), "--turns", "2"]
     assert run.main([*arguments, "--methods", "ours,stock"]) == 1
     assert "permute-swap-32: ours: a round trip does not give back what went in" in capsys.readouterr().err

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from triton_linear.dialect.linear_layout import LinearLayout
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT))
 
 from bench.conversions.bounds import Bound, bound  # noqa: E402

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tarfile
+import time
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,12 +16,12 @@ import triton
 import triton.language as tl
 from plugin_support import CUDA, FakeDriver
 from triton.runtime import driver
-from triton_linear.report import Conversion, Outcome, Report
 
 from bench.foreign import compiled, fetch, launches, measure, packages, report, run
 from bench.foreign.case import Case, Cases, tensors
 from bench.foreign.cases import cases
-from bench.kernels.measure import Failed
+from bench.harness.child import Failed
+from triton_linear.report import Outcome, Report, ReportedConversion
 
 
 @triton.jit
@@ -155,7 +156,10 @@ def test_a_kernel_that_stock_triton_does_not_compile_has_a_row() -> None:
 
 
 def test_the_report_says_why_conversions_are_left() -> None:
-    kept = (Conversion("here", "A", "B", "triton", "a mask"), Conversion("there", "A", "B", "shuffle", "two"))
+    kept = (
+        ReportedConversion("here", "A", "B", "triton", "a mask"),
+        ReportedConversion("there", "A", "B", "shuffle", "two"),
+    )
     found = compiled.fate(Report("k", "cuda:90", Outcome.CONVERTED, seen=3, conversions=kept))
     assert (found["seen"], found["ours"], found["folded"], found["left"]) == (3, 1, 1, {"a mask": 1})
     assert found["kinds"] == {"shuffle": 1}
@@ -260,9 +264,9 @@ def started(
     options = run.parse(["--output", str(tmp_path), "--jobs", "1", *more])
     options.budget = budget
     clock = [0.0]
-    monkeypatch.setattr(run, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
     monkeypatch.setattr(run, "_torch_version", lambda: "2")
-    return run.Run(options, tmp_path, tmp_path), Process(clock)
+    return run.Run(options), Process(clock)
 
 
 ALL = [Case(f"p: {name}", "p", lambda inputs: list) for name in ("a", "broken", "c", "d")]

@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 import pytest
 import triton
+
 from triton_linear.examples.spec import gpu_target
 from triton_linear.tools.fuzzing.pairs import drawn_layout
-from triton_linear.tools.random_layouts import Pair
+from triton_linear.tools.fuzzing.random_layouts import Pair
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT))
-
-from triton_linear.tools.isolated import Isolation, Lost  # noqa: E402
 
 from bench.conversions import driver  # noqa: E402
 from bench.gpu_random import run  # noqa: E402
 from bench.gpu_random.kernels import LOOP_STEPS, RANDOM, RandomCase, kernel_text, random_cases  # noqa: E402
+from triton_linear.tools.support.isolated import Isolation, Lost  # noqa: E402
 
 TARGET = "cuda:90"
 LANES = "[[1, 0], [2, 0], [0, 1], [0, 2], [0, 4]]"

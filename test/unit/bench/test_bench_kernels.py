@@ -6,15 +6,21 @@ import json
 import random
 import statistics
 import sys
+import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from triton_linear.examples import attention
 
-ROOT = Path(__file__).parents[2]
+from triton_linear.examples import attention, specs
+from triton_linear.examples.spec import gpu_target
+
+ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT))
 
+from bench.harness.statistics import geometric_mean, interval, share_taken  # noqa: E402
+from bench.harness.turns import summary  # noqa: E402
 from bench.kernels import cases_torch, cases_torch_moves, cases_triton, dry, measure, modes, run  # noqa: E402
 from bench.kernels.case import GLUON, TORCH, TRITON, Case  # noqa: E402
 from bench.kernels.cases import by_name, cases  # noqa: E402
@@ -29,7 +35,6 @@ from bench.kernels.report import (  # noqa: E402
     totals,
     winners,
 )
-from bench.kernels.statistics import geometric_mean, interval, share_taken  # noqa: E402
 
 
 def timing(ratio: float, **more: Any) -> dict[str, Any]:
@@ -76,6 +81,13 @@ def test_there_are_enough_cases_of_every_kind() -> None:
     assert kinds.count(TORCH) >= 40 and kinds.count(TRITON) >= 12 and kinds.count(GLUON) >= 2
     assert all((case.sources is None) == (case.kind == TORCH) for case in cases())
     assert by_name(names[3]) is cases()[3]
+
+
+def test_every_example_is_measured_at_several_sizes() -> None:
+    """The launches of each example's kernel, by the source that they share."""
+    target = gpu_target("cuda:90")
+    kernels = Counter(name for case in cases() if case.sources for name in case.sources(target))
+    assert all(kernels[spec.name] >= 3 for spec in specs(target))
 
 
 def test_a_kernel_compiles_without_a_gpu_and_its_conversions_are_told(
@@ -153,10 +165,10 @@ def test_an_interval_is_no_wider_than_it_must_be() -> None:
 def test_ratios_are_of_one_turn() -> None:
     """A GPU that slows down during the run must not show in the ratio."""
     times = {"stock": [1.0 + turn for turn in range(9)], "ours": [0.5 + turn / 2 for turn in range(9)]}
-    found = measure.summary(times, calls=10)
+    found = summary(times, calls=10)
     assert found["ours"]["ratio"] == [2.0, 2.0, 2.0]
     assert found["stock"] == {"microseconds": 500.0}
-    assert measure.summary({}, 1) == {}
+    assert summary({}, 1) == {}
 
 
 def test_the_share_is_of_time_and_none_without_headroom() -> None:
@@ -288,13 +300,17 @@ def test_without_stock_nothing_else_is_tried() -> None:
 class FakeChild:
     """A child that measures nothing, a second a question by the fake clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, start: Any = None) -> None:
         self.starts = 1
         self.facts = {"device": "a GPU", "target": "cuda:90", "torch": "2.11.0"}
 
     def ask(self, function: Any, *arguments: Any) -> Any:
         clock[0] += 1
         return answer(arguments[1]) if arguments else None
+
+    def begin(self, program: str) -> dict[str, Any]:
+        self.ask(None)
+        return self.facts
 
     def close(self) -> None:
         pass
@@ -307,7 +323,7 @@ def test_a_run_ends_in_its_budget_and_names_what_is_left(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(run, "Child", FakeChild)
-    monkeypatch.setattr(run.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
     only = "^(row_sum_8|column_sum_f32|column_sum_int8|sum_middle_bf16|add_transposed)$"
     arguments = ["--only", only, "--modes", "ours", "--budget", "2.5", "--output", str(tmp_path)]
     assert run.main(arguments) == 0

@@ -25,7 +25,7 @@ def test_strides_are_what_the_names_say() -> None:
 def test_what_lies_across_compiles(capsys: pytest.CaptureFixture[str]) -> None:
     """With no fallback."""
 
-    assert operands.dry("cuda:90", "^(fp8|f32), along, across, 64x64$") == 0
+    assert operands.compiled("cuda:90", "^(fp8|f32), along, across, 64x64$") == 0
     assert capsys.readouterr().out.count(": compiled") == 2
 
 

@@ -1,15 +1,12 @@
 """The reproduction's runner: what crashes, hangs or is stopped loses no other case, and nothing runs twice."""
 
 import json
-import os
 import sys
-import time
 
 import pytest
 
 from bench.paper import run, tables
 from bench.paper.report import markdown, write
-from bench.paper.scatter import scatter
 from bench.paper.table import Part
 
 FAKE = """
@@ -112,25 +109,6 @@ def test_another_gpu_is_not_mixed_in(tmp_path):
 def test_no_case_begins_after_the_budget(fake):
     go(fake, "--budget", "0")
     assert not (fake / "log").exists()
-
-
-def call(kind):
-    if kind == "crash":
-        os._exit(3)
-    if kind == "hang":
-        time.sleep(60)
-    if kind == "raise":
-        raise ValueError("bad")
-    return {"value": kind}
-
-
-def test_a_crash_or_a_hang_costs_one_call():
-    asked = ["a", "crash", "b", "raise", "hang", "c", "d"]
-    found = {}
-    scatter(call, [(kind,) for kind in asked], 2, found.__setitem__, patience=6.0)
-    assert sorted(found) == list(range(7))
-    assert [found[k]["value"] for k in (0, 2, 5, 6)] == ["a", "b", "c", "d"]
-    assert "crashed" in found[1]["error"] and "6 s" in found[4]["error"] and "bad" in found[3]["error"]
 
 
 def test_the_report_says_what_has_not_run(tmp_path):

@@ -10,11 +10,12 @@ from typing import Any
 from unittest import mock
 
 import pytest
+
 from triton_linear import pipeline
 from triton_linear.examples.spec import gpu_target
 from triton_linear.report import FallbackWarning
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT))
 
 from paper_no_gpu import no_gpu  # noqa: E402

@@ -13,16 +13,16 @@ from unittest import mock
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT))
 
 from paper_no_gpu import no_gpu  # noqa: E402
-from triton_linear.examples.spec import gpu_target  # noqa: E402
 
 from bench.kernels import dry, measure, modes  # noqa: E402
 from bench.paper import compared, kernels, kernels_dry  # noqa: E402
 from bench.paper.kernel_case import Case, cases, families  # noqa: E402
 from bench.paper.kernels_report import PAPER_COUNTS, report  # noqa: E402
+from triton_linear.examples.spec import gpu_target  # noqa: E402
 
 OF_TRITONBENCH = {
     *("gemm", "bf16xint16_gemm", "fp8_gemm", "int4_gemm", "grouped_gemm", "gather_gemv"),

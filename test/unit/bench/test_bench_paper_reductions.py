@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from triton_linear.tools import functions
 
 from bench.paper import reductions, reductions_old, reductions_report
 from bench.paper.reductions_kernel import ARGMAX, NEW, OLD, Case, kernel
+from triton_linear.tools.support import functions
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def chosen(kind: str, alone: bool, operation: str = ARGMAX) -> Case:
@@ -48,7 +48,7 @@ def test_a_case_of_each_kind(kind: str) -> None:
 
 def test_results_that_are_not_right_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     case = chosen("blocked", alone=True)
-    lowered = functions.lower_kernel(kernel(case), "k.ttgir", None, ours=False)
+    lowered = functions.lower_kernel(kernel(case), "k.ttgir", None, None)
     assert reductions.is_right(case, lowered)
     real = functions.registers_of
     calls: list[Any] = []

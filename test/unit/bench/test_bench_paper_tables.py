@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT))
 
-from triton_linear.dialect.linear_layout import LANE, REGISTER  # noqa: E402
-
 from bench.conversions.build import BEFORE, layouts  # noqa: E402
+from bench.kernels import modes  # noqa: E402
 from bench.kernels.measure import Inputs, loaded  # noqa: E402
-from bench.paper import mixed, mxfp4, shuffles, ways  # noqa: E402
+from bench.paper import mixed, mxfp4, shuffles  # noqa: E402
 from bench.paper.table import Part, Table  # noqa: E402
+from triton_linear.dialect.linear_layout import LANE, REGISTER  # noqa: E402
 
 TARGET = "cuda:90"
 TABLES = (mixed.TABLE, mxfp4.TABLE, shuffles.TABLE)
@@ -79,7 +79,7 @@ def test_the_record_of_triton_3_0_is_of_these_cases() -> None:
 
 def test_results_in_the_interpreter() -> None:
     pytest.importorskip("torch")
-    script = Path(__file__).with_name("paper_interpreted.py")
+    script = Path(__file__).parents[1] / "support" / "paper_interpreted.py"
     environment = os.environ | {"TRITON_INTERPRET": "1"}
     run = subprocess.run(
         [sys.executable, str(script)], capture_output=True, text=True, check=False, env=environment
@@ -119,7 +119,7 @@ def test_columns_are_shuffled_within_their_block() -> None:
     assert blocks[0][[0, 1, 8, 9, 16, 17]].tolist() == [0, 1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("way", ways.WAYS)
+@pytest.mark.parametrize("way", modes.WAYS)
 @pytest.mark.parametrize(
     ("integer", "floating", "m", "n"), [("i8", "f16", 1, 1), ("i64", "f64", 16, 32), ("i16", "f8", 64, 64)]
 )
@@ -135,7 +135,7 @@ def test_doubles_with_short_integers_compile_with_the_plugin_only(integer: str) 
     assert mixed.compiled(case, "ours", TARGET) is None
 
 
-@pytest.mark.parametrize("way", ways.WAYS)
+@pytest.mark.parametrize("way", modes.WAYS)
 def test_mxfp4_compiles_to_wgmma_by_every_route(way: str) -> None:
     for route in mxfp4.ROUTES:
         ptx = mxfp4.compiled(mxfp4.Product("f16", route, 16), way, TARGET).asm["ptx"]
@@ -159,9 +159,9 @@ def test_what_prepare_compiles_is_what_run_launches(monkeypatch: pytest.MonkeyPa
     pytest.importorskip("torch")
     import torch
     from triton.runtime import driver
-    from triton_linear.examples.spec import gpu_target
 
     from bench.foreign.pretend import Driver
+    from triton_linear.examples.spec import gpu_target
 
     monkeypatch.setattr(driver, "_active", Driver(gpu_target(TARGET)))
     case = mxfp4.Product("e5m2", "shuffled", 16)
@@ -172,8 +172,8 @@ def test_what_prepare_compiles_is_what_run_launches(monkeypatch: pytest.MonkeyPa
     _, arguments = mxfp4.make(case, torch, Inputs("cpu"))
     out = torch.empty((16, mxfp4.WIDTH), dtype=torch.bfloat16)
     with loaded() as launched:
-        for way in ways.WAYS:
-            with ways.context(way):
+        for way in modes.WAYS:
+            with modes.context(way, strict=True):
                 function.warmup(
                     *arguments, out, grid=(1,), **constants, num_warps=case.tile[2], num_stages=mxfp4.STAGES
                 )
@@ -217,7 +217,7 @@ def drawn(part: Part) -> Any:
 
 def mixed_records() -> dict[str, Any]:
     """Stock fails one, ours another in a different manner, the rest passes."""
-    good = {way: {"compiled": True, "right": True} for way in ways.WAYS}
+    good = {way: {"compiled": True, "right": True} for way in modes.WAYS}
     records: dict[str, Any] = {case.key: good for case in mixed.cases()}
     bad = {"compiled": False, "right": False, "error": "RuntimeError: no"}
     records["i8 x f16, 1x1"] = good | {"stock": bad}

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from triton_linear.dialect.triton_versions import ACCESSES_PREDICTED, installed_release
 
 from bench.paper import widths
 from bench.paper.widths import PAPER, WARPS, Width, cases, report, run
+from triton_linear.dialect.triton_versions import ACCESSES_PREDICTED, installed_release
 
 PTX = """
 	@%p1 ld.global.v4.b32 { %r1, %r2, %r3, %r4 }, [ %rd1 + 0 ];

@@ -11,10 +11,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from triton_linear.dialect.linear_layout import LANE, WARP
-from triton_linear.lowering.targets import target as target_called
 
-ROOT = Path(__file__).parents[2]
+from triton_linear.dialect.linear_layout import LANE, WARP
+from triton_linear.lowering.target.targets import target as target_called
+
+ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT))
 
 from bench.conversions.build import layouts  # noqa: E402

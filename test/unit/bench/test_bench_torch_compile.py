@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 import triton
 import triton.language as tl
-import triton_linear
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compiler
 
-BENCH = Path(__file__).resolve().parents[2] / "bench"
+import triton_linear
+
+BENCH = Path(__file__).resolve().parents[3] / "bench"
 sys.path.append(str(BENCH))
 check: Any = importlib.import_module("torch_compile_check")
 process: Any = importlib.import_module("torch_compile_process")

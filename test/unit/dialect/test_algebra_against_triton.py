@@ -17,6 +17,7 @@ from strategies import (
     layouts,
     surjective_layouts,
 )
+
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
 from triton_linear.dialect.triton_versions import Span, installed_release
 

@@ -13,10 +13,11 @@ from pathlib import Path
 import corpus
 import pytest
 from bridge_kernels import CASES, TARGETS, ttgir
+
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.mlir_adapter import Attribute, MLIRError, operations, text_of
 
-MODULES = sorted((Path(__file__).parents[1] / "data" / "ttgir").glob("*.ttgir"))
+MODULES = sorted((Path(__file__).parents[2] / "data" / "ttgir").glob("*.ttgir"))
 BLOCKED = "#ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>"
 ATTRIBUTES = '"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32'
 
@@ -128,7 +129,9 @@ def test_an_operation_is_at_its_line_of_the_python_source() -> None:
     (before,) = positions(str(module), "ttg.convert_layout")
     line = next(
         number
-        for number, text in enumerate(Path(__file__).with_name("bridge_kernels.py").read_text().splitlines(), 1)
+        for number, text in enumerate(
+            (Path(__file__).parents[1] / "support" / "bridge_kernels.py").read_text().splitlines(), 1
+        )
         if "tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.float16))" in text
     )
     assert f'bridge_kernels.py":{line}:' in before

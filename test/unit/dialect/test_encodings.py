@@ -10,6 +10,7 @@ import pytest
 import triton
 from encoding_cases import Case, Cases
 from encoding_oracle import Oracle
+
 from triton_linear.dialect import encodings
 from triton_linear.dialect.triton_versions import WMMA_OPERANDS_UNKNOWN
 

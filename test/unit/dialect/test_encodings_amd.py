@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 from encoding_oracle import Oracle
+
 from triton_linear.dialect import encodings
 from triton_linear.dialect.bridge import BridgeError, parse_triton, triton_context
-from triton_linear.tools.errors import captured_stderr
+from triton_linear.tools.support.errors import captured_stderr
 
 pytestmark = pytest.mark.skipif(
     encodings.installed_release() >= (3, 7), reason="the forms are those of Triton 3.6; later, wmma has bases"

@@ -8,6 +8,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from triton_linear.dialect import encodings
 from triton_linear.dialect.encodings import MalformedEncoding, PaddedShared, UnknownEncoding, layout_of
 from triton_linear.dialect.linear_layout import LinearLayout, dim_names

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import invertible_matrices, matrices, surjective_matrices, vectors
+
 from triton_linear.dialect import f2
 
 some = settings(max_examples=200, deadline=None)

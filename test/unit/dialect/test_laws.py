@@ -19,6 +19,7 @@ from strategies import (
     layouts,
     surjective_layouts,
 )
+
 from triton_linear.dialect import f2
 from triton_linear.dialect.dimensions import merge_names, multiply_dims
 from triton_linear.dialect.linear_layout import LinearLayout

@@ -14,6 +14,7 @@ from strategies import (
     layouts,
     matrices,
 )
+
 from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import LinearLayout
 

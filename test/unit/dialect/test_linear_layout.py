@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 
 import pytest
+
 from triton_linear.dialect.labelled_matrix import LabelledMatrix
 from triton_linear.dialect.linear_layout import (
     BLOCK,

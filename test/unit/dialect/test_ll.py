@@ -10,6 +10,7 @@ import sys
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from triton_linear.dialect import ll
 from triton_linear.dialect.linear_layout import LinearLayout, dim_names
 from triton_linear.dialect.mlir_adapter import Attribute, MLIRError, Module, OpaqueAttr, new_context

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 
 import pytest
 from triton.experimental.gluon import language as gl
+
 from triton_linear import gluon
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.linear_layout import LinearLayout

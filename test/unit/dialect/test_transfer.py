@@ -14,6 +14,7 @@ from encoding_cases import Case, Cases
 from encoding_oracle import Oracle
 from hypothesis import given
 from hypothesis import strategies as st
+
 from triton_linear.dialect.encodings import layout_of, transfer
 from triton_linear.dialect.linear_layout import LinearLayout, dim_names
 

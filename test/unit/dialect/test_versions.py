@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 import triton
+from local_cases import MMA, SWIZZLED, Case
+from plugin_processes import run
 from plugin_support import CUDA, HIP, source
-from test_local import MMA, SWIZZLED, Case
-from test_plugin_environment import run
-from triton_linear.dialect import triton_versions
-from triton_linear.lowering import marks
 
-ROOT = Path(__file__).resolve().parents[2]
+from triton_linear.dialect import triton_versions
+from triton_linear.lowering.emit import marks
+
+ROOT = Path(__file__).resolve().parents[3]
 REFUSAL = r"found Triton {}; triton_linear works with 3\.6\.0, 3\.7\.1, 3\.8\.0 or 3\.9\.0"
 OTHERS = ("3.5.1", "3.7.0", "3.9.1", "3.10.0", "4.0.0", "3.6.0+git1234", "unknown")
 IMPORTS = "import triton, os; print('goes on')"
@@ -108,11 +109,11 @@ def tool(name: str, *arguments: str, path: Path) -> Any:
     )
 
 
-@pytest.mark.parametrize("command", [("opt", "-"), ("cli", "demo"), ("cli", "fuzz", "--count", "1")])
+@pytest.mark.parametrize("command", [("opt.command", "-"), ("cli", "demo"), ("cli", "fuzz", "--count", "1")])
 def test_commands_say_so_in_one_line(other: Path, command: tuple[str, ...]) -> None:
     if command[1] == "-":
         (other / "k.ttgir").write_text("module {}\n")
-        command = ("opt", str(other / "k.ttgir"))
+        command = ("opt.command", str(other / "k.ttgir"))
     done = tool(*command, path=other)
     assert (done.returncode, done.stdout) == (1, "")
     assert re.fullmatch("error: " + REFUSAL.format(r"4\.0\.0") + "\n", done.stderr)
@@ -141,7 +142,7 @@ def test_modules_that_do_not_serve_are_refused(tmp_path: Path, text: str) -> Non
     (tmp_path / "mlir").mkdir()
     (tmp_path / "mlir" / "__init__.py").write_text(text)
     (tmp_path / "k.ttgir").write_text("module {}\n")
-    done = tool("opt", str(tmp_path / "k.ttgir"), path=tmp_path)
+    done = tool("opt.command", str(tmp_path / "k.ttgir"), path=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     said = r"error: found a module 'mlir' that does not serve, at {} \(.*\): .*; install xtc-mlir-python-.*\n"
     assert re.fullmatch(said.format(re.escape(str(tmp_path / "mlir" / "__init__.py"))), done.stderr)
@@ -169,8 +170,9 @@ def test_bindings_that_lose_something_are_refused(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("target", [CUDA, HIP], ids=["cuda", "hip"])
 def test_marks_are_gone_and_data_is_not_written_over(target: Any, tmp_path: Path) -> None:
     """Every store to the scratch is ours: as many as the plan has."""
-    import triton_linear
     from plugin_support import transpose_bytes
+
+    import triton_linear
 
     with triton.knobs.cache.scope():
         triton.knobs.cache.dir = str(tmp_path)

@@ -9,13 +9,14 @@ import pytest
 import triton
 from machine_operations import mixed, named
 from module_machine import Machine, Memory, run
+
 from triton_linear.dialect import bridge
 from triton_linear.examples.mfma_matmul import BLOCK_K, BLOCK_M, BLOCK_N, INSTRUCTIONS, compile_specs
 from triton_linear.examples.spec import gpu_target
-from triton_linear.passes import driver
-from triton_linear.passes.assign import AssignLayouts
-from triton_linear.tools.compile import compile_text, lower, to_triton
-from triton_linear.tools.verify import check
+from triton_linear.passes.assignment.assign import AssignLayouts
+from triton_linear.passes.framework.run import run_passes
+from triton_linear.tools.support.compile import compile_text, lower, to_triton
+from triton_linear.tools.verify.command import check
 
 TARGETS = [f"hip:{arch}" for arch in INSTRUCTIONS]
 HALF = 2
@@ -69,7 +70,7 @@ def test_every_conversion_is_right(compiled: tuple[str, Any], assigned: bool) ->
     assert text.count("ttg.convert_layout") == 3
     if assigned:
         root = bridge.text_to_upstream(text, bridge.upstream_context(), "mfma_matmul")
-        assert driver.run(root, [AssignLayouts(target)], verify=True).succeeded
+        assert run_passes(root, [AssignLayouts(target)], verify=True).succeeded
         text = root.operation.get_asm(enable_debug_info=True)
     compilation = compile_text(text, "mfma_matmul.ttgir", target, "llvmir")
     checked = check(compilation)

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 import triton
+
 import triton_linear
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.examples import AMD_EXAMPLES, EXAMPLES, examples, specs
 from triton_linear.examples.spec import KernelSpec, gpu_target
 from triton_linear.report import NOOP, Outcome
-from triton_linear.tools.compile import lower, to_triton
+from triton_linear.tools.support.compile import lower, to_triton
 
 NVIDIA = ("cuda:80", "cuda:90")
 AMD = ("hip:gfx90a", "hip:gfx942", "hip:gfx950")
@@ -39,7 +40,7 @@ def spec_of(kernel: str, target: str) -> KernelSpec:
 
 
 def test_kernels_compute_what_they_say() -> None:
-    script = Path(__file__).with_name("interpreted_examples.py")
+    script = Path(__file__).parents[1] / "support" / "interpreted_examples.py"
     environment = os.environ | {"TRITON_INTERPRET": "1"}
     done = subprocess.run(
         [sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False

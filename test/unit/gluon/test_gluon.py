@@ -8,13 +8,14 @@ import random
 import numpy as np
 import pytest
 from triton.experimental.gluon import language as gl
+
 from triton_linear import gluon
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.gluon.units import element_of
-from triton_linear.lowering.select import select
-from triton_linear.lowering.simulate_counts import wavefronts
-from triton_linear.lowering.targets import target
+from triton_linear.lowering.interpreter.counts import wavefronts
+from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.target.targets import target
 
 ROWS = gl.BlockedLayout([1, 8], [8, 4], [4, 1], [1, 0])
 COLUMNS = gl.BlockedLayout([8, 1], [4, 8], [1, 4], [0, 1])

@@ -7,6 +7,7 @@ import re
 import pytest
 import triton
 from triton.experimental.gluon._runtime import GluonASTSource
+
 from triton_linear.examples.gluon_transpose import WARPS, choices, main, transpose_kernel
 from triton_linear.examples.spec import gpu_target
 

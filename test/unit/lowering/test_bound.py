@@ -5,15 +5,16 @@ exchanges the first of the cheapest is found."""
 import statistics
 
 import pytest
-from triton_linear.lowering.bound import Side, least_cost, relation
-from triton_linear.lowering.conversion import Hardware, between, reach_between
-from triton_linear.lowering.element import element_type
-from triton_linear.lowering.exchange import cheapest, cost_of_shared, exchange_plans
-from triton_linear.lowering.placement import Exchange
-from triton_linear.lowering.select import candidates, select
-from triton_linear.lowering.targets import target
+
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.planners.bound import BoundedSide, least_cost, relation
+from triton_linear.lowering.planners.conversion import Hardware, between, reach_between
+from triton_linear.lowering.planners.exchange import cheapest, cost_of_shared, exchange_plans
+from triton_linear.lowering.planners.placement import Exchange
+from triton_linear.lowering.planners.select import candidates, select
+from triton_linear.lowering.target.targets import target
 from triton_linear.tools.fuzzing.pairs import drawn_layout
-from triton_linear.tools.random_layouts import random_pairs
+from triton_linear.tools.fuzzing.random_layouts import random_pairs
 
 TARGETS = ["cuda:80", "cuda:90", "hip:gfx942", "hip:gfx950", "hip:gfx1100", "hip:gfx1200"]
 
@@ -81,7 +82,7 @@ def test_reach_is_that_of_the_conversion(name):
         sides = Hardware.of(source), Hardware.of(destination)
         seen.add(reach_between(*sides))
         assert reach_between(*sides) == between(*sides).reach
-        assert relation(Side.of(source), Side.of(destination)).reach == reach_between(*sides)
+        assert relation(BoundedSide.of(source), BoundedSide.of(destination)).reach == reach_between(*sides)
     assert len(seen) == 3
 
 
@@ -92,7 +93,7 @@ def test_the_exchange_chosen_is_the_first_of_the_cheapest(name):
     for source, destination, element in drawn(gpu):
         a, b = Hardware.of(source), Hardware.of(destination)
         exchange = Exchange(a.register, a.lane, a.warp, b.register, b.lane, b.warp)
-        plans = list(exchange_plans("cta", exchange, element, gpu, gpu.scratch_bytes))
+        plans = list(exchange_plans("cta", exchange, element, gpu, gpu.policy.scratch_bytes))
         several += len(plans) > 1
         best = min(plans, key=lambda plan: cost_of_shared(plan, gpu).clocks)
         clocks = cost_of_shared(best, gpu).clocks

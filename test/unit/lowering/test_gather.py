@@ -9,24 +9,24 @@ from dataclasses import replace
 
 import pytest
 from gather_cases import TARGETS, Case, layout, random_gather
-from triton_linear.lowering.element import element_type
-from triton_linear.lowering.emit_gather import GatherSignature, emit_gather
-from triton_linear.lowering.gather import cost_of_gather, plan_gather, unmasked
-from triton_linear.lowering.gather_choice import cost_of, is_warp_local, select_gather, stock_cost
-from triton_linear.lowering.gather_plan import (
+
+from triton_linear.lowering.emit.gathers import GatherSignature, emit_gather
+from triton_linear.lowering.gather.memory import cost_of_gather_shared, plan_gather_shared, plan_legacy_gather
+from triton_linear.lowering.gather.select import cost_of, is_warp_local, select_gather, stock_cost
+from triton_linear.lowering.gather.shuffles import cost_of_gather, plan_gather, unmasked
+from triton_linear.lowering.interpreter.verify import Verdict
+from triton_linear.lowering.interpreter.verify_gather import verify_gather
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.plan.gathers import (
     LEGACY_GATHER,
     AnyGatherPlan,
     Fetch,
     GatherPlan,
     GatherSharedPlan,
 )
-from triton_linear.lowering.gather_shared import cost_of_gather_shared, plan_gather_shared
-from triton_linear.lowering.plan import Rejected
-from triton_linear.lowering.prove_gather import refuted_gather
-from triton_linear.lowering.strategies import LEGACY
-from triton_linear.lowering.targets import Target, target
-from triton_linear.lowering.verify import Verdict
-from triton_linear.lowering.verify_gather import verify_gather
+from triton_linear.lowering.plan.plans import Rejected
+from triton_linear.lowering.prove.gathers import refuted_gather
+from triton_linear.lowering.target.targets import Target, target
 
 F32, I32 = element_type("f32"), element_type("i32")
 CUDA, HIP = target("cuda:90"), target("hip:gfx942")
@@ -44,6 +44,7 @@ def planned(case: Case, gpu: Target) -> GatherPlan | Rejected:
     return plan_gather(case.src, case.index, case.axis, case.element, gpu)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_code_of_random_gathers_takes_what_numpy_does(name: str) -> None:
     rng, gpu = random.Random(f"gathers for {name}"), target(name)
@@ -70,6 +71,7 @@ def test_code_of_random_gathers_takes_what_numpy_does(name: str) -> None:
     assert min(kinds[kind] for kind in ("moves", "stays", "packed", "copies", "other lanes")) > 0, kinds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_code_through_memory_takes_what_numpy_does(name: str) -> None:
     """No races; copies are stored and loaded once."""
@@ -103,12 +105,13 @@ def test_code_through_memory_takes_what_numpy_does(name: str) -> None:
     assert kinds["expected"] == pytest.approx(kinds["mean"], rel=0.1), kinds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_baseline_stores_and_loads_all(name: str) -> None:
     rng, gpu = random.Random(f"baseline for {name}"), target(name)
     for number in range(30):
         case = random_gather(rng, gpu, apart=number % 2 > 0)
-        plan = select_gather(case.src, case.index, case.axis, case.element, gpu, lowering=LEGACY)
+        plan = plan_legacy_gather(case.src, case.index, case.axis, case.element, gpu)
         assert isinstance(plan, GatherSharedPlan)
         assert plan.kind == LEGACY_GATHER
         assert refuted_gather(plan, case.src, case.index, case.axis) is None
@@ -385,7 +388,7 @@ def test_loads_are_priced_at_the_mean_of_random_indices() -> None:
     assert isinstance(plan, GatherSharedPlan)
     cost = cost_of_gather_shared(plan, F32, CUDA)
     assert cost.wavefronts == plan.stores + plan.loads  # every lane has a bank of its own
-    old = select_gather(side, side, 1, F32, CUDA, lowering=LEGACY)
+    old = plan_legacy_gather(side, side, 1, F32, CUDA)
     assert isinstance(old, GatherSharedPlan)
     assert cost_of_gather_shared(old, F32, CUDA).wavefronts == pytest.approx((32 + 3.53) * 1024, rel=0.02)
 
@@ -401,6 +404,7 @@ def test_memory_pays_more_as_registers_on_the_axis_grow() -> None:
     assert ratios == sorted(ratios)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_in_the_same_layouts_ours_is_never_more_than_triton_s(name: str) -> None:
     rng, gpu = random.Random(f"stock for {name}"), target(name)

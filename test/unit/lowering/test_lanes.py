@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from simulate_cases import function, random_registers
-from triton_linear.lowering.emit_words import WordWriter
-from triton_linear.lowering.lanes import natives
-from triton_linear.lowering.machines import machine_of
-from triton_linear.lowering.simulate import simulate
-from triton_linear.lowering.targets import target
-from triton_linear.lowering.text import FunctionWriter
-from triton_linear.lowering.words import Shuffle, Trade
+
+from triton_linear.lowering.emit.machines import machine_of
+from triton_linear.lowering.emit.text import FunctionWriter
+from triton_linear.lowering.emit.words import WordWriter
+from triton_linear.lowering.interpreter.simulate import simulate
+from triton_linear.lowering.target.lanes import natives
+from triton_linear.lowering.target.steps import Shuffle, Trade
+from triton_linear.lowering.target.targets import target
 
 TARGETS = ["hip:gfx90a", "hip:gfx942", "hip:gfx950", "hip:gfx1100", "hip:gfx1200"]
 

@@ -11,26 +11,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from triton_linear.dialect import encodings
-from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.lowering.element import element_type
-from triton_linear.lowering.embed import signature_of
-from triton_linear.lowering.emit import emit
-from triton_linear.lowering.legacy import Manner, manner, select_legacy
-from triton_linear.lowering.plan import PADDED, NoOpPlan, Padding, RegisterPlan, SharedPlan
-from triton_linear.lowering.prove import refuted
-from triton_linear.lowering.select import cost, select
-from triton_linear.lowering.strategies import LEGACY, LINEAR
-from triton_linear.lowering.targets import Target, target
-from triton_linear.lowering.verify import Verdict, verify_conversion
-from triton_linear.tools.compile import compile_text
-from triton_linear.tools.random_layouts import ELEMENTS, Pair, encoding_pair, module_text, random_pair
-from triton_linear.tools.verify import run_stubs
 
 from bench.legacy.cases import CASES, NEW, Case, kernel
+from triton_linear.dialect import encodings
+from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.lowering.baseline.legacy import Manner, manner, select_legacy
+from triton_linear.lowering.emit.bodies import emit, signature_of
+from triton_linear.lowering.interpreter.verify import Verdict, verify_conversion
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.plan.plans import PADDED, NoOpPlan, Padding, RegisterPlan, SharedPlan
+from triton_linear.lowering.plan.strategies import LEGACY, LINEAR
+from triton_linear.lowering.planners.select import cost, select
+from triton_linear.lowering.prove.plans import refuted
+from triton_linear.lowering.target.targets import Target, target
+from triton_linear.tools.fuzzing.random_layouts import ELEMENTS, Pair, encoding_pair, module_text, random_pair
+from triton_linear.tools.support.compile import DEFAULTS, compile_text
+from triton_linear.tools.support.functions import LOWERING
+from triton_linear.tools.verify.command import run_stubs
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 RECORDED = json.loads((ROOT / "bench" / "results" / "legacy.json").read_text())["figures"]
+AS_BEFORE = replace(LOWERING, lowering=LEGACY)
 CUDA, CDNA = target("cuda:90"), target("hip:gfx942")
 TARGETS = pytest.mark.parametrize("gpu", [CUDA, CDNA], ids=["cuda90", "gfx942"])
 MMA = "#ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 8]}>"
@@ -107,6 +108,7 @@ def random_cases(gpu: Target, count: int, seed: int) -> list[tuple[Pair, int]]:
     return found
 
 
+@pytest.mark.slow
 @TARGETS
 def test_random_pairs_are_right(gpu: Target) -> None:
     """In the interpreter, proved, and as the plan says: no shuffle, barriers of the CTA, every copy stored."""
@@ -153,17 +155,19 @@ def test_random_pairs_are_right_in_whole_modules(gpu: Target) -> None:
     rng = random.Random(5)
     pairs = [encoding_pair(rng, gpu.lanes, 4, rng.choice(ELEMENTS)) for _ in range(24)]
     text = module_text(pairs, 4, gpu.lanes, gpu.name)
-    compilation = compile_text(text, "pairs.ttgir", None, "llvm", LEGACY)
-    kinds = {site.converted.kind for site in compilation.sites}
+    compilation = compile_text(text, "pairs.ttgir", None, "llvm", AS_BEFORE)
+    kinds = {found.kind for found in compilation.conversions}
     assert PADDED in kinds and kinds <= {PADDED, "noop", "registers"}
     assert all(verdict.ok for verdict in run_stubs(compilation).values())
 
 
 def test_the_legacy_lowering_is_asked_for() -> None:
-    """By default a module is lowered as ever."""
+    """By default a module is lowered by maps."""
+    assert DEFAULTS.lowering == LINEAR
     text = kernel(CASES[0], NEW)
     plain, named, legacy = (
-        compile_text(text, "k.ttgir", None, "ptx", *lowering) for lowering in ((), (LINEAR,), (LEGACY,))
+        compile_text(text, "k.ttgir", None, "ptx", options)
+        for options in (LOWERING, replace(LOWERING, lowering=LINEAR), AS_BEFORE)
     )
     ptx = [compiled.kernels[0].lowered.text("ptx") for compiled in (plain, named, legacy)]
     assert ptx[0] == ptx[1] != ptx[2]

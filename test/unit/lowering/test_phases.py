@@ -8,12 +8,13 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from test_plans import random_pair
-from triton_linear.lowering.conversion import conversion
-from triton_linear.lowering.element import element_type
-from triton_linear.lowering.plan import SharedPlan
-from triton_linear.lowering.shared import plan_cta_shared
-from triton_linear.lowering.targets import target
+from plan_cases import random_pair
+
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.plan.plans import SharedPlan
+from triton_linear.lowering.planners.conversion import conversion
+from triton_linear.lowering.planners.shared import plan_cta_shared
+from triton_linear.lowering.target.targets import target
 
 # What was measured, of the first 32 lanes; the others are served alike.
 WIDE_CDNA3 = [{0, 1, 2, 3, 20, 21, 22, 23}, {4, 5, 6, 7, 16, 17, 18, 19}]

@@ -7,63 +7,24 @@ from collections import Counter
 
 import plan_machine
 import pytest
+from plan_cases import ELEMENTS, blocked, check, random_pair
+
 from triton_linear.dialect import f2
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
-from triton_linear.lowering.conversion import Hardware, between, conversion
-from triton_linear.lowering.element import element_type
-from triton_linear.lowering.embed import signature_of
-from triton_linear.lowering.emit import emit
-from triton_linear.lowering.exchange import exchange_plans
-from triton_linear.lowering.placement import Exchange
-from triton_linear.lowering.plan import Rejected
-from triton_linear.lowering.prove import refuted
-from triton_linear.lowering.registers import plan_noop, plan_registers
-from triton_linear.lowering.select import select
-from triton_linear.lowering.shared import plan_cta_shared, plan_warp_shared
-from triton_linear.lowering.shuffle import plan_shuffle
-from triton_linear.lowering.targets import target
-from triton_linear.lowering.verify import verify_conversion
-
-ELEMENTS = [element_type(name) for name in ("i1", "i8", "f16", "f32", "i64")]
-
-
-def agrees(plan, src, dst, lanes, warps):
-    """Whether the plan, run for every thread, puts what is wanted into every register."""
-    registers = src.in_dim_size(REGISTER)
-    places = [(lane, warp) for warp in range(warps) for lane in range(lanes)]
-    source = [[plan_machine.held(src, r, lane, warp) for r in range(registers)] for lane, warp in places]
-    wanted = [
-        [plan_machine.held(dst, r, lane, warp) for r in range(dst.in_dim_size(REGISTER))]
-        for lane, warp in places
-    ]
-    return plan_machine.run(plan, source, lanes) == wanted
-
-
-def check(plan, src, dst, lanes, warps):
-    assert agrees(plan, src, dst, lanes, warps)
-
-
-def random_pair(rng, machine):
-    lane_bits = machine.lanes.bit_length() - 1
-    warp_bits = rng.randrange(3)
-    dims = rng.randrange(1, lane_bits + warp_bits + 5)
-    general = rng.random() < 0.5
-    src = plan_machine.random_layout(rng, dims, lane_bits, warp_bits, rng.randrange(3), general)
-    if rng.random() < 0.6:  # keep the warps, so that conversions inside a warp are common
-        columns = {name: list(src.columns(name)) for name in (REGISTER, LANE)}
-        flat = columns[REGISTER] + columns[LANE]
-        for _ in range(rng.randrange(1, 8)):
-            i, j = rng.randrange(len(flat)), rng.randrange(len(flat))
-            flat[i], flat[j] = flat[j], flat[i]
-            if general and i != j and rng.random() < 0.5:
-                flat[i] ^= flat[j]
-        count = len(columns[REGISTER])
-        bases = [(REGISTER, [[c] for c in flat[:count]]), (LANE, [[c] for c in flat[count:]])]
-        bases += [(WARP, [[c] for c in src.columns(WARP)]), ("block", [])]
-        return src, type(src).from_bases(bases, [("dim0", 1 << dims)]), warp_bits
-    dst = plan_machine.random_layout(rng, dims, lane_bits, warp_bits, rng.randrange(3), general)
-    return src, dst, warp_bits
+from triton_linear.lowering.emit.bodies import emit, signature_of
+from triton_linear.lowering.interpreter.verify import verify_conversion
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.plan.plans import Rejected
+from triton_linear.lowering.planners.conversion import Hardware, between, conversion
+from triton_linear.lowering.planners.exchange import exchange_plans
+from triton_linear.lowering.planners.placement import Exchange
+from triton_linear.lowering.planners.registers import plan_noop, plan_registers
+from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.planners.shared import plan_cta_shared, plan_warp_shared
+from triton_linear.lowering.planners.shuffle import plan_shuffle
+from triton_linear.lowering.prove.plans import refuted
+from triton_linear.lowering.target.targets import target
 
 
 @pytest.mark.parametrize("name", ["cuda:90", "hip:gfx942", "hip:gfx950", "hip:gfx1100", "hip:gfx1200"])
@@ -195,11 +156,6 @@ def test_lanes_must_be_the_targets():
     src = plan_machine.random_layout(random.Random(1), 7, 5, 1, 0, False)
     selection = select(src, src, ELEMENTS[3], target("hip:gfx942"))
     assert selection.rejected[0].reason == "the source layout has 32 lanes, hip:gfx942 has 64"
-
-
-def blocked(size, threads, warps, order):
-    fields = f"sizePerThread = {size}, threadsPerWarp = {threads}, warpsPerCTA = {warps}, order = {order}"
-    return f"#ttg.blocked<{{{fields}}}>"
 
 
 @pytest.mark.parametrize("side", [32, 64, 128])

@@ -14,28 +14,28 @@ import plan_machine
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plan_cases import ELEMENTS, agrees, blocked, check, random_pair
 from plan_mutants import mutants
-from test_plans import ELEMENTS, agrees, blocked, check, random_pair
+
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
-from triton_linear.lowering import prove
-from triton_linear.lowering.conversion import Hardware, conversion
-from triton_linear.lowering.element import element_type
-from triton_linear.lowering.embed import signature_of
-from triton_linear.lowering.emit import emit
-from triton_linear.lowering.exchange import exchange_plans
-from triton_linear.lowering.free import plan_free
-from triton_linear.lowering.placement import Exchange
-from triton_linear.lowering.plan import NoOpPlan, Plan, RegisterPlan, Rejected, SharedPlan, ShufflePlan
-from triton_linear.lowering.prove import refuted
-from triton_linear.lowering.prove_functions import ThreadFunctions, Value
-from triton_linear.lowering.registers import plan_noop, plan_registers
-from triton_linear.lowering.select import select
-from triton_linear.lowering.shared import plan_cta_shared, plan_warp_shared
-from triton_linear.lowering.shuffle import plan_shuffle
-from triton_linear.lowering.targets import target
-from triton_linear.lowering.verify import verify_conversion
-from triton_linear.lowering.words import Gather, Shuffle
+from triton_linear.lowering.emit.bodies import emit, signature_of
+from triton_linear.lowering.interpreter.verify import verify_conversion
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.plan.plans import NoOpPlan, Plan, RegisterPlan, Rejected, SharedPlan, ShufflePlan
+from triton_linear.lowering.planners.conversion import Hardware, conversion
+from triton_linear.lowering.planners.exchange import exchange_plans
+from triton_linear.lowering.planners.free import plan_free
+from triton_linear.lowering.planners.placement import Exchange
+from triton_linear.lowering.planners.registers import plan_noop, plan_registers
+from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.planners.shared import plan_cta_shared, plan_warp_shared
+from triton_linear.lowering.planners.shuffle import plan_shuffle
+from triton_linear.lowering.prove import plans as prove
+from triton_linear.lowering.prove.functions import ThreadFunctions, Value
+from triton_linear.lowering.prove.plans import refuted
+from triton_linear.lowering.target.steps import Pick, Shuffle
+from triton_linear.lowering.target.targets import target
 
 CUDA = target("cuda:90")
 F16, F32, I8 = (element_type(name) for name in ("f16", "f32", "i8"))
@@ -325,9 +325,9 @@ def test_malformed_programs_are_refuted() -> None:
         plan = plan_shuffle(conversion(src, dst), F16, machine)
         if isinstance(plan, ShufflePlan) and plan.gathers and plan.shuffles:
             break
-    gather = next(n for n, step in enumerate(plan.steps) if isinstance(step, Gather))
+    gather = next(n for n, step in enumerate(plan.steps) if isinstance(step, Pick))
     step = plan.steps[gather]
-    assert isinstance(step, Gather)
+    assert isinstance(step, Pick)
     bad = (
         replace(step, sources=(-1, *step.sources[1:])),
         replace(step, sources=(99, *step.sources[1:])),

@@ -9,15 +9,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from test_plans import blocked
+from plan_cases import blocked
+
 from triton_linear.dialect.encodings import layout_of
-from triton_linear.lowering import transposing
-from triton_linear.lowering.conversion import Hardware
-from triton_linear.lowering.element import element_type
-from triton_linear.lowering.exchange import exchange_plans
-from triton_linear.lowering.placement import Exchange
-from triton_linear.lowering.prove import refuted
-from triton_linear.lowering.targets import target
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.planners import transposing
+from triton_linear.lowering.planners.conversion import Hardware
+from triton_linear.lowering.planners.exchange import exchange_plans
+from triton_linear.lowering.planners.placement import Exchange
+from triton_linear.lowering.prove.plans import refuted
+from triton_linear.lowering.target.targets import target
 
 WRONG = {
     ("ds_read_b64_tr_b16", "f16"): ("r0", "r1", "l2", "l3", "l4", "l5"),

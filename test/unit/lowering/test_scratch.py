@@ -9,21 +9,24 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from triton_linear.dialect import bridge
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.lowering import scratch
-from triton_linear.lowering.conversion import conversion
-from triton_linear.lowering.element import element_type
-from triton_linear.lowering.embed import signature_of
-from triton_linear.lowering.emit import emit_body
-from triton_linear.lowering.machines import MACHINES
-from triton_linear.lowering.plan import MemorySide, SharedPlan
-from triton_linear.lowering.scratch import Home, Use, arrange, shortest
-from triton_linear.lowering.shared import plan_warp_shared
-from triton_linear.lowering.simulate import simulate
-from triton_linear.lowering.targets import TARGETS, Target, target
-from triton_linear.lowering.text import SHARED, FunctionWriter
+from triton_linear.dialect.mlir_adapter import Module, operations
+from triton_linear.lowering.emit import scratch
+from triton_linear.lowering.emit.bodies import emit_body, signature_of
+from triton_linear.lowering.emit.machines import MACHINES
+from triton_linear.lowering.emit.scratch import Home, ScratchUse, shortest
+from triton_linear.lowering.emit.text import SHARED, FunctionWriter
+from triton_linear.lowering.interpreter.simulate import simulate
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.plan.plans import MemorySide, SharedPlan
+from triton_linear.lowering.planners.conversion import conversion
+from triton_linear.lowering.planners.shared import plan_warp_shared
+from triton_linear.lowering.target.targets import TARGETS, Target, target
 
 CUDA = target("cuda:90")
+arrange = functools.partial(scratch.arrange, pieces=CUDA.policy.scratch_pieces)
 
 
 # The budget
@@ -34,7 +37,7 @@ CUDA = target("cuda:90")
 @pytest.mark.parametrize("words", [1, 32, 64, 128, 255])
 def test_the_budget_leaves_room_for_every_cta_that_finds_registers(gpu: Target, warps: int, words: int) -> None:
     budget = gpu.shared_budget(warps, words)
-    registers = max(gpu.likely_registers, words + 16) * gpu.lanes * warps
+    registers = max(gpu.policy.likely_registers, words + gpu.policy.registers_beside) * gpu.lanes * warps
     ctas = min(gpu.registers // registers, gpu.resident_warps // warps)
     assert 0 < budget <= gpu.max_shared_bytes
     assert ctas * (budget + gpu.reserved_shared_bytes) <= gpu.max_shared_bytes + gpu.reserved_shared_bytes
@@ -48,8 +51,8 @@ def test_the_budget_grows_with_what_registers_take() -> None:
 # Lives
 
 
-def use(place: int, size: int, *, block: int = 100, depth: int = 6, warp: bool = False) -> Use:
-    return Use(place, place + 1, block, depth, size, warp, split=warp)
+def use(place: int, size: int, *, block: int = 100, nesting: int = 2, warp: bool = False) -> ScratchUse:
+    return ScratchUse(place, place + 1, block, nesting, size, warp, split=warp)
 
 
 def test_what_fits_lives_to_the_end_of_its_block() -> None:
@@ -65,7 +68,7 @@ def test_what_does_not_fit_lives_until_the_next_is_done() -> None:
 
 
 def test_inner_loops_come_first() -> None:
-    uses = [use(10, 100, depth=4), use(20, 100, block=40), use(30, 100, block=40), use(50, 100, depth=4)]
+    uses = [use(10, 100, nesting=1), use(20, 100, block=40), use(30, 100, block=40), use(50, 100, nesting=1)]
     homes, _ = arrange(uses, 0, 200)
     assert homes == (Home(11), Home(40), Home(40), Home(51))
 
@@ -79,7 +82,7 @@ def test_without_room_everything_shares_its_bytes(others: int) -> None:
 
 
 def test_warps_have_a_buffer_for_each_size() -> None:
-    uses = [use(10, 64, warp=True, depth=4), use(20, 64, warp=True, depth=4), use(30, 128, warp=True)]
+    uses = [use(10, 64, warp=True, nesting=1), use(20, 64, warp=True, nesting=1), use(30, 128, warp=True)]
     homes, _ = arrange(uses, 8, 200)
     assert homes == (Home(11, lent=True), Home(21, lent=True, waits=True), Home(31, lent=True, waits=True))
 
@@ -205,56 +208,89 @@ def test_the_next_exchange_in_a_part_waits_for_the_loads_of_the_last(
     assert bool(outcome.races) is not waits
 
 
-# The text of a module
+# The operations of a module
 
 MODULE = """\
+#a = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
 "builtin.module"() ({
-  "tt.func"() <{sym_name = "kernel"}> ({
-  ^bb0(%arg0: i32 loc(unknown)):
-    %0 = "arith.constant"() <{value = 0 : i32}> : () -> i32 loc(#loc1)
-    %1 = "ttg.local_alloc"() : () -> !ttg.memdesc<2x64x32xf16, #a, #ttg.shared_memory, mutable> loc(#loc1)
-    %2 = "scf.for"(%0, %0, %0) ({
-    ^bb0(%arg1: i32 loc(unknown)):
-      %3 = "call"() : () -> i32 loc(#loc1)
-      %4 = "ttg.convert_layout"(%3) : (tensor<64x!tt.ptr<f32>, #a>) -> tensor<64x!tt.ptr<f32>, #b> loc(#loc1)
-      %5 = "tt.reduce"(%3) <{axis = 1 : i32}> ({
-      ^bb0(%arg2: f32 loc(unknown), %arg3: f32 loc(unknown)):
-        "tt.reduce.return"(%arg2) : (f32) -> () loc(#loc1)
-      }) : (tensor<16x64xf32, #a>) -> tensor<16xf32, #ttg.slice<{dim = 1, parent = #a}>> loc(#loc1)
-      %6 = "tt.reduce"(%3) <{axis = 0 : i32}> ({
-        "tt.reduce.return"(%arg2) : (f32) -> () loc(#loc1)
-      }) : (tensor<64xf32, #a>) -> f32 loc(#loc1)
-      "scf.yield"() : () -> () loc(#loc1)
-    }) : (i32, i32, i32) -> i32 loc(#loc1)
-    "tt.return"() : () -> () loc(#loc1)
-  }) : () -> () loc(#loc1)
-}) : () -> () loc(#loc)
+  "tt.func"() <{function_type = () -> (), sym_name = "kernel"}> ({
+    %0 = "arith.constant"() <{value = 0 : i32}> : () -> i32
+    %1 = "ttg.local_alloc"() : () -> !ttg.memdesc<2x64x32xf16, #a, #ttg.shared_memory, mutable>
+    "scf.for"(%0, %0, %0) ({
+    ^bb0(%arg1: i32):
+      %3:3 = "test.call"() : () -> (tensor<64x!tt.ptr<f32>, #a>, tensor<16x64xf32, #a>, tensor<64xf32, #a>)
+      %4 = "ttg.convert_layout"(%3#0) : (tensor<64x!tt.ptr<f32>, #a>) -> tensor<64x!tt.ptr<f32>, #a>
+      %5 = "tt.reduce"(%3#1) <{axis = 1 : i32}> ({
+      ^bb0(%arg2: f32, %arg3: f32):
+        "tt.reduce.return"(%arg2) : (f32) -> ()
+      }) : (tensor<16x64xf32, #a>) -> tensor<16xf32, #ttg.slice<{dim = 1, parent = #a}>>
+      %6 = "tt.reduce"(%3#2) <{axis = 0 : i32}> ({
+      ^bb0(%arg2: f32, %arg3: f32):
+        "tt.reduce.return"(%arg2) : (f32) -> ()
+      }) : (tensor<64xf32, #a>) -> f32
+      "scf.yield"() : () -> ()
+    }) : (i32, i32, i32) -> ()
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}) : () -> ()
 """
+
+
+@functools.cache
+def parsed(text: str) -> Module:
+    """A module, which lives on: operations do not keep theirs."""
+    return bridge.text_to_upstream(text, bridge.upstream_context())
+
+
+def program(text: str = MODULE) -> scratch.NumberedModule:
+    return scratch.NumberedModule(operations(parsed(text).operation))
+
+
+def place(of: scratch.NumberedModule, name: str) -> int:
+    """The number of the only operation of this name."""
+    (found,) = (n for n, op in enumerate(of.ops) if op.name == name)
+    return found
 
 
 def test_a_use_knows_its_block() -> None:
     plan, _ = transpose(32, 2, CUDA)
-    start = MODULE.index('      %3 = "call"')
-    end = MODULE.index("      %4")
+    whole = program()
+    start = place(whole, "test.call")
     for framed in (True, False):
-        found = scratch.use_of(MODULE, start, end, plan, CUDA, 4, framed)
-        assert found == Use(start, end, MODULE.index('      "scf.yield"'), 6, plan.scratch_bytes, True, framed)
+        found = whole.use(start, plan, CUDA, 4, framed)
+        block_end = place(whole, "scf.yield")
+        assert found == ScratchUse(start, start + 1, block_end, 2, plan.scratch_bytes, True, framed)
+        assert found.may_repeat
+    outside = place(whole, "ttg.local_alloc")
+    found = whole.use(outside, plan, CUDA, 4, framed=True)
+    assert found == ScratchUse(
+        outside, outside + 1, place(whole, "tt.return"), 1, plan.scratch_bytes, True, True
+    )
+    assert not found.may_repeat
 
 
 def test_the_frame_of_a_function() -> None:
-    assert scratch.frame(MODULE) == (MODULE.index('    %0 = "arith'), MODULE.index('    "tt.return"'))
-    two_blocks = MODULE.replace('    "tt.return"', '  ^bb1:\n    "tt.return"')
-    two_functions = MODULE.replace('  "tt.func"', '  "tt.func"() <{}> ({\n  }) : () -> ()\n  "tt.func"')
-    assert scratch.frame(two_blocks) is scratch.frame(two_functions) is None
+    whole = program()
+    found = whole.frame()
+    assert found is not None
+    assert (whole.names[found.begin], whole.names[found.end]) == ("arith.constant", "tt.return")
+    branch = '    "cf.br"()[^bb1] : () -> ()\n  ^bb1:\n    "tt.return"'
+    two_blocks = MODULE.replace('    "tt.return"', branch)
+    other = '"tt.func"() <{function_type = () -> (), sym_name = "other"}> ({\n  }) : () -> ()\n'
+    two_functions = MODULE.replace('  "tt.func"', f'  {other}  "tt.func"')
+    assert program(two_blocks).frame() is program(two_functions).frame() is None
 
 
 def test_what_other_operations_take() -> None:
-    assert scratch.buffer_bytes(MODULE) == 2 * 64 * 32 * 2
-    convert, rows, whole = scratch.momentary_uses(MODULE, 4)
-    assert (convert.bytes, rows.bytes, whole.bytes) == (64 * 8, 4 * 16 * 4, 4 * 8)
-    assert MODULE[convert.start :].startswith('      %4 = "ttg.convert_layout"')
-    assert MODULE[whole.end :].startswith('      "scf.yield"')
-    assert not any(use.split for use in (convert, rows, whole))
+    whole = program()
+    assert whole.buffer_bytes() == 2 * 64 * 32 * 2
+    convert, rows, all_ = whole.momentary_uses(4)
+    assert (convert.bytes, rows.bytes, all_.bytes) == (64 * 8, 4 * 16 * 4, 4 * 8)
+    assert whole.names[convert.start] == "ttg.convert_layout"
+    assert convert.end == convert.start + 1
+    assert whole.names[all_.end] == "scf.yield"
+    assert rows.end == all_.start
+    assert not any(use.split for use in (convert, rows, all_))
 
 
 def test_the_scratch_of_others_counts_while_they_run() -> None:

@@ -7,10 +7,11 @@ import itertools
 import random
 
 import pytest
+
 from triton_linear.dialect import f2
-from triton_linear.lowering.placement import Exchange, Room, place
-from triton_linear.lowering.swizzle import Columns, Side, optimal_swizzle
-from triton_linear.lowering.targets import target
+from triton_linear.lowering.planners.placement import Exchange, Room, place
+from triton_linear.lowering.planners.swizzle import Columns, Side, optimal_swizzle
+from triton_linear.lowering.target.targets import target
 
 DIMS = 4
 

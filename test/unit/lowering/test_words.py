@@ -6,12 +6,13 @@ import random
 import re
 
 import pytest
-from triton_linear.lowering.element import element_type
-from triton_linear.lowering.embed import signature_of
-from triton_linear.lowering.emit import emit
-from triton_linear.lowering.plan import ShufflePlan
-from triton_linear.lowering.targets import target
-from triton_linear.lowering.words import Gather, Shuffle, TooLong, WordBuilder, steering
+
+from triton_linear.lowering.emit.bodies import emit, signature_of
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.plan.plans import ShufflePlan
+from triton_linear.lowering.plan.words import TooLong, WordBuilder, steering
+from triton_linear.lowering.target.steps import Pick, Shuffle
+from triton_linear.lowering.target.targets import target
 
 
 def parity(x):
@@ -22,7 +23,7 @@ def evaluate(builder, thread):
     """The slots of every word in one thread; slot s of given word w is (w, s)."""
     words = [[(w, s) for s in range(builder.slots)] for w in range(builder.given)]
     for step in builder.steps:
-        assert isinstance(step, Gather)
+        assert isinstance(step, Pick)
         slots = [slot for source in step.sources for slot in words[source]]
         chosen = sum(parity(mask & thread) << bit for bit, mask in enumerate(step.masks))
         words.append([None if pick < 0 else slots[pick] for pick in step.picks[chosen]])
@@ -60,14 +61,14 @@ def test_choosing_and_permuting_two_words_is_one_step():
     builder = WordBuilder(4, given=2)
     straight, crossed = ((0, 0), (1, 0), (0, 2), (1, 2)), ((1, 3), (1, 1), (0, 1), (0, 3))
     word = builder.gather((1, 6), (straight, crossed, crossed, straight))
-    assert builder.steps == [Gather((0, 1), (1, 6), ((0, 4, 2, 6), (7, 5, 1, 3), (7, 5, 1, 3), (0, 4, 2, 6)))]
+    assert builder.steps == [Pick((0, 1), (1, 6), ((0, 4, 2, 6), (7, 5, 1, 3), (7, 5, 1, 3), (0, 4, 2, 6)))]
     assert word == 2
 
 
 def test_conditions_on_which_nothing_depends_go():
     builder = WordBuilder(1, given=2)
     builder.gather((1, 2, 4), tuple((((number >> 1) & 1, 0),) for number in range(8)))
-    assert builder.steps == [Gather((0, 1), (2,), ((0,), (1,)))]
+    assert builder.steps == [Pick((0, 1), (2,), ((0,), (1,)))]
 
 
 def test_equal_steps_are_made_once():
@@ -111,7 +112,7 @@ def test_a_program_that_cannot_be_shorter_any_more_ends() -> None:
 def test_what_is_multiplied_by_one_has_come_from_another_lane(sources, picks):
     """Else ptxas sees a product of integers, and takes factors that the kernel multiplied by into it."""
     kept = sources.index(0)
-    steps = (Shuffle(0, lane_xor=1), Gather(sources, (1,), picks, replaced=kept))
+    steps = (Shuffle(0, lane_xor=1), Pick(sources, (1,), picks, replaced=kept))
     plan = ShufflePlan(1, 1, 1, steps, (2,), 1)
     text = emit(plan, signature_of(plan, element_type("i32")), target("cuda:90"))
     (received,) = re.findall(r"(%\w+) = nvvm\.shfl", text)

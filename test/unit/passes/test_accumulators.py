@@ -8,68 +8,23 @@ from pathlib import Path
 
 import pytest
 import triton
+from accumulator_kernels import ACC, HEAD, MMA, MOVED, POINTERS, WITHIN_WARPS, kernel
+
 import triton_linear
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.examples.spec import gpu_target
-from triton_linear.lowering.embed import ACCUMULATORS
-from triton_linear.passes import driver
-from triton_linear.passes.accumulators import accumulators, changed_signs
-from triton_linear.passes.local import LowerLocal
-from triton_linear.passes.outline import PREFIX, OutlineConversions
-from triton_linear.passes.select import SelectLowering
-from triton_linear.tools.compile import compile_text
-from triton_linear.tools.verify import check
+from triton_linear.passes.analysis.accumulators import accumulators, changed_signs
+from triton_linear.passes.conversions.outline import OutlineConversions
+from triton_linear.passes.conversions.select import SelectLowering
+from triton_linear.passes.conversions.stubs import ACCUMULATORS, CONVERSION_PREFIX
+from triton_linear.passes.framework.run import run_passes
+from triton_linear.passes.staging.local import LowerLocal
+from triton_linear.tools.support.compile import compile_text
+from triton_linear.tools.support.functions import LOWERING
+from triton_linear.tools.verify.command import check
 
-MMA = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 64, 16]}>"
-WITHIN_WARPS = (
-    "#ttg.linear<{register = [[1, 0], [2, 0], [0, 8], [0, 16], [0, 32]], "
-    "lane = [[4, 0], [8, 0], [0, 2], [0, 4], [0, 1]], warp = [[16, 0], [32, 0]], block = []}>"
-)
-SHARED = "#ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 16}>"
-MEMORY = f"!ttg.memdesc<64x64xbf16, {SHARED}, #ttg.shared_memory, mutable>"
-ACC, MOVED = f"tensor<64x64xf32, {MMA}>", f"tensor<64x64xf32, {WITHIN_WARPS}>"
-POINTERS = f"tensor<64x64x!tt.ptr<f32>, {WITHIN_WARPS}>"
 PROGRAMS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
-HEAD = """
-module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:90",
-                   "ttg.threads-per-warp" = 32 : i32} {"""
-
-
-def kernel(between: str = "", converted: str = "%next") -> str:
-    """A loop that adds a product to zeros, and stores the sums in a layout that shuffles give."""
-    rows, columns = (f"#ttg.slice<{{dim = {dim}, parent = {WITHIN_WARPS}}}>" for dim in (1, 0))
-    line, numbers = f"tensor<64x1xi32, {WITHIN_WARPS}>", f"tensor<64x64xi32, {WITHIN_WARPS}>"
-    return f"""{HEAD}
-  tt.func public @kernel(%base: !tt.ptr<f32> {{tt.divisibility = 16 : i32}}, %n: i32) {{
-    %zeros = arith.constant dense<0.0> : {ACC}
-    %moved_zeros = arith.constant dense<0.0> : {MOVED}
-    %zero = arith.constant 0 : i32
-    %one = arith.constant 1 : i32
-    %a = ttg.local_alloc : () -> {MEMORY}
-    %width = arith.constant dense<64> : {line}
-    %0 = tt.make_range {{start = 0 : i32, end = 64 : i32}} : tensor<64xi32, {rows}>
-    %1 = tt.expand_dims %0 {{axis = 1 : i32}} : tensor<64xi32, {rows}> -> {line}
-    %2 = arith.muli %1, %width : {line}
-    %3 = tt.broadcast %2 : {line} -> {numbers}
-    %4 = tt.make_range {{start = 0 : i32, end = 64 : i32}} : tensor<64xi32, {columns}>
-    %5 = tt.expand_dims %4 {{axis = 0 : i32}} : tensor<64xi32, {columns}> -> tensor<1x64xi32, {WITHIN_WARPS}>
-    %6 = tt.broadcast %5 : tensor<1x64xi32, {WITHIN_WARPS}> -> {numbers}
-    %7 = arith.addi %3, %6 : {numbers}
-    %8 = tt.splat %base : !tt.ptr<f32> -> {POINTERS}
-    %p = tt.addptr %8, %7 : {POINTERS}, {numbers}
-    %r:2 = scf.for %i = %zero to %n step %one iter_args(%acc = %zeros, %old = %moved_zeros)
-        -> ({ACC}, {MOVED}) : i32 {{
-      tt.store %p, %old : {POINTERS}
-      %next = ttng.warp_group_dot %a, %a, %acc {{inputPrecision = 0 : i32}} : {MEMORY} * {MEMORY} -> {ACC}
-      {between}
-      %moved = ttg.convert_layout {converted} : {ACC} -> {MOVED}
-      scf.yield %next, %moved : {ACC}, {MOVED}
-    }}
-    tt.return
-  }}
-}}
-"""
 
 
 SCALED = f"%scaled = arith.addf %next, %next : {ACC}"
@@ -150,7 +105,7 @@ def test_other_signs_are_ours() -> None:
 
 
 @pytest.mark.parametrize("sign", [False, True], ids=["doubled", "negated"])
-def test_a_store_of_changed_signs_makes_no_detour(sign: bool) -> None:
+def test_a_store_of_changed_signs_is_not_staged(sign: bool) -> None:
     """Its conversion would be left to Triton, which goes through shared memory as well."""
     memory = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>"
     stored = (
@@ -158,8 +113,8 @@ def test_a_store_of_changed_signs_makes_no_detour(sign: bool) -> None:
         f"%s = ttg.local_alloc %m : ({ACC}) -> !ttg.memdesc<64x64xf32, {memory}, #ttg.shared_memory>"
     )
     module = bridge.text_to_upstream(kernel(stored), bridge.upstream_context(), "kernel.ttgir")
-    assert driver.run(module, [LowerLocal("cuda:90")]).succeeded
-    found = [op.name for op in operations(module.operation) if ll.DETOUR in op.attributes]
+    assert run_passes(module, [LowerLocal("cuda:90")]).succeeded
+    found = [op.name for op in operations(module.operation) if ll.STAGED in op.attributes]
     assert found == ([] if sign else ["ttg.local_alloc"])
 
 
@@ -179,7 +134,7 @@ def test_ptxas_takes_accumulators_for_what_they_were(tmp_path: Path, monkeypatch
 
 
 def test_the_code_is_right_in_the_interpreter() -> None:
-    (found,) = check(compile_text(kernel(), "kernel.ttgir", None, "llvm"))
+    (found,) = check(compile_text(kernel(), "kernel.ttgir", None, "llvm", LOWERING))
     assert found.ok
     assert found.plan.startswith("shuffle")
 
@@ -250,8 +205,8 @@ LOADED = f"""{HEAD}
 
 def test_only_calls_that_take_accumulators_have_such_stubs() -> None:
     for text, expected in ((kernel(), 1), (kernel(SCALED, "%scaled"), 1), (LOADED, 0)):
-        compilation = compile_text(text, "kernel.ttgir", None, "llvm")
-        stubs = [site.stub for site in compilation.sites if site.stub is not None]
+        compilation = compile_text(text, "kernel.ttgir", None, "llvm", LOWERING)
+        stubs = [found.stub for found in compilation.conversions if found.stub is not None]
         assert len(stubs) == 1
         assert sum(stub.endswith(ACCUMULATORS) for stub in stubs) == expected
 
@@ -267,7 +222,7 @@ def test_what_comes_by_way_of_another_conversion_is_an_accumulator_too() -> None
     )
     module = bridge.text_to_upstream(text, bridge.upstream_context(), "kernel.ttgir")
     passes = [SelectLowering("cuda:90"), OutlineConversions()]
-    assert driver.run(module, passes, remarks=False).succeeded
-    called = re.findall(rf"callee = @({PREFIX}\w+)", str(module.operation))
+    assert run_passes(module, passes, remarks=False).succeeded
+    called = re.findall(rf"callee = @({CONVERSION_PREFIX}\w+)", str(module.operation))
     assert len(called) == 3
     assert all(name.endswith(ACCUMULATORS) for name in called)

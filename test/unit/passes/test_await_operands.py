@@ -8,19 +8,20 @@ from typing import Any
 import pytest
 import triton
 import triton.language as tl
-import triton_linear
 from module_equivalence import ran, stays_the_same, upstream
 from plugin_support import CUDA
 from registers_in_flight import overwritten as overwritten_in_ptx
 from triton.compiler import ASTSource
+
+import triton_linear
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.mlir_adapter import Attribute, operations
 from triton_linear.dialect.triton_versions import OPERANDS_OVERWRITTEN, installed_release
-from triton_linear.passes import driver
-from triton_linear.passes.await_operands import WAIT, AwaitOperands, overwritten
-from triton_linear.tools.compile import lower, to_triton
+from triton_linear.passes.fixes.await_operands import WAIT, AwaitOperands, overwritten
+from triton_linear.passes.framework.run import run_passes
+from triton_linear.tools.support.compile import lower, to_triton
 
-KERNELS = Path(__file__).parents[1] / "data" / "ttgir" / "kernels"
+KERNELS = Path(__file__).parents[2] / "data" / "ttgir" / "kernels"
 MIXED = (KERNELS / "matmul_mixed.ttgir").read_text()
 """Bytes times bf16, whose product Triton 3.6 cuts in four along k."""
 IN_REGISTERS = ("attention", "attention_fp8", "chained_dot", "matmul_mixed")
@@ -45,7 +46,7 @@ def test_ptx_of_triton_writes_to_registers_that_products_read() -> None:
 @pytest.mark.parametrize("name", IN_REGISTERS)
 def test_ptx_after_the_pass_does_not(name: str) -> None:
     root = upstream((KERNELS / f"{name}.ttgir").read_text())
-    assert driver.run(root, [AwaitOperands()], verify=True).succeeded
+    assert run_passes(root, [AwaitOperands()], verify=True).succeeded
     assert not overwritten(root.operation)
     ptx = _ptx(bridge.triton_text(root))
     assert "wgmma.mma_async" in ptx
@@ -56,7 +57,7 @@ def test_ptx_after_the_pass_does_not(name: str) -> None:
 def test_products_that_are_waited_for_stay_as_they_are(name: str) -> None:
     root = upstream((KERNELS / f"{name}.ttgir").read_text())
     before = str(root)
-    assert driver.run(root, [AwaitOperands()], verify=True).succeeded
+    assert run_passes(root, [AwaitOperands()], verify=True).succeeded
     assert str(root) == before
 
 
@@ -69,7 +70,7 @@ def test_the_module_stores_the_same() -> None:
 @IN_PTX
 def test_a_wait_for_fewer_does_not_do() -> None:
     root = upstream(MIXED)
-    assert driver.run(root, [AwaitOperands()], verify=True).succeeded
+    assert run_passes(root, [AwaitOperands()], verify=True).succeeded
     first, _ = (
         op for op in operations(root.operation) if op.name == WAIT and int(op.attributes["pendings"]) == 0
     )
@@ -84,7 +85,7 @@ def test_where_the_accumulator_is_used_before_each_product_is_waited_for_at_once
     peek = "      %peek = arith.addf %arg9, %arg9 : tensor<64x128xf32, #mma>"
     root = upstream(text.replace(line, f"{line}\n{peek}"))
     before = sum(op.name == WAIT for op in operations(root.operation))
-    assert driver.run(root, [AwaitOperands()], verify=True).succeeded
+    assert run_passes(root, [AwaitOperands()], verify=True).succeeded
     assert not overwritten(root.operation)
     assert sum(op.name == WAIT for op in operations(root.operation)) > before
 
@@ -139,7 +140,7 @@ def test_an_operand_that_is_there_before_the_wait_is_no_safer_behind_it(
     ptx, remarks = _compiled(weighted, kinds, {"M": 64, "B": block, "D": 64})
     assert ptx.count("wgmma.mma_async") > 2
     assert not overwritten_in_ptx(ptx)
-    assert any("products are waited for" in remark for remark in remarks)
+    assert any("dots are waited for" in remark for remark in remarks)
 
 
 def test_products_that_an_inner_loop_waits_for_are_none_of_the_outer_one_s(
@@ -149,7 +150,7 @@ def test_products_that_an_inner_loop_waits_for_are_none_of_the_outer_one_s(
     kinds = {"a": "*i8", "b": "*fp16", "scale": "*fp32", "out": "*fp32", "tiles": "i32", "K": "i32"}
     ptx, remarks = _compiled(scaled, kinds, {"M": 64, "N": 128, "B": 64})
     assert not overwritten_in_ptx(ptx)
-    assert not any("products are waited for" in remark for remark in remarks)
+    assert not any("dots are waited for" in remark for remark in remarks)
 
 
 @OVERWRITES
@@ -161,5 +162,5 @@ def test_the_plugin_waits_and_says_so(
     with triton_linear.enabled(strict=True, **options) as reports:
         made = triton.compile(str(KERNELS / "matmul_mixed.ttgir"), target=CUDA)
     (report,) = reports
-    assert any("products are waited for" in remark for remark in report.remarks)
+    assert any("dots are waited for" in remark for remark in report.remarks)
     assert not overwritten_in_ptx(made.asm["ptx"])

@@ -10,16 +10,17 @@ from typing import Any
 import pytest
 import triton
 import triton.language as tl
-import triton_linear
 from plugin_support import assembly, compile_kernel, row_sums
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+
+import triton_linear
 from triton_linear import hook
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.examples import specs
 from triton_linear.examples.spec import gpu_target
-from triton_linear.lowering.free import plan_free
-from triton_linear.lowering.plan import FreeRegister
+from triton_linear.lowering.plan.plans import FreeRegister
+from triton_linear.lowering.planners.free import plan_free
 from triton_linear.report import FREE, TRITON
 from triton_linear.setting import Options, Setting
 

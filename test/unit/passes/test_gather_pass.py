@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
+import accumulator_kernels
 import numpy as np
 import pytest
-import test_accumulators
 from gather_cases import TARGETS
+
 from triton_linear.dialect import bridge, encodings, ll
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.dialect.triton_versions import installed_release
-from triton_linear.lowering.element import element_type
-from triton_linear.lowering.gather_plan import GatherSharedPlan
-from triton_linear.lowering.strategies import LEGACY, STRATEGIES
-from triton_linear.lowering.targets import target
-from triton_linear.lowering.verify import held_elements
-from triton_linear.passes import driver
-from triton_linear.passes.gather import LowerGathers, gather_stubs
-from triton_linear.tools.compile import compile_text
+from triton_linear.lowering.interpreter.verify import held_elements
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.plan.gathers import GatherSharedPlan
+from triton_linear.lowering.plan.strategies import LEGACY, STRATEGIES
+from triton_linear.lowering.target.targets import target
+from triton_linear.passes.conversions.gather import LowerGathers
+from triton_linear.passes.conversions.stubs import StubError, stubs_of
+from triton_linear.passes.framework.plans import Plans
+from triton_linear.passes.framework.run import run_passes
+from triton_linear.passes.pipeline import Rewritten, rewrite
 from triton_linear.tools.explain.gather import explained
-from triton_linear.tools.functions import lower_kernel, sink
-from triton_linear.tools.verify import check_gathers
+from triton_linear.tools.support.compile import compile_text
+from triton_linear.tools.support.functions import LOWERING, lower_kernel, sink
+from triton_linear.tools.verify.command import check_gathers
 
 KERNELS = [name for name in TARGETS if name != "hip:gfx1200" or installed_release() < (3, 7)]
 """Newer Tritons lower gfx1200's barriers to operations that the interpreter does not know."""
@@ -68,7 +73,7 @@ def around(name: str, element: str, index: str) -> tuple[str, str, str]:
 @pytest.mark.parametrize("ours", [False, True], ids=["stock", "ours"])
 def test_kernels_gather_what_numpy_does(ours: bool, name: str, element: str, index: str) -> None:
     text, source_type, _ = around(name, element, index)
-    kernel = lower_kernel(text, "kernel.ttgir", name, ours=ours)
+    kernel = lower_kernel(text, "kernel.ttgir", name, LOWERING if ours else None)
     encoding = source_type.partition(", ")[2][:-1]
     gpu, bits = target(name), element_type(element).bits
     place = encodings.held_layout_of(encoding, (64, 16), bits)
@@ -86,9 +91,9 @@ def test_kernels_gather_what_numpy_does(ours: bool, name: str, element: str, ind
         assert ("__ll_gather" in kernel.embedded) and "tt.gather" not in kernel.embedded
 
 
-def prepared(text: str, name: str = "cuda:90") -> tuple[driver.Prepared, str]:
+def prepared(text: str, name: str = "cuda:90") -> tuple[Rewritten, str]:
     root = bridge.text_to_upstream(text, bridge.upstream_context())
-    found = driver.run_linear_pipeline(root, target(name), verify=True)
+    found = rewrite(root, LOWERING, target(name), verify=True)
     return found, str(root)
 
 
@@ -114,10 +119,11 @@ def across_warps(name: str = "cuda:90") -> str:
 @pytest.mark.parametrize("lowering", STRATEGIES)
 def test_gathers_across_warps_meet_once(name: str, lowering: str) -> None:
     """Between stores and loads; as it once was, before them too."""
-    compilation = compile_text(across_warps(name), "k.ttgir", None, "llvm", lowering)
+    options = replace(LOWERING, lowering=lowering)
+    compilation = compile_text(across_warps(name), "k.ttgir", None, "llvm", options)
     (gather,) = check_gathers(compilation)
     assert gather.verdict is not None and gather.verdict.ok
-    (stub,) = compilation.gather_stubs.values()
+    (stub,) = compilation.stubs.values()
     assert isinstance(stub.plan, GatherSharedPlan)
     assert stub.plan.scope == "cta"
     assert gather.verdict.counts.cta_barriers == (2 if lowering == LEGACY else 1)
@@ -135,9 +141,9 @@ def test_what_goes_to_other_ctas_is_left_with_a_remark() -> None:
     (gather,) = found.gathers
     assert (gather.kind, gather.detail) == ("stock", CLUSTER)
     assert "tt.gather" in after and ll.STOCK in after
-    remarks = [d.message for d in found.outcome.diagnostics if d.severity == "remark"]
+    remarks = [d.message for d in found.run.diagnostics if d.severity == "remark"]
     assert f"gather left to Triton: {CLUSTER}" in remarks
-    assert not found.gather_stubs
+    assert not found.stubs
 
 
 def test_stubs_are_shared_and_have_plans_for_their_target_only() -> None:
@@ -150,12 +156,12 @@ def test_stubs_are_shared_and_have_plans_for_their_target_only() -> None:
     root = bridge.text_to_upstream(
         module_text("cuda:90", body, f"%x: {values}, %i: {numbers}"), bridge.upstream_context()
     )
-    assert driver.run(root, [LowerGathers()], verify=True).succeeded
+    assert run_passes(root, [LowerGathers()], verify=True).succeeded
     calls = [op for op in operations(root.operation) if op.name == "tt.call"]
     assert len(calls) == 2
-    assert list(gather_stubs(root, CUDA)) == ["__ll_gather_0"]
-    with pytest.raises(ValueError, match="@__ll_gather_0 has no plan for hip:gfx942: the source layout has 32"):
-        gather_stubs(root, HIP)
+    assert list(stubs_of(operations(root.operation), CUDA, Plans())) == ["__ll_gather_0"]
+    with pytest.raises(StubError, match="@__ll_gather_0 has no plan for hip:gfx942: the source layout has 32"):
+        stubs_of(operations(root.operation), HIP, Plans())
     assert len(re.findall(r"callee = @__ll_gather_0", str(root))) == 2
 
 
@@ -169,7 +175,8 @@ def test_what_one_gather_gave_is_not_masked_for_the_next(name: str, element: str
     body = f"""%c = tt.gather %x[%i] {{axis = 1 : i32, efficient_layout}} : {types}
     %d = tt.gather %c[%i] {{axis = 1 : i32, efficient_layout}} : {types}
     {sink("%d", values, "result")}"""
-    compilation = compile_text(module_text(name, body, f"%x: {values}, %i: {numbers}"), "k", None, "llvmir")
+    text = module_text(name, body, f"%x: {values}, %i: {numbers}")
+    compilation = compile_text(text, "k", None, "llvmir", LOWERING)
     (kernel,) = compilation.kernels
     text = str(kernel.lowered.stages["llvmir"])
     shuffled = re.findall(r"(%\d+) = tail call .*@llvm\.(?:nvvm\.shfl\.sync\.idx|amdgcn\.ds\.bpermute)", text)
@@ -179,11 +186,11 @@ def test_what_one_gather_gave_is_not_masked_for_the_next(name: str, element: str
 
 
 def test_explain_has_gathers_and_the_conversions_that_are_left_around_them() -> None:
-    report = explained(around("cuda:90", "f32", "i32")[0], "k.ttgir", None)
+    report = explained(around("cuda:90", "f32", "i32")[0], "k.ttgir", None, options=LOWERING)
     (line,) = report.gathers
     assert line.startswith("k.ttgir:")
     assert "plan proved" in line
-    away = explained(around("cuda:90", "i8", "i32")[0], "k.ttgir", None)
+    away = explained(around("cuda:90", "i8", "i32")[0], "k.ttgir", None, options=LOWERING)
     assert away.conversions == ()
     assert away.folded == 3
 
@@ -198,18 +205,18 @@ def test_conversions_beside_a_gather_are_explained_by_it() -> None:
     {sink("%c", types[1], "result")}
     {sink("%a", types[1], "source")}"""
     text = module_text("cuda:90", body, f"%x: {types[0]}, %i: {numbers}")
-    report = explained(text, "k.ttgir", None)
+    report = explained(text, "k.ttgir", None, options=LOWERING)
     (conversion,) = report.conversions
     assert conversion.to_anchor is not None
     assert conversion.to_anchor.operation == "tt.gather"
 
 
 def test_a_gather_of_accumulators_is_left() -> None:
-    numbers = test_accumulators.ACC.replace("f32", "i32")
+    numbers = accumulator_kernels.ACC.replace("f32", "i32")
     between = f"""%numbers = arith.constant dense<1> : {numbers}
       %taken = tt.gather %next[%numbers] {{axis = 1 : i32}}
-        : ({test_accumulators.ACC}, {numbers}) -> {test_accumulators.ACC}"""
-    found, _ = prepared(test_accumulators.kernel(between, "%taken"))
+        : ({accumulator_kernels.ACC}, {numbers}) -> {accumulator_kernels.ACC}"""
+    found, _ = prepared(accumulator_kernels.kernel(between, "%taken"))
     (gather,) = found.gathers
     assert (gather.kind, gather.detail) == ("stock", "it takes what `wgmma` left in its registers")
 

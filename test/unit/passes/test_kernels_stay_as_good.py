@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 import triton
-import triton_linear
 from triton import knobs
 from triton.backends.compiler import GPUTarget
-from triton_linear.lowering.targets import target
 
-MODULES = sorted((Path(__file__).parent.parent / "data" / "ttgir").glob("*.ttgir"))
+import triton_linear
+from triton_linear.lowering.target.targets import target
+
+MODULES = sorted((Path(__file__).parents[2] / "data" / "ttgir").glob("*.ttgir"))
 
 
 @dataclass(frozen=True)

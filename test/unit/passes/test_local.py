@@ -4,119 +4,29 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
-import numpy as np
 import pytest
-from triton_linear.dialect import bridge, encodings, f2, ll
-from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
+from local_cases import MMA, SWIZZLED, Case
+
+from triton_linear.dialect import bridge, f2, ll
+from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP
 from triton_linear.dialect.mlir_adapter import operations
-from triton_linear.lowering.conversion import Reach, conversion
-from triton_linear.lowering.element import ElementType, element_type
-from triton_linear.lowering.select import select
-from triton_linear.lowering.targets import target
-from triton_linear.lowering.verify import element_patterns, held_elements
-from triton_linear.passes import driver
-from triton_linear.passes.assignment.local import LocalAccess
-from triton_linear.passes.detour.choice import Detour, detour, worth
-from triton_linear.passes.detour.family import places
-from triton_linear.passes.local import LowerLocal
-from triton_linear.tools.compile import lower, to_triton
-from triton_linear.tools.functions import lower_kernel, sink
-from triton_linear.tools.random_layouts import kernel_encoding, random_columns
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.planners.conversion import Reach, conversion
+from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.target.policy import thresholds
+from triton_linear.lowering.target.targets import target, with_policy
+from triton_linear.passes.framework.run import run_passes
+from triton_linear.passes.staging.choice import Staging, staging_for
+from triton_linear.passes.staging.family import places
+from triton_linear.passes.staging.local import LowerLocal
+from triton_linear.tools.fuzzing.random_layouts import kernel_encoding, random_columns
+from triton_linear.tools.support.compile import lower, to_triton
+from triton_linear.tools.support.functions import LOWERING, lower_kernel
 
 TARGETS = ("cuda:80", "cuda:90", "cuda:100", "hip:gfx942", "hip:gfx950", "hip:gfx1200")
-MMA = (
-    "#ttg.dot_op<{opIdx = $, parent = #ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, "
-    "warpsPerCTA = [4, 1], instrShape = [16, 8]}>, kWidth = 4}>"
-)
 ROWS = "#ttg.blocked<{sizePerThread = [1, 16], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>"
 TURNED = "#ttg.nvmma_shared<{swizzlingByteWidth = 64, transposed = true, elementBitWidth = 8}>"
-SWIZZLED = "#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 16, order = [1, 0]}>"
-
-
-@dataclass(frozen=True)
-class Case:
-    """A tensor that is stored to shared memory and loaded again, on one side in the layout `registers`."""
-
-    target: str
-    warps: int
-    shape: tuple[int, int]
-    element: str
-    registers: str
-    memory: str
-    is_store: bool
-    part: int = 1
-    """One of so many parts of a buffer, along its rows."""
-
-    @property
-    def type(self) -> ElementType:
-        return element_type(self.element)
-
-    @property
-    def plain(self) -> str:
-        """The layout on the other side."""
-        lanes = target(self.target).lanes
-        return (
-            f"#ttg.blocked<{{sizePerThread = [1, 1], threadsPerWarp = [1, {lanes}], "
-            f"warpsPerCTA = [{self.warps}, 1], order = [1, 0]}}>"
-        )
-
-    def layout(self, encoding: str) -> LinearLayout:
-        return encodings.held_layout_of(encoding, self.shape, self.type.bits)
-
-    @property
-    def sides(self) -> tuple[str, str]:
-        """The encodings that the tensor has before and behind."""
-        return (self.registers, self.plain) if self.is_store else (self.plain, self.registers)
-
-    @property
-    def text(self) -> str:
-        rows, columns = self.shape
-        tensor = f"tensor<{rows}x{columns}x{self.element}, "
-        memory = f"x{columns}x{self.element}, {self.memory}, #ttg.shared_memory, mutable"
-        before, behind = (f"{tensor}{encoding}>" for encoding in self.sides)
-        whole = f"!ttg.memdesc<{rows * self.part}{memory}>"
-        seen, view = whole, ""
-        if self.part > 1:
-            seen = f"!ttg.memdesc<{rows}{memory}, {rows * self.part}x{columns}>"
-            view = f"%v = ttg.memdesc_subslice %m[{rows * (self.part - 1)}, 0] : {whole} -> {seen}\n"
-        value = "%v" if view else "%m"
-        return (
-            f'module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = {self.warps} : i32, '
-            f'ttg.target = "{self.target}", "ttg.threads-per-warp" = {target(self.target).lanes} : i32}} {{\n'
-            f"tt.func public @kernel(%x: {before}) {{\n%m = ttg.local_alloc : () -> {whole}\n{view}"
-            f"ttg.local_store %x, {value} : {before} -> {seen}\n"
-            f"%y = ttg.local_load {value} : {seen} -> {behind}\n"
-            f"{sink('%y', behind, 'result')}\ntt.return\n}}\n}}\n"
-        )
-
-    @property
-    def access(self) -> LocalAccess:
-        whole = (self.shape[0] * self.part, self.shape[1])
-        memory = encodings.layout_of(self.memory, whole, self.type.bits)
-        found = LocalAccess.of(memory, self.shape, self.type.memory_bytes, self.is_store)
-        assert found is not None
-        return found
-
-    @property
-    def choice(self) -> object:
-        return detour(self.access, self.layout(self.registers), self.type, target(self.target))
-
-    def wavefronts(self, *, ours: bool) -> int:
-        """Those that the side takes, of all warps, once the kernel is seen to give every element its place."""
-        kernel = lower_kernel(self.text, "local.ttgir", self.target, ours=ours)
-        lanes = target(self.target).lanes
-        fed, expected = (held_elements(self.layout(side), lanes, self.warps, 0) for side in self.sides)
-        patterns = element_patterns(self.shape[0] * self.shape[1], self.type.bits)
-        outcome = kernel.run([list(patterns[:, fed].swapaxes(0, 1))], trials=len(patterns))
-        values, undefined = outcome.sinks["result"]
-        limit = np.uint64(2**self.type.bits - 1)
-        assert not (undefined & limit).any()
-        assert ((values & limit) == patterns[:, expected].swapaxes(0, 1)).all()
-        assert not outcome.races
-        kind = "store" if self.is_store else "load"
-        return sum(access.wavefronts for access in outcome.counts.accesses if access.kind == kind)
 
 
 def memory(rng: random.Random, bits: int) -> str:
@@ -161,13 +71,13 @@ def random_cases(seed: int, name: str) -> Iterator[Case]:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_any_layout_of_registers_with_any_of_memory(name: str) -> None:
-    """The kernel computes what it did; what is foreseen of Triton, and of the detour, is what is run."""
+    """The kernel computes what it did; what is foreseen of Triton, and of the staged access, is what is run."""
     chosen = 0
     for case, _ in zip(random_cases(1, name), range(12), strict=False):
         choice, before, after = case.choice, case.wavefronts(ours=False), case.wavefronts(ours=True)
         here = case.access.wavefronts(case.layout(case.registers), target(name)) * case.warps
         assert here == before, case
-        if isinstance(choice, Detour):
+        if isinstance(choice, Staging):
             chosen += 1
             assert choice.before.wavefronts * case.warps == before, case
             assert choice.after.wavefronts * case.warps == after < before, case
@@ -177,11 +87,11 @@ def test_any_layout_of_registers_with_any_of_memory(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_a_detour_stays_inside_the_warps_and_pays(name: str) -> None:
+def test_a_staged_access_stays_inside_the_warps_and_pays(name: str) -> None:
     chosen = 0
     for case, _ in zip(random_cases(2, name), range(60), strict=False):
         wanted, choice = case.layout(case.registers), case.choice
-        if not isinstance(choice, Detour):
+        if not isinstance(choice, Staging):
             continue
         chosen += 1
         sides = (wanted, choice.layout) if case.is_store else (choice.layout, wanted)
@@ -189,7 +99,7 @@ def test_a_detour_stays_inside_the_warps_and_pays(name: str) -> None:
         assert choice.plan.kind in ("noop", "registers", "shuffle")
         assert choice.plan.scratch_bytes == 0
         assert choice.plan == select(*sides, case.type, target(name)).plan
-        assert choice.after.expected < worth(target(name)) * choice.before.expected
+        assert choice.after.expected < target(name).policy.staging_left * choice.before.expected
     assert chosen >= 20
 
 
@@ -221,7 +131,7 @@ def test_operands_of_bytes_across_their_rows_are_loaded_in_words() -> None:
 
 
 def _ptx(case: Case, *, ours: bool) -> Mapping[str, int]:
-    text = lower_kernel(case.text, "local.ttgir", case.target, ours=ours).embedded
+    text = lower_kernel(case.text, "local.ttgir", case.target, LOWERING if ours else None).embedded
     ptx = lower(to_triton(text), case.target, "ptx").text("ptx")
     lines = [line.split()[0] for line in ptx.splitlines() if line.startswith("\t") and line.split()]
     return {
@@ -245,10 +155,10 @@ def test_operands_that_matrix_instructions_fetch_stay() -> None:
     encoding = MMA.replace("$", "0").replace("kWidth = 4", "kWidth = 2")
     case = Case("cuda:80", 4, (128, 64), "f16", encoding, swizzled, is_store=False)
     module = bridge.text_to_upstream(case.text, bridge.upstream_context(), "local.ttgir")
-    outcome = driver.run(module, [LowerLocal("cuda:80")])
+    outcome = run_passes(module, [LowerLocal("cuda:80")])
     loads = [op for op in operations(module.operation) if op.name == "ttg.local_load"]
     assert outcome.succeeded
-    assert not any(ll.DETOUR in op.attributes for op in loads)
+    assert not any(ll.STAGED in op.attributes for op in loads)
 
 
 @pytest.mark.parametrize("padding", ["", "[256:+4] "])
@@ -258,8 +168,8 @@ def test_memory_with_padding_stays(padding: str) -> None:
     padded = f"#ttg.padded_shared<{padding}{{order = [0, 1], shape = [64, 128]}}>"
     text = Case("cuda:90", 4, (64, 128), "i8", ROWS, padded if padding else plain, is_store=True).text
     module = bridge.text_to_upstream(text, bridge.upstream_context(), "local.ttgir")
-    assert driver.run(module, [LowerLocal("cuda:90")]).succeeded
-    found = [op.name for op in operations(module.operation) if ll.DETOUR in op.attributes]
+    assert run_passes(module, [LowerLocal("cuda:90")]).succeeded
+    found = [op.name for op in operations(module.operation) if ll.STAGED in op.attributes]
     assert ("ttg.local_store" in found) == (not padding)
 
 
@@ -269,8 +179,8 @@ def test_a_load_that_promises_something_stays(hint: str) -> None:
     text = Case("cuda:90", 4, (64, 128), "i8", ROWS, TURNED, is_store=False).text
     text = text.replace("= ttg.local_load %m", f"= ttg.local_load %m{hint}")
     module = bridge.text_to_upstream(text, bridge.upstream_context(), "local.ttgir")
-    assert driver.run(module, [LowerLocal("cuda:90")]).succeeded
-    found = [op.name for op in operations(module.operation) if ll.DETOUR in op.attributes]
+    assert run_passes(module, [LowerLocal("cuda:90")]).succeeded
+    found = [op.name for op in operations(module.operation) if ll.STAGED in op.attributes]
     assert ("ttg.local_load" in found) == (not hint)
 
 
@@ -288,11 +198,92 @@ TAKEN = {
 
 @pytest.mark.parametrize("taken", TAKEN)
 def test_bytes_that_are_taken_one_by_one_are_loaded_so(taken: str) -> None:
-    """A detour loads words: what takes bytes out of them counts, where an access by itself has them apart."""
+    """A staged access loads words: taking bytes out counts, where an access by itself has them apart."""
     use, expected = TAKEN[taken]
     text = Case("cuda:90", 4, (64, 128), "i8", RIGHT, SWIZZLED, is_store=False).text
     text = text.replace("tt.return", f"{use}\ntt.return")
     module = bridge.text_to_upstream(text, bridge.upstream_context(), "local.ttgir")
-    assert driver.run(module, [LowerLocal("cuda:90")]).succeeded
-    found = [op.name for op in operations(module.operation) if ll.DETOUR in op.attributes]
+    assert run_passes(module, [LowerLocal("cuda:90")]).succeeded
+    found = [op.name for op in operations(module.operation) if ll.STAGED in op.attributes]
     assert ("ttg.local_load" in found) == expected
+
+
+DECIDED = {
+    "staging_giving_way": Case(
+        "hip:gfx942",
+        1,
+        (64, 32),
+        "f32",
+        "#ttg.dot_op<{opIdx = 0, parent = #ttg.amd_mfma<{version = 3, warpsPerCTA = [1, 1], "
+        "instrShape = [16, 16, 16], isTransposed = true}>, kWidth = 4}>",
+        "#ttg.amd_rotating_shared<{vec = 4, perPhase = 4, maxPhase = 2, order = [1, 0]}>",
+        False,
+        1,
+    ),
+    "staging_alike": Case(
+        "hip:gfx942",
+        4,
+        (32, 32),
+        "f8E5M2",
+        "#ttg.slice<{dim = 2, parent = #ttg.blocked<{sizePerThread = [1, 2, 1], threadsPerWarp = [1, 32, 2], "
+        "warpsPerCTA = [2, 1, 2], order = [0, 2, 1]}>}>",
+        "#ttg.amd_rotating_shared<{vec = 2, perPhase = 2, maxPhase = 1, order = [0, 1]}>",
+        True,
+        2,
+    ),
+    "staging_fillings_kept": Case(
+        "hip:gfx942",
+        2,
+        (32, 128),
+        "f64",
+        "#ttg.linear<{register = [[0, 0], [1, 0], [4, 0], [0, 1], [0, 16], [0, 8]], "
+        "lane = [[2, 0], [0, 2], [0, 64], [0, 32], [16, 0], [0, 4]], warp = [[8, 0]], block = []}>",
+        "#ttg.amd_rotating_shared<{vec = 1, perPhase = 1, maxPhase = 4, order = [1, 0]}>",
+        True,
+        1,
+    ),
+    "staging_planned": Case(
+        "hip:gfx942",
+        1,
+        (32, 128),
+        "bf16",
+        "#ttg.linear<{register = [[0, 32], [8, 0], [0, 16], [0, 4], [0, 8], [4, 0]], "
+        "lane = [[0, 1], [1, 0], [0, 64], [2, 0], [16, 0], [0, 2]], warp = [], block = []}>",
+        "#ttg.swizzled_shared<{vec = 1, perPhase = 4, maxPhase = 16, order = [1, 0]}>",
+        True,
+        1,
+    ),
+    "staging_bounded": Case(
+        "hip:gfx942",
+        4,
+        (64, 64),
+        "f16",
+        "#ttg.slice<{dim = 1, parent = #ttg.blocked<{sizePerThread = [1, 1, 1], threadsPerWarp = [2, 32, 1], "
+        "warpsPerCTA = [2, 2, 1], order = [0, 1, 2]}>}>",
+        "#ttg.nvmma_shared<{swizzlingByteWidth = 32, transposed = true, elementBitWidth = 16}>",
+        True,
+        1,
+    ),
+    "staging_fillings": Case(
+        "hip:gfx942",
+        2,
+        (64, 64),
+        "bf16",
+        "#ttg.linear<{register = [[16, 0], [1, 0], [0, 8], [8, 0], [4, 0], [0, 0]], "
+        "lane = [[0, 16], [0, 32], [32, 0], [0, 1], [0, 4], [2, 0]], warp = [[0, 2]], block = []}>",
+        "#ttg.nvmma_shared<{swizzlingByteWidth = 32, transposed = true, elementBitWidth = 16}>",
+        True,
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DECIDED)
+def test_bounds_of_the_search_decide_some_accesses(name: str) -> None:
+    """No module of ours shows it: with the search gone on to its end another layout is taken."""
+    case = DECIDED[name]
+    gpu, wanted = target(case.target), case.layout(case.registers)
+    farther = with_policy(gpu, **{name: thresholds()[name].neutral})
+    assert staging_for(case.access, wanted, case.type, farther) != staging_for(
+        case.access, wanted, case.type, gpu
+    )

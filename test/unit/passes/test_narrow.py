@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 from module_equivalence import ran, stays_the_same, upstream
-from triton_linear.dialect import ll
-from triton_linear.passes import driver
-from triton_linear.passes.narrow import NarrowOperands
-from triton_linear.tools.compile import compile_text
-from triton_linear.tools.errors import ToolError
 
-BYTES = (Path(__file__).parents[1] / "data" / "doubles" / "bytes.ttgir").read_text()
+from triton_linear.dialect import ll
+from triton_linear.passes.fixes.narrow_operands import NarrowOperands
+from triton_linear.passes.framework.run import run_passes
+from triton_linear.tools.support.compile import DEFAULTS, compile_text
+from triton_linear.tools.support.errors import ToolError
+from triton_linear.tools.support.functions import LOWERING
+
+BYTES = (Path(__file__).parents[2] / "data" / "doubles" / "bytes.ttgir").read_text()
 """Bytes [16, 64] as doubles, times doubles [64, 32]."""
 
 
@@ -24,15 +26,16 @@ def test_the_narrowed_module_stores_the_same() -> None:
 
 def test_it_compiles_where_triton_does_not() -> None:
     with pytest.raises(ToolError):
-        compile_text(BYTES, "bytes.ttgir", None, "ptx")
+        compile_text(BYTES, "bytes.ttgir", None, "ptx", LOWERING)
     root = upstream(BYTES)
-    assert driver.run(root, [NarrowOperands()], verify=True).succeeded
-    (compiled,) = compile_text(str(root), "bytes.ttgir", None, "ptx").kernels
-    assert ".f64.f64.f64.f64" in compiled.lowered.text("ptx")
+    assert run_passes(root, [NarrowOperands()], verify=True).succeeded
+    for text, options in ((str(root), LOWERING), (BYTES, DEFAULTS)):
+        (compiled,) = compile_text(text, "bytes.ttgir", None, "ptx", options).kernels
+        assert ".f64.f64.f64.f64" in compiled.lowered.text("ptx")
 
 
 def test_narrow_operands_stay_as_they_are() -> None:
     root = upstream(BYTES.replace("kWidth = 4", "kWidth = 1"))
     before = str(root)
-    assert driver.run(root, [NarrowOperands()], verify=True).succeeded
+    assert run_passes(root, [NarrowOperands()], verify=True).succeeded
     assert str(root) == before

@@ -1,4 +1,4 @@
-"""The passes and the driver; what a pass does to IR, FileCheck tests say under test/lit/passes."""
+"""The passes and their runs; what a pass does to IR, FileCheck tests say under test/lit/passes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,23 @@ from typing import Any, ClassVar
 
 import pytest
 from bridge_kernels import ttgir
+
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, Type, operations
-from triton_linear.lowering.targets import target
-from triton_linear.passes import diagnostics, driver, layouts, verifiers
-from triton_linear.passes.fold import same_map
-from triton_linear.passes.outline import PREFIX, stub_plans
+from triton_linear.lowering.target.targets import target
+from triton_linear.passes.conversions.fold import same_map
+from triton_linear.passes.conversions.select import SelectLowering
+from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX, StubError, stubs_of
+from triton_linear.passes.framework import diagnostics, layouts, verifiers
+from triton_linear.passes.framework.plans import Plans
+from triton_linear.passes.framework.run import run_passes
+from triton_linear.passes.parse import PipelineError, parse_pipeline
+from triton_linear.passes.pipeline import PassFailure, pipeline, rewrite
 from triton_linear.passes.registry import PASSES
-from triton_linear.passes.select import SelectLowering
+from triton_linear.tools.support.functions import LOWERING
 
-DATA = Path(__file__).parents[1] / "data" / "ttgir"
+DATA = Path(__file__).parents[2] / "data" / "ttgir"
 MODULES = sorted(DATA.glob("*.ttgir"))
 CUDA = target("cuda:90")
 
@@ -59,19 +65,19 @@ def named(root: Any, name: str) -> list[Operation]:
 def test_every_conversion_of_real_modules_is_taken_or_free(path: Path) -> None:
     root = upstream(path)
     before = len(named(root, "ttg.convert_layout"))
-    prepared = driver.run_linear_pipeline(root, CUDA, verify=True)
+    prepared = rewrite(root, LOWERING, CUDA, verify=True)
     kinds = [conversion.kind for conversion in prepared.conversions]
     left = [conversion for conversion in prepared.conversions if conversion.kind == "stock"]
-    assert len(prepared.outcome.diagnostics) == len(left) == (1 if path.stem == "emb_sum-0" else 0)
+    assert len(prepared.run.diagnostics) == len(left) == (1 if path.stem == "emb_sum-0" else 0)
     assert all("leads to an address" in conversion.detail for conversion in left)
     assert all(conversion.detail for conversion in prepared.conversions)
     assert {c.detail for c in prepared.conversions if c.kind not in ("noop", "stock")} == {
-        plan.summary() for plan in prepared.plans.values()
+        stub.plan.summary() for stub in prepared.stubs.values()
     }
     assert 0 < len(kinds) <= before
-    calls = [op for op in named(root, "tt.call") if op.attributes["callee"].value.startswith(PREFIX)]
+    calls = [op for op in named(root, "tt.call") if op.attributes["callee"].value.startswith(CONVERSION_PREFIX)]
     assert len(calls) == sum(kind not in ("noop", "stock") for kind in kinds)
-    assert {call.attributes["callee"].value for call in calls} == set(prepared.plans)
+    assert {call.attributes["callee"].value for call in calls} == set(prepared.stubs)
     assert len(named(root, "ttg.convert_layout")) == kinds.count("noop") + len(left)
     bridge.to_triton(root, bridge.triton_context())
 
@@ -83,23 +89,23 @@ def test_every_conversion_of_real_modules_is_taken_or_free(path: Path) -> None:
 def test_kernels_of_every_vendor_pass_with_all_checks(name: str, gpu: str) -> None:
     triton_module = ttgir(name, gpu)
     root = bridge.to_upstream(triton_module, bridge.upstream_context())
-    prepared = driver.run_linear_pipeline(root, target(gpu), verify=True)
-    assert not prepared.outcome.diagnostics
+    prepared = rewrite(root, LOWERING, target(gpu), verify=True)
+    assert not prepared.run.diagnostics
     bridge.to_triton(root, triton_module.context)
 
 
 def test_functions_stay_in_front_of_stubs() -> None:
     root = upstream(DATA / "quant_cols-3.ttgir")
-    driver.run_linear_pipeline(root, CUDA)
+    rewrite(root, LOWERING, CUDA)
     names = [op.attributes["sym_name"].value for op in named(root, "tt.func")]
     assert len(names) > 1
-    assert [name.startswith(PREFIX) for name in names] == [False] + [True] * (len(names) - 1)
+    assert [name.startswith(CONVERSION_PREFIX) for name in names] == [False] + [True] * (len(names) - 1)
 
 
 def test_a_call_is_at_the_place_of_its_conversion() -> None:
     root = upstream(DATA / "quant_cols-3.ttgir")
     places = [str(op.location) for op in named(root, "ttg.convert_layout")]
-    prepared = driver.run_linear_pipeline(root, CUDA)
+    prepared = rewrite(root, LOWERING, CUDA)
     assert [str(op.location) for op in named(root, "tt.call")] == places
     assert [conversion.location for conversion in prepared.conversions] == places
 
@@ -121,29 +127,30 @@ tt.func @f(%x: tensor<64x32xf32, #rows>) -> tensor<64x32xf32, #columns> {
 @pytest.mark.parametrize(("limit", "scratch"), [(None, 8192), (4096, 4096)])
 def test_plans_are_found_again_from_the_stubs(limit: int | None, scratch: int) -> None:
     root = bridge.text_to_upstream(ROUNDS, bridge.upstream_context())
-    prepared = driver.run_linear_pipeline(root, CUDA, limit)
-    assert [plan.scratch_bytes for plan in prepared.plans.values()] == [scratch]
+    prepared = rewrite(root, replace(LOWERING, scratch_limit=limit), CUDA)
+    assert [stub.plan.scratch_bytes for stub in prepared.stubs.values()] == [scratch]
     text = root.operation.get_asm(print_generic_op_form=True)
     again = bridge.text_to_upstream(text, bridge.upstream_context())
-    assert stub_plans(again, CUDA) == prepared.plans
+    assert stubs_of(operations(again.operation), CUDA, Plans()) == prepared.stubs
 
 
 def test_stubs_planned_for_another_target_are_refused() -> None:
     root = upstream(DATA / "rowsum_small-0.ttgir")
-    driver.run_linear_pipeline(root, CUDA)
-    with pytest.raises(ValueError, match=r"@__ll_cvt_0 was planned as .*, hip:gfx942 gives none"):
-        stub_plans(root, target("hip:gfx942"))
+    rewrite(root, LOWERING, CUDA)
+    with pytest.raises(StubError, match=r"@__ll_cvt_0 was planned as .*, hip:gfx942 gives none"):
+        stubs_of(operations(root.operation), target("hip:gfx942"), Plans())
 
 
 def test_the_pipeline_is_deterministic() -> None:
     script = (
         "import sys\nfrom pathlib import Path\n"
-        "from triton_linear.dialect import bridge\nfrom triton_linear.passes import driver\n"
-        "from triton_linear.lowering.targets import target\n"
+        "from triton_linear.dialect import bridge\nfrom triton_linear.passes.pipeline import rewrite\n"
+        "from triton_linear.tools.support.functions import LOWERING\n"
+        "from triton_linear.lowering.target.targets import target\n"
         "for path in sys.argv[1:]:\n"
         "    module = bridge.parse_triton(Path(path), bridge.triton_context())\n"
         "    root = bridge.to_upstream(module, bridge.upstream_context())\n"
-        "    driver.run_linear_pipeline(root, target('cuda:90'), verify=True)\n"
+        "    rewrite(root, LOWERING, target('cuda:90'), verify=True)\n"
         "    print(root.operation.get_asm(print_generic_op_form=True, enable_debug_info=True))\n"
     )
     outputs = []
@@ -164,7 +171,7 @@ def test_threads_do_not_share_what_is_reported() -> None:
         body = CONVERSION.replace("%0", f"%{name}")
         for _ in range(5):
             root = module(body)
-            found = driver.run(root, [_Remarks(name)]).diagnostics
+            found = run_passes(root, [_Remarks(name)]).diagnostics
             if [d.message for d in found] != [f"{name} ttg.convert_layout"]:
                 failures.append(f"{name}: {found}")
 
@@ -224,7 +231,7 @@ def test_passes_are_frozen_dataclasses_that_explain_themselves(name: str, kind: 
 
 def test_an_exception_becomes_an_error_and_ends_the_run() -> None:
     root = module(CONVERSION)
-    outcome = driver.run(root, [_Remarks("first"), _Raises("second"), _Remarks("third")])
+    outcome = run_passes(root, [_Remarks("first"), _Raises("second"), _Remarks("third")])
     assert not outcome.succeeded
     remark, error = outcome.diagnostics
     assert (remark.severity, remark.message) == ("remark", "first ttg.convert_layout")
@@ -238,22 +245,22 @@ def test_an_exception_becomes_an_error_and_ends_the_run() -> None:
 
 def test_what_passes_require_and_ensure_is_checked_on_request() -> None:
     for pass_ in (_NeedsPlans("x"), _PromisesPlans("x")):
-        assert driver.run(module(CONVERSION), [pass_]).succeeded
-        outcome = driver.run(module(CONVERSION), [pass_], verify=True)
+        assert run_passes(module(CONVERSION), [pass_]).succeeded
+        outcome = run_passes(module(CONVERSION), [pass_], verify=True)
         assert not outcome.succeeded
         messages = [d.message for d in outcome.diagnostics if d.severity == "error"]
         assert messages == ["conversion has no plan and is not left to Triton"]
-    assert driver.run(module(CONVERSION), [SelectLowering(), _NeedsPlans("x")], verify=True).succeeded
+    assert run_passes(module(CONVERSION), [SelectLowering(), _NeedsPlans("x")], verify=True).succeeded
 
 
 def test_the_pipeline_raises_what_its_passes_report() -> None:
     root = module(CONVERSION)
-    with pytest.raises(driver.PassFailure, match=r"f\.ttgir.*error: linear-select-lowering: .*cuda:x"):
-        driver.run_linear_pipeline(root, replace(CUDA, name="cuda:x"))
+    with pytest.raises(PassFailure, match=r"f\.ttgir.*error: linear-select-lowering: .*cuda:x"):
+        rewrite(root, LOWERING, replace(CUDA, name="cuda:x"))
 
 
 def test_an_unknown_target_is_an_error_at_the_module() -> None:
-    outcome = driver.run(module(CONVERSION), [SelectLowering("cuda:x")])
+    outcome = run_passes(module(CONVERSION), [SelectLowering("cuda:x")])
     (error,) = outcome.diagnostics
     assert "linear-select-lowering: " in error.message
     assert "cuda:x" in error.message
@@ -262,9 +269,9 @@ def test_an_unknown_target_is_an_error_at_the_module() -> None:
 
 def test_times_and_modules_after_each_pass_can_be_had() -> None:
     stream = io.StringIO()
-    passes = driver.linear_pipeline()
+    passes = pipeline(LOWERING, None, attach=True)
     names = [pass_.name for pass_ in passes]
-    outcome = driver.run(module(CONVERSION), passes, print_after_all=stream)
+    outcome = run_passes(module(CONVERSION), passes, print_after_all=stream)
     assert [name for name, _ in outcome.seconds] == names
     assert all(0 < seconds < 1 for _, seconds in outcome.seconds)
     printed = stream.getvalue()
@@ -272,7 +279,7 @@ def test_times_and_modules_after_each_pass_can_be_had() -> None:
 
 
 def test_passes_of_upstream_run_between_ours() -> None:
-    outcome = driver.run(module(CONVERSION), [SelectLowering(), "cse", _NeedsPlans("x")], verify=True)
+    outcome = run_passes(module(CONVERSION), [SelectLowering(), "cse", _NeedsPlans("x")], verify=True)
     assert [name for name, _ in outcome.seconds] == ["linear-select-lowering", "cse", "remarks"]
 
 
@@ -282,12 +289,12 @@ def test_passes_of_upstream_run_between_ours() -> None:
 def test_a_pipeline_is_read_from_text() -> None:
     select_text = "linear-select-lowering{ scratch-limit=64 target=cuda:80 }"
     text = f"builtin.module( linear-fold-conversions, cse,{select_text})"
-    fold, cse, select = driver.parse_pipeline(text)
+    fold, cse, select = parse_pipeline(text)
     assert fold == PASSES["linear-fold-conversions"]()
     assert cse == "cse"
     assert select == SelectLowering("cuda:80", 64)
-    assert driver.parse_pipeline("linear-select-lowering") == [SelectLowering()]
-    assert driver.parse_pipeline("") == []
+    assert parse_pipeline("linear-select-lowering") == [SelectLowering()]
+    assert parse_pipeline("") == []
 
 
 @pytest.mark.parametrize(
@@ -305,8 +312,8 @@ def test_a_pipeline_is_read_from_text() -> None:
     ],
 )
 def test_what_is_wrong_with_a_pipeline_is_said(text: str, message: str) -> None:
-    with pytest.raises(driver.PipelineError, match=message):
-        driver.parse_pipeline(text)
+    with pytest.raises(PipelineError, match=message):
+        parse_pipeline(text)
 
 
 # --- diagnostics ------------------------------------------------------------------------------------------
@@ -352,7 +359,7 @@ def test_values_without_layouts_are_found() -> None:
     root = module(CONVERSION)
     missing = errors_of(verifiers.every_tensor_has_layout, root)
     assert [message.split(" of type")[0] for message in missing] == ["block argument 0", "result 0"]
-    driver.run(root, [PASSES["linear-attach-layouts"]()])
+    run_passes(root, [PASSES["linear-attach-layouts"]()])
     assert errors_of(verifiers.every_tensor_has_layout, root) == []
     (conversion,) = named(root, "ttg.convert_layout")
     conversion.attributes[ll.RESULTS] = Attribute.parse("[unit]", root.context)
@@ -365,7 +372,7 @@ def test_layouts_survive_folding() -> None:
     for path in MODULES:
         root = upstream(path)
         passes = [PASSES["linear-attach-layouts"](), PASSES["linear-fold-conversions"]()]
-        assert driver.run(root, passes, verify=True).succeeded
+        assert run_passes(root, passes, verify=True).succeeded
         assert errors_of(verifiers.every_tensor_has_layout, root) == []
 
 
@@ -373,7 +380,7 @@ def test_conversions_that_are_left_are_found() -> None:
     root = module(CONVERSION)
     left = ["conversion is neither outlined, nor a no-op, nor left to Triton"]
     assert errors_of(verifiers.no_convert_layout_left, root) == left
-    driver.run(root, [SelectLowering()])
+    run_passes(root, [SelectLowering()])
     assert errors_of(verifiers.no_convert_layout_left, root) == left
     (conversion,) = named(root, "ttg.convert_layout")
     conversion.attributes[ll.STOCK] = Attribute.parse('"why"', root.context)
@@ -392,7 +399,7 @@ def test_shape_operations_that_disagree_fail_the_pass() -> None:
         '"tt.return"() : () -> () }) : () -> () }) : () -> ()'
     )
     root = bridge.text_to_upstream(text, bridge.upstream_context())
-    outcome = driver.run(root, [PASSES["linear-attach-layouts"]()])
+    outcome = run_passes(root, [PASSES["linear-attach-layouts"]()])
     assert not outcome.succeeded
     assert [d.severity for d in outcome.diagnostics] == ["error"]
 
@@ -416,10 +423,10 @@ def test_a_decision_is_made_anew_when_asked_again() -> None:
     root = module(CONVERSION)
     (conversion,) = named(root, "ttg.convert_layout")
     for limit in (512, None):
-        driver.run(root, [SelectLowering(scratch_limit=limit)])
+        run_passes(root, [SelectLowering(scratch_limit=limit)])
         assert (ll.SCRATCH_LIMIT in conversion.attributes) == (limit is not None)
         assert ll.PLAN in conversion.attributes
-    driver.run(root, [SelectLowering("hip:gfx942")])
+    run_passes(root, [SelectLowering("hip:gfx942")])
     assert ll.STOCK in conversion.attributes
     assert ll.PLAN not in conversion.attributes
 
@@ -431,7 +438,7 @@ def test_folding_forgets_what_was_decided_about_a_conversion_it_changes() -> Non
         "#c", "#ttg.linear<{register = [[32]], lane = [[2], [4], [8], [16], [1]], warp = [], block = []}>"
     )
     root = module(body)
-    assert driver.run(root, [SelectLowering(), PASSES["linear-fold-conversions"]()]).succeeded
+    assert run_passes(root, [SelectLowering(), PASSES["linear-fold-conversions"]()]).succeeded
     (conversion,) = named(root, "ttg.convert_layout")
     assert ll.PLAN not in conversion.attributes
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 from assign_support import path_of
+
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.mlir_adapter import Module, Operation, operations
-from triton_linear.lowering.swizzle import Side, optimal_swizzle
-from triton_linear.lowering.targets import target
-from triton_linear.passes import driver
-from triton_linear.passes.assign import AssignLayouts
-from triton_linear.passes.assignment import plan
-from triton_linear.passes.split_reductions import SplitReductions
-from triton_linear.passes.verifiers import CONVERT
+from triton_linear.lowering.planners.swizzle import Side, optimal_swizzle
+from triton_linear.lowering.target.targets import TARGETS, target, with_policy
+from triton_linear.passes.assignment.assign import AssignLayouts
+from triton_linear.passes.framework.run import run_passes
+from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.options import PipelineOptions
+from triton_linear.passes.pipeline import Rewritten, rewrite
+from triton_linear.passes.reductions.split_reductions import SplitReductions
 
 GPU = "cuda:90"
 KERNEL = """\
@@ -83,14 +85,14 @@ def module(body: str, turns: int) -> Module:
     return bridge.text_to_upstream(text, bridge.upstream_context(), "priced.ttgir")
 
 
-def assigned(body: str, turns: int, detours: int = 0) -> Module:
+def assigned(body: str, turns: int, staged: bool = False) -> Module:
     root = module(body, turns)
-    assert driver.run(root, [AssignLayouts(GPU, detours=detours)], verify=True).succeeded
+    assert run_passes(root, [AssignLayouts(GPU, staged_accesses=staged)], verify=True).succeeded
     return root
 
 
-def linear(*, lower: bool) -> driver.Prepared:
-    return driver.run_linear_pipeline(module(STORED, 10), target(GPU), assign=True, lower=lower)
+def linear(*, lower: bool) -> Rewritten:
+    return rewrite(module(STORED, 10), PipelineOptions(assign=True, reductions=False, lower=lower), target(GPU))
 
 
 def saved(root: Module) -> float | None:
@@ -107,7 +109,7 @@ def named(root: Module, name: str) -> list[Operation]:
 
 def remarks(name: str) -> list[str]:
     root = bridge.text_to_upstream(path_of(name).read_text(), bridge.upstream_context())
-    outcome = driver.run(root, [SplitReductions(GPU)])
+    outcome = run_passes(root, [SplitReductions(GPU)])
     assert outcome.succeeded
     return [found.message for found in outcome.diagnostics]
 
@@ -128,22 +130,25 @@ def test_banks_come_in_the_order_of_the_threads_bits() -> None:
 
 def test_beside_dots_a_new_conversion_has_to_save_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a new conversion saves here is enough for it, but not beside a dot."""
+    gpu = target("cuda:90")
+    policy = gpu.policy
     plain = assigned(TURNED, 110)
-    assert plan.WORTH_NEW < (saved(plain) or 0.0) < plan.WORTH_NEW_BESIDE_DOTS
+    assert policy.new_saves < (saved(plain) or 0.0) < policy.new_saves_beside_dots
     assert len(named(plain, CONVERT)) == 1
     assert not named(assigned(TURNED + DOT, 110), CONVERT)
-    monkeypatch.setattr(plan, "WORTH_NEW_BESIDE_DOTS", plan.WORTH_NEW)
+    eager = with_policy(gpu, new_saves_beside_dots=policy.new_saves)
+    monkeypatch.setitem(TARGETS, gpu.name, eager)
     assert len(named(assigned(TURNED + DOT, 110), CONVERT)) == 1
 
 
-def test_an_access_that_a_detour_makes_cheap_keeps_its_layout() -> None:
+def test_an_access_that_staging_makes_cheap_keeps_its_layout() -> None:
     """Were the store to go byte by byte, layouts in which neither side has long accesses would be better."""
     assert saved(assigned(STORED, 10)) is not None
-    assert saved(assigned(STORED, 10, detours=1)) is None
+    assert saved(assigned(STORED, 10, staged=True)) is None
 
 
-def test_detours_are_counted_on_where_they_will_be_made() -> None:
-    assert (found := linear(lower=True)).detours == 1
+def test_staged_accesses_are_counted_on_where_they_will_be_made() -> None:
+    assert (found := linear(lower=True)).staged == 1
     assert not found.changed
-    assert (found := linear(lower=False)).detours == 0
+    assert (found := linear(lower=False)).staged == 0
     assert found.changed

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 import triton
-import triton_linear
 from plugin_support import CUDA
 from registers_in_flight import touched
 from triton import knobs
+
+import triton_linear
 from triton_linear.dialect.triton_versions import OPERANDS_OVERWRITTEN, installed_release
 
-DATA = Path(__file__).parents[1] / "data" / "ttgir"
+DATA = Path(__file__).parents[2] / "data" / "ttgir"
 KERNELS = sorted(path for path in DATA.rglob("*.ttgir") if "ttng.warp_group_dot " in path.read_text())
 MIXED = DATA / "kernels" / "matmul_mixed.ttgir"
 LEGACY = {"assign": False, "occupancy": False, "lowering": "legacy"}

@@ -15,17 +15,18 @@ from typing import Any
 
 import plugin_support as support
 import pytest
-import triton_linear
 from fault_kernels import lowered
-from plugin_support import CUDA, HIP, assembly, compile_kernel
-from test_plugin_compiles import transpose
+from plugin_support import CUDA, HIP, assembly, compile_kernel, transpose
 from triton import knobs
 from triton.runtime import cache
+
+import triton_linear
 from triton_linear import hook
 from triton_linear.report import FallbackWarning, Outcome
 from triton_linear.setting import Options
 
 HERE = Path(__file__).parent
+SUPPORT = HERE.parent / "support"
 
 
 @pytest.fixture(autouse=True)
@@ -96,11 +97,12 @@ PROCESS = """
 import os, resource, signal, sys, tempfile, traceback
 import plugin_support as support
 import triton_linear
-from test_plugin_compiles import transpose
+from plugin_support import transpose
 from triton.runtime import cache
-from triton_linear import hook, pipeline, stage, occupancy
-from triton_linear.lowering import embed
-from triton_linear.passes.select import SelectLowering
+from triton_linear import hook, pipeline, stage
+from triton_linear.ptxas import registers as occupancy
+from triton_linear.lowering.emit import embed
+from triton_linear.passes.conversions.select import SelectLowering
 
 def make():
     kernel = support.compile_kernel(transpose, width=32)
@@ -147,7 +149,7 @@ def die_at(name):
 
 for owner, name, value in (
     (SelectLowering, "__call__", die),
-    (embed, "embed", die),
+    (pipeline, "embed", die),
     (occupancy.Assembler, "cubin", die),
     (os, "replace", die_at(".ttgir")),
     (os, "replace", die_at(".cubin")),
@@ -167,7 +169,8 @@ for owner, name, value in (
 
 
 def run(code: str, strict: bool = True) -> str:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}
+    path = os.pathsep.join([str(SUPPORT), str(HERE), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONPATH": path}
     command = [sys.executable, "-W", "ignore", "-c", PROCESS.replace("STRICT", str(strict)) + code]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -13,14 +13,14 @@ from typing import Any
 import fault_kernels
 import plugin_support as support
 import pytest
-import triton_linear
 from fault_kernels import lowered
-from plugin_support import CUDA, HIP, assembly, compile_kernel, triton_state
-from test_plugin_compiles import transpose
-from test_tools import module_of
+from plugin_support import CUDA, HIP, assembly, compile_kernel, transpose, triton_state
+from tool_modules import module_of
 from triton import knobs
+
+import triton_linear
 from triton_linear.dialect import encodings
-from triton_linear.passes import layouts
+from triton_linear.passes.framework import layouts
 from triton_linear.report import Outcome
 
 
@@ -198,7 +198,8 @@ def test_beside_unknown_encodings_the_rest_is_as_ever(unknown: str, name: str, g
 BROKEN = """
 import sys
 from pathlib import Path
-from triton_linear.tools import cli, opt
+from triton_linear.tools import cli
+from triton_linear.tools.opt import command as opt
 for path in sys.argv[1:]:
     for tool in ("verify", "opt"):
         status = cli.main(["verify", path]) if tool == "verify" else opt.main([path, "--linear-pipeline"])

@@ -9,16 +9,19 @@ from typing import Any
 import machine_operations
 import numpy as np
 import pytest
-import triton_linear
 from bridge_kernels import TARGETS
 from fault_kernels import KERNELS, lowered, source, ttgir
 from machine_operations import mixed, named, wrapped
 from module_machine import Machine, Memory, arguments_of, run
+
+import triton_linear
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.mlir_adapter import Module, Operation, operations
-from triton_linear.lowering import embed
-from triton_linear.lowering.targets import target
-from triton_linear.passes import driver, outline
+from triton_linear.lowering.emit import embed
+from triton_linear.lowering.target.targets import target
+from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX
+from triton_linear.passes.options import PipelineOptions
+from triton_linear.passes.pipeline import rewrite
 from triton_linear.report import Outcome
 
 REASONS = (
@@ -89,7 +92,7 @@ def test_what_triton_refuses_is_refused_as_ever() -> None:
 
 def test_a_transpose_of_what_a_branch_takes_needs_its_own_registers(monkeypatch: pytest.MonkeyPatch) -> None:
     """AMD's stage cannot lower a cast from it; that is what `carried` has."""
-    monkeypatch.setattr(embed, "_transpose", lambda *_: None)
+    monkeypatch.setattr(embed, "_take_what_is_transposed", lambda *_: None)
     chosen = TARGETS["hip:gfx942"]
     with pytest.raises(RuntimeError, match="failed to translate"):
         lowered(source("carried", chosen), chosen, {}, {"strict": True})
@@ -181,8 +184,8 @@ def test_the_passes_leave_what_is_stored(name: str, gpu: str) -> None:
     root = bridge.text_to_upstream(text, bridge.upstream_context())
     before = stored(root)
     assert all(len(memory.addresses) for memory in before)
-    found = driver.run_linear_pipeline(root, target(gpu), assign=True, verify=True)
-    assert found.plans
+    found = rewrite(root, PipelineOptions(assign=True, reductions=False), target(gpu), verify=True)
+    assert found.stubs
     assert all(mine.same(its) for mine, its in zip(stored(root), before, strict=True))
 
 
@@ -191,8 +194,8 @@ def test_the_machine_sees_a_conversion_of_something_else(monkeypatch: pytest.Mon
     root = bridge.text_to_upstream(str(ttgir("calls", "cuda:90")), bridge.upstream_context())
     before = stored(root)
     stubs = [op for op in operations(root.operation) if op.name == "tt.call"]
-    assert stubs and outline.PREFIX not in str(root)
-    driver.run_linear_pipeline(root, target("cuda:90"), assign=True)
+    assert stubs and CONVERSION_PREFIX not in str(root)
+    rewrite(root, PipelineOptions(assign=True, reductions=False), target("cuda:90"))
 
     def reversed_(machine: Machine, op: Operation, taken: list[Any]) -> Sequence[Any]:
         return [each[::-1] for each in _call(machine, op, taken)]

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import triton_linear
+from filled_kernels import filled_kernel
 from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import Language, make_backend
-from triton_linear import stage
+
+import triton_linear
+from triton_linear import pipeline
 from triton_linear.dialect import bridge
-from triton_linear.lowering.targets import target
+from triton_linear.lowering.target.targets import target
 from triton_linear.report import Outcome, Report
 
 GPUS = {
@@ -33,48 +35,6 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     yield
     triton_linear.uninstall()
-
-
-def module(gpu: str, own: int, rows: int, columns: int, loop: bool) -> str:
-    """A kernel that holds `own` bytes of shared memory while it converts a tensor across warps.
-
-    `loop`: before that there and back in a loop.
-    """
-    lanes = target(gpu).lanes
-    high = lanes // 8
-    lines = [
-        f"#row = #ttg.blocked<{{sizePerThread = [1, 4], threadsPerWarp = [{high}, 8], warpsPerCTA = [4, 1], "
-        "order = [1, 0]}>",
-        f"#col = #ttg.blocked<{{sizePerThread = [4, 1], threadsPerWarp = [8, {high}], warpsPerCTA = [1, 4], "
-        "order = [0, 1]}>",
-        "#mem = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>",
-        "#smem = #ttg.shared_memory",
-        'module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, '
-        f'ttg.target = "{gpu}", "ttg.threads-per-warp" = {lanes} : i32}} {{',
-        "tt.func public @full(%p: !tt.ptr<f32> {tt.divisibility = 16 : i32}, %n: i32) {",
-        "%c0 = arith.constant 0 : i32",
-        "%c1 = arith.constant 1 : i32",
-    ]
-    row, column = (f"tensor<{rows}x{columns}xf32, #{side}>" for side in ("row", "col"))
-    pointers = [kind.replace("xf32,", "x!tt.ptr<f32>,") for kind in (row, column)]
-    sizes = [1 << bit for bit in range(own.bit_length()) if own >> bit & 1]
-    buffers = [f"!ttg.memdesc<{size}xi8, #mem, #smem, mutable>" for size in sizes]
-    lines += [f"%m{i} = ttg.local_alloc : () -> {kind}" for i, kind in enumerate(buffers)]
-    lines += [f"%ps = tt.splat %p : !tt.ptr<f32> -> {pointers[0]}", f"%x = tt.load %ps : {pointers[0]}"]
-    lines += [f"%pe = tt.splat %p : !tt.ptr<f32> -> {pointers[1]}"]
-    if loop:
-        lines += [
-            f"%l = scf.for %i = %c0 to %n step %c1 iter_args(%t = %x) -> ({row}) : i32 {{",
-            f"%there = ttg.convert_layout %t : {row} -> {column}",
-            f"%twice = arith.addf %there, %there : {column}",
-            f"%back = ttg.convert_layout %twice : {column} -> {row}",
-            f"scf.yield %back : {row}",
-            "}",
-        ]
-    last = "%l" if loop else "%x"
-    lines += [f"%y = ttg.convert_layout {last} : {row} -> {column}", f"tt.store %pe, %y : {pointers[1]}"]
-    lines += [f"ttg.local_dealloc %m{i} : {kind}" for i, kind in enumerate(buffers)]
-    return "\n".join([*lines, "tt.return", "}", "}"])
 
 
 @dataclass(frozen=True)
@@ -113,7 +73,7 @@ def scratch(gpu: str, loop: bool) -> tuple[int, int, int]:
     """
     own = target(gpu).max_shared_bytes // 2
     stock, usual, least = (
-        made(gpu, module(gpu, own, 64, 64, loop), given).shared - own
+        made(gpu, filled_kernel(gpu, own, 64, 64, loop), given).shared - own
         for given in (None, {}, {"scratch_limit": 0})
     )
     return stock, usual, least
@@ -128,7 +88,7 @@ def test_where_memory_is_full_the_plan_is_smaller_then_the_kernel_stock_tritons(
     assert least < min(stock, usual)
     outcomes = set()
     for room in sorted({room for at in (stock, usual, least) for room in (at - 16, at)} | {0, 2 * usual}):
-        text = module(gpu, most - room, 64, 64, loop)
+        text = filled_kernel(gpu, most - room, 64, 64, loop)
         found = made(gpu, text, {})
         assert found.report is not None
         outcomes.add((found.report.outcome, bool(found.report.remarks)))
@@ -148,10 +108,10 @@ def test_where_memory_is_full_the_plan_is_smaller_then_the_kernel_stock_tritons(
 @pytest.mark.parametrize("gpu", GPUS)
 def test_more_scratch_than_there_is_goes_in_rounds(gpu: str) -> None:
     """A tile of 128 KiB."""
-    text = module(gpu, 0, 256, 128, False)
+    text = filled_kernel(gpu, 0, 256, 128, False)
     chosen = target(gpu)
     for plugin, most in (
-        ({}, chosen.scratch_bytes),
+        ({}, chosen.policy.scratch_bytes),
         ({"scratch_limit": 4096}, 4096),
         ({"scratch_limit": 0}, 4096),
     ):
@@ -165,6 +125,6 @@ def test_without_the_second_try_a_kernel_would_be_left(monkeypatch: pytest.Monke
     """That is what the tests above would show of a stage that gives up at once."""
     gpu = "hip:gfx942"
     most, (_, usual, least) = target(gpu).max_shared_bytes, scratch(gpu, False)
-    monkeypatch.setattr(stage, "MINIMAL_SCRATCH", usual)
-    found = made(gpu, module(gpu, most - least, 64, 64, False), {})
+    monkeypatch.setattr(pipeline, "LEAST_SCRATCH", usual)
+    found = made(gpu, filled_kernel(gpu, most - least, 64, 64, False), {})
     assert found.report is not None and found.report.outcome is Outcome.LEFT

@@ -16,8 +16,7 @@ import plugin_support as support
 import pytest
 import triton
 import triton.language as tl
-import triton_linear
-from plugin_support import CUDA, HIP, assembly, compile_kernel
+from plugin_support import CUDA, HIP, assembly, compile_kernel, transpose
 from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
@@ -25,20 +24,16 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.runtime import driver as driver_config
 from triton.runtime.jit import MockTensor
-from triton_linear.lowering.plan import SharedPlan
-from triton_linear.passes import driver, outline
+
+import triton_linear
+from triton_linear import pipeline
+from triton_linear.lowering import strategies
+from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.report import FallbackWarning, Outcome
 
-HERE = Path(__file__).parent
+SUPPORT = Path(__file__).parents[1] / "support"
 AMPERE = GPUTarget("cuda", 80, 32)
 TARGETS = pytest.mark.parametrize("target", [AMPERE, CUDA, HIP], ids=["cuda80", "cuda90", "gfx942"])
-
-
-@triton.jit
-def transpose(x, out, BM: tl.constexpr, BN: tl.constexpr):
-    rows, columns = tl.arange(0, BM), tl.arange(0, BN)
-    tile = tl.load(x + rows[:, None] * BN + columns[None, :])
-    tl.store(out + columns[:, None] * BM + rows[None, :], tl.trans(tile) * 2)
 
 
 @triton.jit
@@ -134,7 +129,7 @@ def test_a_failure_in_the_passes_leaves_the_stock_kernel(
     def fail(*_: object, **__: object) -> Any:
         raise LookupError("the planner tripped")
 
-    monkeypatch.setattr(driver, "run_linear_pipeline", fail)
+    monkeypatch.setattr(pipeline, "rewrite", fail)
     with pytest.warns(FallbackWarning, match="the planner tripped"), triton_linear.enabled():
         ours = compile_kernel(transpose, target)
     for stage, artefact in stock.asm.items():
@@ -143,14 +138,14 @@ def test_a_failure_in_the_passes_leaves_the_stock_kernel(
 
 
 def test_a_plan_that_is_not_proved_leaves_the_stock_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    stock, chosen = compile_kernel(transpose), outline.select
+    stock, chosen = compile_kernel(transpose), strategies.select
 
     def careless(*arguments: Any) -> Any:
         found = chosen(*arguments)
         assert isinstance(found.plan, SharedPlan)
         return replace(found, plan=replace(found.plan, outputs=found.plan.outputs[::-1]))
 
-    monkeypatch.setattr(outline, "select", careless)
+    monkeypatch.setattr(strategies, "select", careless)
     refuted = (
         r"the plan 'cta-shared' of @__ll_cvt_0 is not proved: destination register 0 of lane 0 of warp 0 gets"
     )
@@ -197,7 +192,11 @@ print("mlir" in sys.modules, hashlib.sha256(support.assembly(kernel).encode()).h
 def test_processes_make_the_same_code_import_mlir_late_and_exit_clean(tmp_path: Path) -> None:
     printed = set()
     for seed in ("1", "2"):
-        settings = {"PYTHONPATH": str(HERE), "PYTHONHASHSEED": seed, "TRITON_CACHE_DIR": str(tmp_path / seed)}
+        settings = {
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(SUPPORT), os.environ.get("PYTHONPATH")))),
+            "PYTHONHASHSEED": seed,
+            "TRITON_CACHE_DIR": str(tmp_path / seed),
+        }
         command = [sys.executable, "-c", PROCESS]
         done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
@@ -208,13 +207,13 @@ def test_processes_make_the_same_code_import_mlir_late_and_exit_clean(tmp_path: 
 
 def test_the_scratch_limit_reaches_the_planners(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = []
-    run = driver.run_linear_pipeline
+    run = pipeline.rewrite
 
-    def spy(module: Any, target: Any, scratch_limit: int | None = None, **options: bool) -> Any:
-        limits.append(scratch_limit)
-        return run(module, target, scratch_limit, **options)
+    def spy(module: Any, options: Any, *arguments: Any, **named: Any) -> Any:
+        limits.append(options.scratch_limit)
+        return run(module, options, *arguments, **named)
 
-    monkeypatch.setattr(driver, "run_linear_pipeline", spy)
+    monkeypatch.setattr(pipeline, "rewrite", spy)
     for limit in (None, 4096):
         with triton_linear.enabled(strict=True, scratch_limit=limit):
             assert compile_kernel(transpose).metadata.shared > 0

@@ -8,21 +8,20 @@ import sys
 from dataclasses import fields
 from inspect import signature
 from pathlib import Path
-from typing import Any
 
 import plugin_support as support
 import pytest
-import triton_linear
+from plugin_processes import STARTUP, run
 from plugin_support import fresh_plugin
+
+import triton_linear
 from triton_linear import environment
-from triton_linear.lowering.strategies import STRATEGIES
+from triton_linear.lowering.plan.strategies import STRATEGIES
 from triton_linear.setting import Options
 
 __all__ = ["fresh_plugin"]
 
 pytestmark = pytest.mark.usefixtures("fresh_plugin")
-HERE = Path(__file__).parent
-STARTUP = Path(triton_linear.__path__[0], "startup")
 
 
 # What it says
@@ -100,25 +99,15 @@ def test_install_exports_and_uninstall_restores(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_somebody_else_sets_meanwhile_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TRITON_LINEAR", raising=False)
+    monkeypatch.setenv("TRITON_LINEAR", "")  # so that what was there before comes back in the end
+    monkeypatch.delenv("TRITON_LINEAR")
     triton_linear.install()
-    monkeypatch.setenv("TRITON_LINEAR", "strict")  # which also puts it back in the end
+    monkeypatch.setenv("TRITON_LINEAR", "strict")
     triton_linear.uninstall()
     assert os.environ["TRITON_LINEAR"] == "strict"
 
 
 # Processes
-
-
-def run(code: str, variable: str | None, *arguments: str, path: tuple[Path, ...] = (STARTUP,)) -> Any:
-    """A fresh Python with the start-up file where the installed package has it."""
-    variables = {name: value for name, value in os.environ.items() if name != "TRITON_LINEAR"}
-    if variable is not None:
-        variables["TRITON_LINEAR"] = variable
-    inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    variables["PYTHONPATH"] = os.pathsep.join(filter(None, (*map(str, path), str(HERE), *inherited)))
-    command = [sys.executable, *arguments, *(("-c", code) if code else ())]
-    return subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=240)
 
 
 OURS = """
@@ -273,7 +262,8 @@ print(theirs, ours, triton_linear.last_report())
 HELD = """
 import os, signal, threading
 import plugin_support, triton_linear
-from triton_linear import hook, occupancy
+from triton_linear import hook
+from triton_linear.ptxas import registers as occupancy
 plugin_support.use_fakes()
 triton_linear.install()
 held, done = threading.Event(), threading.Event()

@@ -10,7 +10,6 @@ from typing import Any
 
 import plugin_support as support
 import pytest
-import triton_linear
 from plugin_support import (
     CUDA,
     HIP,
@@ -23,6 +22,8 @@ from plugin_support import (
 )
 from triton import knobs
 from triton.backends import backends
+
+import triton_linear
 from triton_linear import pipeline
 from triton_linear.report import FallbackWarning, Outcome, ReportWarning
 
@@ -193,15 +194,17 @@ def test_the_concurrency_sanitizer_gets_the_stock_module(monkeypatch: pytest.Mon
 # Shared memory
 
 
-def limited(shared: dict[int | None, int], monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
+def limited(
+    shared: dict[int | None, int], monkeypatch: pytest.MonkeyPatch, budget: int | None = None
+) -> list[int | None]:
     """Make the stock stage claim the shared memory given per scratch limit; returns the limits tried."""
     tried: list[int | None] = []
 
-    def prepare(
-        module: Any, seen: int, target: Any, limit: int | None, clock: Any, apart: bool, **_: Any
-    ) -> Any:
-        tried.append(limit)
-        return support.fake_prepare(module, seen, target, limit, clock, apart)
+    def embed(module: Any, stubs: Any, target: Any, *, apart: bool, sparing: bool) -> Any:
+        (stub,) = stubs.values()
+        tried.append(None if stub.plan == support.FakePlan() else stub.plan.scratch_bytes)
+        made = support.fake_embed(module, stubs, target, apart=apart, sparing=sparing)
+        return replace(made, budget=budget if apart else None)
 
     def claim(*arguments: Any) -> Any:
         if not arguments:
@@ -219,7 +222,7 @@ def limited(shared: dict[int | None, int], monkeypatch: pytest.MonkeyPatch) -> l
         stages["llir"] = stage
         return None
 
-    monkeypatch.setattr(pipeline, "prepare", prepare)
+    monkeypatch.setattr(pipeline, "embed", embed)
     monkeypatch.setattr(knobs.runtime, "add_stages_inspection_hook", claim)
     return tried
 
@@ -237,34 +240,24 @@ def test_too_much_shared_memory_is_retried_with_little_scratch(monkeypatch: pyte
 
 
 def test_scratch_kept_apart_beyond_its_budget_shares_its_bytes_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried: list[tuple[int | None, bool]] = []
+    tried: list[tuple[int, bool]] = []
 
-    def prepare(
-        module: Any, seen: int, target: Any, limit: int | None, clock: Any, apart: bool, **_: Any
-    ) -> Any:
-        tried.append((limit, apart))
-        made = support.fake_prepare(module, seen, target, limit, clock, apart)
+    def embed(module: Any, stubs: Any, target: Any, *, apart: bool, sparing: bool) -> Any:
+        tried.append((stubs["stand_in"].plan.scratch_bytes, apart))
+        made = support.fake_embed(module, stubs, target, apart=apart, sparing=sparing)
         return replace(made, budget=0 if apart else None)
 
-    monkeypatch.setattr(pipeline, "prepare", prepare)
+    monkeypatch.setattr(pipeline, "embed", embed)
     with triton_linear.enabled() as reports:
         kernel = compile_kernel()
-    assert tried == [(None, True), (None, False)]
+    assert tried == [(1024, True), (1024, False)]
     assert is_ours(kernel)
     (remark,) = support.told(reports[0])
     assert re.fullmatch(r"[1-9]\d* bytes of shared memory with scratch kept apart, which may take 0", remark)
 
 
 def test_no_budget_is_beyond_what_the_gpu_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    claimed = limited({None: 300_000, 0: 200_000}, monkeypatch)
-    counted = pipeline.prepare
-
-    def prepare(
-        module: Any, seen: int, target: Any, limit: int | None, clock: Any, apart: bool, **_: Any
-    ) -> Any:
-        return replace(counted(module, seen, target, limit, clock, apart), budget=400_000 if apart else None)
-
-    monkeypatch.setattr(pipeline, "prepare", prepare)
+    claimed = limited({None: 300_000, 0: 200_000}, monkeypatch, budget=400_000)
     with triton_linear.enabled() as reports:
         kernel = compile_kernel()
     assert claimed == [None, None, 0]

@@ -17,8 +17,9 @@ from typing import Any
 
 import plugin_support as support
 import pytest
-import triton_linear
 from plugin_support import fresh_plugin
+
+import triton_linear
 from triton_linear import environment, hook, inductor
 from triton_linear.setting import Options, Setting
 
@@ -91,7 +92,7 @@ def torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(tmp_path / "site")
     for name in [name for name in sys.modules if name.split(".")[0] == "torch"]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(inductor, "_tag", environment.Value(inductor._read_tag, inductor._write_tag))
+    monkeypatch.setattr(inductor, "_tag", environment.BorrowedText(inductor._read_tag, inductor._write_tag))
     monkeypatch.setattr(inductor, "_patched", set())
     monkeypatch.setattr(inductor, "_followed", None)
     yield

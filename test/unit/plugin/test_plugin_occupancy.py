@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import triton
-import triton_linear
 from assign_support import path_of
 from bridge_kernels import matmul
 from hypothesis import given
@@ -19,10 +18,13 @@ from hypothesis import strategies as st
 from plugin_support import CUDA, HIP
 from triton import knobs
 from triton.compiler import ASTSource
-from triton_linear import occupancy
-from triton_linear.cubin import Loops, Usage, product_loops, usage
+
+import triton_linear
 from triton_linear.dialect.triton_versions import REFERENCE, installed_release
-from triton_linear.occupancy import UNIT, Assembler, bound
+from triton_linear.lowering.target.targets import target
+from triton_linear.ptxas import registers as occupancy
+from triton_linear.ptxas.cubin import Loops, Usage, mma_loops, usage
+from triton_linear.ptxas.registers import UNIT, Assembler, bound
 from triton_linear.report import Outcome
 from triton_linear.setting import Options
 
@@ -67,7 +69,7 @@ def test_a_bound_lets_in_more_ctas_and_not_much_less_registers(used: int, warps:
     def ctas(registers: int) -> int:
         return 65536 // (-(-registers // UNIT) * UNIT * 32 * warps)
 
-    found = bound(used, warps, most, 65536)
+    found = bound(used, warps, most, target("cuda:90"))
     if found is None:
         grown = next((r for r in range(used, 0, -1) if ctas(r) > ctas(used)), 0)
         worth = 0 < ctas(used) < most and ctas(used) + 1 >= 1.5 * ctas(used)
@@ -265,7 +267,7 @@ def test_loops_of_group_products_are_placed_again_if_that_makes_them_shorter(
     """Eight warps with 176 registers a thread: one CTA, whatever memory there is."""
     stages = Stages(monkeypatch, Usage(176, 0), Usage(182, stack), body=GROUP)
     made: dict[object, int | None] = dict(zip((Usage(176, 0), Usage(182, stack)), clocks, strict=True))
-    monkeypatch.setattr(occupancy, "product_loops", lambda cubin: _special(made[cubin[1]]))
+    monkeypatch.setattr(occupancy, "mma_loops", lambda cubin: _special(made[cubin[1]]))
     text = expected or stages.text
     assert stages.run(shared=shared * 1024) == (text, text)
     assert len(stages.assembled) == calls
@@ -298,7 +300,7 @@ def test_loops_that_hide_behind_another_cta_stay(
     def loops(cubin: Any) -> Loops:
         return Loops(240 if ".minnctapersm" in cubin[0] else 250, products, special)
 
-    monkeypatch.setattr(occupancy, "product_loops", loops)
+    monkeypatch.setattr(occupancy, "mma_loops", loops)
     text = stages.run(shared=shared * 1024)[0]
     assert re.findall(r"^\.minnctapersm (\d+)$", text, re.M) == ([] if ctas is None else [str(ctas)])
     assert len(stages.assembled) == (1 if ctas is None else 2)
@@ -309,7 +311,7 @@ def test_loops_with_other_products_are_not_compared(monkeypatch: pytest.MonkeyPa
     stages = Stages(monkeypatch, Usage(176, 0), Usage(176, 0), body=GROUP)
     monkeypatch.setattr(
         occupancy,
-        "product_loops",
+        "mma_loops",
         lambda cubin: Loops(130, 2, True) if ".minnctapersm" in cubin[0] else Loops(250, 4, True),
     )
     assert stages.run(shared=90 * 1024)[0] == stages.text
@@ -342,13 +344,13 @@ def test_clocks_of_loops_are_what_nvidia_s_tool_shows(name: str, tmp_path: Path)
     special = any(re.search(r"\bMUFU\.", op) for op, _ in shown)
     products = sum("GMMA." in op for op, _ in shown)
     clocks = sum(clocks for _, clocks in shown)
-    assert product_loops(cubin) == (Loops(clocks, products, special) if shown else None)
+    assert mma_loops(cubin) == (Loops(clocks, products, special) if shown else None)
     assert special == name.startswith("attention")
 
 
 @pytest.mark.parametrize("broken", [b"", b"\x7fELF\x02", b"\x7fELF\x02" + bytes(100), "text", None])
 def test_what_is_no_cubin_has_no_loops(broken: object) -> None:
-    assert product_loops(broken) is None
+    assert mma_loops(broken) is None
 
 
 def test_a_small_product_gets_the_registers_that_memory_leaves() -> None:

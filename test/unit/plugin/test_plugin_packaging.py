@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 ROOMS = ("plugin", "dialect", "passes", "lowering", "tools", "examples", "gluon")
 FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
 PROBE = "import sys; print('triton_linear.environment' in sys.modules)"
@@ -20,20 +20,22 @@ PROBE = "import sys; print('triton_linear.environment' in sys.modules)"
 
 def test_every_folder_of_modules_is_a_package() -> None:
     """Or `pip install` would leave it out."""
-    text = (ROOT / "pyproject.toml").read_text()
+    assert 'packages.find]\nwhere = ["src"]\n' in (ROOT / "pyproject.toml").read_text()
     folders = {path.parent.relative_to(ROOT) for room in ROOMS for path in (ROOT / room).rglob("*.py")}
-    for folder in folders - {Path("plugin"), Path("plugin/startup")}:
-        name = "triton_linear." + ".".join(folder.parts)
-        assert f'    "{name}",\n' in text
-        assert f'"{name}" = "{folder.as_posix()}"\n' in text
+    for folder in folders - {Path("plugin/startup")}:
+        name = folder.relative_to("plugin") if folder.parts[0] == "plugin" else folder
+        package = ROOT / "src" / "triton_linear" / name
+        assert package.resolve() == ROOT / folder
+        assert (package / "__init__.py").is_file()
 
 
 @pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="there is no pip to install with")
 @pytest.mark.parametrize("editable", [False, True], ids=["wheel", "editable"])
 def test_the_start_up_file_comes_and_goes_with_the_package(editable: bool, tmp_path: Path) -> None:
     source, fresh = tmp_path / "source", tmp_path / "venv"
-    for room in ROOMS:
-        shutil.copytree(ROOT / room, source / room, ignore=shutil.ignore_patterns("__pycache__"))
+    left_out = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    for room in (*ROOMS, "src"):
+        shutil.copytree(ROOT / room, source / room, symlinks=True, ignore=left_out)
     for file in FILES:
         shutil.copy(ROOT / file, source)
     left = source / "build" / "lib" / "triton_linear" / "left_by_an_earlier_build.py"

@@ -15,7 +15,7 @@ from plugin_support import (
 __all__ = ["fresh_plugin"]
 
 pytestmark = pytest.mark.usefixtures("fresh_plugin")
-PATH = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
+PATH = os.pathsep.join(filter(None, (str(Path(__file__).parents[1] / "support"), os.environ.get("PYTHONPATH"))))
 
 
 # Scripts

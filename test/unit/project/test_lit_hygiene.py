@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-LIT = Path(__file__).parent.parent / "lit"
+LIT = Path(__file__).parents[2] / "lit"
 TESTS = sorted(path for path in LIT.rglob("*") if path.suffix in (".mlir", ".ttgir"))
 SUFFIX = r"(?:-(?:NEXT|NOT|DAG|SAME|LABEL|EMPTY|COUNT-\d+))?"
 SPLIT = re.compile(r"^// -----\s*$", re.MULTILINE)

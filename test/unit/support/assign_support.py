@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from machine_operations import Numbers, mixed
 from module_machine import Machine, Memory, arguments_of, run
+
 from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import Module, OpaqueType, Operation, Value, operations
-from triton_linear.passes.assignment.axis import AxisAnalysis
+from triton_linear.passes.analysis.axis import AxisAnalysis
 
-DATA = Path(__file__).parents[1] / "data" / "ttgir"
+DATA = Path(__file__).parents[2] / "data" / "ttgir"
 MODULES = sorted(DATA.rglob("*.ttgir"))
 """TritonGPU IR of torch.compile (`inductor` and what is not in a folder) and of other kernels (`kernels`)."""
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from triton._C.libtriton import gluon_ir, ir
+
 from triton_linear.dialect.encodings import installed_release
 from triton_linear.dialect.linear_layout import LinearLayout, dim_names
 

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Type
-from triton_linear.passes.layouts import LayoutTable
+from triton_linear.passes.framework.layouts import LayoutTable
 
 SCHEMA = json.loads(files("triton_linear.tools.explain").joinpath("schema.json").read_text())
 
@@ -25,3 +25,24 @@ def shared_bytes(llvm: str) -> int:
     found = re.search(r"ttg\.shared = (\d+) : i32", llvm)
     assert found is not None
     return int(found[1])
+
+
+SCRIPT = """
+import sys
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+@triton.jit
+def transpose(source, destination, N: tl.constexpr):
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    tl.store(destination + i * N + j, tl.load(source + i * N + j).trans())
+
+signature = {"source": "*fp16", "destination": "*fp16", "N": "constexpr"}
+for size in map(int, sys.argv[1:]):
+    source = ASTSource(transpose, signature, constexprs={"N": size})
+    triton.compile(source, target=GPUTarget("cuda", 90, 32))
+print("said by the script")
+sys.exit(len(sys.argv) > 3)
+"""

@@ -8,7 +8,6 @@ from typing import Any
 
 import triton
 import triton.language as tl
-import triton_linear
 from bridge_kernels import CASES, TARGETS, Case, compiled
 from plugin_support import row_sums
 from triton.backends.compiler import GPUTarget
@@ -17,6 +16,8 @@ from triton.compiler.compiler import make_backend
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
+
+import triton_linear
 from triton_linear.report import Report
 
 

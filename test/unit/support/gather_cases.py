@@ -6,8 +6,8 @@ import random
 from dataclasses import dataclass
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
-from triton_linear.lowering.element import ElementType, element_type
-from triton_linear.lowering.targets import Target
+from triton_linear.lowering.plan.element import ElementType, element_type
+from triton_linear.lowering.target.targets import Target
 
 TARGETS = ("cuda:80", "cuda:90", "cuda:100", "hip:gfx942", "hip:gfx950", "hip:gfx1200")
 ELEMENTS = ("i1", "i8", "f8E5M2", "f16", "bf16", "i32", "f32", "i64", "f64", "!tt.ptr<f32>")

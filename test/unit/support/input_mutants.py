@@ -30,7 +30,7 @@ from input_words import (
     UPSTREAM,
 )
 
-TEST = Path(__file__).resolve().parent.parent
+TEST = Path(__file__).resolve().parents[2]
 FILE = "@FILE@"
 """Stands in a command line for the path of the input."""
 
@@ -110,16 +110,20 @@ def _decided(plain: Seed) -> Iterator[Seed]:
     """The module in generic form, as it is and as passes leave it with attributes of their own."""
     from triton_linear.dialect import bridge
     from triton_linear.dialect.mlir_adapter import text_of
-    from triton_linear.passes import driver
-    from triton_linear.tools.compile import read_module
-    from triton_linear.tools.errors import ToolError
+    from triton_linear.passes.framework.run import run_passes
+    from triton_linear.passes.pipeline import pipeline
+    from triton_linear.tools.support.compile import read_module
+    from triton_linear.tools.support.errors import ToolError
+    from triton_linear.tools.support.functions import LOWERING
 
+    passes = pipeline(LOWERING, None, attach=True)
+    select = next(n for n, one in enumerate(passes) if one.name == "linear-select-lowering")
     try:
         module = read_module(plain.text, bridge.upstream_context(), plain.name)
         yield Seed(f"{plain.name}, generic", text_of(module.operation, print_generic_op_form=True), _DECIDED)
-        driver.run(module, driver.linear_pipeline()[:4])
+        run_passes(module, passes[:select])
         yield Seed(f"{plain.name}, planned", text_of(module.operation, print_generic_op_form=True), _DECIDED)
-        driver.run(module, driver.linear_pipeline()[4:])
+        run_passes(module, passes[select:])
         yield Seed(f"{plain.name}, outlined", text_of(module.operation, print_generic_op_form=True), _DECIDED)
     except ToolError:
         return

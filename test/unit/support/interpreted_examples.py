@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from triton.runtime import interpreter
+
 from triton_linear.examples import attention, fp8_attention, int4_matmul, layer_norm, matmul, transpose8
 
 _patch_tensor = interpreter._patch_lang_tensor

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
 from strategies import bits_of
+
 from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import LinearLayout
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
 from triton_linear.dialect.mlir_adapter import DenseElementsAttr, IntegerAttr, Operation, RankedTensorType, Type
-from triton_linear.passes.assignment import addressing
-from triton_linear.passes.assignment.axis import pointee_bytes, shape_of
+from triton_linear.passes.analysis import addressing
+from triton_linear.passes.analysis.axis import pointee_bytes, shape_of
 from triton_linear.passes.contraction.ties import extents
 
 if TYPE_CHECKING:

@@ -10,11 +10,12 @@ import numpy as np
 from machine_operations import Numbers, mixed
 from module_machine import Machine, Memory, arguments_of, run
 from promises import Promises
+
 from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import Module
-from triton_linear.passes import driver
-from triton_linear.passes.assign import AssignLayouts
-from triton_linear.passes.contract import PermuteContraction
+from triton_linear.passes.assignment.assign import AssignLayouts
+from triton_linear.passes.contraction.contract import PermuteContraction
+from triton_linear.passes.framework.run import run_passes
 
 PASSES: Mapping[str, Sequence[Any]] = {
     "permuted": [PermuteContraction()],
@@ -67,7 +68,7 @@ def stays_the_same(text: str, passes: Sequence[Any], before: Ran) -> Module:
     """The module after the passes, which computes what it did, promises nothing else, and Triton takes."""
     root = upstream(text)
     original = str(root)
-    outcome = driver.run(root, passes, verify=True)
+    outcome = run_passes(root, passes, verify=True)
     assert outcome.succeeded, outcome.diagnostics
     if str(root) != original:
         after = ran(root)

@@ -32,6 +32,7 @@ from machine_operations import (
     unsigned,
     wrapped,
 )
+
 from triton_linear.dialect.mlir_adapter import (
     Block,
     Module,
@@ -41,8 +42,8 @@ from triton_linear.dialect.mlir_adapter import (
     Value,
     operations,
 )
-from triton_linear.passes.assignment import weights
-from triton_linear.passes.assignment.axis import shape_of
+from triton_linear.passes.analysis import weights
+from triton_linear.passes.analysis.axis import shape_of
 
 MOST_BLOCKS = 64
 """Blocks of a function that are run at most, one after another."""

@@ -1,6 +1,6 @@
 """Runs kernels of the reproduction's tables in Triton's interpreter, on the CPU; prints JSON.
 
-    TRITON_INTERPRET=1 python test/unit/paper_interpreted.py
+    TRITON_INTERPRET=1 python test/unit/support/paper_interpreted.py
 
 "mxfp4": by route and type, how far products are apart, all multiplied as f16: the interpreter has no bf16.
 "mixed": the keys of cases that are not float64's product bit for bit; "ran" says how many did.
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[3]))
 
 import torch
 import triton.language as tl

@@ -9,9 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from triton_linear.examples.spec import gpu_target
-
 from bench.kernels import measure
+from triton_linear.examples.spec import gpu_target
 
 
 class _Event:

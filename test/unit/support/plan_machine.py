@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
-from triton_linear.lowering.plan import NoOpPlan, Plan, RegisterPlan, SharedPlan, ShufflePlan
-from triton_linear.lowering.words import Shuffle, Trade
+from triton_linear.lowering.plan.plans import NoOpPlan, Plan, RegisterPlan, SharedPlan, ShufflePlan
+from triton_linear.lowering.target.steps import Shuffle, Trade
 
 
 def random_layout(rng: random.Random, dims: int, lane_bits: int, warp_bits: int, extra: int, general: bool):

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from triton_linear.lowering.plan import MemorySide, Plan, RegisterPlan, SharedPlan, ShufflePlan
-from triton_linear.lowering.words import Gather, Shuffle, Trade
+from triton_linear.lowering.plan.plans import MemorySide, Plan, RegisterPlan, SharedPlan, ShufflePlan
+from triton_linear.lowering.target.steps import Pick, Shuffle, Trade
 
 Mutant = tuple[str, Callable[[], Any]]
 
@@ -52,7 +52,7 @@ def _shuffle_ways(plan: ShufflePlan, rng: random.Random, flip: Callable[[int], i
     if len(plan.outputs) > 1:
         yield "two outputs", lambda: replace(plan, outputs=_swapped(rng, plan.outputs))
     yield "an output", lambda: replace(plan, outputs=_changed(rng, plan.outputs, flip))
-    for kind, ways in ((Shuffle, _SHUFFLE), (Gather, _GATHER), (Trade, _TRADE)):
+    for kind, ways in ((Shuffle, _SHUFFLE), (Pick, _GATHER), (Trade, _TRADE)):
         numbers = [number for number, step in enumerate(plan.steps) if isinstance(step, kind)]
         for name, change in ways.items():
             if numbers:
@@ -67,7 +67,7 @@ def _lane_columns(step: Shuffle, rng: random.Random, flip: Callable[[int], int])
     return replace(step, lane_columns=_changed(rng, step.lane_columns, lambda c: c ^ 1 << rng.randrange(5)))
 
 
-def _pick(step: Gather, rng: random.Random, flip: Callable[[int], int]) -> Gather:
+def _pick(step: Pick, rng: random.Random, flip: Callable[[int], int]) -> Pick:
     slots = len(step.picks[0]) * len(step.sources)
     return replace(
         step, picks=_changed(rng, step.picks, lambda r: _changed(rng, r, lambda _: rng.randrange(slots)))
@@ -79,7 +79,7 @@ _SHUFFLE: dict[str, Callable[..., Shuffle]] = {
     "a column of the lane": _lane_columns,
     "the word sent": lambda step, rng, flip: replace(step, word=flip(step.word)),
 }
-_GATHER: dict[str, Callable[..., Gather]] = {
+_GATHER: dict[str, Callable[..., Pick]] = {
     "a condition": lambda step, rng, flip: (
         replace(step, masks=_changed(rng, step.masks, lambda m: m ^ 1 << rng.randrange(6)))
         if step.masks

@@ -8,23 +8,27 @@ from __future__ import annotations
 
 import re
 import sys
-import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 import triton
 import triton.language as tl
-import triton_linear
 from triton import knobs
-from triton._C.libtriton import ir
 from triton.backends import backends
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.runtime import driver, jit
-from triton_linear import hook, pipeline
-from triton_linear.report import Conversion, Report
+
+import triton_linear
+from triton_linear import hook
+from triton_linear.report import Report
+
+if TYPE_CHECKING:
+    from triton_linear.lowering.emit.embed import Embedded
+    from triton_linear.pipeline import Prepared
 
 MARK = "put there by the plugin"
 COMMENT = f'llvm.inline_asm has_side_effects asm_dialect = att "// {MARK}", "" : () -> ()'
@@ -84,28 +88,67 @@ def is_ours(compiled: Any) -> bool:
     return MARK in assembly(compiled)
 
 
-def reparse(text: str, context: Any) -> Any:
-    """A libtriton module from text."""
-    with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:
-        file.write(text)
-        file.flush()
-        module = ir.parse_mlir_module(file.name, context)
-    module.context = context
-    return module
+@dataclass(frozen=True)
+class FakePlan:
+    """A plan of which nothing is known but the scratch that it takes."""
+
+    scratch_bytes: int = 1024
+    kind: ClassVar[str] = "shuffle"
+
+    def summary(self) -> str:
+        return "stand-in"
 
 
-def fake_prepare(
-    module: Any, seen: int, target: Any, limit: int | None, clock: Any, apart: bool = True, **options: bool
-) -> pipeline.Prepared:
-    """A copy of the module with a comment in its kernel, said to hold one conversion of ours."""
-    marked = re.sub(r"( *tt\.return)", rf"    {COMMENT}\n\1", str(module), count=1)
-    conversions = (Conversion("here", "A", "B", "shuffle", "stand-in"),)
-    return pipeline.Prepared(reparse(marked, module.context), conversions, (1024 if limit is None else limit,))
+def fake_prepare(module: Any, options: Any, target: Any, *, seen: int | None = None) -> Prepared:
+    """The module as it is, said to hold one conversion of ours."""
+    from triton_linear import pipeline
+    from triton_linear.dialect.linear_layout import LinearLayout
+    from triton_linear.lowering.plan.element import element_type
+    from triton_linear.lowering.plan.stubs import ConversionStub
+    from triton_linear.passes.framework.plans import DecidedConversion
+    from triton_linear.passes.framework.run import PipelineRun
+    from triton_linear.passes.pipeline import Rewritten
+
+    layout = LinearLayout.identity_1d(32, "lane", "dim0")
+    limit = options.scratch_limit
+    plan: Any = FakePlan() if limit is None else FakePlan(limit)
+    stub = ConversionStub("stand_in", layout, layout, element_type("f32"), plan)
+    found = DecidedConversion("here", "A", "B", plan.kind, plan.summary(), stub=stub.symbol)
+    rewritten = Rewritten(PipelineRun.of_nothing(), {stub.symbol: stub}, (found,))
+    return pipeline.Prepared(module, target, options, rewritten, differs=True)
+
+
+def fake_embed(module: Any, stubs: Any, target: Any, *, apart: bool, sparing: bool) -> Embedded:
+    """The text of the module with a comment in its kernel."""
+    from triton_linear.dialect import bridge
+    from triton_linear.lowering.emit.embed import Embedded
+
+    return Embedded(re.sub(r'( *"tt\.return")', rf"    {COMMENT}\n\1", bridge.triton_text(module), count=1))
+
+
+def fake_limit(stub: Any, target: Any, limit: int, *, all_warps: bool) -> Any:
+    """The stub with a plan that takes so much scratch."""
+    return replace(stub, plan=FakePlan(limit))
+
+
+FAKES = {"prepare": fake_prepare, "embed": fake_embed, "with_limit": fake_limit}
+"""The stand-ins, by what they stand for in `pipeline`."""
 
 
 def use_fakes() -> None:
-    """Put the stand-in in place for this process."""
-    pipeline.prepare = fake_prepare
+    """Put the stand-ins in place for this process when a module is to be converted: MLIR comes in with what
+    they stand for."""
+    from triton_linear.stage import LLIRStage
+
+    convert = LLIRStage._convert
+
+    def with_fakes(*arguments: Any) -> Any:
+        from triton_linear import pipeline
+
+        vars(pipeline).update(FAKES)
+        return convert(*arguments)
+
+    LLIRStage._convert = with_fakes  # type: ignore[method-assign]
 
 
 def compile_in_worker() -> bool:
@@ -132,9 +175,12 @@ class FakeDriver:
 
 @pytest.fixture
 def fresh_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An empty cache, the stand-in in place, and the plugin off before and after."""
+    """An empty cache, the stand-ins in place, and the plugin off before and after."""
+    from triton_linear import pipeline
+
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(pipeline, "prepare", fake_prepare)
+    for name, fake in FAKES.items():
+        monkeypatch.setattr(pipeline, name, fake)
     yield
     triton_linear.uninstall()
     left_open = [hook._state.blocks.pop() for _ in tuple(hook._state.blocks)]
@@ -165,3 +211,10 @@ def triton_state() -> dict[str, object]:
 def fail(*_: object, **__: object) -> Any:
     """What a pipeline that trips does."""
     raise LookupError("the planner tripped")
+
+
+@triton.jit
+def transpose(x, out, BM: tl.constexpr, BN: tl.constexpr):
+    rows, columns = tl.arange(0, BM), tl.arange(0, BN)
+    tile = tl.load(x + rows[:, None] * BN + columns[None, :])
+    tl.store(out + columns[:, None] * BM + rows[None, :], tl.trans(tile) * 2)

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import DenseElementsAttr, Module, Operation, Value, operations
-from triton_linear.passes.assignment.axis import pointee_bytes, shape_of
+from triton_linear.passes.analysis.axis import pointee_bytes, shape_of
 from triton_linear.passes.contraction.accesses import operands_of
-from triton_linear.passes.layouts import LayoutTable
+from triton_linear.passes.framework.layouts import LayoutTable
 
 HINTS = ("tt.contiguity", "tt.divisibility", "tt.constancy")
 

@@ -6,16 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from triton_linear.dialect import bridge
 from triton_linear.dialect.encodings import layout_of, transfer
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Module, Operation, operations
-from triton_linear.lowering.element import element_type
-from triton_linear.lowering.targets import target
-from triton_linear.passes import driver
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.target.targets import target
+from triton_linear.passes.framework.run import run_passes
+from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.reductions import ways
-from triton_linear.passes.split_reductions import SplitReductions
-from triton_linear.tools.functions import LoweredKernel, lower_kernel, registers_of, sink
+from triton_linear.passes.reductions.split_reductions import SplitReductions
+from triton_linear.tools.support.functions import LoweredKernel, lower_kernel, registers_of, sink
 
 H200 = target("cuda:90")
 ROWS = "#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [4, 8], warpsPerCTA = [1, 4], order = [1, 0]}>"
@@ -124,7 +126,7 @@ def named(root: Module, *names: str) -> list[Operation]:
 def taken_apart(text: str, gpu: str = "cuda:90") -> tuple[Module, tuple[Any, ...]]:
     """The module after the pass, and what the pass said."""
     root = parsed(text)
-    outcome = driver.run(root, [SplitReductions(gpu)], verify=True)
+    outcome = run_passes(root, [SplitReductions(gpu)], verify=True)
     assert outcome.succeeded, outcome.diagnostics
     return root, outcome.diagnostics
 
@@ -182,10 +184,10 @@ def compare(
     """Lower with and without the pass, run both, and compare bit by bit, floats too."""
     text = module(operation, encoding, shape, axis, after, gpu)
     arrays = inputs(operation, shape, axis, seed=len(text))
-    ours = lower_kernel(text, "ours.ttgir", gpu, ours=True, reductions=True)
+    ours = lower_kernel(text, "ours.ttgir", gpu, PipelineOptions(assign=False))
     got = sinks_of(ours, operation, encoding, arrays)
     if stock_is_right:
-        stock = lower_kernel(text, "stock.ttgir", gpu, ours=False)
+        stock = lower_kernel(text, "stock.ttgir", gpu, None)
         for one, two in zip(got, sinks_of(stock, operation, encoding, arrays), strict=True):
             assert np.array_equal(one, two)
     wanted = expected(operation, arrays, axis)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from triton_linear.lowering.simulate import Outcome, simulate
-from triton_linear.lowering.targets import target
+
+from triton_linear.lowering.interpreter.simulate import Simulated, simulate
+from triton_linear.lowering.target.targets import target
 
 Bits = npt.NDArray[np.uint64]
 NVIDIA, AMD, RDNA = target("cuda:90"), target("hip:gfx942"), target("hip:gfx1100")
@@ -40,7 +41,7 @@ def run(
     amd: bool = False,
     num_warps: int = 2,
     shared_bytes: int = 0,
-) -> Outcome:
+) -> Simulated:
     """Interpret the function."""
     text = function(arguments, body, results)
     return simulate(text, registers, AMD if amd else NVIDIA, num_warps, shared_bytes)

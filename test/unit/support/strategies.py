@@ -6,16 +6,36 @@ dimensions in any order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache, wraps
+from typing import ParamSpec, TypeVar
 
 from hypothesis import strategies as st
+
 from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout, dim_names
 
 IN_DIMS = (REGISTER, LANE, WARP, BLOCK)
 OUT_DIMS = dim_names(3)
+P = ParamSpec("P")
+Value = TypeVar("Value")
 
 
+def made_once(function: Callable[P, st.SearchStrategy[Value]]) -> Callable[P, st.SearchStrategy[Value]]:
+    """The same strategy for the same arguments: Hypothesis validates each new one, which takes long."""
+    made = lru_cache(maxsize=1024)(function)
+
+    @wraps(function)
+    def strategy(*args: P.args, **kwargs: P.kwargs) -> st.SearchStrategy[Value]:
+        try:
+            return made(*args, **kwargs)
+        except TypeError:  # an argument is a list
+            return function(*args, **kwargs)
+
+    return strategy
+
+
+@made_once
 def vectors(bits: int) -> st.SearchStrategy[int]:
     """Vectors of `bits` coordinates; zero and unit vectors come up often."""
     anything = st.integers(0, (1 << bits) - 1)
@@ -24,22 +44,31 @@ def vectors(bits: int) -> st.SearchStrategy[int]:
     return st.one_of(anything, st.just(0), st.integers(0, bits - 1).map(lambda i: 1 << i))
 
 
+@made_once
 def matrices(columns: int, rows: int) -> st.SearchStrategy[tuple[int, ...]]:
     """Any matrix of this size."""
     return st.lists(vectors(rows), min_size=columns, max_size=columns).map(tuple)
 
 
+@made_once
+def pairs(size: int) -> st.SearchStrategy[list[tuple[int, int]]]:
+    """Pairs of different places, up to twice as many as there are places."""
+    places = st.integers(0, size - 1)
+    return st.lists(st.tuples(places, places).filter(lambda p: p[0] != p[1]), max_size=2 * size)
+
+
+@made_once
 @st.composite
 def invertible_matrices(draw: st.DrawFn, size: int) -> tuple[int, ...]:
     """Invertible matrices, from a permutation by adding columns to each other."""
     columns = list(draw(st.permutations([1 << i for i in range(size)])))
     if size > 1:
-        pair = st.tuples(st.integers(0, size - 1), st.integers(0, size - 1)).filter(lambda p: p[0] != p[1])
-        for a, b in draw(st.lists(pair, max_size=2 * size)):
+        for a, b in draw(pairs(size)):
             columns[a] ^= columns[b]
     return tuple(columns)
 
 
+@made_once
 @st.composite
 def surjective_matrices(draw: st.DrawFn, columns: int, rows: int) -> tuple[int, ...]:
     """Matrices of full row rank, with `columns` >= `rows`."""
@@ -48,6 +77,7 @@ def surjective_matrices(draw: st.DrawFn, columns: int, rows: int) -> tuple[int, 
     return tuple(draw(st.permutations(core + extra)))
 
 
+@made_once
 @st.composite
 def dims(
     draw: st.DrawFn, names: Sequence[str], max_bits: int = 6, *, min_dims: int = 0
@@ -68,6 +98,7 @@ def bits_of(sizes: Sequence[tuple[str, int]]) -> int:
     return sum(size.bit_length() - 1 for _, size in sizes)
 
 
+@made_once
 @st.composite
 def layouts(
     draw: st.DrawFn,
@@ -85,6 +116,7 @@ def layouts(
     return LinearLayout.from_matrix(draw(matrices(bits_of(ins), bits_of(outs))), ins, outs)
 
 
+@made_once
 @st.composite
 def surjective_layouts(
     draw: st.DrawFn,
@@ -107,6 +139,7 @@ def surjective_layouts(
     return LinearLayout.from_matrix(draw(surjective_matrices(columns, rows)), ins, outs)
 
 
+@made_once
 @st.composite
 def invertible_layouts(
     draw: st.DrawFn, *, in_names: Sequence[str] = IN_DIMS, out_names: Sequence[str] = OUT_DIMS
@@ -115,6 +148,7 @@ def invertible_layouts(
     return draw(surjective_layouts(in_names=in_names, out_names=out_names, max_copies=0))
 
 
+@made_once
 @st.composite
 def distributed_layouts(
     draw: st.DrawFn, *, out_dims: Sequence[tuple[str, int]], lane_bits: int = 3, warp_bits: int = 1

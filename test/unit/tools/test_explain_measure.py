@@ -12,11 +12,13 @@ from typing import Any
 
 import jsonschema
 import pytest
-from test_explain import SCHEMA, SCRIPT
-from triton_linear.tools import cli, headroom
+from explain_support import SCHEMA, SCRIPT
+
+from triton_linear.tools import cli
 from triton_linear.tools.explain import measure
-from triton_linear.tools.headroom_figures import Converted, Kernel
-from triton_linear.tools.launches import digest
+from triton_linear.tools.headroom import command as headroom
+from triton_linear.tools.headroom.figures import Converted, TimedKernel
+from triton_linear.tools.support.launches import digest
 
 RATIOS = {"ours": 1.25, "free": 2.0}
 _AS_A_CHILD = """
@@ -111,7 +113,7 @@ def test_what_cannot_be_free_is_said(
     rows = [
         Converted("k.py:2", "a", "b", "shuffle", out, "" if out else "it is an integer") for out in left_out
     ]
-    kernel = Kernel("key", "k", (8, 1, 1), 4, 3, 3, 10.0, 1.25, 2.0, (noop, *rows))
+    kernel = TimedKernel("key", "k", (8, 1, 1), 4, 3, 3, 10.0, 1.25, 2.0, (noop, *rows))
     found = measure._record(kernel, "some GPU")
     assert (found.stock_over_free, found.share_taken is None, found.problems) == (free, free is None, said)
 

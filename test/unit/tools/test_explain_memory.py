@@ -16,15 +16,16 @@ import numpy as np
 import pytest
 from explain_support import SCHEMA, layout_of, shared_bytes
 from rich.console import Console
+
 from triton_linear.dialect import bridge
 from triton_linear.dialect.linear_layout import REGISTER
-from triton_linear.lowering.simulate_counts import Counts
+from triton_linear.lowering.interpreter.counts import Counts
 from triton_linear.tools import cli
 from triton_linear.tools.explain.gate import Condition
 from triton_linear.tools.explain.gather import explained
 from triton_linear.tools.explain.records import Figures, ModuleReport
 from triton_linear.tools.explain.render_memory import reduction
-from triton_linear.tools.functions import lower_kernel, sink
+from triton_linear.tools.support.functions import LOWERING, lower_kernel, sink
 
 TURNS = 3
 
@@ -133,7 +134,7 @@ def said(report: ModuleReport) -> tuple[int, int, int, int]:
 
 def run(text: str, target: str, ours: bool = True) -> Counts:
     """What the interpreter counts for the whole kernel."""
-    kernel = lower_kernel(text, "kernel.ttgir", target, ours=ours)
+    kernel = lower_kernel(text, "kernel.ttgir", target, LOWERING if ours else None)
     module = bridge.text_to_upstream(text, bridge.upstream_context())
     layout = layout_of(module.body.operations[0].regions[0].blocks[0].arguments[0].type)
     registers = [np.zeros((1, 1), np.uint64)] * layout.in_dim_size(REGISTER)
@@ -144,12 +145,12 @@ def run(text: str, target: str, ours: bool = True) -> Counts:
 @pytest.mark.parametrize("target", ["cuda:80", "cuda:90", "hip:gfx942", "hip:gfx950"])
 def test_what_parts_take_adds_up_to_what_the_whole_kernel_takes(target: str, element: str) -> None:
     text = whole_kernel(target, element)
-    report = explained(text, "kernel.ttgir", target)
+    report = explained(text, "kernel.ttgir", target, options=LOWERING)
     assert [access.loop_depth for access in report.accesses] == [1, 1, 0, 0, 0]
     assert sorted(r.operation for r in report.reductions) == ["tt.reduce", "tt.reduce", "tt.scan"]
-    detours = sum(bool(access.detour) for access in report.accesses)
-    assert detours > 0
-    assert len(report.conversions) + report.folded == 1 + detours
+    staged = sum(bool(access.staging) for access in report.accesses)
+    assert staged > 0
+    assert len(report.conversions) + report.folded == 1 + staged
     counts = run(text, target)
     moved = counts.bytes_stored + counts.bytes_loaded
     *memory, shuffles = said(report)
@@ -221,7 +222,7 @@ def test_the_other_side_is_what_stock_triton_emits_in_the_whole_kernel() -> None
     for ours, figures in ((True, conversion.figures), (False, conversion.stock.figures)):
         assert figures is not None
         assert _counted(figures) == _of(run(text, "cuda:90", ours)), ours
-    stock = lower_kernel(text, "kernel.ttgir", None, ours=False)
+    stock = lower_kernel(text, "kernel.ttgir", None, None)
     assert report.shared_memory[0].stock_peak == shared_bytes(stock.text)
     jsonschema.validate({"modules": [json.loads(json.dumps(report.as_json()))]}, SCHEMA)
 

@@ -16,31 +16,34 @@ import jsonschema
 import pytest
 from corpus import source
 from explain_support import SCHEMA, layout_of, shared_bytes
+
 from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import Operation, Type, operations
-from triton_linear.lowering.element import element_type
-from triton_linear.passes import driver
-from triton_linear.passes.assignment.local import LocalAccess
-from triton_linear.passes.layouts import memory_of
-from triton_linear.passes.local import LowerLocal
-from triton_linear.tools.allocation import OFFSET, allocate
-from triton_linear.tools.compile import Compilation, compile_text, to_triton
-from triton_linear.tools.errors import position
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.passes.analysis.shared_memory import LocalAccess
+from triton_linear.passes.framework.layouts import memory_of
+from triton_linear.passes.framework.run import run_passes
+from triton_linear.passes.staging.local import LowerLocal
 from triton_linear.tools.explain.accesses import is_access
 from triton_linear.tools.explain.gather import explained
 from triton_linear.tools.explain.records import Ledger, ModuleReport, Place
+from triton_linear.tools.support.allocation import OFFSET, allocate
+from triton_linear.tools.support.compile import Compilation, compile_text, to_triton
+from triton_linear.tools.support.errors import position
+from triton_linear.tools.support.functions import LOWERING
 
-DATA = Path(__file__).parents[1] / "data" / "ttgir"
+DATA = Path(__file__).parents[2] / "data" / "ttgir"
 MODULES = sorted([*(DATA / "attention").glob("*.ttgir"), *(DATA / "kernels").glob("*.ttgir")])
 
 
 @pytest.fixture(scope="module")
 def real() -> list[tuple[ModuleReport, Compilation]]:
-    """Real modules, each explained and compiled."""
+    """Real modules, each explained and compiled with the layouts and reductions that it has."""
     found = []
     for path in MODULES:
         text, name = source(path), str(path)
-        found.append((explained(text, name, None), compile_text(text, name, None, "llvm")))
+        compilation = compile_text(text, name, None, "llvm", LOWERING)
+        found.append((explained(text, name, None, options=LOWERING), compilation))
     assert len(found) >= 20
     return found
 
@@ -67,7 +70,7 @@ def test_wavefronts_are_those_that_the_layouts_say(real: list[tuple[ModuleReport
     compared = 0
     for (report, compilation), path in zip(real, MODULES, strict=True):
         module = bridge.text_to_upstream(source(path), bridge.upstream_context(), str(path))
-        assert driver.run(module, [LowerLocal(compilation.target.name)]).succeeded
+        assert run_passes(module, [LowerLocal(compilation.target.name)]).succeeded
         predicted = Counter[tuple[int, int]]()
         for op in operations(module.operation):
             if is_access(op):

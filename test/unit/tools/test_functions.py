@@ -8,15 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from triton_linear.dialect import encodings
 from triton_linear.dialect.triton_versions import installed_release
-from triton_linear.lowering.simulate import SimulationError
-from triton_linear.lowering.simulate_function import FunctionOutcome
-from triton_linear.lowering.targets import target as target_called
-from triton_linear.tools.functions import LoweredKernel, lower_kernel, registers_of, sink
+from triton_linear.lowering.interpreter.function import FunctionOutcome
+from triton_linear.lowering.interpreter.simulate import SimulationError
+from triton_linear.lowering.target.targets import target as target_called
 from triton_linear.tools.fuzzing.main import unit_of
 from triton_linear.tools.fuzzing.program import program_in
 from triton_linear.tools.fuzzing.run import examine
+from triton_linear.tools.support.functions import LOWERING, LoweredKernel, lower_kernel, registers_of, sink
 
 TARGETS = (
     "cuda:80",
@@ -59,7 +60,7 @@ def lowered(target: str, arguments: str, body: str, ours: bool) -> LoweredKernel
         f'"ttg.threads-per-warp" = {lanes} : i32}} {{\n'
         f"tt.func public @kernel({arguments}) {{\n{body}\ntt.return\n}}\n}}\n"
     )
-    return lower_kernel(text, "kernel.ttgir", target, ours=ours)
+    return lower_kernel(text, "kernel.ttgir", target, LOWERING if ours else None)
 
 
 def chain(target: str, ours: bool) -> LoweredKernel:
@@ -220,7 +221,7 @@ def test_reductions_and_scans(target: str, operation: str, axis: int) -> None:
         assert not outcome.races
 
 
-FOUND = sorted((Path(__file__).parents[1] / "data" / "fuzz").glob("*.ttgir"))
+FOUND = sorted((Path(__file__).parents[2] / "data" / "fuzz").glob("*.ttgir"))
 
 
 @pytest.mark.parametrize("path", FOUND, ids=[path.stem for path in FOUND])
@@ -233,7 +234,7 @@ def test_what_fuzzing_once_found(path: Path) -> None:
     assert not totals.stock
 
 
-CALLS = Path(__file__).parents[1] / "data" / "stock" / "scratch_of_callee.ttgir"
+CALLS = Path(__file__).parents[2] / "data" / "stock" / "scratch_of_callee.ttgir"
 
 
 @pytest.mark.parametrize("ours", [False, True])
@@ -242,7 +243,7 @@ def test_scratch_of_a_function_that_is_called(ours: bool) -> None:
 
     So the callee's conversion overwrites a buffer that the caller keeps. With the offset all is right.
     """
-    kernel = lower_kernel(CALLS.read_text(), CALLS.name, None, ours=ours)
+    kernel = lower_kernel(CALLS.read_text(), CALLS.name, None, LOWERING if ours else None)
     outcome, right = run_buffers(kernel, "cuda:90")
     assert right == (installed_release() >= (3, 9))
     if right:

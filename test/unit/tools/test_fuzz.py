@@ -10,25 +10,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from triton_linear.lowering import embed
-from triton_linear.lowering import plan as plans
-from triton_linear.lowering.plan import RegisterPlan, SharedPlan, ShufflePlan
-from triton_linear.tools.compile import Kernel, compile_text, lower, to_triton
-from triton_linear.tools.errors import ToolError
+from fuzz_support import break_code
+
+from triton_linear.lowering.plan import plans
+from triton_linear.lowering.plan.plans import RegisterPlan, SharedPlan, ShufflePlan
 from triton_linear.tools.fuzzing import pairs as judged
 from triton_linear.tools.fuzzing import run
+from triton_linear.tools.fuzzing.random_layouts import ELEMENTS, Pair, module_text, random_pairs
 from triton_linear.tools.fuzzing.report import markdown, record
-from triton_linear.tools.fuzzing.run import PROGRAMS, SINGLES, Plan, fuzz, units
+from triton_linear.tools.fuzzing.run import PROGRAMS, SINGLES, FuzzPlan, fuzz, units
 from triton_linear.tools.fuzzing.totals import Totals
-from triton_linear.tools.isolated import Lost
-from triton_linear.tools.random_layouts import ELEMENTS, Pair, module_text, random_pairs
+from triton_linear.tools.support.compile import CompiledKernel, compile_text, lower, to_triton
+from triton_linear.tools.support.errors import ToolError
+from triton_linear.tools.support.isolated import Lost
 
 SEED = 20
 
 
 def fuzz_singles(target: str, count: int, assembly: int = 0) -> Totals:
     """In this process, so that what a test breaks is broken."""
-    return fuzz([Plan(target, SEED, count, assembly, (SINGLES,))], jobs=0)[target]
+    return fuzz([FuzzPlan(target, SEED, count, assembly, (SINGLES,))], jobs=0)[target]
 
 
 @pytest.mark.parametrize("target", ["cuda:90", "hip:gfx942", "hip:gfx950", "hip:gfx1100", "hip:gfx1200"])
@@ -44,7 +45,7 @@ def test_random_pairs_are_lowered_right(target: str) -> None:
 
 @pytest.mark.parametrize("target", ["hip:gfx90a", "hip:gfx942", "hip:gfx950"])
 def test_all_of_amd_can_be_assembled(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    kernels: list[Kernel] = []
+    kernels: list[CompiledKernel] = []
 
     def kept(*arguments: Any) -> Any:
         compilation = compile_text(*arguments)
@@ -103,14 +104,8 @@ def _swap_outputs(plan: plans.Plan) -> plans.Plan:
     return replace(plan, outputs=tuple(outputs))
 
 
-def _run_broken(monkeypatch: pytest.MonkeyPatch, change: Any, text_change: Any = None) -> Totals:
-    stock = embed._code
-
-    def broken(plan: Any, *others: Any) -> tuple[str, str]:
-        code, result = stock(change(plan), *others)
-        return (text_change(code) if text_change else code), result
-
-    monkeypatch.setattr(embed, "_code", broken)
+def _run_broken(monkeypatch: pytest.MonkeyPatch, change: Any, text_change: Any = lambda code: code) -> Totals:
+    break_code(monkeypatch, text_change, change)
     return fuzz_singles("cuda:90", count=48)
 
 
@@ -174,14 +169,14 @@ def test_assembly_has_every_register_of_both_ends(target: str, lanes: int, eleme
 
 def test_an_unknown_target_is_named() -> None:
     with pytest.raises(ToolError, match="unknown target 'cuda:1'"):
-        fuzz([Plan("cuda:1", 1, 1)], jobs=0)
+        fuzz([FuzzPlan("cuda:1", 1, 1)], jobs=0)
 
 
 # Units.
 
 
 def test_units_follow_from_the_seed() -> None:
-    plan = Plan("hip:gfx950", SEED, 120)
+    plan = FuzzPlan("hip:gfx950", SEED, 120)
     found = list(units(plan))
     assert found == list(units(plan))
     assert len({unit.name for unit in found}) == len(found)
@@ -197,7 +192,7 @@ def test_units_follow_from_the_seed() -> None:
 
 
 def test_processes_find_the_same_as_one(tmp_path: Path) -> None:
-    plans = [Plan(target, SEED, 24) for target in ("cuda:80", "hip:gfx942")]
+    plans = [FuzzPlan(target, SEED, 24) for target in ("cuda:80", "hip:gfx942")]
     alone, together = tmp_path / "1", tmp_path / "2"
     alone.mkdir()
     together.mkdir()
@@ -210,7 +205,7 @@ def test_processes_find_the_same_as_one(tmp_path: Path) -> None:
 
 
 def test_nothing_is_begun_when_time_is_out() -> None:
-    (totals,) = fuzz([Plan("cuda:90", SEED, 500)], jobs=0, seconds=0).values()
+    (totals,) = fuzz([FuzzPlan("cuda:90", SEED, 500)], jobs=0, seconds=0).values()
     assert totals == Totals()
 
 
@@ -231,7 +226,7 @@ class Played:
 
 
 def unit_with_one_f64(kind: str) -> run.Unit:
-    (unit,) = units(Plan("cuda:90", SEED, 16, kinds=(SINGLES,)))
+    (unit,) = units(FuzzPlan("cuda:90", SEED, 16, kinds=(SINGLES,)))
     elements = ["f64", "i32", "i32", "f32"] if kind == SINGLES else ["f64"]
     programs = [replace(p, element=e) for p, e in zip(unit.programs, elements, strict=False)]
     return replace(unit, kind=kind, programs=tuple(programs))
@@ -268,7 +263,7 @@ def test_a_program_that_stock_triton_fails_on_is_counted_apart() -> None:
 
 
 def test_runs_are_recorded_and_add_up(tmp_path: Path) -> None:
-    (unit,) = units(Plan("cuda:90", SEED, 2, kinds=(SINGLES,)))
+    (unit,) = units(FuzzPlan("cuda:90", SEED, 2, kinds=(SINGLES,)))
     totals = Totals(conversions=7, modules=2, wrong=1, assembled_conversions=4, kinds=Counter(shuffle=7))
     totals.fail("wrong", "1 warps: something", unit.programs[0])
     for seed in (3, 4):

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from triton_linear.lowering import embed
-from triton_linear.tools.functions import LoweredKernel, lower_kernel
+from fuzz_support import break_code
+
+from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.fuzzing import examine, main, run
 from triton_linear.tools.fuzzing.draw import MOST_CONVERSIONS, draw_program
 from triton_linear.tools.fuzzing.evaluate import evaluate, inputs
@@ -35,11 +36,12 @@ from triton_linear.tools.fuzzing.program import (
     from_json,
     program_in,
 )
-from triton_linear.tools.fuzzing.run import PROGRAMS, InProcesses, Plan, in_this_process, units
+from triton_linear.tools.fuzzing.run import PROGRAMS, FuzzPlan, InProcesses, in_this_process, units
 from triton_linear.tools.fuzzing.shrink import shrink, size, smaller
 from triton_linear.tools.fuzzing.totals import Totals
 from triton_linear.tools.fuzzing.write import write
-from triton_linear.tools.isolated import Lost
+from triton_linear.tools.support.functions import LoweredKernel, lower_kernel
+from triton_linear.tools.support.isolated import Lost
 
 SWIZZLED = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>"
 
@@ -162,7 +164,7 @@ def ours_alone(function: Any, unit: run.Unit) -> Any:
 
 
 def first_failure(target: str, seed: int = 5) -> Any:
-    for unit in units(Plan(target, seed, 200, kinds=(PROGRAMS,))):
+    for unit in units(FuzzPlan(target, seed, 200, kinds=(PROGRAMS,))):
         found = run.outcome(unit, ours_alone)
         if not found.ok:
             return found.failures[0]
@@ -176,9 +178,11 @@ def shrunk(failure: Any) -> Program:
 
 
 def break_text(monkeypatch: pytest.MonkeyPatch, change: Callable[[str], str]) -> None:
-    def broken(*arguments: Any, ours: bool, reductions: bool) -> LoweredKernel:
-        kernel = lower_kernel(*arguments, ours=ours, reductions=reductions)
-        return replace(kernel, text=change(kernel.text)) if ours else kernel
+    def broken(text: str, name: str, target: str, options: PipelineOptions | None) -> LoweredKernel:
+        if options is None:
+            return lower_kernel(text, name, target, None)
+        kernel = lower_kernel(text, name, target, replace(options, assign=False))  # conversions are to stay
+        return replace(kernel, text=change(kernel.text))
 
     monkeypatch.setattr(examine, "lower_kernel", broken)
 
@@ -194,13 +198,7 @@ def test_a_dropped_barrier_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_wrong_address_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    stock = embed._code
-
-    def broken(*arguments: Any) -> tuple[str, str]:
-        code, result = stock(*arguments)
-        return code.replace("llvm.xor", "llvm.or"), result
-
-    monkeypatch.setattr(embed, "_code", broken)
+    break_code(monkeypatch, lambda code: code.replace("llvm.xor", "llvm.or"))
     failure = first_failure("hip:gfx942")
     assert failure.kind == "wrong"
     small = shrunk(failure)

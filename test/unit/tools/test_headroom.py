@@ -10,13 +10,16 @@ from typing import Any
 
 import pytest
 from headroom_support import comparison, made_up
-from triton_linear.tools import headroom, headroom_child, headroom_figures
+
 from triton_linear.tools.cli import main
-from triton_linear.tools.headroom import Ended, Plan
+from triton_linear.tools.headroom import child as headroom_child
+from triton_linear.tools.headroom import command as headroom
+from triton_linear.tools.headroom import figures as headroom_figures
+from triton_linear.tools.headroom.command import Ended, HeadroomPlan
 
 # --- the children that go wrong ---------------------------------------------------------------------------
 
-PROGRAM = Plan("", "script.py", [])
+PROGRAM = HeadroomPlan("", "script.py", [])
 
 
 class Played:
@@ -25,10 +28,10 @@ class Played:
     def __init__(self, wrong: dict[tuple[str, str], Ended], problem: str = "") -> None:
         self.wrong = wrong
         self.problem = problem
-        self.plans: list[Plan] = []
+        self.plans: list[HeadroomPlan] = []
         self.loud: list[bool] = []
 
-    def __call__(self, plan: Plan, loud: bool) -> Ended:
+    def __call__(self, plan: HeadroomPlan, loud: bool) -> Ended:
         self.plans.append(plan)
         self.loud.append(loud)
         with open(plan.records, "a") as file:
@@ -83,7 +86,7 @@ def test_a_fault_of_ours_costs_one_figure_too(tmp_path: Path) -> None:
 
 
 def test_a_program_that_crashes_by_itself_is_not_run_again(tmp_path: Path) -> None:
-    def crash(plan: Plan, loud: bool) -> Ended:
+    def crash(plan: HeadroomPlan, loud: bool) -> Ended:
         Played({})(plan, loud)
         return Ended(-signal.SIGSEGV)
 
@@ -103,7 +106,7 @@ def test_a_child_that_does_not_end_is_ended(tmp_path: Path) -> None:
     )
     records = tmp_path / "records.jsonl"
     records.touch()
-    plan = Plan(str(records), "script.py", [])
+    plan = HeadroomPlan(str(records), "script.py", [])
     ended = headroom.run_child(plan, False, (sys.executable, str(script)), patience=0.5)
     assert ended.too_long
     assert headroom.unfinished(headroom.read_records(records), ended) == ("a", "free")
@@ -114,7 +117,7 @@ def test_a_long_program_is_waited_for(tmp_path: Path) -> None:
     script.write_text("import time\ntime.sleep(1.5)\nraise SystemExit(3)\n")
     records = tmp_path / "records.jsonl"
     records.touch()
-    plan = Plan(str(records), "script.py", [])
+    plan = HeadroomPlan(str(records), "script.py", [])
     assert headroom.run_child(plan, False, (sys.executable, str(script)), patience=0.1) == Ended(3)
 
 
@@ -124,7 +127,7 @@ def test_the_child_becomes_the_program(tmp_path: Path) -> None:
     script.write_text("import sys\nassert __name__ == '__main__'\nsys.exit(len(sys.argv))\n")
     records = tmp_path / "records.jsonl"
     records.touch()
-    assert headroom.run_child(Plan(str(records), str(script), ["--a", "b"]), True) == Ended(3)
+    assert headroom.run_child(HeadroomPlan(str(records), str(script), ["--a", "b"]), True) == Ended(3)
     assert headroom.read_records(records) == [{"launches": {}}]
 
 
@@ -176,9 +179,9 @@ def test_figures_must_have_a_place(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_options_behind_the_script_are_the_scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "script.py"
     script.write_text("")
-    plans: list[Plan] = []
+    plans: list[HeadroomPlan] = []
 
-    def measure(plan: Plan, each: bool, folder: Path) -> tuple[list[dict[str, Any]], int]:
+    def measure(plan: HeadroomPlan, each: bool, folder: Path) -> tuple[list[dict[str, Any]], int]:
         plans.append(plan)
         return made_up(), 0
 

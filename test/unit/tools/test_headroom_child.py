@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 from plugin_support import compile_kernel, double, row_sums
-from triton_linear.tools import headroom, headroom_child, headroom_figures
-from triton_linear.tools.copies import Copies, NoCopy
-from triton_linear.tools.headroom import Plan
-from triton_linear.tools.launches import Launch
+
+from triton_linear.tools.headroom import child as headroom_child
+from triton_linear.tools.headroom import command as headroom
+from triton_linear.tools.headroom import figures as headroom_figures
+from triton_linear.tools.headroom.command import HeadroomPlan
+from triton_linear.tools.support.copies import Copies, NoCopy
+from triton_linear.tools.support.launches import Launch
 
 # --- the child --------------------------------------------------------------------------------------------
 
@@ -72,7 +75,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCuda:
 def visited(tmp_path: Path, kernel: Any, **plan: Any) -> list[dict[str, Any]]:
     """The records of a child that is shown one launch of a kernel."""
     path = tmp_path / "records.jsonl"
-    child = headroom_child.Child(Plan(str(path), "script.py", [], seconds=0, **plan))
+    child = headroom_child.Child(HeadroomPlan(str(path), "script.py", [], seconds=0, **plan))
     behind = child.visit(Launch(compile_kernel(kernel), (4, 1, 1), ("x", "out", 32, 64)))
     if behind is not None:
         behind()

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from headroom_support import made_up
 from rich.console import Console
-from triton_linear.tools import headroom, headroom_figures
-from triton_linear.tools.errors import ToolError
+
+from triton_linear.tools.headroom import command as headroom
+from triton_linear.tools.headroom import figures as headroom_figures
+from triton_linear.tools.support.errors import ToolError
 
 
 def test_figures_are_put_together() -> None:
@@ -29,7 +31,7 @@ def test_figures_are_put_together() -> None:
 
 
 def test_what_is_noise_has_no_share() -> None:
-    kernel = headroom_figures.Kernel("k", "k", (1, 1, 1), 4, 1, 1, 10.0, speedup=1.1, headroom=1.001)
+    kernel = headroom_figures.TimedKernel("k", "k", (1, 1, 1), 4, 1, 1, 10.0, speedup=1.1, headroom=1.001)
     assert kernel.share is None
 
 

@@ -14,10 +14,11 @@ from triton.compiler.compiler import CompiledKernel
 from triton.runtime import driver
 from triton.runtime.autotuner import Autotuner, Config
 from triton.runtime.jit import MockTensor
-from triton_linear.tools import headroom_child
-from triton_linear.tools.launches import Launch, Watch, again
-from triton_linear.tools.modes import MODES, mode
-from triton_linear.tools.timing import Timings, side_by_side
+
+from triton_linear.tools.headroom import child as headroom_child
+from triton_linear.tools.support.launches import Launch, Watch, again
+from triton_linear.tools.support.modes import MODES, mode
+from triton_linear.tools.support.timing import Timings, side_by_side
 
 # --- the timing core --------------------------------------------------------------------------------------
 

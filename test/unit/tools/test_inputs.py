@@ -11,13 +11,15 @@ from pathlib import Path
 
 import input_mutants
 import pytest
+from explain_support import SCRIPT
 from input_mutants import FILE, Case
 from input_runs import Ended, Runner, judge
 from input_words import GOOD
+
 from triton_linear.dialect import bridge
 from triton_linear.tools import cli
-from triton_linear.tools.compile import compile_text, read_module
-from triton_linear.tools.errors import ToolError
+from triton_linear.tools.support.compile import compile_text, read_module
+from triton_linear.tools.support.errors import ToolError
 
 GENERIC = """\
 "builtin.module"() ({
@@ -151,7 +153,7 @@ def test_more_registers_than_can_be_compiled() -> None:
 
 @pytest.mark.parametrize("option", ["²", "٣", "1" * 5000, "-1", "1.5", ""])
 def test_numbers_of_options(option: str, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    from triton_linear.tools import opt
+    from triton_linear.tools.opt import command as opt
 
     path = tmp_path / "k.ttgir"
     path.write_text(GOOD)
@@ -172,12 +174,13 @@ def test_help_says_what_every_option_is(command: str, capsys: pytest.CaptureFixt
             assert re.search(r"\S  +\S", line) or below.startswith(" " * 10), line
 
 
-def test_a_script_is_not_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_kernels_of_a_script_are_verified(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "script.py"
-    path.write_text("import triton\n")
-    assert cli.main(["verify", str(path)]) == 1
-    said = "script.py: error: is a Python script, not TTGIR; `triton-linear explain`"
-    assert said in capsys.readouterr().err
+    path.write_text(SCRIPT)
+    assert cli.main(["verify", str(path), "64"]) == 0
+    printed = capfd.readouterr()
+    assert re.search(r"^[1-9]\d* conversions? verified, 0 wrong$", printed.out, re.MULTILINE)
+    assert "said by the script" in printed.err
 
 
 @pytest.mark.parametrize("arguments", [["--targets", "cuda:9"], ["--targets", "x"], ["--output", "/dev/null"]])
@@ -200,15 +203,17 @@ def test_the_demo_says_what_it_cannot_do(arguments: list[str]) -> None:
             1,
             "/no/such\\xff: error: cannot open input file: No such file or directory",
         ),
-        ("verify {folder}", 1, "error: cannot open input file: Is a directory"),
+        ("verify {folder}", 0, ""),
+        ("opt {folder}", 1, "error: cannot open input file: Is a directory"),
     ],
 )
 def test_streams_and_names(line: str, status: int, said: str, tmp_path: Path) -> None:
     path, bad = tmp_path / "k.ttgir", tmp_path / "bad"
     path.write_text(GOOD)
     bad.write_bytes(b"a\nb\xff")
-    tool = f"{sys.executable} -m triton_linear.tools.cli"
-    command = f"{tool} {line.format(path=path, bad=bad, folder=tmp_path)}"
+    line = line.format(path=path, bad=bad, folder=tmp_path)
+    module = f"opt.command {line.removeprefix('opt ')}" if line.startswith("opt ") else f"cli {line}"
+    command = f"{sys.executable} -m triton_linear.tools.{module}"
     ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=120)
     assert (ran.returncode, ran.stderr.strip()[-len(said) :]) == (status, said)
     assert "Traceback" not in ran.stderr

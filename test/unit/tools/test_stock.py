@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from triton_linear.tools import stock
-from triton_linear.tools.stock import (
+
+from triton_linear.tools.verify import stock
+from triton_linear.tools.verify.stock import (
     FAILS,
     ILLEGAL,
     REFUSED,
@@ -17,7 +18,7 @@ from triton_linear.tools.stock import (
     verify_stock,
 )
 
-DATA = Path(__file__).parents[1] / "data" / "stock"
+DATA = Path(__file__).parents[2] / "data" / "stock"
 
 
 def checked(name: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:

@@ -13,10 +13,15 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from triton_linear import __version__
-from triton_linear.lowering.embed import Embedded
-from triton_linear.tools import cli, compile, demo, opt, verify
-from triton_linear.tools.errors import (
+from tool_modules import ATTRIBUTES, module_of
+
+from triton_linear import __version__, pipeline
+from triton_linear.lowering.emit.embed import Embedded
+from triton_linear.tools import cli, demo
+from triton_linear.tools.opt import command as opt
+from triton_linear.tools.opt.expectations import compare, expectations
+from triton_linear.tools.support import compile
+from triton_linear.tools.support.errors import (
     Diagnostic,
     Printer,
     ToolError,
@@ -26,26 +31,8 @@ from triton_linear.tools.errors import (
     parse_diagnostics,
     position,
 )
-from triton_linear.tools.expectations import compare, expectations
-
-HEADER = """\
-#near = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
-#far = #ttg.blocked<{sizePerThread = [2], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
-"""
-ATTRIBUTES = '"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 32 : i32'
-KERNEL = """\
-  tt.func public @{name}(%x: tensor<64xf32, #near>, %p: tensor<64x!tt.ptr<f32>, #far>) {{
-    %y = ttg.convert_layout %x : tensor<64xf32, #near> -> tensor<64xf32, #far>
-    tt.store %p, %y : tensor<64x!tt.ptr<f32>, #far>
-    tt.return
-  }}
-"""
-
-
-def module_of(*names: str, target: str | None = "cuda:90") -> str:
-    stated = f', ttg.target = "{target}"' if target else ""
-    kernels = "".join(KERNEL.format(name=name) for name in names)
-    return f"{HEADER}module attributes {{{ATTRIBUTES}{stated}}} {{\n{kernels}}}\n"
+from triton_linear.tools.support.functions import LOWERING
+from triton_linear.tools.verify import command as verify
 
 
 class TestDiagnostics:
@@ -256,14 +243,14 @@ class TestCompile:
         assert {name: value for name, value in vars(compiler).items() if before.get(name) is not value} == {}
 
     def test_kernels_are_compiled_one_by_one(self) -> None:
-        compilation = compile.compile_text(module_of("one", "two"), "k.ttgir", None, "ptx")
+        compilation = compile.compile_text(module_of("one", "two"), "k.ttgir", None, "ptx", LOWERING)
         assert [kernel.lowered.metadata["name"] for kernel in compilation.kernels] == ["one", "two"]
-        assert len(compilation.sites) == 2
-        assert {site.stub for site in compilation.sites} == set(compilation.stubs)
+        assert len(compilation.conversions) == 2
+        assert {found.stub for found in compilation.conversions} == set(compilation.stubs)
 
     def test_a_conversion_has_its_place_in_the_file(self) -> None:
-        compilation = compile.compile_text(module_of("kernel"), "k.ttgir", None, "llvm")
-        assert [position(site.converted.location) for site in compilation.sites] == [("k.ttgir", 5, 10)]
+        compilation = compile.compile_text(module_of("kernel"), "k.ttgir", None, "llvm", LOWERING)
+        assert [position(found.location) for found in compilation.conversions] == [("k.ttgir", 5, 10)]
 
     def test_what_the_parser_rejects_is_reported_in_the_file(self) -> None:
         text = module_of("kernel").replace("-> tensor<64xf32, #far>", "-> tensor<32xf32, #far>", 1)
@@ -295,7 +282,7 @@ class TestCompile:
 
 class TestVerify:
     def test_the_code_that_stands_in_the_module_is_run(self) -> None:
-        compilation = compile.compile_text(module_of("one", "two"), "k.ttgir", None, "llvm")
+        compilation = compile.compile_text(module_of("one", "two"), "k.ttgir", None, "llvm", LOWERING)
         functions = list(verify.embedded_functions(compilation.kernels[0].embedded))
         assert [symbol for symbol, _ in functions] == ["__ll_cvt_0"]
         assert functions[0][1] in "".join(f"{text}" for _, text in functions)
@@ -306,15 +293,15 @@ class TestVerify:
     def test_code_that_is_changed_in_the_module_is_found_wrong(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        stock = compile.embed
+        stock = pipeline.embed
 
         def broken(*arguments: Any, **more: Any) -> Embedded:
             text = stock(*arguments, **more).text
             assert "nvvm.shfl.sync bfly" in text or "nvvm.shfl.sync idx" in text
             return Embedded(text.replace("llvm.xor", "llvm.or"))
 
-        monkeypatch.setattr(compile, "embed", broken)
-        assert verify.verify_text(module_of("kernel"), "k.ttgir", None, as_json=False) == 1
+        monkeypatch.setattr(pipeline, "embed", broken)
+        assert verify.verify_modules([("k.ttgir", module_of("kernel"))], None, False, LOWERING, {}) == 1
         lines = capsys.readouterr().out.splitlines()
         assert lines[-1] == "1 conversion verified, 1 wrong"
         assert "should hold element" in lines[1]
@@ -322,7 +309,7 @@ class TestVerify:
     def test_a_module_without_conversions(self, capsys: pytest.CaptureFixture[str]) -> None:
         kernel = "tt.func public @f() { tt.return }"
         text = f'module attributes {{{ATTRIBUTES}, ttg.target = "cuda:90"}} {{ {kernel} }}'
-        assert verify.verify_text(text, "k.ttgir", None, as_json=False) == 0
+        assert verify.verify_modules([("k.ttgir", text)], None, False, compile.DEFAULTS, {}) == 0
         assert capsys.readouterr().out == "0 conversions verified, 0 wrong\n"
 
 
@@ -331,7 +318,7 @@ class TestVerify:
 def test_the_demo_shows_figures_at_every_width(
     width: int, terminal: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    checked = verify.check(compile.compile_text(module_of("kernel"), "k.ttgir", None, "llvm"))
+    checked = verify.check(compile.compile_text(module_of("kernel"), "k.ttgir", None, "llvm", LOWERING))
     console = Console(width=width, force_terminal=terminal, color_system=None)
     table = demo.table_of("cuda:90", console.width)
     demo.add_rows(table, checked[0])
@@ -346,8 +333,8 @@ def test_the_demo_shows_figures_at_every_width(
 @pytest.mark.parametrize(
     ("tool", "flags", "status"),
     [
-        ("opt", ["--linear-pipeline", "--emit=ptx"], 0),
-        ("opt", ["--linear-outline-conversions"], 1),
+        ("opt.command", ["--linear-pipeline", "--no-assign", "--emit=ptx"], 0),
+        ("opt.command", ["--linear-outline-conversions"], 1),
         ("cli", ["verify"], 0),
     ],
 )
@@ -365,8 +352,8 @@ def test_a_clean_exit(tool: str, flags: list[str], status: int, tmp_path: Path) 
 def test_a_reader_that_stops_early(tmp_path: Path) -> None:
     path = tmp_path / "k.ttgir"
     path.write_text(module_of("kernel"))
-    tool = f"{sys.executable} -m triton_linear.tools.opt"
-    script = f"{tool} {path} --linear-pipeline --emit=ptx | head -c 1 > /dev/null"
+    tool = f"{sys.executable} -m triton_linear.tools.opt.command"
+    script = f"{tool} {path} --linear-pipeline --no-assign --emit=ptx | head -c 1 > /dev/null"
     finished = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert finished.stderr == ""
 
@@ -377,7 +364,16 @@ def test_failures_carry_their_place() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["errors", "random_layouts", "verify", "fuzzing.encodings", "explain.accesses", "explain.words"]
+    "module",
+    [
+        "support.errors",
+        "fuzzing.random_layouts",
+        "fuzzing.pairs",
+        "verify.command",
+        "fuzzing.encodings",
+        "explain.accesses",
+        "explain.words",
+    ],
 )
 def test_doctests(module: str) -> None:
     outcome = doctest.testmod(importlib.import_module(f"triton_linear.tools.{module}"))

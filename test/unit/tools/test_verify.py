@@ -9,15 +9,20 @@ import re
 import numpy as np
 import pytest
 from plan_machine import random_layout
+
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.lowering.element import ElementType, element_type
-from triton_linear.lowering.embed import signature_of
-from triton_linear.lowering.emit import emit
-from triton_linear.lowering.plan import NoOpPlan, SharedPlan, ShufflePlan
-from triton_linear.lowering.select import cost, select
-from triton_linear.lowering.simulate import SimulationError
-from triton_linear.lowering.targets import Target, target
-from triton_linear.lowering.verify import Verdict, element_patterns, held_elements, verify_conversion
+from triton_linear.lowering.emit.bodies import emit, signature_of
+from triton_linear.lowering.interpreter.simulate import SimulationError
+from triton_linear.lowering.interpreter.verify import (
+    Verdict,
+    element_patterns,
+    held_elements,
+    verify_conversion,
+)
+from triton_linear.lowering.plan.element import ElementType, element_type
+from triton_linear.lowering.plan.plans import NoOpPlan, SharedPlan, ShufflePlan
+from triton_linear.lowering.planners.select import cost, select
+from triton_linear.lowering.target.targets import Target, target
 
 NVIDIA, AMD, CDNA4, RDNA = (target(name) for name in ("cuda:90", "hip:gfx942", "hip:gfx950", "hip:gfx1100"))
 MACHINES = pytest.mark.parametrize(

@@ -11,12 +11,14 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from drawn_encodings import COLUMNS, MMA, ROWS
+
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.lowering.targets import target
-from triton_linear.passes.assignment.local import LocalAccess
+from triton_linear.lowering.target.targets import target
+from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.tools import cli
-from triton_linear.tools.errors import ToolError
+from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.view import places
 from triton_linear.tools.view.command import drawn
 from triton_linear.tools.view.memory import Memory
@@ -26,13 +28,8 @@ from triton_linear.tools.view.subject import Subject, subjects
 from triton_linear.tools.view.text import WIDTH, hardware_text, matrix_text, tensor_text
 
 HOPPER = target("cuda:90")
-MMA = "#ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = [2, 1], instrShape = [16, 8]}>"
 WGMMA = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 16, 16]}>"
 MFMA = "#ttg.amd_mfma<{version = 3, warpsPerCTA = [2, 1], instrShape = [16, 16, 16], isTransposed = false}>"
-ROWS = "#ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [8, 4], warpsPerCTA = [2, 1], order = [1, 0]}>"
-COLUMNS = (
-    "#ttg.blocked<{sizePerThread = [4, 1], threadsPerWarp = [4, 8], warpsPerCTA = [2, 1], order = [0, 1]}>"
-)
 ENCODINGS = {
     "blocked": ROWS,
     "slice": f"#ttg.slice<{{dim = 0, parent = {ROWS}}}>",
@@ -47,9 +44,9 @@ ENCODINGS = {
     "nvmma": "#ttg.nvmma_shared<{swizzlingByteWidth = 64, transposed = false, elementBitWidth = 16}>",
     "shared linear": "#ttg.shared_linear<{offset = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [1, 0], [2, 0], "
     "[4, 8], [8, 0], [16, 0]]}, alignment = 16>",
-    "tensor memory": "#ttng.tensor_memory_encoding<blockM = 128, blockN = 32, colStride = 1>",
+    "tensor memory": "#ttng.tensor_memory_encoding<blockM = 128, blockN = 8, colStride = 1>",
 }
-SHAPES = {"slice": "32", "linear": "16x16", "wgmma": "64x32", "tensor memory": "128x32"}
+SHAPES = {"slice": "32", "linear": "16x16", "wgmma": "64x32", "tensor memory": "128x8"}
 
 
 def subject(kind: str, element: str = "f16") -> Subject:
@@ -348,7 +345,7 @@ def test_output_goes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 def commands() -> list[tuple[str, list[str]]]:
     """Each command of docs/view.md that shows its output, with the lines shown."""
-    text = Path(__file__).parents[2].joinpath("docs", "view.md").read_text()
+    text = Path(__file__).parents[3].joinpath("docs", "view.md").read_text()
     blocks = re.findall(r"^```\n\$ triton-linear (view .*)\n((?:(?!```).*\n)*)```$", text, re.MULTILINE)
     return [(command, lines.splitlines()) for command, lines in blocks]
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_view import COLUMNS, MMA, ROWS
-from triton_linear.lowering.targets import target
+from drawn_encodings import COLUMNS, MMA, ROWS
+
+from triton_linear.lowering.target.targets import target
 from triton_linear.tools.view.command import drawn
 from triton_linear.tools.view.subject import Subject, subjects
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from simulate_cases import AMD, NVIDIA, Bits
-from triton_linear.lowering.simulate import SimulationError
-from triton_linear.lowering.simulate_function import Argument, FunctionOutcome, simulate_function
-from triton_linear.lowering.simulate_memory import IllegalAccess
-from triton_linear.lowering.targets import target
+
+from triton_linear.lowering.interpreter.function import Argument, FunctionOutcome, simulate_function
+from triton_linear.lowering.interpreter.memory import IllegalAccess
+from triton_linear.lowering.interpreter.simulate import SimulationError
+from triton_linear.lowering.target.targets import target
 
 WORDS = "llvm.mlir.global external @global_smem() {addr_space = 3 : i32} : !llvm.array<0 x i8>\n"
 THREAD = "%tid = nvvm.read.ptx.sreg.tid.x : i32"

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from simulate_cases import AMD, RDNA, Bits, function, random_registers, run, threads
-from triton_linear.lowering.simulate import SimulationError, simulate
-from triton_linear.lowering.targets import Target
+
+from triton_linear.lowering.interpreter.simulate import SimulationError, simulate
+from triton_linear.lowering.target.targets import Target
 
 
 def shfl_oracle(mode: str, lane: int, b: int, c: int) -> tuple[int, bool]:

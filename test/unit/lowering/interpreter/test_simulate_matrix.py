@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from simulate_cases import NVIDIA, Bits, function, random_registers, run
-from triton_linear.lowering.simulate import Outcome, SimulationError, simulate
-from triton_linear.lowering.targets import target
+
+from triton_linear.lowering.interpreter.simulate import Simulated, SimulationError, simulate
+from triton_linear.lowering.target.targets import target
 
 WARPS = 2
 THREADS = 32 * WARPS
@@ -106,7 +107,7 @@ def bytes_of(registers: Bits) -> npt.NDArray[np.uint8]:
     return registers.astype("<u4").view(np.uint8)
 
 
-def kinds(outcome: Outcome) -> list[tuple[str, str]]:
+def kinds(outcome: Simulated) -> list[tuple[str, str]]:
     """Scope and hazard of every race."""
     return [(race.scope, race.hazard) for race in outcome.races]
 

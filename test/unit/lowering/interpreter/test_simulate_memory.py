@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from simulate_cases import random_registers, run, threads, width
-from triton_linear.lowering.simulate import Outcome, SimulationError
-from triton_linear.lowering.simulate_counts import wavefronts
+
+from triton_linear.lowering.interpreter.counts import wavefronts
+from triton_linear.lowering.interpreter.simulate import Simulated, SimulationError
 
 # Address of thread t's element: %own = smem + t * size. The element that is read: thread t ^ `flip`'s.
 ADDRESSES = """%tid = nvvm.read.ptx.sreg.tid.x : i32
@@ -34,7 +35,7 @@ def exchange(
     before: str = "",
     after: str = "%r0 = llvm.load %theirs : !llvm.ptr<3> -> i32",
     num_warps: int = 2,
-) -> Outcome:
+) -> Simulated:
     """Every thread stores its i32 and, after `between`, loads that of thread t ^ flip."""
     body = ADDRESSES.format(size=4, flip=flip) + ALL + before
     if amd:
@@ -49,7 +50,7 @@ def exchange(
     return outcome
 
 
-def scopes(outcome: Outcome) -> list[tuple[str, str]]:
+def scopes(outcome: Simulated) -> list[tuple[str, str]]:
     """Scope and hazard of every race."""
     return [(race.scope, race.hazard) for race in outcome.races]
 

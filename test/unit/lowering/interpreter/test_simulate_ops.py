@@ -11,10 +11,13 @@ from types import ModuleType
 import numpy as np
 import pytest
 from simulate_cases import random_registers, run, threads, width
-from triton_linear.lowering import simulate_counts, simulate_program, verify
-from triton_linear.lowering.simulate import SimulationError
-from triton_linear.lowering.simulate_ops import float_pattern
-from triton_linear.lowering.simulate_program import Aggregate, Scalar, byte_size, parse_type
+
+from triton_linear.lowering.interpreter import counts as simulate_counts
+from triton_linear.lowering.interpreter import program as simulate_program
+from triton_linear.lowering.interpreter import verify
+from triton_linear.lowering.interpreter.ops import float_pattern
+from triton_linear.lowering.interpreter.program import Aggregate, Scalar, byte_size, parse_type
+from triton_linear.lowering.interpreter.simulate import SimulationError
 
 
 def signed(value: int, bits: int) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from simulate_cases import function, random_registers
-from triton_linear.lowering.simulate import simulate
-from triton_linear.lowering.simulate_memory import SimulationError
-from triton_linear.lowering.targets import target
+
+from triton_linear.lowering.interpreter.memory import SimulationError
+from triton_linear.lowering.interpreter.simulate import simulate
+from triton_linear.lowering.target.targets import target
 
 CDNA4 = target("hip:gfx950")
 OWN = """%tid = rocdl.workitem.id.x : i32

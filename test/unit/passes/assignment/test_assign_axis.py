@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 from assign_support import MODULES, axis_of, producers_of, seen, upstream
+
 from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import Module, Operation, operations
-from triton_linear.passes.assignment import addressing
-from triton_linear.passes.assignment.axis import AxisAnalysis, shape_of
+from triton_linear.passes.analysis import addressing
+from triton_linear.passes.analysis.axis import AxisAnalysis, shape_of
 
 SEEDS = range(1, 3)
 

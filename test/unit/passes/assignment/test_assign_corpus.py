@@ -7,18 +7,20 @@ from pathlib import Path
 
 import pytest
 from assign_support import MODULES, path_of, upstream
+
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.mlir_adapter import Attribute, Module, operations
-from triton_linear.lowering.targets import target
-from triton_linear.passes import driver
-from triton_linear.passes.assign import AssignLayouts, _pays
+from triton_linear.lowering.target.targets import target
+from triton_linear.passes.analysis.equivalence import Numbering
+from triton_linear.passes.assignment.assign import AssignLayouts, _pays
 from triton_linear.passes.assignment.build import build
-from triton_linear.passes.assignment.costs import Costs
-from triton_linear.passes.assignment.equivalence import Numbering
+from triton_linear.passes.assignment.costs import AssignmentCosts
 from triton_linear.passes.assignment.plan import Assignment, assign
-from triton_linear.passes.verifiers import CONVERT
-from triton_linear.tools import compile as compiler
-from triton_linear.tools import verify
+from triton_linear.passes.framework.run import PipelineRun, run_passes
+from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.tools.support import compile as compiler
+from triton_linear.tools.support.functions import LOWERING
+from triton_linear.tools.verify import command as verify
 
 IDS = [path.stem for path in MODULES]
 CUDA = target("cuda:90")
@@ -29,9 +31,9 @@ None has fp8: what Triton compiles such casts to is settled for a process by the
 """
 
 
-def assigned(path: Path, gpu: str = "cuda:90") -> tuple[Module, driver.Outcome]:
+def assigned(path: Path, gpu: str = "cuda:90") -> tuple[Module, PipelineRun]:
     root = retargeted(path, gpu)
-    return root, driver.run(root, [AssignLayouts(gpu)], verify=True)
+    return root, run_passes(root, [AssignLayouts(gpu)], verify=True)
 
 
 def retargeted(path: Path, gpu: str) -> Module:
@@ -42,8 +44,8 @@ def retargeted(path: Path, gpu: str) -> Module:
 
 
 def assignment_of(root: Module) -> Assignment:
-    costs = Costs(CUDA, root.operation.attributes["ttg.num-warps"].value)
-    return assign(build(operations(root.operation)), costs)
+    costs = AssignmentCosts(CUDA, root.operation.attributes["ttg.num-warps"].value)
+    return assign(build(operations(root.operation), costs.target), costs)
 
 
 def clocks_of(root: Module) -> tuple[float, float] | None:
@@ -64,7 +66,7 @@ def test_real_modules(path: Path) -> None:
     root = upstream(path)
     numbering = Numbering()
     before, text = numbering.of(root.operation), str(root)
-    outcome = driver.run(root, [AssignLayouts("cuda:90")], verify=True)
+    outcome = run_passes(root, [AssignLayouts("cuda:90")], verify=True)
     assert outcome.succeeded
     messages = [d.message for d in outcome.diagnostics]
     assert messages[0].startswith(("layouts are assigned: ", "layouts stay as they are: "))
@@ -80,8 +82,8 @@ def test_real_modules(path: Path) -> None:
 def test_remarks_are_composed_only_if_asked_for(path: Path) -> None:
     """What is done does not depend on it."""
     loud, quiet = upstream(path), upstream(path)
-    assert driver.run(loud, [AssignLayouts("cuda:90")]).diagnostics
-    assert driver.run(quiet, [AssignLayouts("cuda:90")], remarks=False).diagnostics == ()
+    assert run_passes(loud, [AssignLayouts("cuda:90")]).diagnostics
+    assert run_passes(quiet, [AssignLayouts("cuda:90")], remarks=False).diagnostics == ()
     assert str(quiet) == str(loud)
 
 
@@ -109,7 +111,7 @@ def test_the_assignment_is_the_best_of_its_kind(path: Path) -> None:
     assert total[False] <= total[True] * (1 + 1e-9)
     after = assignment.after
     assert after.memory + assignment.weight * after.other == pytest.approx(total[False])
-    if _pays(assignment):
+    if _pays(assignment, CUDA.policy):
         assert after.clocks <= assignment.before.clocks
 
 
@@ -122,9 +124,8 @@ def test_two_runs_choose_the_same() -> None:
 def test_conversions_that_are_left_are_right(name: str) -> None:
     """Every one that we lower is executed on data that tells where each element went."""
     root, _ = assigned(path_of(name))
-    compilation = compiler.compile_text(
-        str(bridge.to_triton(root, bridge.triton_context())), name, None, "llvm"
-    )
+    text = str(bridge.to_triton(root, bridge.triton_context()))
+    compilation = compiler.compile_text(text, name, None, "llvm", LOWERING)
     checked = verify.check(compilation)
     assert all(conversion.ok for conversion in checked)
     assert len(checked) <= conversions(root)
@@ -158,7 +159,7 @@ def for_waves_of_64(text: str) -> str:
 def test_waves_of_64_lanes(name: str) -> None:
     text = for_waves_of_64(path_of(name).read_text())
     root = bridge.text_to_upstream(text, bridge.upstream_context(), name)
-    outcome = driver.run(root, [AssignLayouts("hip:gfx942")], verify=True)
+    outcome = run_passes(root, [AssignLayouts("hip:gfx942")], verify=True)
     assert outcome.succeeded
     assert outcome.diagnostics[0].message.startswith("layouts")
     lowered = compiler.lower(bridge.to_triton(root, bridge.triton_context()), "hip:gfx942", "amdgcn")
@@ -174,7 +175,7 @@ def test_where_costs_were_not_measured_more_must_be_saved() -> None:
             continue
         for gpu, module in (("cuda:90", text), ("hip:gfx942", for_waves_of_64(text))):
             root = bridge.text_to_upstream(module, bridge.upstream_context(), path.stem)
-            driver.run(root, [AssignLayouts(gpu)])
+            run_passes(root, [AssignLayouts(gpu)])
             if clocks := clocks_of(root):
                 saved[gpu].append(1 - clocks[1] / clocks[0])
     assert min(saved["hip:gfx942"]) > 0.1 > min(saved["cuda:90"])

@@ -6,18 +6,18 @@ import pytest
 import triton
 from assign_support import path_of, upstream
 from triton.backends.compiler import GPUTarget
-from triton_linear.dialect import bridge, ll
-from triton_linear.dialect.mlir_adapter import Module, Operation, operations
-from triton_linear.passes import driver
-from triton_linear.passes.assign import AssignLayouts
-from triton_linear.passes.verifiers import CONVERT
 
 from bench import operands
+from triton_linear.dialect import bridge, ll
+from triton_linear.dialect.mlir_adapter import Module, Operation, operations
+from triton_linear.passes.assignment.assign import AssignLayouts
+from triton_linear.passes.framework.run import run_passes
+from triton_linear.passes.framework.verifiers import CONVERT
 
 
 def assigned(root: Module) -> list[Operation]:
     """The operations of a module after the pass, which live as long as it does."""
-    assert driver.run(root, [AssignLayouts("cuda:90")], verify=True).succeeded
+    assert run_passes(root, [AssignLayouts("cuda:90")], verify=True).succeeded
     return operations(root.operation)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from assign_support import MODULES, upstream
+
 from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import (
     Attribute,
@@ -22,12 +23,12 @@ from triton_linear.dialect.mlir_adapter import (
     Value,
     operations,
 )
-from triton_linear.lowering.targets import target
+from triton_linear.lowering.target.targets import target
+from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.assignment.build import build
 from triton_linear.passes.assignment.candidates import Candidates
-from triton_linear.passes.assignment.equivalence import Numbering
 from triton_linear.passes.assignment.rewrite import Rewriter
-from triton_linear.passes.verifiers import CONVERT
+from triton_linear.passes.framework.verifiers import CONVERT
 
 IDS = [path.stem for path in MODULES]
 MOST = 3
@@ -274,9 +275,9 @@ def test_what_has_an_effect_cannot_go(name: str) -> None:
 def rewritten(root: Module, choose: Callable[[int], int]) -> tuple[Module, int]:
     """The module with any of the layouts that its groups may take, and how many groups got another."""
     ops = operations(root.operation)
-    graph = build(ops)
     warps = root.operation.attributes["ttg.num-warps"].value
     gpu = target(root.operation.attributes["ttg.target"].value)
+    graph = build(ops, gpu)
     found = Candidates(graph, gpu.lanes.bit_length() - 1, warps.bit_length() - 1, gpu).find()
     chosen = {group: choices[choose(len(choices))].encoding for group, choices in found.items()}
     Rewriter(graph, ops, chosen).run()

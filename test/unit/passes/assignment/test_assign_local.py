@@ -13,15 +13,16 @@ import pytest
 from assign_support import path_of
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
+
 from triton_linear.dialect import bridge, encodings
 from triton_linear.dialect.linear_layout import LANE, REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import operations
-from triton_linear.lowering.targets import target
+from triton_linear.lowering.target.targets import target
+from triton_linear.passes.analysis.global_memory import GlobalAccess, layout_of_bits
+from triton_linear.passes.analysis.shared_memory import LocalAccess, layouts
 from triton_linear.passes.assignment.build import build
 from triton_linear.passes.assignment.graph import Group
-from triton_linear.passes.assignment.local import LocalAccess, layouts
-from triton_linear.passes.assignment.memory import Access, layout_of_bits
-from triton_linear.tools import compile as compiler
+from triton_linear.tools.support import compile as compiler
 
 GPU = target("cuda:90")
 WARPS = 2
@@ -118,7 +119,7 @@ class Kernel:
     def group(self) -> Group:
         """The group with the access, as the pass sees it."""
         root = bridge.text_to_upstream(self.text, bridge.upstream_context(), "access.ttgir")
-        return next(group for group in build(operations(root.operation)).groups if group.locals)
+        return next(group for group in build(operations(root.operation), GPU).groups if group.locals)
 
     @property
     def local(self) -> LocalAccess:
@@ -177,7 +178,7 @@ def test_layouts_stay_where_memory_is_padded(shared: str, access: str) -> None:
     root = bridge.text_to_upstream(
         Kernel(layout, shared, "f16", access).text, bridge.upstream_context(), "access.ttgir"
     )
-    groups = build(operations(root.operation)).groups
+    groups = build(operations(root.operation), GPU).groups
     assert any(group.locals for group in groups) == (shared != PADDED)
     assert any(group.pinned for group in groups) == (shared == PADDED)
 
@@ -283,7 +284,7 @@ def test_copies_take_neighbours_in_both_memories(
             assert local.offset(basis) == access.basis_delta(basis) == local.element_bytes << bit
 
 
-def _share_neighbours(local: LocalAccess, access: Access) -> bool:
+def _share_neighbours(local: LocalAccess, access: GlobalAccess) -> bool:
     bits = [(axis, bit) for axis, columns in enumerate(local.columns) for bit in range(len(columns))]
     size = local.element_bytes
     return any(local.column(bit) == access.delta(bit) == size for bit in bits)
@@ -312,7 +313,7 @@ def test_copies_whose_vectors_are_promised_alone_keep_their_layout() -> None:
 
     def kept(changed: str) -> set[bool]:
         root = bridge.text_to_upstream(changed, bridge.upstream_context(), "ampere")
-        groups = build(operations(root.operation)).groups
+        groups = build(operations(root.operation), GPU).groups
         return {g.pinned for g in groups if {"copy", "ttg.async_copy_global_to_local"} & set(g.anchors)}
 
     assert kept(text) == {False}

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from triton import knobs
+
 from triton_linear.dialect import bridge, encodings
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
 from triton_linear.dialect.mlir_adapter import operations
-from triton_linear.passes import driver
-from triton_linear.passes.assignment.addressing import Affine
-from triton_linear.passes.assignment.build import build
-from triton_linear.passes.assignment.candidates import layout_of
-from triton_linear.passes.assignment.memory import (
-    Access,
+from triton_linear.lowering.target.memory import H200
+from triton_linear.lowering.target.targets import target
+from triton_linear.passes.analysis.addressing import Affine
+from triton_linear.passes.analysis.global_memory import (
+    GlobalAccess,
     basis_of,
     blocked_text,
     coalesced,
@@ -28,9 +28,12 @@ from triton_linear.passes.assignment.memory import (
     layout_of_bits,
     meeting,
 )
-from triton_linear.passes.assignment.widths import VECTOR
-from triton_linear.passes.widen import WidenAccesses
-from triton_linear.tools import compile as compiler
+from triton_linear.passes.analysis.widths import VECTOR
+from triton_linear.passes.assignment.build import build
+from triton_linear.passes.assignment.candidates import layout_of
+from triton_linear.passes.framework.run import run_passes
+from triton_linear.passes.widening.widen import WidenAccesses
+from triton_linear.tools.support import compile as compiler
 
 KERNEL = """\
 #l = $LAYOUT
@@ -133,14 +136,14 @@ class Kernel:
         return re.sub(r"\$([A-Z]+)", lambda found: names[found[1]], text)
 
 
-def access_of(text: str) -> Access:
+def access_of(text: str) -> GlobalAccess:
     """The first access of a kernel, as the pass sees it."""
     root = bridge.text_to_upstream(text, bridge.upstream_context(), "access.ttgir")
-    graph = build(operations(root.operation))
+    graph = build(operations(root.operation), target("cuda:90"))
     return next(access for group in graph.groups for access, _ in group.accesses)
 
 
-def predicted(access: Access, layout: LinearLayout) -> tuple[int, int]:
+def predicted(access: GlobalAccess, layout: LinearLayout) -> tuple[int, int]:
     """Instructions of a thread, and bytes that each moves."""
     registers = [basis for basis in dict(layout.bases)[REGISTER] if any(basis)]
     if not access.is_store:
@@ -153,7 +156,7 @@ def predicted(access: Access, layout: LinearLayout) -> tuple[int, int]:
 def emitted(text: str, is_store: bool) -> tuple[int, set[int]]:
     """The same in PTX, once accesses are as wide as they can be."""
     root = bridge.text_to_upstream(text, bridge.upstream_context(), "access.ttgir")
-    outcome = driver.run(root, [WidenAccesses()])
+    outcome = run_passes(root, [WidenAccesses()])
     assert outcome.succeeded, outcome.diagnostics
     module = compiler.to_triton(bridge.triton_text(root))
     ptx = compiler.lower(module, "cuda:90", "ptx").text("ptx")
@@ -244,7 +247,7 @@ def test_what_is_at_one_place_is_loaded_once(down: int, side: int, count: int) -
 
 
 @st.composite
-def accesses(draw: st.DrawFn, shape: tuple[int, ...]) -> Access:
+def accesses(draw: st.DrawFn, shape: tuple[int, ...]) -> GlobalAccess:
     """Any access whose dimensions have strides, known or not."""
     size = draw(st.sampled_from([1, 2, 4, 8]))
     strides = [draw(st.sampled_from([0, 1, 2, 64, 1024, None])) for _ in shape]
@@ -255,7 +258,9 @@ def accesses(draw: st.DrawFn, shape: tuple[int, ...]) -> Access:
     mask = None
     if draw(st.booleans()):
         mask = tuple(tuple(draw(st.booleans()) for _ in bits) for bits in deltas)
-    return Access(Affine(deltas, draw(st.sampled_from([16, 4, 1])), None, 16), mask, size, draw(st.booleans()))
+    return GlobalAccess(
+        Affine(deltas, draw(st.sampled_from([16, 4, 1])), None, 16), mask, size, draw(st.booleans())
+    )
 
 
 SHAPES = st.sampled_from([(1024,), (64, 32), (16, 16), (2, 128), (8, 4, 64), (1, 8), (4, 2)])
@@ -293,7 +298,7 @@ def test_coalesced_layouts_hold_every_element_at_the_least_cost(
     )
     dense = replace(access, pointer=replace(access.pointer, deltas=deltas), mask=None)
     best = coalesced(dense, shape, lanes, warps)
-    assert dense.clocks(best)[0] <= dense.clocks(other)[0] * 1.000001
+    assert dense.clocks(best, H200)[0] <= dense.clocks(other, H200)[0] * 1.000001
 
 
 @settings(max_examples=200, deadline=None)
@@ -314,7 +319,7 @@ def test_layouts_that_meet_have_the_same_warps(
 def test_a_transposition_meets_in_warps_that_hold_whole_sectors() -> None:
     rows = Affine((tuple(2048 << bit for bit in range(6)), tuple(2 << bit for bit in range(6))), 16)
     columns = Affine((rows.deltas[1], rows.deltas[0]), 16)
-    met = meeting(Access(rows, None, 2, False), Access(columns, None, 2, True), (64, 64), 5, 2)
+    met = meeting(GlobalAccess(rows, None, 2, False), GlobalAccess(columns, None, 2, True), (64, 64), 5, 2)
     assert met is not None
     assert dict(met[0].bases)[WARP] == ((32, 0), (0, 32)) or dict(met[0].bases)[WARP] == ((0, 32), (32, 0))
     for layout, along in zip(met, (1, 0), strict=True):
@@ -374,6 +379,6 @@ def test_a_swizzled_layout_is_no_blocked_one() -> None:
 
 def test_a_vector_is_at_most_so_wide() -> None:
     layout = layout_of_bits((256,), [(0, 0), (0, 1), (0, 2)], [(0, b) for b in range(3, 8)], [], (5, 0))
-    access = Access(Affine((tuple(4 << b for b in range(8)),), 1 << 20), None, 4, False)
+    access = GlobalAccess(Affine((tuple(4 << b for b in range(8)),), 1 << 20), None, 4, False)
     assert access.element_bytes << access.vector_bits(dict(layout.bases)[REGISTER]) == VECTOR
     assert basis_of((0, 2), 1) == dict(layout.bases)[REGISTER][2]

@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 import triton
 import triton.language as tl
-import triton_linear
 from assign_support import path_of
 from plugin_support import CUDA, HIP, compile_kernel, fail
 from triton.compiler import ASTSource
+
+import triton_linear
 from triton_linear import environment
-from triton_linear.passes import assign as assignment
-from triton_linear.passes.assignment.equivalence import Numbering
-from triton_linear.passes.driver import PassFailure
+from triton_linear.passes.analysis.equivalence import Numbering
+from triton_linear.passes.assignment import assign as assignment
+from triton_linear.passes.pipeline import PassFailure
 from triton_linear.report import FallbackWarning, Outcome
 from triton_linear.setting import Options, Setting
 

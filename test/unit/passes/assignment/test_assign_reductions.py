@@ -8,17 +8,18 @@ from typing import Any, cast
 
 import pytest
 import triton
+
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.mlir_adapter import Module
 from triton_linear.examples import specs
 from triton_linear.examples.spec import gpu_target
-from triton_linear.passes import assign, driver
-from triton_linear.passes.assign import AssignLayouts
-from triton_linear.passes.assignment import candidates
+from triton_linear.passes.assignment import assign, candidates
+from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.assignment.candidates import scratch_bytes
-from triton_linear.tools.allocation import allocate
-from triton_linear.tools.compile import to_triton
+from triton_linear.passes.framework.run import run_passes
+from triton_linear.tools.support.allocation import allocate
+from triton_linear.tools.support.compile import to_triton
 
 TARGET = "hip:gfx942"
 SHAPES = ((16, 256), (2, 64), (64, 64))
@@ -69,7 +70,7 @@ def layer_norm(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def assigned(text: str) -> Module:
     root = bridge.text_to_upstream(text, bridge.upstream_context(), "layer_norm")
-    assert driver.run(root, [AssignLayouts(TARGET)], verify=True).succeeded
+    assert run_passes(root, [AssignLayouts(TARGET)], verify=True).succeeded
     return root
 
 
@@ -80,7 +81,7 @@ def shared(root: Module) -> int:
 def test_other_layouts_take_no_more_of_it(layer_norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stock = allocate(to_triton(layer_norm), TARGET).bytes
     for name in ("_pays", "_pays_well"):  # however little it saves
-        monkeypatch.setattr(assign, name, lambda found: found.after.clocks < found.before.clocks)
+        monkeypatch.setattr(assign, name, lambda found, _: found.after.clocks < found.before.clocks)
     assert shared(assigned(layer_norm)) <= stock
     monkeypatch.setattr(candidates, "scratch_bytes", lambda reduction, layout: 0)
     root = assigned(layer_norm)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 
 import pytest
+
 from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import Module, operations
-from triton_linear.lowering.targets import target
+from triton_linear.lowering.target.targets import target
+from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.assignment.build import build
 from triton_linear.passes.assignment.candidates import Candidate, Candidates, sliced
-from triton_linear.passes.assignment.equivalence import Numbering
 from triton_linear.passes.assignment.graph import Group
 from triton_linear.passes.assignment.rewrite import Rewriter
 
@@ -55,7 +56,7 @@ def parsed(text: str) -> Module:
 
 
 def choices(root: Module) -> list[list[Candidate]]:
-    found = Candidates(build(operations(root.operation)), 5, 2, target("cuda:90")).find()
+    found = Candidates(build(operations(root.operation), target("cuda:90")), 5, 2, target("cuda:90")).find()
     return list(found.values())
 
 
@@ -65,7 +66,7 @@ def assigned(text: str, chosen: tuple[int, ...]) -> Module:
     numbering = Numbering()
     before = numbering.of(root.operation)
     ops = operations(root.operation)
-    graph = build(ops)
+    graph = build(ops, target("cuda:90"))
     found = Candidates(graph, 5, 2, target("cuda:90")).find()
     names: dict[Group, str] = {
         group: candidates[number].encoding
@@ -122,7 +123,7 @@ SHARED = """\
 def test_registers_that_hold_copies_go_through_changes_of_shape() -> None:
     text = SHARED + SPLIT.replace("$HALF", HALF).replace("$WHOLE", WHOLE)
     root = parsed(text)
-    graph = build(operations(root.operation))
+    graph = build(operations(root.operation), target("cuda:90"))
     edges = [edge for edge in graph.edges if edge.changes_shape]
     assert edges
     for edge in edges:

@@ -10,15 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from assignment_problems import least
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+
 from triton_linear.passes.assignment import solve as solver
 from triton_linear.passes.assignment.solve import Problem, solve
-
-
-def least(problem: Problem) -> float:
-    """The cost of the best choices, by trying all."""
-    return min(map(problem.cost, itertools.product(*(range(len(table)) for table in problem.unary))))
 
 
 def cost_of(
@@ -134,7 +131,7 @@ def test_equal_choices_are_decided_for_the_first() -> None:
 
 OTHERS = """
 import highspy, os
-from test_assign_solve import programmed_cycle
+from assignment_problems import programmed_cycle
 model = highspy.Highs()
 model.silent()
 model.setOptionValue("threads", THEIRS)
@@ -143,15 +140,6 @@ model.run()
 before = len(os.listdir("/proc/self/task"))
 print(programmed_cycle(), len(os.listdir("/proc/self/task")) - before)
 """
-
-
-def programmed_cycle() -> tuple[str, bool]:
-    """A problem that HiGHS is asked: who solved it, and whether that is the best."""
-    problem = Problem([np.array([0.0, 1.0]), np.array([1.0, 0.0])])
-    problem.add_pair(0, 1, np.array([[0.0, 3.0], [3.0, 0.0]]))
-    found = solver._programmed(problem, seconds=10.0)
-    assert problem.cost(found.choices) == least(problem)
-    return found.solver, found.optimal
 
 
 @pytest.mark.parametrize("theirs", [1, 4])
@@ -163,6 +151,6 @@ def test_the_threads_that_somebody_gave_highs_stay(theirs: int) -> None:
         text=True,
         check=False,
         timeout=60,
-        cwd=Path(__file__).parent,
+        cwd=Path(__file__).parents[2] / "support",
     )
     assert done.stdout == "('HiGHS', True) 0\n", done.stderr

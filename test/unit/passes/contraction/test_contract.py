@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 import triton
-import triton_linear
 from assign_support import DATA, path_of
 from bridge_kernels import TARGETS
 from triton.backends.compiler import GPUTarget
+
+import triton_linear
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.mlir_adapter import Module, Operation, operations
-from triton_linear.lowering.plan import NoOpPlan, RegisterPlan
-from triton_linear.lowering.select import select
-from triton_linear.lowering.targets import target
-from triton_linear.passes import driver
-from triton_linear.passes.assign import AssignLayouts
-from triton_linear.passes.contract import PermuteContraction, contracted
+from triton_linear.lowering.plan.plans import NoOpPlan, RegisterPlan
+from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.target.targets import target
+from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.contraction import rewrite
-from triton_linear.passes.driver import Outcome
-from triton_linear.passes.layouts import LayoutTable, element_of
-from triton_linear.report import Outcome as Result
+from triton_linear.passes.contraction.contract import PermuteContraction, contracted
+from triton_linear.passes.framework.layouts import LayoutTable, element_of
+from triton_linear.passes.framework.run import PipelineRun, run_passes
+from triton_linear.report import Outcome
 
 FOUND = ("ampere", "gfx942_causal", "gfx950", "hopper_causal", "running_sum", "attention_fp8")
 LEFT = ("running_sum_transposed", "attention", "chained_dot", "matmul_mixed")
@@ -34,8 +34,8 @@ def upstream(name: str, change: Callable[[str], str] = lambda text: text) -> Mod
     return bridge.text_to_upstream(change(path.read_text()), bridge.upstream_context(), path.name)
 
 
-def permuted(module: Module) -> Outcome:
-    return driver.run(module, [PermuteContraction()], verify=True)
+def permuted(module: Module) -> PipelineRun:
+    return run_passes(module, [PermuteContraction()], verify=True)
 
 
 def crossing(module: Module) -> list[str]:
@@ -61,7 +61,7 @@ def test_no_element_leaves_its_thread_any_more(name: str) -> None:
     assert not crossing(module)
     assert ll.PERMUTED in module.operation.attributes
     assert "is put in another order" in outcome.diagnostics[0].message
-    assert driver.run(module, ["canonicalize"], verify=True).succeeded
+    assert run_passes(module, ["canonicalize"], verify=True).succeeded
 
 
 @pytest.mark.parametrize("name", FOUND)
@@ -72,7 +72,7 @@ def test_triton_takes_the_module(name: str) -> None:
     gpu = next(gpu for name, gpu in targets.items() if f'"{name}"' in path.read_text())
     with triton_linear.enabled(strict=True) as reports:
         triton.compile(str(path), target=gpu)
-    assert reports[-1].outcome is Result.CONVERTED
+    assert reports[-1].outcome is Outcome.CONVERTED
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +91,7 @@ def test_modules_that_gain_nothing_stay_as_they_are(name: str) -> None:
 def test_what_comes_after_finds_nothing_to_undo() -> None:
     module = upstream("attention_fp8")
     assert permuted(module).succeeded
-    assert driver.run(module, [AssignLayouts()]).succeeded
+    assert run_passes(module, [AssignLayouts()]).succeeded
     assert not crossing(module)
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 import triton
 import triton.language as tl
-import triton_linear
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+
+import triton_linear
 from triton_linear.dialect import bridge, ll
-from triton_linear.passes import driver
-from triton_linear.passes.contract import PermuteContraction
+from triton_linear.passes.contraction.contract import PermuteContraction
+from triton_linear.passes.framework.run import run_passes
 from triton_linear.report import Outcome
 
 ADA = GPUTarget("cuda", 89, 32)
@@ -42,7 +43,7 @@ def test_what_a_loop_carries_can_be_put_in_order(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     text = triton.compile(source(), target=ADA, options={"num_stages": 2}).asm["ttgir"]
     module = bridge.text_to_upstream(text, bridge.upstream_context(), "one_turn_late")
-    outcome = driver.run(module, [PermuteContraction()], verify=True)
+    outcome = run_passes(module, [PermuteContraction()], verify=True)
     assert outcome.succeeded, outcome.diagnostics
     assert ll.PERMUTED in module.operation.attributes
     with triton_linear.enabled(strict=True) as reports:

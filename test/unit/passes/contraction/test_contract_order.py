@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
-from triton_linear.lowering.element import element_type
-from triton_linear.lowering.plan import NoOpPlan, RegisterPlan
-from triton_linear.lowering.select import select
-from triton_linear.lowering.targets import target
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.plan.plans import NoOpPlan, RegisterPlan
+from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.target.targets import target
 from triton_linear.passes.contraction.order import (
     aligning,
     images,

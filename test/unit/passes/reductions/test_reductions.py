@@ -24,19 +24,23 @@ from reductions_support import (
     patterns,
     taken_apart,
 )
+
 from triton_linear.dialect import ll
 from triton_linear.dialect.encodings import layout_of, transfer
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
 from triton_linear.dialect.mlir_adapter import IntegerAttr
-from triton_linear.lowering.element import element_type
-from triton_linear.lowering.targets import target
-from triton_linear.passes import driver
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.plan.stubs import GatherStub
+from triton_linear.lowering.target.targets import TARGETS, target, with_policy
+from triton_linear.passes.framework.run import run_passes
+from triton_linear.passes.options import PipelineOptions
+from triton_linear.passes.pipeline import rewrite
 from triton_linear.passes.reductions import costs, ways
 from triton_linear.passes.reductions.costs import Combined, as_triton
 from triton_linear.passes.reductions.region import commutes
 from triton_linear.passes.reductions.split import Split, gathered, split, spread
-from triton_linear.passes.split_reductions import SplitReductions
-from triton_linear.tools.functions import lower_kernel, registers_of
+from triton_linear.passes.reductions.split_reductions import SplitReductions
+from triton_linear.tools.support.functions import LOWERING, lower_kernel, registers_of
 
 
 @st.composite
@@ -178,10 +182,10 @@ def test_operands_of_one_width_travel_together() -> None:
 
 def test_a_result_that_is_only_wanted_in_another_layout_is_gathered_in_it() -> None:
     text = module("sum", ROWS, (128, 128), 1, after=LINE)
-    ours = lower_kernel(text, "ours.ttgir", None, ours=True, reductions=True)
+    ours = lower_kernel(text, "ours.ttgir", None, PipelineOptions(assign=False))
     assert [c.kind for c in ours.conversions if c.partials] == ["cta-shared"]
     assert [c.kind for c in ours.conversions if not c.partials] == ["noop"]
-    stock = lower_kernel(text, "stock.ttgir", None, ours=True)
+    stock = lower_kernel(text, "stock.ttgir", None, LOWERING)
     assert [c.kind for c in stock.conversions] != ["noop"]
     compare("sum", ROWS, (128, 128), 1, after=LINE)
     arrays = inputs("sum", (128, 128), 1, 3)
@@ -226,7 +230,7 @@ def test_what_is_left_alone(old: str, new: str) -> None:
             root.operation.attributes["ttg.num-ctas"].type, 2
         )
     before = str(root)
-    assert driver.run(root, [SplitReductions("cuda:90")]).succeeded
+    assert run_passes(root, [SplitReductions("cuda:90")]).succeeded
     assert str(root) == before
 
 
@@ -234,8 +238,10 @@ def test_it_is_left_where_it_would_cost_more(monkeypatch: pytest.MonkeyPatch) ->
     wide = (
         "#ttg.blocked<{sizePerThread = [8, 1], threadsPerWarp = [8, 4], warpsPerCTA = [1, 4], order = [0, 1]}>"
     )
-    monkeypatch.setattr(ways, "MOST_RESULTS", 1)
-    monkeypatch.setattr(ways, "spread", lambda layout: ())
+    only = ways._ways
+    monkeypatch.setattr(
+        ways, "_ways", lambda found, asked: (way for way in only(found, asked) if way.result == asked.own)
+    )
     root, (remark,) = taken_apart(module("welford", wide, (64, 16), 1))
     assert len(named(root, "tt.reduce")) == 1 and ll.SPLIT not in root.operation.attributes
     assert remark.message.startswith("the reduction stays as it is: ")
@@ -245,7 +251,7 @@ def test_on_gpus_that_were_not_measured_it_must_save_more(monkeypatch: pytest.Mo
     encoding = ROWS.replace("[4, 8]", "[4, 16]")
     text = module("sum", encoding, (16, 256), 1, gpu="hip:gfx942")
     assert ll.SPLIT in taken_apart(text, "hip:gfx942")[0].operation.attributes
-    monkeypatch.setattr("triton_linear.passes.split_reductions.MARGIN_UNMEASURED", 0.9)
+    monkeypatch.setitem(TARGETS, "hip:gfx942", with_policy(target("hip:gfx942"), unmeasured_margin=0.9))
     assert ll.SPLIT not in taken_apart(text, "hip:gfx942")[0].operation.attributes
 
 
@@ -265,12 +271,13 @@ def test_partial_results_take_no_more_lds_than_they_do_as_tritons() -> None:
 def test_gathers_that_make_copies_alike_stay_with_triton_and_are_not_the_kernels(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("triton_linear.passes.split_reductions._is_wrong", lambda op, found: True)
+    monkeypatch.setattr("triton_linear.passes.reductions.split_reductions._is_wrong", lambda op, found: True)
     root = parsed(module("welford", KINDS["mma"], (32, 32), 0))
-    found = driver.run_linear_pipeline(root, H200, reductions=True)
+    found = rewrite(root, PipelineOptions(assign=False, reductions=True), H200)
     left = named(root, "tt.gather")
     assert left and all(ll.AGREE in op.attributes and ll.STOCK in op.attributes for op in left)
-    assert not found.gather_stubs and found.gathers == ()
+    assert not any(isinstance(stub, GatherStub) for stub in found.stubs.values())
+    assert found.gathers == ()
 
 
 def test_a_tensor_that_is_reduced_twice_at_once_is_left() -> None:

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import triton
 import triton.language as tl
-import triton_linear
 from plugin_support import CUDA, assembly
 from triton.compiler import ASTSource
+
+import triton_linear
 from triton_linear.dialect.triton_versions import ACCESSES_PREDICTED, installed_release
-from triton_linear.report import Conversion, Outcome, Report
+from triton_linear.report import Outcome, Report, ReportedConversion
 
 pytestmark = pytest.mark.skipif(
     installed_release() not in ACCESSES_PREDICTED, reason="reductions stay as they are with this Triton"
@@ -75,8 +76,8 @@ def test_two_reductions_one_after_the_other() -> None:
 
 
 def test_conversions_that_went_are_counted_without_those_that_came() -> None:
-    own = Conversion("here", "A", "B", "shuffle")
-    made = Conversion("here", "C", "D", "cta-shared", partials=True)
+    own = ReportedConversion("here", "A", "B", "shuffle")
+    made = ReportedConversion("here", "C", "D", "cta-shared", partials=True)
     report = Report("k", "cuda:90", Outcome.CONVERTED, seen=2, conversions=(own, made, made))
     assert (report.folded, report.ours) == (1, 3)
     assert "2 conversions and 2 of partial results: 3 ours, 0 no-op, 1 folded, 0 left" in str(report)

@@ -14,11 +14,12 @@ from reductions_support import (
     named,
     parsed,
 )
+
 from triton_linear.dialect.encodings import layout_of, linear_encoding_text
 from triton_linear.dialect.mlir_adapter import DenseElementsAttr, InsertionPoint, IntegerAttr, Module, Operation
-from triton_linear.passes.assignment.equivalence import NotEquivalent
+from triton_linear.passes.analysis.equivalence import NotEquivalent
 from triton_linear.passes.reductions import proof, ways
-from triton_linear.passes.reductions.rewrite import Writer
+from triton_linear.passes.reductions.rewrite import ReductionWriter
 from triton_linear.passes.reductions.split import Split, split
 
 
@@ -32,7 +33,7 @@ def written(text: str, commutes: bool = True) -> tuple[Module, Operation, list[A
     names = [str(operand.type.element_type) for operand in op.operands]
     question = replace(asked(layout, found.axis, *names), commutes=commutes)
     way = list(ways._ways(found, question))[-1]
-    results = Writer(op).write(found, way)
+    results = ReductionWriter(op).write(found, way)
     proof.check(op, results)
     return root, op, results
 

@@ -20,16 +20,17 @@ from reductions_support import (
     patterns,
     sinks_of,
 )
+
 from triton_linear.dialect.encodings import layout_of
-from triton_linear.lowering.targets import target
+from triton_linear.lowering.target.targets import target
 from triton_linear.passes.reductions.split import Split, split
-from triton_linear.tools.functions import lower_kernel, registers_of
+from triton_linear.tools.support.functions import lower_kernel, registers_of
 
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every reduction that can be taken apart is, whatever it costs."""
-    monkeypatch.setattr("triton_linear.passes.split_reductions._is_wrong", lambda op, found: True)
+    monkeypatch.setattr("triton_linear.passes.reductions.split_reductions._is_wrong", lambda op, found: True)
 
 
 @pytest.mark.usefixtures("always")
@@ -51,7 +52,7 @@ def test_lanes_that_combine_in_different_orders_agree_before_they_store(
 ) -> None:
     ours = compare("welford", KINDS["mma"], (32, 32), 0)
     assert ours.embedded.count('"tt.gather"') == 3
-    monkeypatch.setattr("triton_linear.passes.split_reductions.commutes", lambda op: True)
+    monkeypatch.setattr("triton_linear.passes.reductions.split_reductions.commutes", lambda op: True)
     with pytest.raises(AssertionError):  # two lanes store different values at one address
         compare("welford", KINDS["mma"], (32, 32), 0)
     monkeypatch.undo()
@@ -93,7 +94,7 @@ def test_random_linear_layouts() -> None:
 def test_lanes_with_gaps_which_triton_reduces_wrongly() -> None:
     text = module("sum", GAPS, (16, 16), 1)
     arrays = inputs("sum", (16, 16), 1, 1)
-    stock = lower_kernel(text, "stock.ttgir", None, ours=False)
+    stock = lower_kernel(text, "stock.ttgir", None, None)
     result = layout_of(f"#ttg.slice<{{dim = 1, parent = {GAPS}}}>", (16,))
     (wrong,) = sinks_of(stock, "sum", GAPS, arrays)
     assert not np.array_equal(wrong, registers_of(patterns(expected("sum", arrays, 1)[0]), result, stock))  # type: ignore[index]

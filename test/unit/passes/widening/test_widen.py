@@ -9,20 +9,22 @@ from dataclasses import replace
 
 import pytest
 import width_kernels
+from coordinates import threads
 from module_equivalence import ran, stays_the_same, upstream
-from test_widths import threads
+from width_kernels import Kernel
+
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Attribute, InsertionPoint, Module, Operation, Type, operations
 from triton_linear.dialect.triton_versions import COPIES_NOT_HELD, installed_release
-from triton_linear.passes import assign, driver
-from triton_linear.passes.assign import AssignLayouts
-from triton_linear.passes.assignment.widths import Basis
-from triton_linear.passes.layouts import LayoutTable
-from triton_linear.passes.widen import WidenAccesses
+from triton_linear.lowering.target.targets import TARGETS, with_policy
+from triton_linear.passes.analysis.widths import Basis
+from triton_linear.passes.assignment.assign import AssignLayouts
+from triton_linear.passes.framework.layouts import LayoutTable
+from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.widening import claims, proof
-from triton_linear.tools import compile as compiler
-from width_kernels import Kernel
+from triton_linear.passes.widening.widen import WidenAccesses
+from triton_linear.tools.support import compile as compiler
 
 # Whole kernels
 
@@ -46,7 +48,7 @@ def widths(ptx: str) -> dict[str, set[int]]:
 
 def rewritten(text: str) -> Module:
     root = upstream(text)
-    outcome = driver.run(root, PASSES)
+    outcome = run_passes(root, PASSES)
     assert outcome.succeeded, outcome.diagnostics
     return root
 
@@ -126,11 +128,16 @@ WIDER |= {("sums", "cuda:90"), ("volatile", "cuda:90")}
 """Kernels of which some become wider; of what is volatile only the store."""
 
 
+def _assign_at_any_saving(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, gpu in list(TARGETS.items()):
+        monkeypatch.setitem(TARGETS, name, with_policy(gpu, unmeasured_margin=0.0))
+
+
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_a_kernel_stores_what_it_did_and_promises_what_is_so(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assign, "MARGIN_UNMEASURED", 0.0)
+    _assign_at_any_saving(monkeypatch)
     text = kernel.ttgir()
     before = ran(upstream(text))
     assert not before.broken
@@ -143,7 +150,7 @@ def test_a_kernel_stores_what_it_did_and_promises_what_is_so(
 
 
 def test_most_of_these_kernels_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assign, "MARGIN_UNMEASURED", 0.0)
+    _assign_at_any_saving(monkeypatch)
     changed: Counter[tuple[str, str]] = Counter()
     for kernel in KERNELS:
         if kernel.gpu in ("cuda:90", "hip:gfx942") and not kernel.mask:
@@ -266,7 +273,7 @@ MISTAKES = {
 def test_promises_that_do_not_follow_are_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     owner, attribute, wrong = MISTAKES[name]
     monkeypatch.setattr(owner, attribute, wrong)
-    outcome = driver.run(upstream(module("[[0, 1], [1, 0], [2, 0]]")), [WidenAccesses()])
+    outcome = run_passes(upstream(module("[[0, 1], [1, 0], [2, 0]]")), [WidenAccesses()])
     assert not outcome.succeeded
     assert any("NotProved" in str(diagnostic) for diagnostic in outcome.diagnostics)
 
@@ -274,10 +281,10 @@ def test_promises_that_do_not_follow_are_refused(name: str, monkeypatch: pytest.
 def test_elements_that_are_not_next_to_each_other_are_no_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of two bytes, four bytes apart: vectors have two elements, and no promise goes further."""
     text = module("[[1, 0], [0, 1], [2, 0]]").replace("dense<2> : tensor<512x1", "dense<4> : tensor<512x1")
-    assert driver.run(root := upstream(text), [WidenAccesses()]).succeeded
+    assert run_passes(root := upstream(text), [WidenAccesses()]).succeeded
     assert ll.WIDENED in root.operation.attributes
     monkeypatch.setattr(claims, "of_addresses", lambda *a: _more(real_addresses(*a), "contiguity"))
-    outcome = driver.run(upstream(text), [WidenAccesses()])
+    outcome = run_passes(upstream(text), [WidenAccesses()])
     assert any("moves by 4, not by 2" in str(diagnostic) for diagnostic in outcome.diagnostics)
 
 
@@ -287,7 +294,7 @@ def widened(text: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Module, list[pr
     check = proof.check
     monkeypatch.setattr(proof, "check", lambda ops, accesses: given.extend(accesses) or check(ops, accesses))
     root = upstream(text)
-    assert driver.run(root, [WidenAccesses()]).succeeded
+    assert run_passes(root, [WidenAccesses()]).succeeded
     return root, given
 
 

@@ -7,16 +7,18 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from coordinates import parts, threads
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from index_expressions import VALUATIONS, Expression, comparisons, expressions, runs, scalars, spread
 from module_equivalence import upstream
-from test_assign_addressing import VALUATIONS, Expression, comparisons, expressions, runs, scalars, spread
+
 from triton_linear.dialect.encodings import linear_encoding_text
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
 from triton_linear.dialect.mlir_adapter import InsertionPoint, operations
-from triton_linear.passes.assignment import addressing
-from triton_linear.passes.assignment.addressing import Affine, Mask
-from triton_linear.passes.assignment.widths import VECTOR, Basis, Bit, are_rows_short, widest
+from triton_linear.passes.analysis import addressing
+from triton_linear.passes.analysis.addressing import Affine, Mask
+from triton_linear.passes.analysis.widths import VECTOR, Bit, are_rows_short, widest
 from triton_linear.passes.widening import flat
 
 SHAPES = st.sampled_from([(8,), (32,), (4, 8), (16, 2), (2, 16), (2, 4, 4), (8, 2, 2)])
@@ -46,26 +48,6 @@ def mixed_layouts(draw: st.DrawFn, shape: tuple[int, ...]) -> LinearLayout:
         ),
         tuple(zip(dim_names(len(shape)), shape, strict=True)),
     )
-
-
-def parts(layout: LinearLayout) -> tuple[list[Basis], list[Basis]]:
-    """The bases of registers, without those that hold copies, and all others."""
-    registers = [basis for basis in dict(layout.bases)[REGISTER] if any(basis)]
-    others = [basis for name, bases in layout.bases if name != REGISTER for basis in bases]
-    return registers, others
-
-
-def threads(layout: LinearLayout) -> list[list[Basis]]:
-    """The coordinates that each thread holds."""
-    registers, others = parts(layout)
-
-    def spanned(start: Basis, bases: list[Basis]) -> list[Basis]:
-        found = [start]
-        for basis in bases:
-            found += [tuple(a ^ b for a, b in zip(one, basis, strict=True)) for one in found]
-        return found
-
-    return [spanned(first, registers) for first in spanned((0,) * len(layout.out_dims), others)]
 
 
 def by_force(layout: LinearLayout, addresses: np.ndarray, flags: np.ndarray, size: int) -> int:

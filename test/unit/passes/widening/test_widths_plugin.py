@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import triton
-import triton_linear
 import width_kernels
 from bridge_kernels import TARGETS
 from plugin_support import fail
 from triton.compiler import ASTSource
+
+import triton_linear
 from triton_linear import pipeline
 from triton_linear.dialect.triton_versions import ACCESSES_PREDICTED, installed_release
 from triton_linear.passes.widening import claims

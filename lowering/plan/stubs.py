@@ -1,0 +1,39 @@
+"""Outlined conversions and gathers: what calls of a function without a body are to do. Pure data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.lowering.plan.element import ElementType
+from triton_linear.lowering.plan.gathers import AnyGatherPlan
+from triton_linear.lowering.plan.plans import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionStub:
+    """A conversion from one layout to another. `accumulators`: the source may be what `wgmma` left in its
+    registers."""
+
+    symbol: str
+    source: LinearLayout
+    destination: LinearLayout
+    element: ElementType
+    plan: Plan
+    accumulators: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GatherStub:
+    """A gather of a source by an index along an axis; the result has the layout of the index."""
+
+    symbol: str
+    source: LinearLayout
+    index: LinearLayout
+    axis: int
+    element: ElementType
+    index_element: ElementType
+    plan: AnyGatherPlan
+
+
+Stub = ConversionStub | GatherStub

@@ -1,0 +1,160 @@
+"""The stubs of a module: private functions without a body that stand for conversions and gathers.
+
+A stub says in attributes what its calls are to do, and the run that made it has its plan. One that was read
+from a file is planned again from what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from triton_linear.dialect import ll
+from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.mlir_adapter import Operation
+from triton_linear.lowering.gather.select import select_gather
+from triton_linear.lowering.plan.element import ElementType, element_type
+from triton_linear.lowering.plan.gathers import AnyGatherPlan, GatherSharedPlan
+from triton_linear.lowering.plan.plans import FREE, Plan, Rejected, SharedPlan
+from triton_linear.lowering.plan.strategies import STRATEGIES
+from triton_linear.lowering.plan.stubs import ConversionStub, GatherStub, Stub
+from triton_linear.lowering.planners.free import plan_free
+from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.prove.gathers import refuted_gather
+from triton_linear.lowering.prove.plans import refuted
+from triton_linear.lowering.strategies import Planners, Tensor, planners_of, strategy_of
+from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.framework.plans import Plans
+
+CONVERSION_PREFIX = "__ll_cvt_"
+GATHER_PREFIX = "__ll_gather_"
+ACCUMULATORS = "_accumulators"
+"""Ends the name of a stub whose calls take what `wgmma` left in its registers."""
+
+
+class StubError(ValueError):
+    """A stub whose plan is not what it says, or is not proved."""
+
+
+def stubs_of(ops: Iterable[Operation], target: Target, plans: Plans) -> dict[str, Stub]:
+    """The stubs among the operations of a module, by name. Every plan is proved here, on its way to emission.
+
+    Raises StubError for a stub that says what is not planned for `target`, or a plan that is not proved.
+    """
+    found: dict[str, Stub] = {}
+    for op in ops:
+        if op.name != "tt.func" or not (ll.PLAN in op.attributes or ll.AXIS in op.attributes):
+            continue
+        name = op.attributes["sym_name"].value
+        stub = plans.stubs.get(name) or _read(op, name, target)
+        check(stub, target)
+        found[name] = stub
+    return found
+
+
+def check(stub: Stub, target: Target) -> None:
+    """Raise StubError unless the stub's plan is proved to give every element its places."""
+    if isinstance(stub, GatherStub):
+        reason = refuted_gather(stub.plan, stub.source, stub.index, stub.axis)
+    elif stub.plan.kind == FREE:  # which is to give garbage
+        reason = None
+    else:
+        reason = refuted(stub.plan, stub.source, stub.destination, stub.element, target)
+    if reason:
+        raise StubError(f"stubs: the plan '{stub.plan.kind}' of @{stub.symbol} is not proved: {reason}")
+
+
+def with_limit(stub: Stub, target: Target, limit: int, *, all_warps: bool) -> Stub:
+    """The stub with a plan for `limit` bytes of scratch, if that takes fewer; else as it is.
+
+    `all_warps`: whether a plan may need barriers of the whole CTA where the stub's own does not.
+    """
+    if not stub.plan.scratch_bytes or not STRATEGIES[strategy_of(stub.plan.kind)].lasting_scratch:
+        return stub
+    smaller: Stub
+    if isinstance(stub, GatherStub):
+        gather = select_gather(stub.source, stub.index, stub.axis, stub.element, target, limit)
+        if isinstance(gather, Rejected):
+            return stub
+        smaller = replace(stub, plan=gather)
+    else:
+        plan = select(stub.source, stub.destination, stub.element, target, limit).plan
+        if plan is None:
+            return stub
+        smaller = replace(stub, plan=plan)
+    if smaller.plan.scratch_bytes >= stub.plan.scratch_bytes or (
+        _meets(smaller) and not (_meets(stub) or all_warps)
+    ):
+        return stub
+    check(smaller, target)
+    return smaller
+
+
+def _meets(stub: Stub) -> bool:
+    """Whether all warps of the CTA meet in the code of a stub."""
+    return isinstance(stub.plan, SharedPlan | GatherSharedPlan) and stub.plan.scope == "cta"
+
+
+def _read(op: Operation, name: str, target: Target) -> Stub:
+    """The stub that a function's attributes describe, planned anew."""
+    attributes = op.attributes
+    element = element_type(attributes[ll.ELEMENT].value)
+    source = ll.layout_from_attribute(attributes[ll.SOURCE])
+    limit = attributes[ll.SCRATCH_LIMIT].value if ll.SCRATCH_LIMIT in attributes else None
+    if ll.AXIS in attributes:
+        return _read_gather(op, name, source, element, target, limit)
+    destination = ll.layout_from_attribute(attributes[ll.DESTINATION])
+    recorded = ll.plan_from_attribute(attributes[ll.PLAN]).kind
+    type_ = attributes["function_type"].value
+    plan: Plan | None
+    if recorded == FREE:
+        plan = plan_free(source, destination)
+    else:
+        held, wanted = type_.inputs[0], type_.results[0]
+        planners = planners_of(recorded)
+        plan = planners.conversion(
+            Tensor(source, str(held.encoding), tuple(held.shape)),
+            Tensor(destination, str(wanted.encoding), tuple(wanted.shape)),
+            element,
+            target,
+            limit,
+        ).plan
+    if plan is None or plan.kind != recorded:
+        found = "none" if plan is None else f"'{plan.kind}'"
+        raise StubError(f"stubs: @{name} was planned as '{recorded}', {target.name} gives {found}")
+    return ConversionStub(name, source, destination, element, plan, accumulators=name.endswith(ACCUMULATORS))
+
+
+def _read_gather(
+    op: Operation,
+    name: str,
+    source: LinearLayout,
+    element: ElementType,
+    target: Target,
+    limit: int | None,
+) -> GatherStub:
+    attributes = op.attributes
+    kind = attributes[ll.GATHER].value
+    index, axis = ll.layout_from_attribute(attributes[ll.INDEX]), attributes[ll.AXIS].value
+    plan = _gather_plan(name, planners_of(kind), source, index, axis, element, target, limit)
+    if plan.kind != kind:
+        raise StubError(f"stubs: @{name} was planned as '{kind}', {target.name} gives '{plan.kind}'")
+    return GatherStub(
+        name, source, index, axis, element, element_type(attributes[ll.INDEX_ELEMENT].value), plan
+    )
+
+
+def _gather_plan(
+    name: str,
+    planners: Planners,
+    source: LinearLayout,
+    index: LinearLayout,
+    axis: int,
+    element: ElementType,
+    target: Target,
+    limit: int | None,
+) -> AnyGatherPlan:
+    plan = planners.gather(source, index, axis, element, target, limit)
+    if isinstance(plan, Rejected):
+        raise StubError(f"stubs: @{name} has no plan for {target.name}: {plan.reason}")
+    return plan

@@ -1,0 +1,56 @@
+"""What the pipeline is asked to do. Needs neither MLIR nor Triton: processes that may compile nothing read
+it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from triton_linear.dialect.triton_versions import ACCESSES_PREDICTED, Release
+from triton_linear.lowering.plan.strategies import LINEAR, STRATEGIES, Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineOptions:
+    """What the passes are asked to do; the defaults are the plugin's.
+
+    assign: choose the layouts of all tensors together, and make accesses as wide as they then are.
+    reductions: take reductions across warps apart. What that makes is for our lowering, so not without `lower`.
+    lower: emit code for the conversions, gathers and staged accesses that are left.
+    lowering: how they are lowered, one of `STRATEGIES`.
+    scratch_limit: most bytes of shared memory that one conversion may use as scratch; None: the target's.
+    free: for measuring: conversions of floats cost nothing and give garbage, and nothing else is done.
+    free_only: the number of the only conversion that is free; None for all.
+    """
+
+    assign: bool = True
+    reductions: bool = True
+    lower: bool = True
+    lowering: str = LINEAR
+    scratch_limit: int | None = None
+    free: bool = False
+    free_only: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.lowering not in STRATEGIES:
+            raise ValueError(f"lowering takes {' or '.join(STRATEGIES)}, got {self.lowering!r}")
+
+    @property
+    def strategy(self) -> Strategy:
+        """In what the way of lowering differs from others."""
+        return STRATEGIES[self.lowering]
+
+    @property
+    def splits_reductions(self) -> bool:
+        """Whether reductions are taken apart."""
+        return self.reductions and self.lower and self.strategy.splits_reductions and not self.free
+
+    @property
+    def stages_accesses(self) -> bool:
+        """Whether accesses to shared memory may go by way of another layout."""
+        return self.lower and self.strategy.stages_accesses and not self.free
+
+    def on(self, release: Release) -> PipelineOptions:
+        """What of it is done on a release: layouts stay where it is not known what accesses become."""
+        if release in ACCESSES_PREDICTED:
+            return self
+        return replace(self, assign=False, reductions=False)

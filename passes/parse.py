@@ -1,0 +1,92 @@
+"""Pipelines as text: names of passes with their options, ours and those of upstream MLIR."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+from triton_linear.dialect.mlir_adapter import PassManager, new_context
+from triton_linear.passes.framework.base import Pass
+from triton_linear.passes.registry import PASSES
+
+
+class PipelineError(ValueError):
+    """A textual pipeline that names no pass or option we know."""
+
+
+_ELEMENT = re.compile(r"\s*(?P<name>[\w.-]+)\s*(?:\{(?P<options>[^{}]*)\}\s*)?(?:,|$)")
+_ANCHORED = re.compile(r"\s*builtin\.module\s*\((?P<passes>.*)\)\s*", re.DOTALL)
+
+
+def parse_pipeline(text: str) -> list[Pass | str]:
+    """The passes of a textual pipeline, `linear-fold-conversions,linear-select-lowering{target=cuda:90}`.
+
+    The pipeline may be wrapped in `builtin.module(...)`. A name that is not ours is taken as one of MLIR's.
+    """
+    if match := _ANCHORED.fullmatch(text):
+        text = match["passes"]
+    passes: list[Pass | str] = []
+    at = 0
+    while at < len(text):
+        found = _ELEMENT.match(text, at)
+        if found is None:
+            raise PipelineError(f"pass pipeline: cannot read '{text[at:].strip()}'")
+        at = found.end()
+        options = found["options"] or ""
+        if found["name"] in PASSES:
+            passes.append(make_pass(found["name"], _options(found["name"], options)))
+        else:
+            passes.append(_upstream(found["name"], options))
+    return passes
+
+
+def _options(name: str, text: str) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for word in text.split():
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise PipelineError(f"{name}: option '{word}' has no value")
+        options[key] = value
+    return options
+
+
+def _upstream(name: str, options: str) -> str:
+    text = f"{name}{{{options}}}" if options else name
+    try:
+        PassManager("builtin.module", new_context()).add(text)
+    except ValueError as error:
+        raise PipelineError(f"pass pipeline: no pass '{name}'; ours are {', '.join(PASSES)}") from error
+    return text
+
+
+def make_pass(name: str, options: Mapping[str, str]) -> Pass:
+    """The pass `name` with options given as text, spelled with dashes as in a pipeline."""
+    if name not in PASSES:
+        raise PipelineError(f"no pass '{name}'; there are {', '.join(PASSES)}")
+    kind: Any = PASSES[name]
+    types = get_type_hints(kind)
+    known = {one.name.replace("_", "-"): one.name for one in fields(kind)}
+    values: dict[str, Any] = {}
+    for option, text in options.items():
+        if option not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise PipelineError(f"{name}: no option '{option}'; {has}")
+        if types[known[option]] is bool:
+            if text not in ("true", "false"):
+                raise PipelineError(f"{name}: option '{option}' takes true or false, got '{text}'")
+            values[known[option]] = text == "true"
+        elif "int" in str(types[known[option]]):
+            if not re.fullmatch(r"[0-9]+", text):
+                raise PipelineError(f"{name}: option '{option}' takes a number, got '{text}'")
+            if len(text) > 9:
+                raise PipelineError(f"{name}: option '{option}' takes a number of up to 9 digits, got '{text}'")
+            values[known[option]] = int(text)
+        else:
+            values[known[option]] = text
+    try:
+        made: Pass = kind(**values)
+    except ValueError as error:
+        raise PipelineError(str(error)) from error
+    return made

@@ -1,0 +1,154 @@
+"""The one pipeline: the passes between Triton's TTGIR and the code of this package, in their order.
+
+`pipeline` gives the passes; `rewrite` runs them. The plugin, `triton-linear-opt --linear-pipeline`, `verify`,
+`demo`, `explain`, `fuzz` and the benches all take them from here, so what one of them shows is what the others
+do. What is to be left out is left out by `PipelineOptions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from triton_linear.dialect import ll
+from triton_linear.dialect.mlir_adapter import Module, operations
+from triton_linear.dialect.triton_versions import OPERANDS_OVERWRITTEN, Release, installed_release
+from triton_linear.lowering.plan.stubs import Stub
+from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.assignment.assign import AssignLayouts
+from triton_linear.passes.contraction.contract import PermuteContraction
+from triton_linear.passes.conversions.attach import AttachLayouts
+from triton_linear.passes.conversions.fold import FoldConversions
+from triton_linear.passes.conversions.free import FreeConversions
+from triton_linear.passes.conversions.gather import LowerGathers
+from triton_linear.passes.conversions.outline import OutlineConversions
+from triton_linear.passes.conversions.select import SelectLowering
+from triton_linear.passes.conversions.stubs import stubs_of
+from triton_linear.passes.fixes.await_operands import AwaitOperands
+from triton_linear.passes.fixes.narrow_operands import NarrowOperands
+from triton_linear.passes.framework.base import Pass
+from triton_linear.passes.framework.plans import DecidedConversion, DecidedGather
+from triton_linear.passes.framework.run import PipelineRun, run_passes
+from triton_linear.passes.options import PipelineOptions
+from triton_linear.passes.reductions.split_reductions import SplitReductions, spares_memory
+from triton_linear.passes.staging.local import LowerLocal
+from triton_linear.passes.widening.widen import WidenAccesses
+
+
+def pipeline(
+    options: PipelineOptions, target: str | None, release: Release | None = None, *, attach: bool = False
+) -> list[Pass]:
+    """The passes in the order in which they run.
+
+    `target`: the GPU to plan for; None: what the module says. `release`: of Triton; None: the installed one.
+    `attach` has layouts written on every operation, and shape operations checked against them: nothing that is
+    decided reads that, and it takes a third of the time.
+    """
+    if options.free:
+        return [FreeConversions(options.free_only), OutlineConversions()]
+    release = installed_release() if release is None else release
+    options = options.on(release)
+    limit, lowering = options.scratch_limit, options.lowering
+    passes: list[Pass] = []
+    if release in OPERANDS_OVERWRITTEN:
+        passes.append(AwaitOperands(at_once=options.strategy.awaits_at_once))
+    if options.assign:
+        passes += [
+            NarrowOperands(),
+            PermuteContraction(target, limit),
+            AssignLayouts(
+                target,
+                limit,
+                split_reductions=options.splits_reductions,
+                staged_accesses=options.stages_accesses,
+            ),
+        ]
+    if options.splits_reductions:
+        passes.append(SplitReductions(target, limit))
+    if options.stages_accesses:
+        passes.append(LowerLocal(target, limit))
+    if attach:
+        passes.append(AttachLayouts())
+    if options.lower:
+        passes += [
+            LowerGathers(target, limit, lowering),
+            FoldConversions(lowering),
+            SelectLowering(target, limit, lowering),
+            OutlineConversions(),
+        ]
+    if options.assign:
+        passes.append(WidenAccesses())
+    return passes
+
+
+_CHANGES = (ll.AWAITED, ll.NARROWED, ll.ASSIGNED, ll.PERMUTED, ll.SPLIT, ll.WIDENED)
+"""What passes leave on a module that they change beyond its conversions and gathers."""
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A module after the pipeline.
+
+    run: how the passes went.
+    stubs: what calls of outlined functions are to do, by name; every plan is proved.
+    conversions, gathers: what becomes of each, in the order of the module.
+    changed: whether layouts, reductions or accesses are other than they were.
+    staged: accesses to shared memory that go by way of another layout.
+    awaited: whether dots are waited for whose operands Triton has overwritten while they are read.
+    spares_memory: whether scratch is to take no more memory where that would save barriers.
+    """
+
+    run: PipelineRun
+    stubs: Mapping[str, Stub] = field(default_factory=dict)
+    conversions: tuple[DecidedConversion, ...] = ()
+    gathers: tuple[DecidedGather, ...] = ()
+    changed: bool = False
+    staged: int = 0
+    awaited: bool = False
+    spares_memory: bool = False
+
+
+class PassFailure(Exception):
+    """A pass failed; the message holds its diagnostics."""
+
+
+def rewrite(
+    module: Module,
+    options: PipelineOptions,
+    target: Target,
+    *,
+    release: Release | None = None,
+    verify: bool = False,
+    remarks: bool = True,
+) -> Rewritten:
+    """Run the pipeline over `module`, in place, for `target`.
+
+    `verify` checks what passes require and ensure; without `remarks` none is composed, which takes time.
+
+    Raises PassFailure with what was reported where a pass fails.
+    """
+    done = run_passes(
+        module,
+        pipeline(options, target.name, release, attach=verify),
+        verify=verify,
+        remarks=remarks,
+    )
+    if not done.succeeded:
+        raise PassFailure(done.errors)
+    return rewritten(module, done, target)
+
+
+def rewritten(module: Module, done: PipelineRun, target: Target) -> Rewritten:
+    """What a run that ended well has made of `module`."""
+    attributes = module.operation.attributes
+    ops = operations(module.operation)
+    return Rewritten(
+        done,
+        stubs_of(ops, target, done.plans),
+        tuple(done.plans.conversions),
+        tuple(done.plans.gathers),
+        any(mark in attributes for mark in _CHANGES),
+        sum(ll.STAGED in op.attributes for op in ops),
+        ll.AWAITED in attributes,
+        spares_memory(module, target),
+    )

@@ -1,0 +1,36 @@
+"""The TTGIR of kernels before and after the passes, as files: the option `dump`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+_LONGEST = 150
+"""Characters of a kernel's name in a file name; file systems take 255 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """Writes `KERNEL-DIGEST.before.ttgir` and `KERNEL-DIGEST.after.ttgir` to a folder.
+
+    The digest is that of the module as it came and the target, so each specialisation has files of its own, and
+    processes that compile the same write the same.
+    """
+
+    folder: Path
+
+    def write(self, kernel: str, target: str, before: str, after: str) -> None:
+        """Both modules, whole or not at all: other threads and processes may write or read them meanwhile."""
+        digest = hashlib.sha256(f"{target}\0{before}".encode()).hexdigest()[:12]
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for side, text in (("before", before), ("after", after)):
+            path = self.folder / f"{kernel[:_LONGEST]}-{digest}.{side}.ttgir"
+            with tempfile.NamedTemporaryFile(
+                "w", dir=self.folder, prefix=path.name, delete=False, encoding="utf-8"
+            ) as unfinished:
+                unfinished.write(text)
+            os.chmod(unfinished.name, 0o644)
+            os.replace(unfinished.name, path)

@@ -1,0 +1,133 @@
+"""Thresholds: all are fields of `Policy`, and those that no module of ours shows decide what they say."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from triton_linear.dialect.encodings import layout_of
+from triton_linear.lowering.emit.scratch import Home, ScratchUse, arrange
+from triton_linear.lowering.gather.select import select_gather
+from triton_linear.lowering.gather.shuffles import plan_gather
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.plan.gathers import GatherPlan
+from triton_linear.lowering.plan.plans import Rejected
+from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.target.policy import FAMILIES, Policy, thresholds
+from triton_linear.lowering.target.targets import TARGETS, Target, target, with_policy
+
+ROOT = Path(__file__).resolve().parents[3]
+ROOMS = (
+    "passes/assignment",
+    "passes/analysis",
+    "passes/reductions",
+    "passes/staging",
+    "passes/contraction",
+    "passes/widening",
+    "passes/conversions",
+    "lowering/planners",
+    "lowering/gather",
+    "plugin/ptxas",
+)
+ELSEWHERE = {
+    "assignment/costs.py": {"INFINITE"},
+    "assignment/explain.py": {"_SHOWN"},
+    "assignment/solve.py": {"MOST_ENTRIES"},
+    "analysis/accumulators.py": {"_BOUNDS", "_WORD"},
+    "analysis/addressing.py": {"MAX_DIVISOR"},
+    "analysis/global_memory.py": {"SECTOR"},
+    "analysis/shared_memory.py": {"LEAST_COPY", "_ROW_BYTES", "_LANE_BITS", "_WORD"},
+    "analysis/weights.py": {"_USUAL"},
+    "analysis/widths.py": {"VECTOR"},
+    "staging/choice.py": {"_WORD", "_HALF_ROW"},
+    "staging/family.py": {"_WORD"},
+    "widening/claims.py": {"MOST_DIVISOR"},
+    "planners/bound.py": {"_LEAST_IN_ROWS", "_FOURS"},
+    "gather/memory.py": {"_DRAWS"},
+    "ptxas/cubin.py": {"_SIZED", "_SPECIAL", "_BRANCH"},
+    "ptxas/registers.py": {
+        "UNIT",
+        "MOST",
+        "MMA_CLOCKS",
+        "MMA_COLUMNS",
+        "_GROUP_WARPS",
+        "_TENSOR_COLUMNS",
+    },
+}
+"""Numbers that have names: of hardware and encodings, prices, lower bounds with proof, and what is shown."""
+H200 = target("cuda:90")
+
+
+def neutral(name: str, gpu: Target = H200) -> Target:
+    """A target without one of its thresholds."""
+    return with_policy(gpu, **{name: thresholds()[name].neutral})
+
+
+def test_every_field_has_a_unit_and_a_neutral_value() -> None:
+    known = thresholds()
+    assert list(known) == [entry.name for entry in fields(Policy)]
+    assert all(threshold.unit for threshold in known.values())
+
+
+@pytest.mark.parametrize("gpu", TARGETS.values(), ids=TARGETS)
+def test_more_must_be_saved_where_clocks_were_not_measured(gpu: Target) -> None:
+    measured = FAMILIES["NVIDIA"]
+    assert bool(gpu.measured) == (gpu.name == "cuda:90")
+    assert (gpu.policy.unmeasured_margin > 0) == (not gpu.measured)
+    assert (gpu.policy.staging_left < measured.staging_left) == (not gpu.measured)
+
+
+def _is_number(value: ast.expr | None) -> bool:
+    if isinstance(value, ast.BinOp):
+        return _is_number(value.left) and _is_number(value.right)
+    return isinstance(value, ast.Constant) and isinstance(value.value, int | float)
+
+
+def test_no_number_with_a_name_decides_elsewhere() -> None:
+    found: dict[str, set[str]] = {}
+    for path in (path for room in ROOMS for path in (ROOT / room).glob("*.py")):
+        for statement in ast.parse(path.read_text()).body:
+            if isinstance(statement, ast.Assign | ast.AnnAssign) and _is_number(statement.value):
+                goals = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+                names = {goal.id for goal in goals if isinstance(goal, ast.Name)}
+                found.setdefault(f"{path.parent.name}/{path.name}", set()).update(names)
+    assert found == ELSEWHERE
+
+
+def _rows(rows: int, size: int, each: int, lanes: tuple[int, int]) -> str:
+    return (
+        f"#ttg.blocked<{{sizePerThread = [1, {each}], threadsPerWarp = {list(lanes)}, warpsPerCTA = [1, 1], "
+        "order = [1, 0]}>"
+    )
+
+
+def test_a_gather_that_spills_goes_through_memory() -> None:
+    layout, element = layout_of(_rows(512, 16, 2, (4, 8)), (512, 16)), element_type("f32")
+    assert not isinstance(select_gather(layout, layout, 1, element, H200), GatherPlan)
+    assert isinstance(select_gather(layout, layout, 1, element, neutral("gather_registers")), GatherPlan)
+
+
+def test_a_gather_does_not_choose_among_too_many_words() -> None:
+    layout, element = layout_of(_rows(128, 64, 64, (32, 1)), (128, 64)), element_type("f32")
+    reason = Rejected("gather", "256 results are chosen from 64 words each")
+    assert plan_gather(layout, layout, 1, element, H200) == reason
+    assert isinstance(plan_gather(layout, layout, 1, element, neutral("gather_words")), GatherPlan)
+
+
+def test_conversions_of_too_many_registers_are_left_to_triton() -> None:
+    sides = [layout_of(_rows(32, 16384, 1, lanes), (32, 16384)) for lanes in ((32, 1), (16, 2))]
+    (rejected,) = select(*sides, element_type("i8"), H200).rejected
+    assert "8192 at most" in str(rejected)
+
+
+def test_scratch_of_many_exchanges_is_arranged_simply() -> None:
+    """There is room for the first beside the second, not for all three."""
+    uses = [
+        ScratchUse(10 * at, 10 * at + 1, 100, 6, size, False, False)
+        for at, size in ((1, 100), (2, 10), (3, 100))
+    ]
+    assert arrange(uses, 1, 111, pieces=3)[0] == (Home(21), Home(31), Home(31))
+    assert arrange(uses, 1, 111, pieces=2)[0] == (Home(11), Home(21), Home(31))

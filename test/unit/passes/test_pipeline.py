@@ -1,0 +1,135 @@
+"""The pipeline as a whole: nobody plans twice what was planned once."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from assign_support import path_of
+
+from triton_linear import pipeline
+from triton_linear.dialect import bridge
+from triton_linear.dialect.mlir_adapter import operations
+from triton_linear.lowering.planners import select as selection
+from triton_linear.lowering.target.targets import target
+from triton_linear.passes.conversions import outline, stubs
+from triton_linear.passes.options import PipelineOptions
+from triton_linear.passes.pipeline import rewrite
+
+PLANNERS = ("plan_noop", "plan_registers", "plan_shuffle", "plan_warp_shared", "plan_cta_shared")
+NAMES = (
+    "bn_nhwc-1",
+    "emb_sum-0",
+    "quant_cols-3",
+    "softmax_row_plus_t-1",
+    "layer_norm_backward",
+    "matmul_mixed",
+    "attention_fp8",
+    "gfx950",
+)
+"""Modules with conversions of every kind, some of which are compiled with their scratch apart, and for two
+vendors."""
+
+
+@pytest.fixture
+def nothing_known() -> Iterator[None]:
+    """As in a process that has compiled nothing yet."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith(("triton_linear.lowering", "triton_linear.passes")):
+            for cached in vars(module).values():
+                if isinstance(cached, functools._lru_cache_wrapper):
+                    cached.cache_clear()
+    yield
+
+
+def question(frame: FrameType | None) -> Hashable:
+    """What the call of `select` that is under way was asked; its limit is that which planners get."""
+    code = selection.select.__wrapped__.__code__
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    assert frame is not None, "a planner was called by somebody else"
+    asked = frame.f_locals
+    return asked["src"], asked["dst"], asked["element"], asked["target"].name, asked["limit"]
+
+
+def compiled(path: Path) -> tuple[pipeline.Prepared, list[pipeline.Attempt]]:
+    """A module after a whole compile of the plugin: the passes, and every text that they may give."""
+    module = bridge.text_to_upstream(path.read_text(), bridge.upstream_context(), path.name)
+    gpu = target(module.operation.attributes["ttg.target"].value)
+    prepared = pipeline.prepare(module, pipeline.concerning(PipelineOptions(), module), gpu)
+    return prepared, list(prepared.attempts())
+
+
+@pytest.mark.usefixtures("nothing_known")
+@pytest.mark.parametrize("name", NAMES)
+def test_each_planner_looks_at_a_conversion_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: Counter[tuple[str, Hashable]] = Counter()
+
+    def counted(planner: str, plan: Callable[..., Any]) -> Callable[..., Any]:
+        def count(*arguments: Any) -> Any:
+            calls[planner, question(sys._getframe(1))] += 1
+            return plan(*arguments)
+
+        return count
+
+    for planner in PLANNERS:
+        monkeypatch.setattr(selection, planner, counted(planner, getattr(selection, planner)))
+    prepared, attempts = compiled(path_of(name))
+    assert prepared.differs and attempts
+    assert {planner for planner, _ in calls} >= {"plan_noop", "plan_registers"}
+    assert {key: count for key, count in calls.items() if count > 1} == {}
+    # A process that has compiled the module knows all that it needs.
+    before = calls.total()
+    compiled(path_of(name))
+    assert calls.total() == before
+
+
+def test_the_count_finds_a_conversion_that_is_planned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Hashable] = []
+    plan_noop = selection.plan_noop
+
+    def counted(conv: Any) -> Any:
+        asked.append(question(sys._getframe(1)))
+        return plan_noop(conv)
+
+    monkeypatch.setattr(selection, "plan_noop", counted)
+    for _ in range(2):
+        selection.select.cache_clear()
+        compiled(path_of("quant_cols-3"))
+    assert 0 < len(set(asked)) < len(asked)
+
+
+@pytest.mark.usefixtures("nothing_known")
+@pytest.mark.parametrize("name", NAMES)
+def test_what_passes_decided_is_not_planned_for_stubs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outlining, reading the stubs of a run and embedding take the plans that there are."""
+    assert not hasattr(outline, "select")
+
+    def again(*_: object) -> Any:
+        raise AssertionError("planned again")
+
+    for planner in ("select", "_read"):
+        monkeypatch.setattr(stubs, planner, again)
+    module = bridge.text_to_upstream(path_of(name).read_text(), bridge.upstream_context(), name)
+    gpu = target(module.operation.attributes["ttg.target"].value)
+    prepared = pipeline.prepare(module, PipelineOptions(), gpu)
+    assert prepared.rewritten.stubs.keys() >= {
+        found.stub for found in prepared.rewritten.conversions if found.stub is not None
+    }
+    assert next(prepared.attempts()).text
+
+
+@pytest.mark.parametrize("lowering", ["linear", "legacy"])
+def test_plans_of_the_run_are_those_that_the_stubs_describe(lowering: str) -> None:
+    """A file with the outlined module has nothing but the attributes, and gives the same plans."""
+    for name in NAMES:
+        module = bridge.text_to_upstream(path_of(name).read_text(), bridge.upstream_context(), name)
+        gpu = target(module.operation.attributes["ttg.target"].value)
+        found = rewrite(module, PipelineOptions(lowering=lowering), gpu)
+        assert stubs.stubs_of(operations(module.operation), gpu, stubs.Plans()) == found.stubs

@@ -1,0 +1,64 @@
+"""Stubs whose plans are to take less scratch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from triton_linear.dialect.encodings import layout_of
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.plan.plans import PADDED, SharedPlan
+from triton_linear.lowering.plan.stubs import ConversionStub
+from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.strategies import PLANNERS, Tensor
+from triton_linear.lowering.target.targets import target
+from triton_linear.passes.conversions.stubs import with_limit
+
+CUDA = target("cuda:90")
+ROWS = "#ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>"
+COLUMNS = (
+    "#ttg.blocked<{sizePerThread = [8, 1], threadsPerWarp = [8, 4], warpsPerCTA = [1, 4], order = [0, 1]}>"
+)
+SHAPE = (128, 64)
+
+
+def stub(element: str = "f32") -> ConversionStub:
+    source, destination = (layout_of(text, SHAPE) for text in (ROWS, COLUMNS))
+    type_ = element_type(element)
+    plan = select(source, destination, type_, CUDA).plan
+    assert isinstance(plan, SharedPlan)
+    return ConversionStub("stub", source, destination, type_, plan)
+
+
+def test_less_scratch_is_taken_where_there_is_less() -> None:
+    found = stub()
+    smaller = with_limit(found, CUDA, 0, all_warps=True)
+    assert 0 < smaller.plan.scratch_bytes < found.plan.scratch_bytes
+    assert with_limit(smaller, CUDA, 0, all_warps=True) is smaller
+    assert with_limit(found, CUDA, found.plan.scratch_bytes, all_warps=True) is found
+
+
+def test_a_barrier_of_all_warps_comes_only_where_there_may_be_one() -> None:
+    found = stub()
+    assert isinstance(found.plan, SharedPlan) and found.plan.scope == "cta"
+    inside = replace(found, plan=replace(found.plan, scope="warp"))
+    assert with_limit(inside, CUDA, 0, all_warps=False) is inside
+    assert with_limit(found, CUDA, 0, all_warps=False) is not found
+
+
+def test_the_baseline_keeps_its_plans() -> None:
+    found = stub()
+    sides = (
+        Tensor(layout, text, SHAPE) for layout, text in ((found.source, ROWS), (found.destination, COLUMNS))
+    )
+    plan = PLANNERS["legacy"].conversion(*sides, found.element, CUDA, None).plan
+    assert plan is not None and plan.kind == PADDED
+    legacy = replace(found, plan=plan)
+    assert with_limit(legacy, CUDA, 0, all_warps=True) is legacy
+
+
+@pytest.mark.parametrize("element", ["i8", "f16"])
+def test_plans_of_other_elements_shrink_too(element: str) -> None:
+    found = stub(element)
+    assert with_limit(found, CUDA, 0, all_warps=True).plan.scratch_bytes <= found.plan.scratch_bytes

@@ -1,0 +1,27 @@
+"""Code that is wrong on purpose, for what is to find it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from triton_linear.lowering.emit import embed
+from triton_linear.lowering.emit.text import FunctionWriter
+from triton_linear.lowering.plan.plans import Plan
+
+
+def break_code(
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[str], str],
+    change_plan: Callable[[Plan], Plan] = lambda plan: plan,
+) -> None:
+    """Let the code of each conversion be that of a changed plan, and its text be changed then."""
+    emit_body, body = embed.emit_body, FunctionWriter.body
+
+    def broken(plan: Plan, signature: Any, target: Any, writer: FunctionWriter, *others: Any) -> str:
+        writer.body = lambda: change(body(writer))  # type: ignore[method-assign]
+        return emit_body(change_plan(plan), signature, target, writer, *others)
+
+    monkeypatch.setattr(embed, "emit_body", broken)

@@ -1,0 +1,94 @@
+"""What the commands read: files, the standard input, folders of modules, and the kernels of a script."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from triton_linear.tools.support.errors import fail
+
+
+def read_input(name: str) -> str:
+    """The text of a file, or of the standard input for `-`."""
+    shown = display_name(name)
+    try:
+        if name != "-":
+            data = Path(name).read_bytes()
+        elif sys.stdin is None:  # it was closed when Python began
+            fail("cannot open input file: it is closed", shown)
+        else:
+            data = sys.stdin.buffer.read()
+    except OSError as error:
+        fail(f"cannot open input file: {error.strerror}", shown)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        line, column = data.count(b"\n", 0, error.start) + 1, error.start - data.rfind(b"\n", 0, error.start)
+        fail("input file is not UTF-8 text", shown, line, column)
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def display_name(name: str) -> str:
+    """How diagnostics call an input file; bytes that are no UTF-8 are shown by number."""
+    return "<stdin>" if name == "-" else name.encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
+def modules(what: str, arguments: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+    """(name, text) of each module named. A script's modules are those that it leaves in an empty cache.
+
+    Fails where there is none.
+    """
+    found = False
+    for module in _modules(what, arguments):
+        found = True
+        yield module
+    if not found:
+        fail(
+            "the script compiled no kernel" if Path(what).suffix == ".py" else "no TTGIR module was found", what
+        )
+
+
+def _modules(what: str, arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    path = Path(what)
+    if what != "-" and path.suffix != ".py" and arguments:
+        fail(f"arguments are for a script: {' '.join(arguments)}")
+    if not what:
+        fail("cannot open input file '': No such file or directory")
+    if what == "-":
+        yield display_name(what), read_input(what)
+    elif path.is_dir():
+        yield from _in_folder(path)
+    elif path.suffix == ".py":
+        with tempfile.TemporaryDirectory(prefix="triton-linear-") as cache:
+            status = _run_script(path, arguments, cache)
+            yield from ((Path(name).name, text) for name, text in _in_folder(Path(cache)))
+        if status:
+            fail(f"the script ended with status {status}", str(path))
+    else:
+        yield display_name(what), read_input(what)
+
+
+def _in_folder(folder: Path) -> Iterator[tuple[str, str]]:
+    """Each different module in a folder, by name."""
+    seen: set[str] = set()
+    for file in sorted(folder.rglob("*.ttgir"), key=lambda file: (file.name, str(file))):
+        text = read_input(str(file))
+        if text not in seen:
+            seen.add(text)
+            yield str(file), text
+
+
+def _run_script(path: Path, arguments: Sequence[str], cache: str) -> int:
+    """Run a script with an empty cache; what it prints goes to the standard error stream."""
+    if not path.is_file():
+        fail("cannot open input file: No such file or directory", str(path))
+    environment = {**os.environ, "TRITON_CACHE_DIR": cache}
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return subprocess.run(
+        [sys.executable, os.path.abspath(path), *arguments], env=environment, stdout=2, check=False
+    ).returncode
