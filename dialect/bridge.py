@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from triton_linear.dialect import encodings, ll, triton_versions
+from triton_linear.dialect import encodings, ll, triton_versions, wmma_text
 
 triton_versions.require()
 
@@ -38,7 +38,7 @@ _MARK = "forces_generic_form"
 _QUOTED = f'"{_MARK}"'
 _WARPS = "ttg.num-warps"
 # A quote inside a printed string is written \22, so quotes pair up; a "#" between two of them is no alias.
-_DEFINITION = re.compile(r"^(?P<name>[#!](?!loc\d*\b)[A-Za-z_]\w*) = (?P<value>.*)$", re.MULTILINE)
+_DEFINITION = re.compile(r"^(?P<name>[#!](?!loc\d*\b)[A-Za-z_]\w*) = (?P<value>(?!loc\().*)$", re.MULTILINE)
 _ALIAS = re.compile(r"[#!](?!loc\d*\b)[A-Za-z_]\w*\b(?!\.)")
 _ENCODING = re.compile(r'#ttg\.\w+<\{[^{}"]*\}>')
 _LAYOUT = re.compile(r"#ll\.layout<\{[^{}]*\}, \[[\d, ]*\]>")
@@ -73,9 +73,31 @@ def upstream_context() -> Context:
 def parse_triton(source: str | os.PathLike[str], context: Any) -> Any:
     """Parse and verify text, or the file at a path, with libtriton; messages go to standard error."""
     if isinstance(source, os.PathLike):
-        return _parse_file(os.fspath(source), context)
-    with _in_memory(source) as path:
+        path = os.fspath(source)
+        written = _text_in(path)
+        text = None if written is None else readable(written)
+        if text is None or text == written:
+            return _parse_file(path, context)
+    else:
+        text = readable(source)
+    with _in_memory(text) as path:
         return _parse_file(path, context)
+
+
+def readable(text: str) -> str:
+    """`text` as libtriton reads it; that is not always as it prints it (`wmma_text`)."""
+    if not wmma_text.may_have_bases(text):
+        return text
+    return wmma_text.with_what_is_not_printed(expand_aliases(text))
+
+
+def _text_in(path: str) -> str | None:
+    """What a file holds; None where libtriton has to say what is wrong with it."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 @contextmanager
@@ -172,7 +194,7 @@ def introduce_aliases(text: str) -> str:
 
 def to_upstream(module: Any, context: Context) -> Module:
     """A libtriton module in `context`, every operation at its location."""
-    return Module.parse(expand_aliases(generic_text(module)), context)
+    return Module.parse(readable(expand_aliases(generic_text(module))), context)
 
 
 def text_to_upstream(text: str, context: Context, filename: str = "-") -> Module:
@@ -185,9 +207,9 @@ def text_to_upstream(text: str, context: Context, filename: str = "-") -> Module
         module = Module.parse(expand_aliases(text), context)
         printed = text_of(module.operation, print_generic_op_form=True, enable_debug_info=True)
         return Module.parse(_renamed(printed, "-", filename), context)
-    with _in_memory(text) as path:
+    with _in_memory(readable(text)) as path:
         printed = generic_text(_parse_file(path, triton_context()))
-    return Module.parse(expand_aliases(_renamed(printed, path, filename)), context)
+    return Module.parse(readable(expand_aliases(_renamed(printed, path, filename))), context)
 
 
 def _renamed(text: str, old: str, new: str) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.baseline.legacy import select_legacy
@@ -27,65 +27,45 @@ class Tensor:
     shape: tuple[int, ...]
 
 
-class Planners(Protocol):
-    """How a strategy plans."""
+@dataclass(frozen=True, slots=True)
+class Planners:
+    """How a strategy plans a conversion, and a gather along an axis of `source` by `index`: for an element type
+    and a target, within so many bytes of scratch (None: as many as there are)."""
 
-    def conversion(
-        self, source: Tensor, destination: Tensor, element: ElementType, target: Target, limit: int | None
-    ) -> Selection:
-        """The plan of a conversion within `limit` bytes of scratch, and why others lost."""
-
-    def gather(
-        self,
-        source: LinearLayout,
-        index: LinearLayout,
-        axis: int,
-        element: ElementType,
-        target: Target,
-        limit: int | None,
-    ) -> AnyGatherPlan | Rejected:
-        """The plan of a gather, or why there is none."""
+    conversion: Callable[[Tensor, Tensor, ElementType, Target, int | None], Selection]
+    gather: Callable[
+        [LinearLayout, LinearLayout, int, ElementType, Target, int | None], AnyGatherPlan | Rejected
+    ]
 
 
-class _Linear:
-    def conversion(
-        self, source: Tensor, destination: Tensor, element: ElementType, target: Target, limit: int | None
-    ) -> Selection:
-        return select(source.layout, destination.layout, element, target, limit)
-
-    def gather(
-        self,
-        source: LinearLayout,
-        index: LinearLayout,
-        axis: int,
-        element: ElementType,
-        target: Target,
-        limit: int | None,
-    ) -> AnyGatherPlan | Rejected:
-        return select_gather(source, index, axis, element, target, limit)
+def _linear(
+    source: Tensor, destination: Tensor, element: ElementType, target: Target, limit: int | None
+) -> Selection:
+    return select(source.layout, destination.layout, element, target, limit)
 
 
-class _Legacy:
-    """Its scratch is what it is, so limits have no effect."""
-
-    def conversion(
-        self, source: Tensor, destination: Tensor, element: ElementType, target: Target, limit: int | None
-    ) -> Selection:
-        return select_legacy(source.encoding, destination.encoding, source.shape, element, target)
-
-    def gather(
-        self,
-        source: LinearLayout,
-        index: LinearLayout,
-        axis: int,
-        element: ElementType,
-        target: Target,
-        limit: int | None,
-    ) -> AnyGatherPlan | Rejected:
-        return plan_legacy_gather(source, index, axis, element, target)
+def _legacy(
+    source: Tensor, destination: Tensor, element: ElementType, target: Target, _limit: int | None
+) -> Selection:
+    """Its scratch is what it is."""
+    return select_legacy(source.encoding, destination.encoding, source.shape, element, target)
 
 
-PLANNERS: Final[Mapping[str, Planners]] = {LINEAR: _Linear(), LEGACY: _Legacy()}
+def _legacy_gather(
+    source: LinearLayout,
+    index: LinearLayout,
+    axis: int,
+    element: ElementType,
+    target: Target,
+    _limit: int | None,
+) -> AnyGatherPlan | Rejected:
+    return plan_legacy_gather(source, index, axis, element, target)
+
+
+PLANNERS: Final[Mapping[str, Planners]] = {
+    LINEAR: Planners(_linear, select_gather),
+    LEGACY: Planners(_legacy, _legacy_gather),
+}
 """By the names in `STRATEGIES`."""
 
 _MADE_BY: Final[Mapping[str, str]] = {PADDED: LEGACY, LEGACY_GATHER: LEGACY}

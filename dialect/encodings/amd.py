@@ -144,6 +144,11 @@ class AmdWmma(DotParent):
             tiles = fields.powers_of_two("tilesPerWarp", rank, default=(1,) * rank)
         else:
             registers, warp_bases, rank = _cta_layout(fields)
+            if fields.has("rank"):
+                stated = fields.integer("rank")
+                if rank not in (None, stated):
+                    raise MalformedEncoding(f"{cls.name}: 'rank' is {stated}, but its bases have {rank}")
+                rank = stated
         if rank is not None:
             _check_rank(cls.name, rank)
         result = cls(

@@ -225,9 +225,10 @@ def _slice(rng: random.Random, lanes: int, warps: int, rank: int) -> str:
 
 
 def _mma_v2(rng: random.Random, lanes: int, warps: int, rank: int) -> str:
+    tile = [1] * (rank - 2) + [16, 8]
     return (
-        f"#ttg.nvidia_mma<{{versionMajor = 2, versionMinor = 0, warpsPerCTA = {_factors(rng, warps, 2)}, "
-        "instrShape = [16, 8]}>"
+        f"#ttg.nvidia_mma<{{versionMajor = 2, versionMinor = 0, warpsPerCTA = {_factors(rng, warps, rank)}, "
+        f"instrShape = {tile}}}>"
     )
 
 
@@ -249,7 +250,7 @@ def _mma_operand(rng: random.Random, lanes: int, warps: int, rank: int) -> str:
 def _mfma(rng: random.Random, lanes: int, warps: int, rank: int) -> str:
     shape = rng.choice(("[32, 32, 8]", "[16, 16, 16]"))
     return (
-        f"#ttg.amd_mfma<{{version = 3, warpsPerCTA = {_factors(rng, warps, 2)}, instrShape = {shape}, "
+        f"#ttg.amd_mfma<{{version = 3, warpsPerCTA = {_factors(rng, warps, rank)}, instrShape = {shape}, "
         f"isTransposed = {rng.choice(('true', 'false'))}}}>"
     )
 
@@ -261,11 +262,14 @@ def _mfma_operand(rng: random.Random, lanes: int, warps: int, rank: int) -> str:
 
 def _wmma(version: int) -> Maker:
     def wmma(rng: random.Random, lanes: int, warps: int, rank: int) -> str:
-        rows, columns = _factors(rng, warps, 2)
-        placed = f"warpsPerCTA = [{rows}, {columns}]"
+        counts = _factors(rng, warps, rank)
+        placed = f"warpsPerCTA = {counts}"
         if installed_release() in WMMA_TILES_BY_BASES:
-            bases = [[0, 1 << bit] for bit in range(columns.bit_length() - 1)]
-            bases += [[1 << bit, 0] for bit in range(rows.bit_length() - 1)]
+            bases = [
+                [1 << bit if other == axis else 0 for other in range(rank)]
+                for axis in reversed(range(rank))
+                for bit in range(counts[axis].bit_length() - 1)
+            ]
             placed = f"ctaLayout = {{warp = {bases}}}"
         turned = rng.choice(("true", "false"))
         return f"#ttg.amd_wmma<{{version = {version}, isTranspose = {turned}, {placed}}}>"

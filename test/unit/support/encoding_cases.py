@@ -105,13 +105,13 @@ class Cases:
         return self.builder.get_blocked_layout(
             self.factors(self.random.randint(0, 4), rank),
             self.factors(self.random.choice([5, 6]), rank),
-            self.factors(self.random.randint(0, 3), rank),
+            self.factors(self.random.randint(0, 5), rank),
             self.order(rank),
             self.cga(rank),
         )
 
     def mma_v2(self, rank: int) -> Any:
-        warps = self.factors(self.random.randint(0, 3), rank)
+        warps = self.factors(self.random.randint(0, 5), rank)
         return self.builder.get_mma_layout([2, 0], warps, self.cga(rank), [1] * (rank - 2) + [16, 8])
 
     def mma_v3(self) -> Any:
@@ -125,7 +125,7 @@ class Cases:
         )
         transposed = shape[:2] == [64, 4] or self.random.random() < 0.5
         bits = self.random.choice([32, 64]) if shape[:2] == [16, 16] else 32
-        warps = self.factors(self.random.randint(0, 3), rank)
+        warps = self.factors(self.random.randint(0, 5), rank)
         version = self.random.randint(1, 4)
         return self.builder.get_amd_mfma_layout(
             version, warps, shape, transposed, self.cga(rank), self.tiles(rank), bits
@@ -134,14 +134,14 @@ class Cases:
     def wmma(self, rank: int, version: int, shape: list[int]) -> Any:
         transposed = self.random.random() < 0.5
         if not self.oracle.wmma_has_bases:
-            warps = self.factors(self.random.randint(0, 3), rank)
+            warps = self.factors(self.random.randint(0, 5), rank)
             return self.builder.get_amd_wmma_layout(
                 version, transposed, warps, self.tiles(rank), self.cga(rank), shape
             )
         warp_bases: list[list[int]] = []
         register_bases: list[list[int]] = []
         extent = [1] * rank
-        for _ in range(self.random.randint(0, 4)):
+        for _ in range(self.random.randint(0, 6)):
             basis = [0] * rank
             axis = self.random.randrange(rank)
             basis[axis] = extent[axis]
