@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from triton_linear.dialect import encodings, ll, triton_versions, wmma_text
+from triton_linear.dialect import cache_policies, encodings, ll, triton_versions, wmma_text
 
 triton_versions.require()
 
@@ -85,7 +85,11 @@ def parse_triton(source: str | os.PathLike[str], context: Any) -> Any:
 
 
 def readable(text: str) -> str:
-    """`text` as libtriton reads it; that is not always as it prints it (`wmma_text`)."""
+    """`text` as libtriton reads it.
+
+    That is not always as it prints it (`wmma_text`), or as another release has printed it (`cache_policies`).
+    """
+    text = cache_policies.in_words_of(triton_versions.installed_release(), text)
     if not wmma_text.may_have_bases(text):
         return text
     return wmma_text.with_what_is_not_printed(expand_aliases(text))

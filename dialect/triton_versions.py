@@ -72,8 +72,11 @@ BARRIER_0: Final = Span((3, 6), (3, 8))
 PARTS_TRACKED: Final = Span((3, 9))
 """The barrier analysis knows which part of a buffer is accessed where its index is a constant."""
 
-ACCESSES_PREDICTED: Final = Span((3, 6), (3, 8))
-"""Triton lowers accesses to memory as the choice of layouts predicts. Where it does not, layouts stay."""
+REDUCTIONS_CONVERT: Final = Span((3, 8))
+"""A reduction across warps converts its partial results, so that lanes have them, and goes on by shuffles."""
+
+CACHE_POLICIES: Final = Span((3, 9))
+"""How long a load or store is to stay in caches is said by one attribute."""
 
 OPERANDS_OVERWRITTEN: Final = Span((3, 6), (3, 9))
 """An iteration may write to registers that a product of the one before still reads: by the PTX, or, with 3.8,

@@ -3,9 +3,8 @@ it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from triton_linear.dialect.triton_versions import ACCESSES_PREDICTED, Release
 from triton_linear.lowering.plan.strategies import LINEAR, STRATEGIES, Strategy
 
 
@@ -48,9 +47,3 @@ class PipelineOptions:
     def stages_accesses(self) -> bool:
         """Whether accesses to shared memory may go by way of another layout."""
         return self.lower and self.strategy.stages_accesses and not self.free
-
-    def on(self, release: Release) -> PipelineOptions:
-        """What of it is done on a release: layouts stay where it is not known what accesses become."""
-        if release in ACCESSES_PREDICTED:
-            return self
-        return replace(self, assign=False, reductions=False)

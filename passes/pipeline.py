@@ -47,7 +47,6 @@ def pipeline(
     if options.free:
         return [FreeConversions(options.free_only), OutlineConversions()]
     release = installed_release() if release is None else release
-    options = options.on(release)
     limit, lowering = options.scratch_limit, options.lowering
     passes: list[Pass] = []
     if release in OPERANDS_OVERWRITTEN:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from triton_linear.dialect.mlir_adapter import Module, operations
-from triton_linear.dialect.triton_versions import Release, installed_release
 from triton_linear.lowering.emit.embed import embed
 from triton_linear.lowering.plan.strategies import STRATEGIES
 from triton_linear.lowering.plan.stubs import Stub
@@ -139,9 +138,7 @@ def prepare(
     return Prepared(module, target, options, found, differs)
 
 
-def concerning(
-    options: PipelineOptions, module: Module, release: Release | None = None
-) -> PipelineOptions | None:
+def concerning(options: PipelineOptions, module: Module) -> PipelineOptions | None:
     """What of `options` may change a module of upstream MLIR, as the plugin finds it out of a libtriton one."""
     ops = operations(module.operation)
     found = Found.among(Counter(op.name for op in ops))
@@ -150,4 +147,4 @@ def concerning(
         accesses = (op for op in ops if op.name in GLOBAL_ACCESSES)
         return are_short(" ".join(str(operand.type) for operand in op.operands) for op in accesses)
 
-    return screened(options, found, release or installed_release(), has_short_rows)
+    return screened(options, found, has_short_rows)

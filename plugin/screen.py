@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from triton_linear.dialect.triton_versions import ACCESSES_PREDICTED, Release
 from triton_linear.interfaces import Operation, TritonModule
 from triton_linear.passes.options import PipelineOptions
 
@@ -46,20 +45,19 @@ def count_operations(module: TritonModule) -> Found:
 
 
 def screened(
-    options: PipelineOptions, found: Found, release: Release, has_short_rows: Callable[[], bool]
+    options: PipelineOptions, found: Found, has_short_rows: Callable[[], bool]
 ) -> PipelineOptions | None:
     """What of `options` may change a module with these operations; None where nothing may.
 
     Layouts are chosen where there are conversions or gathers to spare, and where rows are short: asked for
     last, as that takes longest.
     """
-    options = options.on(release)
     if options.free:
         return options if found.conversions else None
     assigns = bool(found.conversions or found.gathers)
     assigns = assigns or (options.assign and has_short_rows())
     splits = found.reductions and options.splits_reductions
-    stages = found.accesses and options.stages_accesses and release in ACCESSES_PREDICTED
+    stages = found.accesses and options.stages_accesses
     if not (assigns or splits or stages):
         return None
     return replace(options, assign=options.assign and assigns)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from triton_linear import fallback
-from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.fallback import UnknownTarget
 from triton_linear.interfaces import Compile, Metadata, TritonModule
 from triton_linear.passes.options import PipelineOptions
@@ -141,21 +140,16 @@ class LLIRStage:
     def _try(self, src: TritonModule, metadata: Metadata, attempt: _Attempt) -> str | None:
         """The kernel as the plugin would have it, or None where the stock stage is to compile `src`."""
         attempt.kernel = src.get_entry_func_name()
-        asked, release = self._setting.options.pipeline, installed_release()
+        asked = self._setting.options.pipeline
         with attempt.clock.phase("screen"):
             found = count_operations(src)
             attempt.seen = found.conversions
-            options = screened(asked, found, release, lambda: has_short_rows(src))
+            options = screened(asked, found, lambda: has_short_rows(src))
         if options is None:
             attempt.outcome = Outcome.NOTHING_TO_DO
         elif mode := _instrumentation_mode(metadata):
             attempt.remarks = (f"instrumentation mode '{mode}' is on, and cannot see into code of ours",)
         else:
-            if asked != asked.on(release):
-                version = ".".join(map(str, release))
-                attempt.remarks += (
-                    f"layouts stay: what accesses become is not predicted for Triton {version}",
-                )
             return self._convert(src, metadata, attempt, options)
         return None
 

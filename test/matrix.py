@@ -24,6 +24,9 @@ ROWS = (("3.7.1", "3.10"), ("3.8.0", "3.12"), ("3.9.0", "3.13"))
 UNITS = (
     "bridge",
     "encodings*",
+    "assign_local",
+    "assign_memory",
+    "reductions*",
     "algebra_against_triton",
     "examples",
     "functions",

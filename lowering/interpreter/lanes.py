@@ -252,6 +252,16 @@ def _permute(
     return d
 
 
+def _wave_id(build: Builder, operands: list[Tree]) -> Tree:
+    d = build.new()
+
+    def step(machine: Machine) -> None:
+        machine.values[d] = (machine.thread // build.target.lanes).astype(np.uint64)[None, :]
+
+    build.emit(step)
+    return d
+
+
 def _wave_barrier(build: Builder, operands: list[Tree]) -> None:
     build.warp_barriers += 1
     build.emit(lambda machine: machine.memory.warp_barrier())
@@ -261,6 +271,7 @@ INTRINSICS: Final[dict[str, OnOperands]] = {
     PERMUTE_BACKWARD: _lane_gather(_bpermute_lanes, index=0, value=1),
     "llvm.amdgcn.perm": _perm,
     "llvm.amdgcn.wave.barrier": _wave_barrier,
+    "llvm.amdgcn.wave.id": _wave_id,
     "llvm.nvvm.prmt": _permute,
     **{f"{SHUFFLE}.{mode}.i32": _word_shuffled(mode) for mode in _MODES},
 }

@@ -2,10 +2,10 @@
 
 `gpu.barrier` orders the CTA. NVIDIA: so does `nvvm.barrier0`, or `nvvm.barrier` for the whole CTA;
 `nvvm.bar.warp.sync` with all lanes in its mask orders each warp. AMD: `rocdl.barrier` orders the CTA; so does
-`rocdl.s.barrier` with a workgroup release fence before it and an acquire fence behind, no shared-memory access
-in between, or with `rocdl.s.waitcnt` before it, until none is in flight; alone it waits for no access. Inside a
-wave LDS operations execute in order, so a fence of any scope or a wave barrier, which keep the compiler from
-reordering them, order the wave.
+`rocdl.s.barrier`, or its halves `.signal` and `.wait`, with a workgroup release fence before it and an acquire
+fence behind, no shared-memory access in between, or with `rocdl.s.waitcnt` before it, until none is in flight;
+alone it waits for no access. Inside a wave LDS operations execute in order, so a fence of any scope or a wave
+barrier, which keep the compiler from reordering them, order the wave.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from triton_linear.lowering.interpreter.program import (
 
 _ACQUIRE: Final = {4, 6, 7}
 _RELEASE: Final = {5, 6, 7}
+_WORKGROUP: Final = -1
+"""The number of the barrier of a whole workgroup (RDNA4 ISA, S_BARRIER_SIGNAL)."""
 
 
 # Barriers
@@ -75,6 +77,25 @@ def _s_barrier(build: Builder, op: ir.Operation) -> None:
         _order_cta(build)
     build.arriving = build.released
     build.released = False
+
+
+def _whole_barrier(op: ir.Operation) -> None:
+    if op.attributes["id"].value != _WORKGROUP:
+        raise SimulationError("a named barrier, or one for part of the CTA, is not interpreted")
+
+
+def _s_barrier_signal(build: Builder, op: ir.Operation) -> None:
+    """The first half of a barrier on RDNA4; as all threads run in lockstep, the second comes right behind."""
+    _whole_barrier(op)
+    _s_barrier(build, op)
+    build.signalled = True
+
+
+def _s_barrier_wait(build: Builder, op: ir.Operation) -> None:
+    _whole_barrier(op)
+    if not build.signalled:
+        raise SimulationError("a wait for a barrier that nobody has signalled")
+    build.signalled = False
 
 
 def _fence(build: Builder, op: ir.Operation) -> None:
@@ -170,6 +191,8 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "rocdl.barrier": _cta_barrier,
     "rocdl.s.waitcnt": _s_waitcnt,
     "rocdl.s.barrier": _s_barrier,
+    "rocdl.s.barrier.signal": _s_barrier_signal,
+    "rocdl.s.barrier.wait": _s_barrier_wait,
     "llvm.fence": _fence,
     "llvm.load": _load,
     "llvm.store": _store,

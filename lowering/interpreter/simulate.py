@@ -192,6 +192,7 @@ _SPELLINGS = {
     # MLIR takes a location behind `nvvm.barrier` for one of its operands.
     "nvvm.barrier loc(": "nvvm.barrier0 loc(",
     # Newer than the bindings.
+    "rocdl.wave.id : i32": 'llvm.call_intrinsic "llvm.amdgcn.wave.id"() : () -> i32',
     "rocdl.wave.barrier loc(": 'llvm.call_intrinsic "llvm.amdgcn.wave.barrier"() : () -> () loc(',
 }
 """How the bindings write what newer releases of Triton print in another way."""

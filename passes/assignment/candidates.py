@@ -10,7 +10,6 @@ of its registers come at the price of selects.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -26,6 +25,7 @@ from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.analysis.shared_memory import layouts as local_layouts
 from triton_linear.passes.assignment.graph import Edge, Graph, Group, Path, Reduction
 from triton_linear.passes.assignment.shape_change import ShapeChange
+from triton_linear.passes.reductions.costs import scratch_as_triton
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class Candidates:
         for group in self.graph.groups:
             self.of[group] = [Candidate(group.encoding, layout_of(group.encoding, group.shape))]
             for reduction in group.reductions:
-                taken = scratch_bytes(reduction, self.of[group][0].layout)
+                taken = scratch_as_triton(self.of[group][0].layout, reduction.axis, reduction.widths)
                 self._most_scratch = max(self._most_scratch, taken)
         by_group: dict[Group, list[Edge]] = {}
         for edge in self.graph.edges:
@@ -205,7 +205,9 @@ class Candidates:
 
     def _has_scratch(self, reduction: Reduction, layout: LinearLayout) -> bool:
         """Whether a reduction may be done in this layout, by the shared memory that it takes."""
-        return not self._policy.spares_shared_memory or scratch_bytes(reduction, layout) <= self._most_scratch
+        if not self._policy.spares_shared_memory:
+            return True
+        return scratch_as_triton(layout, reduction.axis, reduction.widths) <= self._most_scratch
 
     def _copies(self, local: LocalAccess, layout: LinearLayout) -> bool:
         """Whether a copy may have this layout; on AMD targets each warp must write its lanes in a row."""
@@ -338,13 +340,3 @@ def reducible(candidate: Candidate, axis: int) -> bool:
         return False
     crosses = any(basis[axis] for basis in bases.get(WARP, ()))
     return not crosses or not candidate.encoding.startswith("#ttg.linear")
-
-
-def scratch_bytes(reduction: Reduction, layout: LinearLayout) -> int:
-    """Bytes of shared memory that Triton's lowering of a reduction takes: where several warps lie along the
-    axis, each has a partial result for every place of the other dimensions."""
-    warps = sum(1 for basis in dict(layout.bases).get(WARP, ()) if basis[reduction.axis])
-    if not warps:
-        return 0
-    places = math.prod(size for axis, (_, size) in enumerate(layout.out_dims) if axis != reduction.axis)
-    return (places << warps) * sum(-(-width // 8) for width in reduction.widths)

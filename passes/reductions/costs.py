@@ -10,9 +10,13 @@ from dataclasses import dataclass
 from math import prod
 
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
+from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, installed_release
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.targets import Target
+
+_VECTOR = 16
+_LEAST_ROUND = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,12 @@ def inside_warps(layout: LinearLayout, axis: int, what: Combined, target: Target
 def as_triton(layout: LinearLayout, axis: int, what: Combined, target: Target, warps: int) -> ReductionClocks:
     """A reduction as Triton lowers it: between warps each leaves its results in shared memory, each thread
     takes its share of them, combines it by shuffles with those of its neighbours and leaves it there again, and
-    all load the results; two barriers. So Triton 3.0, 3.6 and 3.7 do, by their PTX."""
+    all load the results; two barriers. So Triton 3.0, 3.6 and 3.7 do, by their PTX.
+
+    From 3.8 on partial results are converted so that lanes have those of the other warps, reduced by shuffles,
+    and converted again where lanes have no copies in whose place these could be. A conversion goes in rounds of
+    as much scratch as there is (`scratch_as_triton`), with a barrier before and behind each.
+    """
     found = inside_warps(layout, axis, what, target)
     bases = dict(layout.bases)
     crossing = sum(1 for basis in bases.get(WARP, ()) if basis[axis])
@@ -67,6 +76,18 @@ def as_triton(layout: LinearLayout, axis: int, what: Combined, target: Target, w
     table = target.costs
     left = 1 << sum(1 for basis in bases[REGISTER] if not basis[axis])
     places = prod(size for place, (_, size) in enumerate(layout.out_dims) if place != axis)
+    if installed_release() in REDUCTIONS_CONVERT:
+        copies = sum(1 for basis in bases[LANE] if basis[axis] or not any(basis))
+        conversions = 1 if crossing <= copies else 2
+        rounds = 0
+        for width in what.widths:
+            rounds += (places << crossing) * _bytes(width) // scratch_as_triton(layout, axis, (width,))
+        barriers = conversions * 2 * rounds - 1
+        clocks = conversions * 2 * left * what.words * table.wavefront + barriers * table.cta_barrier
+        clocks += left * crossing * (what.words * table.shuffle + what.weight)
+        wait = ((barriers + 1) * table.barrier_wait + table.meeting) * warps
+        wait += 2 * conversions * table.memory_wait + crossing * table.shuffle_wait
+        return found + ReductionClocks(clocks, wait)
     share = max(1, (places << crossing) // (target.lanes << len(bases[WARP])))
     clocks = 2 * (left + share) * what.words * table.wavefront + 2 * table.cta_barrier
     clocks += share * crossing * (what.words * table.shuffle + what.weight)
@@ -100,11 +121,28 @@ def agreeing(layout: LinearLayout, what: Combined, target: Target) -> ReductionC
     return ReductionClocks(registers * what.words * target.costs.shuffle, target.costs.shuffle_wait)
 
 
-def scratch_as_triton(layout: LinearLayout, axis: int, elements: Sequence[ElementType]) -> int:
-    """Bytes of shared memory in which Triton's warps leave what they have of each operand."""
-    crossing = sum(1 for basis in dict(layout.bases).get(WARP, ()) if basis[axis])
+def scratch_as_triton(layout: LinearLayout, axis: int, widths: Sequence[int]) -> int:
+    """Bytes of shared memory that Triton's lowering of a reduction takes: where several warps lie along the
+    axis, each has a partial result for every place of the other dimensions, of each operand.
+
+    From 3.8 on each operand has as much as the threads that hold different results store with one instruction,
+    or 256 bytes.
+    """
+    bases = dict(layout.bases)
+    crossing = sum(1 for basis in bases.get(WARP, ()) if basis[axis])
+    if not crossing:
+        return 0
     places = prod(size for place, (_, size) in enumerate(layout.out_dims) if place != axis)
-    return (places << crossing) * sum(-(-element.bits // 8) for element in elements)
+    partials = [(places << crossing) * _bytes(width) for width in widths]
+    if installed_release() not in REDUCTIONS_CONVERT:
+        return sum(partials)
+    lanes = sum(1 for basis in bases[LANE] if any(basis) and not basis[axis])
+    warps = sum(1 for basis in bases[WARP] if any(basis))
+    return sum(min(size, max(_VECTOR << (lanes + warps), _LEAST_ROUND)) for size in partials)
+
+
+def _bytes(width: int) -> int:
+    return -(-width // 8)
 
 
 def of_conversion(

@@ -25,6 +25,11 @@ COMMUTATIVE = frozenset(
 )
 """Operations whose result does not depend on the order of the two operands, NaNs apart."""
 
+ROUNDING = frozenset(
+    {"arith.addf", "arith.subf", "arith.mulf", "arith.divf", "math.fma", "math.exp", "math.exp2"}
+)
+"""Operations of floats whose result is rounded."""
+
 
 def commutes(reduction: Operation) -> bool:
     """Whether the region gives the same bits (NaNs apart) whichever of two elements comes first: each result is
@@ -45,3 +50,9 @@ def commutes(reduction: Operation) -> bool:
         if set(maker.operands) != {arguments[index], arguments[half + index]}:
             return False
     return True
+
+
+def rounds(reduction: Operation) -> bool:
+    """Whether the region computes with floats, so that another order of its elements is another result."""
+    (block,) = reduction.regions[0].blocks
+    return any(view.operation.name in ROUNDING for view in block.operations)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
-from triton_linear.dialect.encodings import transfer
-from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.encodings import layout_of, transfer
+from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import (
     Attribute,
     Block,
@@ -18,6 +18,7 @@ from triton_linear.dialect.mlir_adapter import (
     Value,
     operations,
 )
+from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, installed_release
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis import weights
 from triton_linear.passes.framework import diagnostics
@@ -25,7 +26,7 @@ from triton_linear.passes.framework.layouts import LayoutTable, element_of
 from triton_linear.passes.framework.planning import Planning, unfit
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier
 from triton_linear.passes.reductions import proof
-from triton_linear.passes.reductions.region import commutes
+from triton_linear.passes.reductions.region import commutes, rounds
 from triton_linear.passes.reductions.rewrite import ReductionWriter, converted
 from triton_linear.passes.reductions.split import Split, split
 from triton_linear.passes.reductions.ways import Asked, Choice, choose, without_copies
@@ -139,6 +140,8 @@ class _Run:
             elements = tuple(element_of(operand.type) for operand in op.operands)
         except ValueError as error:
             return str(error)
+        if reason := _unfit(op, layout):
+            return reason
         own = without_copies(transfer.reduce(layout, found.axis))
         wanted = tuple(tuple(self._wanted(result, own, op)) for result in op.results)
         asked = Asked(elements, wanted, own, weights.of_region(op, self.gpu.costs), commutes(op))
@@ -178,6 +181,17 @@ def _is_wrong(op: Operation, found: Split) -> bool:
     """Whether Triton's lowering may reduce wrongly: it takes the lanes along the axis for one run of bits, and
     puts the warps along it in an order that it has to guess for a `#ttg.linear` encoding."""
     return found.inside > 1 or "#ttg.linear" in str(op.operands[0].type.encoding)
+
+
+def _unfit(op: Operation, layout: LinearLayout) -> str | None:
+    """What the installed Triton has in its way, None if nothing."""
+    release, type_ = installed_release(), op.operands[0].type
+    if release in REDUCTIONS_CONVERT and not commutes(op) and rounds(op):
+        return "lanes that combine in different orders keep different copies with this Triton"
+    written = layout_of(str(type_.encoding), tuple(type_.shape))
+    if written.in_dim_size(REGISTER) != layout.in_dim_size(REGISTER):
+        return "its encoding has registers for copies, which this Triton wants where it reshapes"
+    return None
 
 
 def _converts_beside(user: Operation, op: Operation) -> bool:

@@ -82,7 +82,7 @@ def choose(
     busy = max(target.likely_warps, warps)
     room = None
     if target.policy.spares_shared_memory:  # partial results take no more than they do as Triton's
-        room = costs.scratch_as_triton(layout, found.axis, asked.elements)
+        room = costs.scratch_as_triton(layout, found.axis, [element.bits for element in asked.elements])
     best: Choice | None = None
     for way in _ways(found, asked):
         after = _price(way, found, asked, target, limit, room)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -19,7 +18,6 @@ from triton_linear.dialect.mlir_adapter import (
     Value,
     operations,
 )
-from triton_linear.dialect.triton_versions import ACCESSES_PREDICTED, installed_release
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.accumulators import changed_signs
 from triton_linear.passes.analysis.addresses import HINTS
@@ -49,8 +47,7 @@ class LowerLocal(Planning):
     inside the warps, takes fewer clocks by the models of both, the access gets that layout, and a conversion
     is put behind a load or before a store.
 
-    Requires: one CTA a cluster, no warp-specialised regions, a release of Triton whose accesses are foreseen
-    (`triton_versions.ACCESSES_PREDICTED`); other modules are left as they are, with a remark.
+    Requires: one CTA a cluster, no warp-specialised regions; other modules are left as they are, with a remark.
     Ensures: values keep their layouts; the module computes what it did. An access that changed has
     `ll.staged`, which says what it saves.
 
@@ -69,7 +66,7 @@ class LowerLocal(Planning):
         gpu = self.gpu(op, pass_) if accesses else None
         if gpu is None:
             return
-        if reason := _unfit(op, ops):
+        if reason := unfit(op, list(ops)):
             diagnostics.remark(op, f"accesses to shared memory are left to Triton: {reason}")
             return
         table = LayoutTable()
@@ -138,13 +135,6 @@ def sides_of(access: Operation) -> tuple[Value, Value]:
         access.results[0] if number is None else access.operands[number] for number in SIDES[access.name]
     )
     return registers, memory
-
-
-def _unfit(op: Operation, ops: Sequence[Operation]) -> str | None:
-    release = installed_release()
-    if release not in ACCESSES_PREDICTED:
-        return f"what they become is not predicted for Triton {'.'.join(map(str, release))}"
-    return unfit(op, list(ops))
 
 
 def _in_layout(type_: Type, layout: LinearLayout) -> Type:

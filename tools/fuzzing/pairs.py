@@ -141,7 +141,7 @@ def draw_pairs(rng: random.Random, target: Target, count: int, assembled: bool) 
     drawn: list[Pair] = []
     while len(drawn) < count:
         pair = random_pair(rng, target.lanes, warps, target.name)
-        if not assembled or _registers(pair) <= MOST_REGISTERS:
+        if _registers(pair) <= (MOST_REGISTERS if assembled else target.policy.most_registers):
             drawn.append(pair)
     return warps, drawn
 

@@ -9,7 +9,6 @@ import pytest
 
 from bench.paper import widths
 from bench.paper.widths import PAPER, WARPS, Width, cases, report, run
-from triton_linear.dialect.triton_versions import ACCESSES_PREDICTED, installed_release
 
 PTX = """
 	@%p1 ld.global.v4.b32 { %r1, %r2, %r3, %r4 }, [ %rd1 + 0 ];
@@ -39,7 +38,6 @@ def test_a_triton_of_before_linear_layouts_gives_the_column_of_the_paper() -> No
             assert {text.split()[-1] for text in old[case.key].values()} == {before}
 
 
-@pytest.mark.skipif(installed_release() not in ACCESSES_PREDICTED, reason="layouts stay with this Triton")
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.key)
 def test_accesses_are_as_wide_as_a_thread_s_share(
     case: Width, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

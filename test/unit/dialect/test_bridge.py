@@ -10,7 +10,6 @@ import threading
 import time
 from pathlib import Path
 
-import corpus
 import pytest
 from bridge_kernels import CASES, TARGETS, ttgir
 
@@ -36,7 +35,7 @@ SIMPLE = module_of(
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
 def test_modules_from_files_come_back_unchanged(path: Path) -> None:
-    module = bridge.parse_triton(corpus.source(path), bridge.triton_context())
+    module = bridge.parse_triton(path.read_text(), bridge.triton_context())
     before = str(module)
     upstream = bridge.to_upstream(module, bridge.upstream_context())
     assert str(module) == before, "the source module was changed"
@@ -274,7 +273,7 @@ def test_threads_do_not_meet() -> None:
     def work(path: Path) -> None:
         try:
             for _ in range(3):
-                module = bridge.parse_triton(corpus.source(path), bridge.triton_context())
+                module = bridge.parse_triton(path.read_text(), bridge.triton_context())
                 before = str(module)
                 upstream = bridge.to_upstream(module, bridge.upstream_context())
                 assert str(bridge.to_triton(upstream, module.context)) == before
@@ -291,7 +290,7 @@ def test_threads_do_not_meet() -> None:
 
 def test_leaving_the_interpreter_is_silent(tmp_path: Path) -> None:
     file = tmp_path / "kernel.ttgir"
-    file.write_text(corpus.source(MODULES[0]))
+    file.write_text(MODULES[0].read_text())
     script = (
         "import sys\nfrom pathlib import Path\n"
         "from triton_linear.dialect import bridge\n"

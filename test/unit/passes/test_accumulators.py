@@ -13,6 +13,7 @@ from accumulator_kernels import ACC, HEAD, MMA, MOVED, POINTERS, WITHIN_WARPS, k
 import triton_linear
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.mlir_adapter import operations
+from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.examples.spec import gpu_target
 from triton_linear.passes.analysis.accumulators import accumulators, changed_signs
 from triton_linear.passes.conversions.outline import OutlineConversions
@@ -25,6 +26,7 @@ from triton_linear.tools.support.functions import LOWERING
 from triton_linear.tools.verify.command import check
 
 PROGRAMS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+PTXAS = "ptxas-blackwell" if installed_release() >= (3, 9) else "ptxas"
 
 
 SCALED = f"%scaled = arith.addf %next, %next : {ACC}"
@@ -34,7 +36,7 @@ def shuffles(ptx: str, folder: Path) -> tuple[int, int]:
     """How many shuffles are in the PTX, and how many ptxas leaves."""
     source, binary = folder / "kernel.ptx", folder / "kernel.cubin"
     source.write_text(ptx)
-    subprocess.run([PROGRAMS / "ptxas", "--gpu-name", "sm_90a", source, "-o", binary], check=True)
+    subprocess.run([PROGRAMS / PTXAS, "--gpu-name", "sm_90a", source, "-o", binary], check=True)
     return len(re.findall(r"shfl\.sync", ptx)), len(re.findall(r"\bSHFL\b", disassembled(binary)))
 
 
@@ -118,6 +120,7 @@ def test_a_store_of_changed_signs_is_not_staged(sign: bool) -> None:
     assert found == ([] if sign else ["ttg.local_alloc"])
 
 
+@pytest.mark.skipif(installed_release() >= (3, 9), reason="this ptxas is right")
 def test_ptxas_takes_accumulators_for_what_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What all this is for; once a ptxas is right here, it can go."""
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))

@@ -76,7 +76,7 @@ def test_a_module_of_ours_that_triton_cannot_lower_is_dropped(monkeypatch: pytes
     assert assembly(ours) == assembly(stock)
     assert ours.metadata._fields == stock.metadata._fields
     assert (reports[0].outcome, reports[0].ours, reports[0].seen) == (Outcome.FAILED, 0, 1)
-    assert support.told(reports[0]) == (
+    assert reports[0].remarks == (
         "Triton refused the module with our code: what MLIR printed to the standard error is about that one",
     )
 
@@ -234,9 +234,7 @@ def test_too_much_shared_memory_is_retried_with_little_scratch(monkeypatch: pyte
     assert tried == [None, 0]
     assert is_ours(kernel)
     assert kernel.metadata.shared == 200_000
-    assert support.told(reports[0]) == (
-        "300000 bytes of shared memory with the default scratch, cuda:90 has 232448",
-    )
+    assert reports[0].remarks == ("300000 bytes of shared memory with the default scratch, cuda:90 has 232448",)
 
 
 def test_scratch_kept_apart_beyond_its_budget_shares_its_bytes_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +250,7 @@ def test_scratch_kept_apart_beyond_its_budget_shares_its_bytes_again(monkeypatch
         kernel = compile_kernel()
     assert tried == [(1024, True), (1024, False)]
     assert is_ours(kernel)
-    (remark,) = support.told(reports[0])
+    (remark,) = reports[0].remarks
     assert re.fullmatch(r"[1-9]\d* bytes of shared memory with scratch kept apart, which may take 0", remark)
 
 
@@ -263,7 +261,7 @@ def test_no_budget_is_beyond_what_the_gpu_has(monkeypatch: pytest.MonkeyPatch) -
     assert claimed == [None, None, 0]
     assert is_ours(kernel)
     assert kernel.metadata.shared == 200_000
-    assert support.told(reports[0]) == (
+    assert reports[0].remarks == (
         "300000 bytes of shared memory with scratch kept apart, which may take 232448",
         "300000 bytes of shared memory with the default scratch, cuda:90 has 232448",
     )

@@ -1,22 +1,14 @@
-"""The modules of `test/data`, which are in the syntax of Triton 3.6, as the installed Triton reads them."""
+"""The modules of `test/data`, in files that the installed Triton reads without this package."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
-from triton_linear.dialect.triton_versions import Span, installed_release
-
-CACHE_POLICY = Span((3, 9))
-"""How long a load or store is to stay in caches is said by one attribute."""
-
-_EVICTION = re.compile(r" evictionPolicy = (\w+)(?= :)")
+from triton_linear.dialect import bridge
 
 
-def source(path: Path) -> str:
-    """The text of a module."""
-    text = path.read_text()
-    if installed_release() not in CACHE_POLICY:
-        return text
-    policy = r"#tt.cache_policy<cache_modifier = none, eviction_policy = \1>"
-    return _EVICTION.sub(rf" {{cachePolicy = {policy}}}", text)
+def readable(path: Path, folder: Path) -> str:
+    """The path of a copy in `folder`."""
+    copy = folder / path.name
+    copy.write_text(bridge.readable(path.read_text()))
+    return str(copy)

@@ -24,7 +24,6 @@ from triton.runtime import driver, jit
 
 import triton_linear
 from triton_linear import hook
-from triton_linear.report import Report
 
 if TYPE_CHECKING:
     from triton_linear.lowering.emit.embed import Embedded
@@ -76,11 +75,6 @@ def compile_kernel(kernel: Any = row_sums, target: GPUTarget = CUDA, width: int 
 def assembly(compiled: Any) -> str:
     """The PTX or AMDGCN of a compiled kernel."""
     return str(compiled.asm.get("ptx") or compiled.asm["amdgcn"])
-
-
-def told(report: Report) -> tuple[str, ...]:
-    """The remarks, without the one that every kernel has for a Triton whose accesses are not predicted."""
-    return tuple(remark for remark in report.remarks if not remark.startswith("layouts stay: "))
 
 
 def is_ours(compiled: Any) -> bool:

@@ -12,7 +12,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-from corpus import source
 from explain_support import SCRIPT
 from rich.console import Console, RenderableType
 
@@ -85,7 +84,7 @@ def test_a_loop_and_its_anchors() -> None:
 def reports() -> Iterator[tuple[str, str, ModuleReport]]:
     """Real modules: name, text, report."""
     for path in MODULES[::3]:
-        text = source(path)
+        text = path.read_text()
         yield str(path), text, explained(text, str(path), None)
 
 
@@ -170,7 +169,7 @@ def test_anchors_do_not_cross_what_fixes_a_layout() -> None:
     """Whatever the module, a source anchor produces, through elementwise operations only, what is converted."""
     for path in MODULES[:12]:
         context = bridge.upstream_context()
-        module = bridge.text_to_upstream(source(path), context, str(path))
+        module = bridge.text_to_upstream(path.read_text(), context, str(path))
         ops = operations(module.operation)
         uses = Uses(ops)
         for op in ops:

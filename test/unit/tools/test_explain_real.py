@@ -14,7 +14,6 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from corpus import source
 from explain_support import SCHEMA, layout_of, shared_bytes
 
 from triton_linear.dialect import bridge
@@ -41,7 +40,7 @@ def real() -> list[tuple[ModuleReport, Compilation]]:
     """Real modules, each explained and compiled with the layouts and reductions that it has."""
     found = []
     for path in MODULES:
-        text, name = source(path), str(path)
+        text, name = path.read_text(), str(path)
         compilation = compile_text(text, name, None, "llvm", LOWERING)
         found.append((explained(text, name, None, options=LOWERING), compilation))
     assert len(found) >= 20
@@ -69,7 +68,7 @@ def test_wavefronts_are_those_that_the_layouts_say(real: list[tuple[ModuleReport
     """Layouts are chosen by a prediction of the same, from ranks over F2 instead of addresses."""
     compared = 0
     for (report, compilation), path in zip(real, MODULES, strict=True):
-        module = bridge.text_to_upstream(source(path), bridge.upstream_context(), str(path))
+        module = bridge.text_to_upstream(path.read_text(), bridge.upstream_context(), str(path))
         assert run_passes(module, [LowerLocal(compilation.target.name)]).succeeded
         predicted = Counter[tuple[int, int]]()
         for op in operations(module.operation):

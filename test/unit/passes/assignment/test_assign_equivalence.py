@@ -81,6 +81,8 @@ def other_attributes(root: Module) -> Iterator[str]:
     }
     for op in named(root, *changed):
         name = changed[op.name]
+        if name not in op.attributes:
+            continue
         before = op.attributes[name]
         op.attributes[name] = IntegerAttr.get(before.type, (before.value + 1) % 3)
         yield str(op)

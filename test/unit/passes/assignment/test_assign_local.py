@@ -61,8 +61,12 @@ CONSTANT = MEMORY.replace(", mutable", "")
 TENSOR = "tensor<$SHAPEx$ELEMENT, #l>"
 POINTERS = "tensor<$SHAPEx!tt.ptr<$ELEMENT>, #l>"
 ACCESSES = {
-    "store": f"    %x = tt.load %p : {POINTERS}\n    ttg.local_store %x, %m : {TENSOR} -> {MEMORY}",
     # What nobody reads is not stored either.
+    "store": f"""\
+    %x = tt.load %p : {POINTERS}
+    ttg.local_store %x, %m : {TENSOR} -> {MEMORY}
+    %y = ttg.local_load %m : {MEMORY} -> {TENSOR}
+    tt.store %p, %y : {POINTERS}""",
     "alloc": f"""\
     %x = tt.load %p : {POINTERS}
     %n = ttg.local_alloc %x : ({TENSOR}) -> {CONSTANT}
@@ -189,7 +193,10 @@ def test_memory_in_partitions_has_no_offsets() -> None:
     assert LocalAccess.of(encodings.layout_of(SHARED[-1], shape), shape, 2, is_store=True) is not None
 
 
-WIDTHS = {"st": r"\bst\.shared(?:\.v(\d))?\.b(\d+)", "ld": r"\bld\.shared(?:\.v(\d))?\.b(\d+)"}
+WIDTHS = {
+    "st": r"\bst\.shared(?:::cta)?(?:\.v(\d))?\.b(\d+)",
+    "ld": r"\bld\.shared(?:::cta)?(?:\.v(\d))?\.b(\d+)",
+}
 
 
 @settings(max_examples=150, deadline=None)

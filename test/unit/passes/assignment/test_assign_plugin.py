@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import triton
 import triton.language as tl
 from assign_support import path_of
+from corpus import readable
 from plugin_support import CUDA, HIP, compile_kernel, fail
 from triton.compiler import ASTSource
 
@@ -31,15 +33,19 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
 
 
+def kernel_file() -> str:
+    return readable(KERNEL, Path(os.environ["TRITON_CACHE_DIR"]))
+
+
 def compiled(**options: Any) -> tuple[str, Any]:
     """The PTX of the kernel, and the report."""
     with triton_linear.enabled(strict=True, **options) as reports:
-        kernel = triton.compile(str(KERNEL), target=CUDA)
+        kernel = triton.compile(kernel_file(), target=CUDA)
     return kernel.asm["ptx"], reports[-1]
 
 
 def stock() -> str:
-    ptx: str = triton.compile(str(KERNEL), target=CUDA).asm["ptx"]
+    ptx: str = triton.compile(kernel_file(), target=CUDA).asm["ptx"]
     return ptx
 
 
@@ -112,7 +118,7 @@ def test_a_failure_gives_the_stock_kernel_and_a_warning(what: str, monkeypatch: 
     owner: Any = Numbering if name == "Numbering.of" else assignment
     monkeypatch.setattr(owner, name.rpartition(".")[2], instead)
     with triton_linear.enabled() as reports, pytest.warns(FallbackWarning, match="is compiled by stock Triton"):
-        ours = triton.compile(str(KERNEL), target=CUDA).asm["ptx"]
+        ours = triton.compile(kernel_file(), target=CUDA).asm["ptx"]
     assert instructions(ours) == instructions(plain)
     assert reports[-1].outcome is Outcome.FAILED
     wanted = "NotEquivalent" if what == "another module" else "LookupError: the planner tripped"
@@ -128,7 +134,7 @@ def test_a_failure_is_raised_if_strict(what: str, monkeypatch: pytest.MonkeyPatc
         triton_linear.enabled(strict=True),
         pytest.raises(PassFailure, match="assign-layouts: internal"),
     ):
-        triton.compile(str(KERNEL), target=CUDA)
+        triton.compile(kernel_file(), target=CUDA)
 
 
 def test_without_assignment_a_failure_of_it_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ from triton_linear.dialect import ll
 from triton_linear.dialect.encodings import layout_of, transfer
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
 from triton_linear.dialect.mlir_adapter import IntegerAttr
+from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, installed_release
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.stubs import GatherStub
 from triton_linear.lowering.target.targets import TARGETS, target, with_policy
@@ -261,13 +262,14 @@ def test_partial_results_take_no_more_lds_than_they_do_as_tritons() -> None:
     found, question = split(layout, 1), asked(layout, 1, "f32", "f32", "f32")
     assert isinstance(found, Split)
     gpu = target("hip:gfx942")
-    room = costs.scratch_as_triton(layout, 1, question.elements)
+    room = costs.scratch_as_triton(layout, 1, [element.bits for element in question.elements])
     assert room == 16 * 4 * 3 * 4
     joined = [way for way in ways._ways(found, question) if len(way.packs) == 1]
     assert any(ways._price(way, found, question, gpu, None, None) is not None for way in joined)
     assert all(ways._price(way, found, question, gpu, None, room) is None for way in joined)
 
 
+@pytest.mark.skipif(installed_release() in REDUCTIONS_CONVERT, reason="the reduction stays with this Triton")
 def test_gathers_that_make_copies_alike_stay_with_triton_and_are_not_the_kernels(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

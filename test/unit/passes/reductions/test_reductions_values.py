@@ -22,9 +22,13 @@ from reductions_support import (
 )
 
 from triton_linear.dialect.encodings import layout_of
+from triton_linear.dialect.triton_versions import COPIES_NOT_HELD, REDUCTIONS_CONVERT, installed_release
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.reductions.split import Split, split
 from triton_linear.tools.support.functions import lower_kernel, registers_of
+
+STAYS = ("welford",) if installed_release() in REDUCTIONS_CONVERT else ()
+"""Lanes keep what they combined in different orders, in Triton's own lowering too."""
 
 
 @pytest.fixture
@@ -34,7 +38,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("always")
-@pytest.mark.parametrize("operation", REGIONS)
+@pytest.mark.parametrize("operation", [name for name in REGIONS if name not in STAYS])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_layout_gives_what_triton_gives(kind: str, operation: str) -> None:
     number = list(KINDS).index(kind) + list(REGIONS).index(operation)
@@ -46,6 +50,7 @@ def test_every_kind_of_layout_gives_what_triton_gives(kind: str, operation: str)
         compare(operation, KINDS[kind], shape, axis, after=LINE if number % 2 and apart else "")
 
 
+@pytest.mark.skipif(bool(STAYS), reason="the reduction stays as it is with this Triton")
 @pytest.mark.usefixtures("always")
 def test_lanes_that_combine_in_different_orders_agree_before_they_store(
     monkeypatch: pytest.MonkeyPatch,
@@ -64,7 +69,7 @@ def test_random_linear_layouts() -> None:
     """Triton's own lowering reduces many of these wrongly, so values are compared alone."""
     rng = random.Random(5)
     done = 0
-    for _ in range(12):
+    for _ in range(20):
         sizes = rng.choice(((4, 4), (3, 5), (6, 2), (5, 3)))
         bases = [
             [1 << bit if place == axis else 0 for place in (0, 1)]
@@ -73,6 +78,8 @@ def test_random_linear_layouts() -> None:
         ]
         bases += [[0, 0]] * rng.choice((0, 1, 2))
         rng.shuffle(bases)
+        if installed_release() in COPIES_NOT_HELD and [0, 0] in bases[7:]:
+            continue  # such a reduction stays as it is
         names = {"lane": bases[:5], "warp": bases[5:7], "register": bases[7:], "block": []}
         encoding = (
             "#ttg.linear<{"
@@ -91,6 +98,7 @@ def test_random_linear_layouts() -> None:
     assert done > 6
 
 
+@pytest.mark.skipif(installed_release() in REDUCTIONS_CONVERT, reason="this Triton is right")
 def test_lanes_with_gaps_which_triton_reduces_wrongly() -> None:
     text = module("sum", GAPS, (16, 16), 1)
     arrays = inputs("sum", (16, 16), 1, 1)

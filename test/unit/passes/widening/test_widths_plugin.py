@@ -15,13 +15,8 @@ from triton.compiler import ASTSource
 
 import triton_linear
 from triton_linear import pipeline
-from triton_linear.dialect.triton_versions import ACCESSES_PREDICTED, installed_release
 from triton_linear.passes.widening import claims
 from triton_linear.report import FallbackWarning, Outcome
-
-predicted = pytest.mark.skipif(
-    installed_release() not in ACCESSES_PREDICTED, reason="layouts stay with this Triton"
-)
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +51,6 @@ def accesses(ptx: str) -> list[str]:
     return re.findall(r"\b(?:ld|st)\.global\S*", ptx)
 
 
-@predicted
 def test_a_kernel_without_conversions_gets_wider_accesses() -> None:
     ptx, report = compiled(source(2))
     assert accesses(ptx) == ["ld.global.v4.b32", "st.global.v4.b32"]
@@ -83,7 +77,6 @@ def test_accesses_stay_where_layouts_are_to_stay() -> None:
     assert accesses(ptx) == accesses(stock(source(2)))
 
 
-@predicted
 def test_a_promise_that_does_not_follow_leaves_the_kernel_to_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims, "of_addresses", lambda *given: claims.Claim(4096, 16))
     with pytest.warns(FallbackWarning, match="NotProved"):
