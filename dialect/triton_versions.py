@@ -51,6 +51,9 @@ DEPENDENT_VECTORS: Final = Span((3, 6), (3, 7))
 SUMS_OF_BITS: Final = Span((3, 6), (3, 8))
 """Basis vectors of a linear encoding may have several bits; later each has one, or none."""
 
+SUMS_EVERYWHERE: Final = Span((3, 6), (3, 7))
+"""Every operation takes layouts whose basis vectors have several bits; 3.7 ends the process at some that do."""
+
 CONTIGUOUS_FIRST: Final = Span((3, 8))
 """A transposed nvmma_shared encoding without swizzle begins with its contiguous dimension."""
 

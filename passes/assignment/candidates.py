@@ -18,6 +18,7 @@ from triton_linear.dialect import encodings
 from triton_linear.dialect.encodings import transfer
 from triton_linear.dialect.encodings.derived import slice_layout
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
+from triton_linear.dialect.triton_versions import SUMS_EVERYWHERE, installed_release
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis import global_memory as memory
 from triton_linear.passes.analysis.global_memory import GlobalAccess
@@ -128,6 +129,7 @@ class Candidates:
         self.changes: dict[Group, dict[ShapeChange, None]] = {}
         self._most_scratch = 0
         self._policy = self.target.policy
+        self._sums_are_taken = installed_release() in SUMS_EVERYWHERE
 
     def find(self) -> dict[Group, list[Candidate]]:
         """Raises NoLayout where a group's present encoding has no layout, and it is no pinned one."""
@@ -232,6 +234,8 @@ class Candidates:
         layout = layout.remove_zero_bases(REGISTER)
         if any(c.layout == layout for c in known):
             return []
+        if not self._sums_are_taken and has_sums(layout) and not has_sums(known[0].layout):
+            return []
         try:
             candidate = Candidate(encoding or memory.encoding_text(layout), layout)
         except ValueError:  # a layout that no encoding of Triton's denotes
@@ -324,6 +328,13 @@ def spread(layout: LinearLayout, starts: int) -> Iterator[LinearLayout]:
             changed[name][index] = basis
         changed[REGISTER] = [basis for basis in registers if basis not in moved]
         yield LinearLayout.fitted(tuple((name, tuple(v)) for name, v in changed.items()), layout.out_dims)
+
+
+def has_sums(layout: LinearLayout) -> bool:
+    """Whether a basis vector has several bits."""
+    return any(
+        sum(value.bit_count() for value in basis) > 1 for _, vectors in layout.bases for basis in vectors
+    )
 
 
 def reducible(candidate: Candidate, axis: int) -> bool:

@@ -1,0 +1,49 @@
+"""Kernels of one warp compile on every target: encodings have no bases of warps then, or empty ones."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TARGETS = (
+    "cuda:80",
+    "cuda:90",
+    "cuda:100",
+    "hip:gfx90a",
+    "hip:gfx942",
+    "hip:gfx950",
+    "hip:gfx1100",
+    "hip:gfx1200",
+)
+SCRIPT = """
+import sys
+from dataclasses import replace
+import triton
+import triton_linear
+from triton_linear.examples import attention
+from triton_linear.examples.spec import gpu_target
+
+for name in sys.argv[1:]:
+    target = gpu_target(name)
+    (spec,) = attention.compile_specs(target)
+    small = {**spec.constants, "BLOCK_M": 32, "BLOCK_N": 32, "HEAD_DIM": 32}
+    spec = replace(spec, constants=small, options={"num_warps": 1, "num_stages": 1})
+    with triton_linear.enabled(strict=True) as reports:
+        triton.compile(spec.source(), target=target, options=spec.options)
+    print(name, reports[-1].outcome.name, flush=True)
+"""
+
+
+@pytest.mark.parametrize("vendor", TARGETS)
+def test_attention_of_one_warp(vendor: str, tmp_path: Path) -> None:
+    names = TARGETS[vendor]
+    environment = os.environ | {"TRITON_CACHE_DIR": str(tmp_path)}
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *names], capture_output=True, text=True, check=False, env=environment
+    )
+    done = [line.split()[0] for line in run.stdout.splitlines()]
+    assert (run.returncode, done) == (0, names), run.stderr[-2000:]
