@@ -16,7 +16,9 @@ from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.targets import Target
 
 _VECTOR = 16
+"""Bytes that a thread stores with one instruction."""
 _LEAST_ROUND = 256
+"""Bytes of scratch of a round of Triton's at least, by what 3.8 and 3.9 allocate."""
 
 
 @dataclass(frozen=True, slots=True)

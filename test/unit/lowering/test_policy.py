@@ -42,6 +42,7 @@ ELSEWHERE = {
     "analysis/shared_memory.py": {"LEAST_COPY", "_ROW_BYTES", "_LANE_BITS", "_WORD"},
     "analysis/weights.py": {"_USUAL"},
     "analysis/widths.py": {"VECTOR"},
+    "reductions/costs.py": {"_VECTOR", "_LEAST_ROUND"},
     "staging/choice.py": {"_WORD", "_HALF_ROW"},
     "staging/family.py": {"_WORD"},
     "widening/claims.py": {"MOST_DIVISOR"},

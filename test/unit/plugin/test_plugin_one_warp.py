@@ -9,16 +9,10 @@ from pathlib import Path
 
 import pytest
 
-TARGETS = (
-    "cuda:80",
-    "cuda:90",
-    "cuda:100",
-    "hip:gfx90a",
-    "hip:gfx942",
-    "hip:gfx950",
-    "hip:gfx1100",
-    "hip:gfx1200",
-)
+TARGETS = {
+    "cuda": ["cuda:80", "cuda:90", "cuda:100"],
+    "hip": ["hip:gfx90a", "hip:gfx942", "hip:gfx950", "hip:gfx1100", "hip:gfx1200"],
+}
 SCRIPT = """
 import sys
 from dataclasses import replace
