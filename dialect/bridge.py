@@ -89,10 +89,15 @@ def readable(text: str) -> str:
 
     That is not always as it prints it (`wmma_text`), or as another release has printed it (`cache_policies`).
     """
-    text = cache_policies.in_words_of(triton_versions.installed_release(), text)
-    if not wmma_text.may_have_bases(text):
-        return text
-    return wmma_text.with_what_is_not_printed(expand_aliases(text))
+    if not is_generic(text):
+        text = cache_policies.in_words_of(triton_versions.installed_release(), text)
+    return _with_wmma(text)
+
+
+def _with_wmma(text: str) -> str:
+    if wmma_text.lacks_warps(text):
+        text = expand_aliases(text)  # the tensor may have to tell the rank
+    return wmma_text.with_what_is_not_printed(text) if wmma_text.has_bases(text) else text
 
 
 def _text_in(path: str) -> str | None:
@@ -198,7 +203,7 @@ def introduce_aliases(text: str) -> str:
 
 def to_upstream(module: Any, context: Context) -> Module:
     """A libtriton module in `context`, every operation at its location."""
-    return Module.parse(readable(expand_aliases(generic_text(module))), context)
+    return Module.parse(_with_wmma(expand_aliases(generic_text(module))), context)
 
 
 def text_to_upstream(text: str, context: Context, filename: str = "-") -> Module:
@@ -213,7 +218,7 @@ def text_to_upstream(text: str, context: Context, filename: str = "-") -> Module
         return Module.parse(_renamed(printed, "-", filename), context)
     with _in_memory(readable(text)) as path:
         printed = generic_text(_parse_file(path, triton_context()))
-    return Module.parse(readable(expand_aliases(_renamed(printed, path, filename))), context)
+    return Module.parse(_with_wmma(expand_aliases(_renamed(printed, path, filename))), context)
 
 
 def _renamed(text: str, old: str, new: str) -> str:

@@ -24,13 +24,20 @@ _VECTOR: Final = re.compile(r"\[(-?\d+(?:, -?\d+)*)\]")
 _DEFAULT_RANK: Final = 2
 
 
-def may_have_bases(text: str) -> bool:
+def has_bases(text: str) -> bool:
     """Whether there is something to look at."""
     return "ctaLayout = {" in text
 
 
+def lacks_warps(text: str) -> bool:
+    """Whether bases of warps are missing somewhere."""
+    return has_bases(text) and _NO_WARPS.search(text) is not None
+
+
 def with_what_is_not_printed(text: str) -> str:
-    """`text`, with its aliases expanded, with the warps and the rank of every wmma encoding that has bases.
+    """`text` with the warps and the rank of every wmma encoding that has bases.
+
+    Requires: aliases are expanded where bases of warps are missing.
 
     >>> with_what_is_not_printed("tensor<16x16xf16, #ttg.amd_wmma<{version = 1, ctaLayout = {}}>>")
     'tensor<16x16xf16, #ttg.amd_wmma<{version = 1, ctaLayout = {warp = []}}>>'

@@ -26,6 +26,7 @@ UNITS = (
     "encodings*",
     "assign_local",
     "assign_memory",
+    "assign_reductions",
     "reductions*",
     "algebra_against_triton",
     "examples",
