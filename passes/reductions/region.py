@@ -25,10 +25,21 @@ COMMUTATIVE = frozenset(
 )
 """Operations whose result does not depend on the order of the two operands, NaNs apart."""
 
-ROUNDING = frozenset(
-    {"arith.addf", "arith.subf", "arith.mulf", "arith.divf", "math.fma", "math.exp", "math.exp2"}
+EXACT = frozenset(
+    {
+        "arith.bitcast",
+        "arith.constant",
+        "arith.extf",
+        "arith.maximumf",
+        "arith.maxnumf",
+        "arith.minimumf",
+        "arith.minnumf",
+        "arith.negf",
+        "arith.select",
+        "math.absf",
+    }
 )
-"""Operations of floats whose result is rounded."""
+"""Operations that give floats and round none."""
 
 
 def commutes(reduction: Operation) -> bool:
@@ -55,4 +66,8 @@ def commutes(reduction: Operation) -> bool:
 def rounds(reduction: Operation) -> bool:
     """Whether the region computes with floats, so that another order of its elements is another result."""
     (block,) = reduction.regions[0].blocks
-    return any(view.operation.name in ROUNDING for view in block.operations)
+    inside = [view.operation for view in block.operations]
+    return any(
+        op.name not in EXACT and any(str(result.type).startswith(("f", "bf")) for result in op.results)
+        for op in inside
+    )
