@@ -1,14 +1,14 @@
 # Everything runs in an environment that is made on first use and renewed when pyproject.toml or setup.py changes.
-#   PYTHON=python3.12   the interpreter (3.10 to 3.13) that makes it
+#   PYTHON=python3.12   the interpreter that makes it: 3.11 to 3.13, or 3.10 with a Triton before 3.9
 #   VENV=PATH           an environment of yours instead, e.g. VENV=$VIRTUAL_ENV
 #   JOBS=2              processes that run tests, or fuzz
 #   SEED=1              what fuzzing draws from
-#   TRITON=3.6.0        the Triton in it
+#   TRITON=3.9.0        the Triton in it
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
 SEED ?= 1
-TRITON ?= 3.6.0
+TRITON ?= 3.9.0
 EXTRAS ?= test,lint
 
 bin := $(VENV)/bin
@@ -23,7 +23,7 @@ help:
 	@echo "make demo    compile the example kernels for cuda:80, cuda:90 and hip:gfx942 and show every conversion"
 	@echo "make check   run the tests for daily work, in two minutes: laws, encodings, planners, proofs, passes"
 	@echo "make test    run the test suite; the last line counts the tests"
-	@echo "make matrix  run the tests of what Triton decides on Tritons newer than 3.6.0, and print a table"
+	@echo "make matrix  run the tests of what Triton decides on the releases before $(TRITON), and print a table"
 	@echo "make bench   measure compile time with and without the passes, and run the GPU checks if there is one"
 	@echo "make fuzz    verify 20,000 random conversions for eight targets, alone and in programs"
 	@echo "make lint    check style and types"
@@ -32,8 +32,9 @@ help:
 	@echo "make clean   remove build/ (the environment, $(VENV), stays)"
 
 $(bin)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' || \
-		{ echo "$(PYTHON) is not a Python from 3.10 to 3.13; name one with PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10 + ("$(TRITON)" == "3.9.0")) <= sys.version_info[:2] <= (3, 13))' || \
+		{ echo "Triton $(TRITON) and $(PYTHON) do not go together; name a Python from 3.11 to 3.13 with PYTHON=..." >&2; \
+		exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV) && $(PYTHON) -m venv --without-pip $(VENV) && \
 		$(PYTHON) -m pip --python $(VENV)/bin/python install -q pip; } || \
 		{ rm -rf $(VENV); echo "$(PYTHON) makes no environment: install its venv or pip package" >&2; exit 1; }

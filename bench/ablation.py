@@ -29,7 +29,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from bench.harness.results import publish
+from bench.harness.results import of_release, publish
 from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import Module, operations
 from triton_linear.lowering.planners.select import cost, select
@@ -188,8 +188,7 @@ def assembled(subject: Subject, gpu: Target) -> str:
         return found
 
     metadata = {"shared": subject.module.get_int_attr("ttg.shared") or 0, "name": "kernel"}
-    with known_as(gpu.name, gpu):
-        made = Assembler(lambda *_: subject.ptx, cubin, lambda: True, gpu.name).ptx(None, metadata)
+    made = Assembler(lambda *_: subject.ptx, cubin, lambda: True, lambda: gpu).ptx(None, metadata)
     told = re.findall(r"^\.(?:maxnreg|minnctapersm).*$", str(made), re.M)
     return " ".join(told) or STOCK
 
@@ -328,7 +327,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--sample", type=int, default=_FOREIGN)
     parser.add_argument("--fields", nargs="+", default=list(thresholds()), choices=list(thresholds()))
     parser.add_argument("--no-assembly", action="store_true", help="leave out what decides after the PTX")
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--output", type=Path, default=of_release())
     options = parser.parse_args(argv)
     began = time.perf_counter()
     found = subjects(*files(options))

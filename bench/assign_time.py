@@ -10,7 +10,7 @@ process meets the layouts of a kernel for the first time, and again with all of 
 conversions that would be planned without it, too; so what it adds is all passes with it less all passes without
 it, with nothing remembered. Each time is the best of some rounds.
 
-    python -m bench.assign_time FOLDER_OR_FILE.ttgir... [--rounds 5] [--output bench/results]
+    python -m bench.assign_time FOLDER_OR_FILE.ttgir... [--rounds 5] [--output FOLDER]
 """
 
 from __future__ import annotations

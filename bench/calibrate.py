@@ -1,6 +1,6 @@
 """Measures what instructions cost on the GPU at hand, and writes the constants of the target table.
 
-    python -m bench.calibrate [--dry sm_90] [--write] [--output bench/results] [--suite FILE]
+    python -m bench.calibrate [--dry sm_90] [--write] [--output FOLDER] [--suite FILE]
 
 Each instruction gets a PTX kernel that does nothing else, assembled by ptxas and launched through CUDA's
 driver. Clocks per warp instruction on one multiprocessor, three ways: `busy` (16 warps, nothing depends on
@@ -407,7 +407,7 @@ def rank_suite(path: Path) -> str:
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """The options."""
-    parser = Parser("calibrate", __doc__).only("instructions").output()
+    parser = Parser("calibrate", __doc__).only("instructions").output(results.RESULTS)
     parser.add_argument(
         "--dry", metavar="ARCH", nargs="?", const="sm_90", help="assemble for ARCH, launch nothing"
     )

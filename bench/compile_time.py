@@ -6,7 +6,7 @@ helps. Stock and plugin samples alternate. Times count ptxas and other children;
 the samples, as a machine that others use only ever adds to them, and the overhead by the clock and by processor
 time.
 
-    python -m bench.compile_time [--targets cuda:90 hip:gfx942] [--samples 9] [--output bench/results]
+    python -m bench.compile_time [--targets cuda:90 hip:gfx942] [--samples 9] [--output FOLDER]
 """
 
 from __future__ import annotations

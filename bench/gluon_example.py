@@ -1,6 +1,6 @@
 """Times the Gluon transpose of `examples/gluon_transpose.py` with each choice of layouts, side by side.
 
-    python -m bench.gluon_example [--sizes 4096 8192] [--turns 12] [--output bench/results]
+    python -m bench.gluon_example [--sizes 4096 8192] [--turns 12] [--output FOLDER]
 
 In every turn each choice is timed once, so that all see the same clocks. A ratio is the median over the turns
 of the first choice's time over this one's in the same turn.

@@ -3,7 +3,7 @@
 Results have to be the same bit for bit; those of examples, whose sums may add in another order, within the
 tolerance of each.
 
-    python bench/gpu_check.py [--dry cuda:90] [--if-present] [--output bench/results]
+    python bench/gpu_check.py [--dry cuda:90] [--if-present] [--output FOLDER]
 
 The results go to gpu_check.json, a summary to gpu_check.md and the standard output. A check that crashes or
 hangs costs its own process alone. The exit status is 1 unless every check passed. `--dry` compiles for a

@@ -5,7 +5,7 @@ assigned, and those of the cases of `bench/conversions`, both ways. Each is made
 right after, as in a compile, and looked up once more, as when a process meets the same conversion again. Each
 time is the best of some rounds.
 
-    python -m bench.proof_time FOLDER_OR_FILE.ttgir... [--rounds 5] [--output bench/results]
+    python -m bench.proof_time FOLDER_OR_FILE.ttgir... [--rounds 5] [--output FOLDER]
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runs the code that stock Triton emits for conversions in the interpreter, and says which of them are wrong.
 
     python -m bench.stock FOLDER_OR_FILE.ttgir... [--random 2000] [--suite] [--target cuda:90] [--seed 1]
-                          [--output bench/results]
+                          [--output FOLDER]
 
 The conversions are those of modules (each for the target it names, unless it has none), those of the cases of
 `bench/conversions`, both ways (`--suite`), and random pairs of layouts; the latter two for each `--target`. One

@@ -1,6 +1,6 @@
 """Runs two of the reproducers in test/data/stock on a GPU, as stock Triton and as the plugin compile them.
 
-    python -m bench.stock_gpu [--output bench/results]
+    python -m bench.stock_gpu [--output FOLDER]
 
 The reproducers are for the interpreter, which sees registers. Here `bytes` gets the filling and draining of
 `bench/gpu_random` around its conversion, and `scratch_of_callee` loads and stores around its own.

@@ -55,10 +55,22 @@ def record_keys() -> None:
     @functools.wraps(stock)
     def get_cache_key(source: Any, backend: Any, options: Any, *rest: Any, **named: Any) -> Any:
         key = stock(source, backend, options, *rest, **named)
-        write_record(source.name, key, source.hash(), options.hash())
+        write_record(source.name, key + key_of_hook(), source.hash(), options.hash())
         return key
 
     compiler.get_cache_key = get_cache_key
+
+
+def key_of_hook() -> str:
+    """What `triton.compile` adds to a key behind `get_cache_key`, for the hook that inspects stages."""
+    import triton
+
+    hook = triton.knobs.runtime.add_stages_inspection_hook
+    if hook is None:
+        return ""
+    from triton_linear.dialect.triton_versions import HOOK_IN_KEYS, installed_release
+
+    return str(hook()[0]) if installed_release() in HOOK_IN_KEYS else ""
 
 
 def write_record(kernel: str, key: str, source: str, options: str) -> None:

@@ -142,7 +142,10 @@ def layout_from_text(text: str) -> LinearLayout:
     bases = {found["name"]: json.loads(found["vectors"]) for found in _BASES.finditer(match["bases"])}
     sizes = json.loads(match["sizes"])
     ordered = [(name, bases[name]) for name in _ordered(bases)]
-    layout = LinearLayout.from_bases(ordered, dim_names(len(sizes)), sizes, require_surjective=False)
+    try:
+        layout = LinearLayout.from_bases(ordered, dim_names(len(sizes)), sizes, require_surjective=False)
+    except TypeError as error:
+        raise ValueError(f"layout_from_text: expected lists of integers, got '{text}': {error}") from error
     if layout_text(layout) != text:
         raise ValueError(f"layout_from_text: expected {layout_text(layout)}, got '{text}'")
     return layout

@@ -86,7 +86,7 @@ def _go_without_views(*dialects: str) -> None:
     _mlir.globals.append_dialect_search_prefix(__name__)
 
 
-_go_without_views("tt", "ttg", "ttng", "amdg", "nvws", "gluon", "proton")
+_go_without_views("ll", "tt", "ttg", "ttng", "amdg", "nvws", "gluon", "proton")
 
 
 def new_context() -> Context:

@@ -1,4 +1,4 @@
-"""The releases of Triton that this package works with, and in what they differ.
+"""The releases of Triton that this package is tested with, and in what they differ.
 
 Where releases differ, the difference is a `Span` here, and the code that depends on it asks whether the release
 it works for is in that span. What a release brings that nothing here knows, new encodings for instance, is not
@@ -18,10 +18,14 @@ from typing import Final, NamedTuple
 Release = tuple[int, int]
 """Major and minor version; what is fixed in a third number changes nothing that is said here."""
 
-TESTED: Final = ("3.6.0", "3.7.1", "3.8.0", "3.9.0")
-"""The plugin works with these and no others. All tests pass on the first, those of `make matrix` on all."""
+TESTED: Final = ("3.6.0", "3.7.0", "3.7.1", "3.8.0", "3.9.0")
+"""The plugin works with these. All tests pass on the first, those of `make matrix` on all. Others, as nightlies
+and builds from source, have to be tried out by `triton-linear doctor` where they are installed."""
 
-REFERENCE: Final[Release] = (3, 6)
+KNOWN: Final[tuple[Release, ...]] = ((3, 6), (3, 7), (3, 8), (3, 9))
+"""The releases whose rules are known, oldest first."""
+
+REFERENCE: Final[Release] = (3, 9)
 """The release whose rules hold where there is no Triton."""
 
 
@@ -51,9 +55,6 @@ DEPENDENT_VECTORS: Final = Span((3, 6), (3, 7))
 SUMS_OF_BITS: Final = Span((3, 6), (3, 8))
 """Basis vectors of a linear encoding may have several bits; later each has one, or none."""
 
-SUMS_EVERYWHERE: Final = Span((3, 6), (3, 7))
-"""Every operation takes layouts whose basis vectors have several bits; 3.7 ends the process at some that do."""
-
 CONTIGUOUS_FIRST: Final = Span((3, 8))
 """A transposed nvmma_shared encoding without swizzle begins with its contiguous dimension."""
 
@@ -63,8 +64,12 @@ SMALL_OPERANDS: Final = Span((3, 8))
 WMMA_TILES_BY_BASES: Final = Span((3, 7))
 """A wmma encoding says by basis vectors how warps lie, instead of by their number along each dimension."""
 
-WMMA_OPERANDS_UNKNOWN: Final = Span((3, 7), (3, 8))
-"""Operands of wmma whose tiles are given by bases have an order of their own, which nothing here knows."""
+WMMA_OPERANDS_K_FIRST: Final = Span((3, 7), (3, 8))
+"""Operands of a wmma whose tiles are given by bases have all of K before these, and its CTAs split K; later the
+tiles come first, and CTAs along K hold copies."""
+
+WIDE_DOUBLES_REFUSED: Final = Span((3, 6), (3, 9))
+"""There is no code for dots of f64 whose operands hold neighbours along k, as those made from bytes do."""
 
 STORES_IN_ASSEMBLY: Final = Span((3, 7), (3, 9))
 """On NVIDIA GPUs, stores to shared memory are inline assembly, which LLVM keeps whatever is stored."""
@@ -81,9 +86,12 @@ REDUCTIONS_CONVERT: Final = Span((3, 8))
 CACHE_POLICIES: Final = Span((3, 9))
 """How long a load or store is to stay in caches is said by one attribute."""
 
-OPERANDS_OVERWRITTEN: Final = Span((3, 6), (3, 9))
-"""An iteration may write to registers that a product of the one before still reads: by the PTX, or, with 3.8,
-which copies them first, by what its ptxas makes of that."""
+HOOK_IN_KEYS: Final = Span((3, 7))
+"""Keys of cached kernels end with what the hook that inspects stages says of itself."""
+
+OPERANDS_OVERWRITTEN: Final = Span((3, 6), (3, 8))
+"""By the PTX, an iteration may write to registers that a dot of the one before still reads. Later it copies
+them first, which ptxas of CUDA 12 undoes."""
 
 
 class UnsupportedTriton(ImportError):
@@ -116,27 +124,66 @@ def _found_on_path() -> str | None:
     return said[1] if said else "unknown"
 
 
+_TRY = "; run 'triton-linear doctor' to try this one out"
+
+
 def refusal(version: str | None) -> str | None:
-    """Why this package does not work with a version of Triton, None if it does.
+    """Why this package does not work with a version of Triton by itself, None if it does.
 
     >>> refusal("3.8.0"), refusal("3.5.1")
-    (None, 'found Triton 3.5.1; triton_linear works with 3.6.0, 3.7.1, 3.8.0 or 3.9.0')
+    (None, 'found Triton 3.5.1; triton_linear works with 3.6.0, 3.7.0, 3.7.1, 3.8.0 or 3.9.0')
     """
     if version in TESTED:
         return None
-    what = "no Triton" if version is None else f"Triton {version}"
+    what, advice = f"Triton {version}", ""
+    if version is None:
+        what, advice = "no Triton", "; \"pip install 'triton-linear[triton]'\" brings one"
+    elif release_of(version) is not None:
+        advice = _TRY
     *most, last = TESTED
-    return f"found {what}; triton_linear works with {', '.join(most)} or {last}"
+    return f"found {what}; triton_linear works with {', '.join(most)} or {last}{advice}"
 
 
 def require() -> None:
-    """Raise `UnsupportedTriton` unless the installed Triton is one that this package works with."""
-    reason = refusal(found())
-    if reason is not None:
-        raise UnsupportedTriton(reason, name="triton")
+    """Raise `UnsupportedTriton` unless the installed Triton is a tested release, or was tried out by
+    `triton-linear doctor` and found to keep to the rules of one.
+    """
+    version = found()
+    reason = refusal(version)
+    if reason is None:
+        return
+    if release_of(version) is not None:
+        from triton_linear.dialect import verdicts
+
+        if verdicts.is_on_trial(version):
+            return
+        verdict = verdicts.kept()
+        if verdict is not None and verdict.triton == version:
+            if verdict.passed:
+                return
+            reason = reason.replace(
+                _TRY, f"; 'triton-linear doctor' found that it differs from {verdict.rules}"
+            )
+    raise UnsupportedTriton(reason, name="triton")
+
+
+@cache
+def release_of(version: str | None) -> Release | None:
+    """The release whose rules a version of Triton is taken to keep to: the newest known one that is not above
+    it. None below the oldest, and for what is no version.
+
+    >>> release_of("3.7.1"), release_of("3.10.0+git1234"), release_of("4.0.0"), release_of("3.5.1")
+    ((3, 7), (3, 9), (3, 9), None)
+    """
+    match = re.match(r"(\d+)\.(\d+)", version or "")
+    if match is None:
+        return None
+    said = (int(match[1]), int(match[2]))
+    return max((release for release in KNOWN if release <= said), default=None)
 
 
 def installed_release() -> Release:
-    """The installed Triton's major and minor version, or the reference release if there is none."""
-    match = re.match(r"(\d+)\.(\d+)", found() or "")
-    return (int(match[1]), int(match[2])) if match else REFERENCE
+    """The release whose rules hold for the installed Triton (`release_of`); the reference release where there
+    is none, or one that is not known.
+    """
+    return release_of(found()) or REFERENCE

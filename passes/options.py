@@ -17,8 +17,12 @@ class PipelineOptions:
     lower: emit code for the conversions, gathers and staged accesses that are left.
     lowering: how they are lowered, one of `STRATEGIES`.
     scratch_limit: most bytes of shared memory that one conversion may use as scratch; None: the target's.
+    exact: results have the bits that stock Triton's have: what decides about those stays as it is.
     free: for measuring: conversions of floats cost nothing and give garbage, and nothing else is done.
     free_only: the number of the only conversion that is free; None for all.
+    without: for measuring: the name of a pass that is left out.
+    rank: which assignment of layouts is taken, by modelled cost: 0 the best, if it pays; above, whether it does
+    or not.
     """
 
     assign: bool = True
@@ -26,8 +30,11 @@ class PipelineOptions:
     lower: bool = True
     lowering: str = LINEAR
     scratch_limit: int | None = None
+    exact: bool = False
     free: bool = False
     free_only: int | None = None
+    without: str = ""
+    rank: int = 0
 
     def __post_init__(self) -> None:
         if self.lowering not in STRATEGIES:
@@ -41,9 +48,11 @@ class PipelineOptions:
     @property
     def splits_reductions(self) -> bool:
         """Whether reductions are taken apart."""
-        return self.reductions and self.lower and self.strategy.splits_reductions and not self.free
+        wanted = self.reductions and self.without != "linear-split-reductions"
+        return wanted and self.lower and self.strategy.splits_reductions and not self.free
 
     @property
     def stages_accesses(self) -> bool:
         """Whether accesses to shared memory may go by way of another layout."""
-        return self.lower and self.strategy.stages_accesses and not self.free
+        wanted = self.lower and self.without != "linear-lower-local"
+        return wanted and self.strategy.stages_accesses and not self.free

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Module, operations
-from triton_linear.dialect.triton_versions import OPERANDS_OVERWRITTEN, Release, installed_release
 from triton_linear.lowering.plan.stubs import Stub
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.assignment.assign import AssignLayouts
@@ -35,49 +34,46 @@ from triton_linear.passes.staging.local import LowerLocal
 from triton_linear.passes.widening.widen import WidenAccesses
 
 
-def pipeline(
-    options: PipelineOptions, target: str | None, release: Release | None = None, *, attach: bool = False
-) -> list[Pass]:
+def pipeline(options: PipelineOptions, target: str | None, *, attach: bool = False) -> list[Pass]:
     """The passes in the order in which they run.
 
-    `target`: the GPU to plan for; None: what the module says. `release`: of Triton; None: the installed one.
+    `target`: the GPU to plan for; None: what the module says.
     `attach` has layouts written on every operation, and shape operations checked against them: nothing that is
     decided reads that, and it takes a third of the time.
     """
     if options.free:
         return [FreeConversions(options.free_only), OutlineConversions()]
-    release = installed_release() if release is None else release
-    limit, lowering = options.scratch_limit, options.lowering
-    passes: list[Pass] = []
-    if release in OPERANDS_OVERWRITTEN:
-        passes.append(AwaitOperands(at_once=options.strategy.awaits_at_once))
+    limit, lowering, exact = options.scratch_limit, options.lowering, options.exact
+    passes: list[Pass] = [AwaitOperands(at_once=options.strategy.awaits_at_once)]
+    if options.assign and not exact:  # both change which products a dot adds first
+        passes += [NarrowOperands(), PermuteContraction(target, limit)]
     if options.assign:
-        passes += [
-            NarrowOperands(),
-            PermuteContraction(target, limit),
+        passes.append(
             AssignLayouts(
                 target,
                 limit,
                 split_reductions=options.splits_reductions,
                 staged_accesses=options.stages_accesses,
-            ),
-        ]
+                rank=options.rank,
+                exact=exact,
+            )
+        )
     if options.splits_reductions:
-        passes.append(SplitReductions(target, limit))
+        passes.append(SplitReductions(target, limit, exact))
     if options.stages_accesses:
-        passes.append(LowerLocal(target, limit))
+        passes.append(LowerLocal(target, limit, exact))
     if attach:
         passes.append(AttachLayouts())
     if options.lower:
         passes += [
-            LowerGathers(target, limit, lowering),
-            FoldConversions(lowering),
-            SelectLowering(target, limit, lowering),
+            LowerGathers(target, limit, lowering, exact),
+            FoldConversions(lowering, exact),
+            SelectLowering(target, limit, lowering, exact),
             OutlineConversions(),
         ]
     if options.assign:
         passes.append(WidenAccesses())
-    return passes
+    return [each for each in passes if each.name != options.without]
 
 
 _CHANGES = (ll.AWAITED, ll.NARROWED, ll.ASSIGNED, ll.PERMUTED, ll.SPLIT, ll.WIDENED)
@@ -116,7 +112,6 @@ def rewrite(
     options: PipelineOptions,
     target: Target,
     *,
-    release: Release | None = None,
     verify: bool = False,
     remarks: bool = True,
 ) -> Rewritten:
@@ -128,7 +123,7 @@ def rewrite(
     """
     done = run_passes(
         module,
-        pipeline(options, target.name, release, attach=verify),
+        pipeline(options, target.spelled, attach=verify),
         verify=verify,
         remarks=remarks,
     )

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as in `typing`, which takes milliseconds to import
 if TYPE_CHECKING:
+    from triton_linear.decisions import DecisionWarning
     from triton_linear.environment import EnvironmentWarning
     from triton_linear.hook import enabled, install, uninstall
-    from triton_linear.report import FallbackWarning, Report, ReportWarning, last_report
+    from triton_linear.report import FallbackWarning, LimitWarning, Report, ReportWarning, last_report
 
 __version__ = "0.1.0"
 
@@ -26,15 +27,19 @@ _HOME = {
     "uninstall": "hook",
     "enabled": "hook",
     "last_report": "report",
+    "DecisionWarning": "decisions",
     "EnvironmentWarning": "environment",
     "FallbackWarning": "report",
+    "LimitWarning": "report",
     "Report": "report",
     "ReportWarning": "report",
 }
 
 __all__ = [
+    "DecisionWarning",
     "EnvironmentWarning",
     "FallbackWarning",
+    "LimitWarning",
     "Report",
     "ReportWarning",
     "__version__",

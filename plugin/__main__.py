@@ -24,6 +24,7 @@ import sys
 import types
 
 from triton_linear import __version__, environment
+from triton_linear.dialect import triton_versions
 from triton_linear.report import Report, last_report
 from triton_linear.setting import Options
 
@@ -59,6 +60,8 @@ def main(arguments: list[str]) -> None:
     listener = _print if chosen.report else None
     environment.after_import("triton", functools.partial(environment.turn_on, options, listener))
     environment.watch_inductor()
+    if triton_versions.found() is None:
+        environment.turn_on(options)  # which says so
     _prepare_children(options)
     sys.argv = [chosen.script, *chosen.rest]
     if chosen.module:

@@ -20,12 +20,13 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import CodeType, FrameType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from triton_linear import environment, fallback
+from triton_linear import environment, fallback, limited
+from triton_linear.decisions import NONE
 from triton_linear.dialect import triton_versions
 from triton_linear.interfaces import Backend, Metadata, Stages
 from triton_linear.lowering.plan.strategies import LINEAR
@@ -33,6 +34,9 @@ from triton_linear.patch import Patch
 from triton_linear.report import Report
 from triton_linear.setting import FINGERPRINT, Options, Setting
 from triton_linear.state import State
+
+if TYPE_CHECKING:
+    from triton_linear.lowering.target.targets import Target
 
 
 def install(
@@ -45,6 +49,10 @@ def install(
     reductions: bool = True,
     lowering: str = LINEAR,
     dump: str | os.PathLike[str] = "",
+    only: str | Iterable[str] = "",
+    skip: str | Iterable[str] = "",
+    decisions: str | os.PathLike[str] = "",
+    exact: bool = False,
     on_report: Callable[[Report], object] | None = None,
 ) -> None:
     """Compile every kernel of this process with the plugin from here on.
@@ -58,6 +66,10 @@ def install(
     reductions: take reductions across warps apart, where that costs less; not without `lower`.
     lowering: "linear", or "legacy" for conversions as they were before linear layouts, to measure against.
     dump: a folder that gets the TTGIR of each kernel that is compiled, before and after the passes.
+    only: patterns, as of file names, of kernels that are compiled with the plugin; none of them for all.
+    skip: patterns of kernels that are left to stock Triton.
+    decisions: the file or URL of what `triton-linear tune` decided; "" for the user's own, "none" for none.
+    exact: give the bits that stock Triton gives: no sum of floats in another order, none rounded elsewhere.
     on_report: called with the `Report` of each compile, in the thread that compiled.
 
     Raises `UnsupportedTriton` where the installed Triton is none that this package works with.
@@ -74,6 +86,10 @@ def install(
         reductions,
         lowering,
         os.path.abspath(dump) if dump else "",
+        _patterns(only),
+        _patterns(skip),
+        _place(decisions),
+        exact,
     )
     setting = Setting(options, _listeners(on_report))
     environment.come_first()
@@ -82,6 +98,7 @@ def install(
         _state.installed = setting
         _state.settle()
         environment.exported.put(lambda _: environment.text_of(options))
+    limited.warn()
 
 
 def uninstall() -> None:
@@ -105,6 +122,10 @@ def enabled(
     reductions: bool = True,
     lowering: str = LINEAR,
     dump: str | os.PathLike[str] = "",
+    only: str | Iterable[str] = "",
+    skip: str | Iterable[str] = "",
+    decisions: str | os.PathLike[str] = "",
+    exact: bool = False,
     on_report: Callable[[Report], object] | None = None,
 ) -> AbstractContextManager[list[Report]]:
     """Compile with the plugin within the block, which gets the list of reports of what is compiled in it.
@@ -121,6 +142,10 @@ def enabled(
         reductions,
         lowering,
         os.path.abspath(dump) if dump else "",
+        _patterns(only),
+        _patterns(skip),
+        _place(decisions),
+        exact,
     )
     return _block(options, _listeners(on_report))
 
@@ -146,11 +171,24 @@ def _block(options: Options, listeners: tuple[Callable[[Report], object], ...]) 
         _state.blocks.append(setting)
         _state.settle()
     try:
+        limited.warn()
         yield reports
     finally:
         with _state.lock:
             _state.blocks.remove(setting)
             _state.settle()
+
+
+def _patterns(given: str | Iterable[str]) -> str:
+    return given if isinstance(given, str) else ":".join(given)
+
+
+def _place(decisions: str | os.PathLike[str]) -> str:
+    """Where decisions are, for processes in other folders too."""
+    place = os.fspath(decisions)
+    if place in ("", NONE) or "://" in place:
+        return place
+    return os.path.abspath(os.path.expanduser(place))
 
 
 def _listeners(on_report: Callable[[Report], object] | None) -> tuple[Callable[[Report], object], ...]:
@@ -391,8 +429,20 @@ def _wrapped(stages: Stages, options: object, target: str, setting: Setting) -> 
         kernel = str(metadata.get("name", "unnamed"))
         fallback.warn(setting, kernel, target, error, metadata, done="assembled")
 
-    assembler = Assembler(stages["ptx"], stages["cubin"], lambda: every or stage.converted, target, fails)
-    return {"llir": stage, "ptx": assembler.ptx, "cubin": assembler.cubin}
+    def applies() -> bool:
+        return (every or stage.converted) and stage.options.occupancy
+
+    def gpu() -> Target:
+        from triton_linear.lowering.target import targets
+
+        return targets.target(stage.planned_for)
+
+    from triton_linear.ptxas.veto import Veto
+
+    assembler = Assembler(stages["ptx"], stages["cubin"], applies, gpu, fails)
+    veto = Veto(assembler, stages["ptx"], stages["cubin"], stage, fails)
+    stage.awaited = True
+    return {"llir": stage, "ptx": veto.ptx, "cubin": veto.cubin}
 
 
 def target_name(backend: Backend, options: object) -> str:

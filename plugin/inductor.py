@@ -25,8 +25,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from triton_linear import environment
+from triton_linear.decisions import DecisionError, Decisions, DecisionWarning
 from triton_linear.environment import BorrowedText
-from triton_linear.setting import Options, Setting
+from triton_linear.setting import FINGERPRINT, Options, Setting
 
 _log = logging.getLogger("triton_linear")
 _CONFIG = "torch.compiler.config"
@@ -57,7 +58,10 @@ def follow(setting: Setting | None) -> None:
     global _followed  # noqa: PLW0603
     if "torch" not in sys.modules:
         return
-    fingerprint = setting.fingerprint if setting is not None else None
+    try:
+        fingerprint = setting.fingerprint if setting is not None else None
+    except (DecisionError, DecisionWarning):  # so does each compile, and nothing is cached by this
+        fingerprint = f"{FINGERPRINT}-unreadable"
     try:
         _follow_tag(fingerprint)
         if fingerprint != _followed:
@@ -102,8 +106,9 @@ def _submitting(stock: Callable[..., object]) -> Callable[..., object]:
         from triton_linear.hook import _state
 
         setting = _state.current()
-        options = setting.options if setting is not None else None
-        return stock(self, Job(job, options, _read_tag()), *args, **kwargs)
+        if setting is None:
+            return stock(self, Job(job, None, _read_tag()), *args, **kwargs)
+        return stock(self, Job(job, setting.options, _read_tag(), setting.decisions), *args, **kwargs)
 
     return submit
 
@@ -118,11 +123,15 @@ def _retire_pool() -> None:
 
 @dataclass(frozen=True)
 class Job:
-    """A call to be made in a worker, under the setting and with the tag of the process that submits it."""
+    """A call to be made in a worker, under the setting and with the tag of the process that submits it.
+
+    `decided` is what that process follows, whatever the file says by now and wherever a worker would look for
+    it; a worker that is told none reads it."""
 
     function: Callable[..., object]
     options: Options | None
     tag: str | None
+    decided: Decisions | None = None
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         with ExitStack() as stack:
@@ -136,13 +145,19 @@ class Job:
         environment.come_first()  # the job may be what imports Triton
         contexts: list[AbstractContextManager[object]] = []
         if self.options is not None or _state.current() is not None:
-            contexts.append(_state.pinned(_setting(self.options) if self.options is not None else None))
+            contexts.append(
+                _state.pinned(None if self.options is None else _setting(self.options, self.decided))
+            )
         if self.tag is not None and _read_tag() not in (None, self.tag):
             config: Any = sys.modules[_CONFIG]
             contexts.append(config.patch(cache_key_tag=self.tag))
         return contexts
 
 
-@functools.cache
-def _setting(options: Options) -> Setting:
-    return Setting(options)
+_settings: dict[tuple[Options, str | None], Setting] = {}
+"""Those of a worker's jobs, by their options and decisions; they know what was warned of."""
+
+
+def _setting(options: Options, decided: Decisions | None) -> Setting:
+    digest = None if decided is None else decided.digest
+    return _settings.setdefault((options, digest), Setting(options, decided=decided))

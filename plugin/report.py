@@ -17,6 +17,10 @@ class FallbackWarning(UserWarning):
     """A kernel was compiled by stock Triton because the plugin failed on it."""
 
 
+class LimitWarning(UserWarning):
+    """A part of what this package does is left to stock Triton: how to do it with this release is not known."""
+
+
 class ReportWarning(UserWarning):
     """A function that was given as `on_report` raised; the kernel is compiled all the same."""
 
@@ -90,7 +94,9 @@ class Report:
     """One compile: `seen` conversions were in the kernel, `seconds` are exclusive per phase.
 
     `seen` counts operations before any pass; folding may leave fewer in `conversions`. `staged` counts
-    accesses to shared memory that go by way of another layout: each brings a conversion.
+    accesses to shared memory that go by way of another layout: each brings a conversion. `variant` is the one
+    that was decided on by measuring, if one was (`triton_linear.variants`). `key` tells the kernel among those
+    that were decided about; empty where nobody asked.
     """
 
     kernel: str
@@ -104,6 +110,8 @@ class Report:
     traceback: str | None = None
     gathers: tuple[ReportedGather, ...] = ()
     staged: int = 0
+    variant: str = ""
+    key: str = ""
 
     @property
     def ours(self) -> int:
@@ -150,6 +158,8 @@ class Report:
         if self.staged:
             counts += f"; {self.staged} access{'' if self.staged == 1 else 'es'} by way of another layout"
         lines = [f"{self.kernel} for {self.target}: {self.outcome.value}; {counts}"]
+        if self.variant:
+            lines.append(f"  decided by measuring: {self.variant}")
         lines += [
             f"  {c.location}: {'of partial results, ' if c.partials else ''}{c.lowering}"
             f"{f' ({c.detail})' if c.detail else ''}"

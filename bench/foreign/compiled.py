@@ -13,7 +13,8 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ import triton_linear
 from triton_linear.examples.spec import gpu_target
 from triton_linear.report import Outcome, Report
 
+from ..kernels import modes
 from . import launches, packages
 
 _warm: set[str] = set()
@@ -110,17 +112,17 @@ def key_of(name: str, ttgir: str) -> str:
     return f"{name}#{hashlib.sha256(bare.encode()).hexdigest()[:10]}"
 
 
-def plugin() -> AbstractContextManager[list[Report]]:
+def plugin(mode: str = modes.OURS) -> AbstractContextManager[list[Report]]:
     """The plugin, on. Strict, lest stock Triton be taken for it; one setting for all, for caches go by it."""
-    return triton_linear.enabled(strict=True)
+    return modes.context(mode, strict=True)
 
 
 class Both:
     """Takes launches, and compiles each specialisation of a kernel once with each."""
 
-    def __init__(self, dump: str | None, stock_alone: bool = False) -> None:
+    def __init__(self, dump: str | None, stock_alone: bool = False, beside: Sequence[str] = ()) -> None:
         self.rows: dict[str, dict[str, Any]] = {}
-        self._dump, self._stock_alone = dump, stock_alone
+        self._dump, self._stock_alone, self._beside = dump, stock_alone, beside
         self._seen: set[str] = set()
 
     def __call__(self, launch: launches.Launch) -> Any:
@@ -142,6 +144,9 @@ class Both:
             stem = re.sub(r"\W+", "_", key)
             Path(self._dump, f"{stem}.ttgir").write_text(stock.asm["ttgir"])
         row |= {"ours": {"cached": True}} if self._stock_alone else self._ours(launch)
+        for mode in () if self._stock_alone else self._beside:
+            with suppress(Exception), plugin(mode):  # what fails, fails again where it is measured
+                launch.compiled()
         return stock
 
     def _ours(self, launch: launches.Launch) -> dict[str, Any]:
@@ -164,16 +169,24 @@ class Both:
 
 
 def run(
-    name: str, target: str, rank: str, dump: str | None = None, stock_alone: bool = False
+    name: str,
+    target: str,
+    rank: str,
+    dump: str | None = None,
+    stock_alone: bool = False,
+    beside: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The record of a case: its kernels, each compiled with both, and why it ended if it did not end well."""
+    """The record of a case: its kernels, each compiled with both, and why it ended if it did not end well.
+
+    Other modes `beside` these are compiled for who measures them.
+    """
     from . import pretend
     from .case import Inputs
     from .cases import by_name
 
     warm(target)
     begun = time.perf_counter()
-    both = Both(dump, stock_alone)
+    both = Both(dump, stock_alone, beside)
     record: dict[str, Any] = {"case": name, "target": target}
     with pretend.gpu(gpu_target(target)), launches.configured(rank):
         try:

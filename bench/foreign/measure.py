@@ -135,15 +135,17 @@ def verdict(
 def context(mode: str, plugin: bool = True) -> AbstractContextManager[Any]:
     """In the block kernels compile as `mode` says, from the cache that compiling filled; without the `plugin`
     all modes are stock Triton."""
-    return compiled.plugin() if plugin and mode == modes.OURS else nullcontext()
+    return compiled.plugin(mode) if plugin and mode not in (modes.STOCK, modes.AGAIN) else nullcontext()
 
 
-def compare(kept: Kept, turns: int, tolerance: float | None, plugin: bool = True) -> dict[str, Any]:
-    """The row of one kernel: whether results agree, and times."""
+def compare(
+    kept: Kept, turns: int, tolerance: float | None, plugin: bool = True, beside: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The row of one kernel: whether results agree, and times; of other modes `beside` them too."""
     import torch
 
     results, facts = {}, {}
-    for mode in (modes.STOCK, modes.AGAIN, modes.OURS):
+    for mode in (modes.STOCK, modes.AGAIN, modes.OURS, *beside):
         kept.memory.restore()
         try:
             with context(mode, plugin):
@@ -152,13 +154,18 @@ def compare(kept: Kept, turns: int, tolerance: float | None, plugin: bool = True
         except Exception as problem:
             if kernels.lost(problem):
                 raise
-            key = "error" if mode == modes.OURS else "stock_error"
+            key = "stock_error" if mode in (modes.STOCK, modes.AGAIN) else "error"
             return {"key": kept.key, "kernel": kept.launch.name, key: compiled.error_of(problem)}
         results[mode] = kept.memory.read()
         facts[mode] = {"registers": kernel.n_regs, "spilled": kernel.n_spills, "shared": kernel.metadata.shared}
     row: dict[str, Any] = {"key": kept.key, "kernel": kept.launch.name}
     row |= verdict(results[modes.STOCK], results[modes.AGAIN], results[modes.OURS], tolerance)
     row["facts"] = {mode: facts[mode] for mode in (modes.STOCK, modes.OURS)}
+    row["beside"] = {
+        mode: verdict(results[modes.STOCK], results[modes.AGAIN], results[mode], tolerance)
+        | {"facts": facts[mode]}
+        for mode in beside
+    }
     results.clear()
     kept.memory.restore()
     graphs, calls = {}, 1
@@ -166,7 +173,7 @@ def compare(kept: Kept, turns: int, tolerance: float | None, plugin: bool = True
     ttgir = kept.launch.compiled().asm["ttgir"]
     once = any(name in ttgir for name in ("atomic", "atom.global", "red.global", "async_tma_reduce"))
     before = kept.memory.restore if once else None
-    for mode in (modes.STOCK, modes.OURS):
+    for mode in (modes.STOCK, modes.OURS, *beside):
         with context(mode, plugin):
             if once:
                 kept.memory.restore()
@@ -177,15 +184,17 @@ def compare(kept: Kept, turns: int, tolerance: float | None, plugin: bool = True
     times = summary(replay(graphs, turns, before), calls)
     row["microseconds"] = times[modes.STOCK]["microseconds"]
     row["ratio"] = times[modes.OURS]["ratio"]
+    for mode in beside:
+        row["beside"][mode]["ratio"] = times[mode]["ratio"]
     return row
 
 
-def run(name: str, rank: str, turns: int, plugin: bool = True) -> dict[str, Any]:
-    """The record of a case; without the `plugin` stock Triton is on both sides. Raises Failed."""
-    return told(_run, name, rank, turns, plugin)
+def run(name: str, rank: str, turns: int, plugin: bool = True, beside: Sequence[str] = ()) -> dict[str, Any]:
+    """The record of a case; without the `plugin` stock Triton is on all sides. Raises Failed."""
+    return told(_run, name, rank, turns, plugin, tuple(beside))
 
 
-def _run(name: str, rank: str, turns: int, plugin: bool) -> dict[str, Any]:
+def _run(name: str, rank: str, turns: int, plugin: bool, beside: Sequence[str]) -> dict[str, Any]:
     import torch
 
     from .cases import by_name
@@ -207,7 +216,7 @@ def _run(name: str, rank: str, turns: int, plugin: bool) -> dict[str, Any]:
             record["stopped"] = compiled.error_of(problem)  # What it launched until then is compared.
         for kept in keeper.kept:
             try:
-                record["kernels"].append(compare(kept, turns, case.tolerance, plugin))
+                record["kernels"].append(compare(kept, turns, case.tolerance, plugin, beside))
             except Exception as problem:
                 if kernels.lost(problem):
                     raise

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..harness.report import between, listed, not_run, number, page, table
+from ..harness.report import between, listed, not_run, number, page, spread, table
 from ..harness.statistics import GAIN, LOSS, geometric_mean
 
 GOOD = ("identical", "within tolerance", "varies")
@@ -208,6 +208,21 @@ def compiled_table(rows: Sequence[Row]) -> list[str]:
     return [*table(f"{heads}| compile time:", lines), "", f"{len(rows) - len(shown)} more have no conversion."]
 
 
+def _beside(timed: Sequence[Row]) -> list[str]:
+    """The other modes that were measured, over the kernels with conversions."""
+    known = [row["measured"] for row in timed if row.get("ours", {}).get("seen")]
+    names = dict.fromkeys(mode for row in known for mode in row.get("beside", ()))
+    if not names:
+        return []
+    cells = []
+    for mode in names:
+        there = [row["beside"][mode] for row in known if "ratio" in row.get("beside", {}).get(mode, {})]
+        wrong = sum(each["result"] == "WRONG" for each in there)
+        cells.append((mode, len(there), *spread([each["ratio"][1] for each in there]), wrong))
+    heads = "stock / mode | kernels: | geometric mean: | least: | most: | below 0.98: | above 1.02: | wrong:"
+    return ["", *table(heads, cells)]
+
+
 def measured_table(rows: Sequence[Row]) -> list[str]:
     """Every kernel that was measured, the fastest first, losers last; and counts."""
     timed = [row for row in rows if row.get("measured", {}).get("ratio")]
@@ -221,6 +236,7 @@ def measured_table(rows: Sequence[Row]) -> list[str]:
         means = f"{number(geometric_mean(ratios))} in the mean, {number(geometric_mean(changed))} of those with"
         beyond = f"{sum(r > GAIN for r in ratios)} above {GAIN}, {sum(r < LOSS for r in ratios)} below {LOSS}"
         lines.append(f"Stock / ours: {means} conversions; {beyond}.")
+    lines += _beside(timed)
     found = []
     for row in sorted(timed, key=lambda row: -row["measured"]["ratio"][1]):
         measured = row["measured"]

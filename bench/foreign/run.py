@@ -26,7 +26,8 @@ from ..harness import cases as harness
 from ..harness import results
 from ..harness.cases import chosen, say
 from ..harness.child import Child
-from ..harness.options import Parser
+from ..harness.options import Parser, some_of
+from ..kernels import modes
 from . import compiled, launches, measure, packages
 from .case import Case
 from .report import crashes, failures, markdown, rows_of
@@ -82,7 +83,7 @@ class Run(harness.Run):
                     children.append(local.child)
             ask = functools.partial(local.child.ask, compiled.run, case.name, target, self.options.config)
             try:
-                record = ask(self.options.dump)
+                record = ask(self.options.dump, False, self.options.beside)
             except Exception as problem:
                 record = {"case": case.name, "target": target, "kernels": []}
                 record |= {"error": compiled.error_of(problem)} | alone(lambda: ask(None, True))
@@ -126,7 +127,7 @@ class Run(harness.Run):
 
         def ask(plugin: bool) -> dict[str, Any]:
             options = self.options
-            return dict(child.ask(measure.run, case, options.config, options.turns, plugin))
+            return dict(child.ask(measure.run, case, options.config, options.turns, plugin, options.beside))
 
         try:
             return ask(plugin)
@@ -236,6 +237,13 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--compile-only", action="store_true", help="launch nothing; no GPU is needed")
     parser.add_argument("--target", nargs="+", default=["cuda:90"], help="for --compile-only")
     parser.add_argument("--control", action="store_true", help="launch stock Triton's kernels on both sides")
+    parser.add_argument(
+        "--beside",
+        type=some_of((modes.DECIDED, *modes.VARIED)),
+        default=(),
+        metavar="MODES",
+        help=f"measure these too: {modes.DECIDED} follows decisions, {', '.join(modes.VARIED)}",
+    )
     parser.add_argument("--dump", metavar="DIR", help="the TTGIR of every kernel there")
     return parser.parse_args(argv)
 

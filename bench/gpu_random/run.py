@@ -1,6 +1,6 @@
 """Compiles random conversions in parallel, runs them, and compares every register of every thread.
 
-    python -m bench.gpu_random [--count 575] [--seed 1] [--dry cuda:90] [--output bench/results]
+    python -m bench.gpu_random [--count 575] [--seed 1] [--dry cuda:90] [--output FOLDER]
 
 A kernel's registers are compared with the other kernel's, and with what the layouts say. Conversions that stock
 Triton cannot compile (it crashes, or is ended after some seconds) are counted apart; the plugin's code for them

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .results import RESULTS
+from .results import of_release
 
 
 class Parser(argparse.ArgumentParser):
@@ -31,8 +31,10 @@ class Parser(argparse.ArgumentParser):
         self.add_argument(*names, **how)
         return self
 
-    def output(self, folder: Path = RESULTS) -> Parser:
-        return self._add("--output", type=Path, default=folder, help="where results go")
+    def output(self, folder: Path | None = None) -> Parser:
+        """`folder`: None is that of the Triton that is installed."""
+        where = of_release() if folder is None else folder
+        return self._add("--output", type=Path, default=where, help="where results go (default %(default)s)")
 
     def only(self, what: str = "cases", default: str | None = "") -> Parser:
         return self._add("--only", metavar="REGEX", default=default, help=f"the {what} whose names match")

@@ -14,8 +14,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from triton_linear.dialect import triton_versions
+
 RESULTS = Path(__file__).parents[1] / "results"
+"""What belongs to no release of Triton; of each release there is a folder in it."""
 Markdown = Callable[[Any], str]
+
+
+def of_release() -> Path:
+    """The folder of the Triton that is installed."""
+    return RESULTS / (triton_versions.found() or "none")
 
 
 def today() -> str:

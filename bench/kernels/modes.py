@@ -1,4 +1,6 @@
-"""The ways a kernel is compiled: stock Triton, the plugin, halves of it, and conversions for nothing."""
+"""The ways a kernel is compiled: stock Triton, the plugin, halves and variants of it, conversions for nothing.
+
+Only `decided` follows decisions of `triton-linear tune`."""
 
 from __future__ import annotations
 
@@ -9,9 +11,11 @@ from typing import Any
 
 import triton_linear
 from triton_linear import hook
+from triton_linear.decisions import NONE
 from triton_linear.lowering.plan.strategies import LEGACY
 from triton_linear.report import Report
 from triton_linear.setting import Options
+from triton_linear.variants import VARIANTS, variant
 
 from ..harness import turns
 
@@ -43,6 +47,14 @@ MODES: Mapping[str, Mapping[str, Any]] = {
 }
 """The options of the plugin in each mode that has it."""
 
+PASSES = ("permute-contraction", "split-reductions", "lower-local", "lower-gathers", "widen-accesses")
+WITHOUT: Mapping[str, str] = {f"without-{name}": f"linear-{name}" for name in PASSES}
+"""The pass that is left out in a mode that is the plugin without it."""
+
+VARIED: Mapping[str, str] = {f"variant-{name}": name for name in VARIANTS if name not in (STOCK, OURS)}
+"""The variant of `triton-linear tune` that a mode is."""
+DECIDED = "decided"
+"""The plugin, which follows the decisions that it finds."""
 
 WAYS = (STOCK, OURS, BASELINE)
 """What the paper's tables compare."""
@@ -55,7 +67,7 @@ class Unavailable(Exception):
 def available(mode: str) -> bool:
     """Whether this version of the plugin has what `mode` needs."""
     known = {field.name for field in dataclasses.fields(Options)}
-    return mode in (STOCK, AGAIN) or MODES[mode].keys() <= known
+    return mode in (STOCK, AGAIN, DECIDED, *WITHOUT, *VARIED) or MODES[mode].keys() <= known
 
 
 def context(mode: str, strict: bool = False) -> AbstractContextManager[list[Report]]:
@@ -65,11 +77,17 @@ def context(mode: str, strict: bool = False) -> AbstractContextManager[list[Repo
     """
     if mode in (STOCK, AGAIN):
         return nullcontext([])
+    if mode in WITHOUT:
+        return hook.pinned(Options(strict=strict, decisions=NONE, without=WITHOUT[mode]))
+    if mode in VARIED:
+        return hook.pinned(variant(VARIED[mode]).of(Options(strict=strict, decisions=NONE, keyed=True)))
+    if mode == DECIDED:
+        return hook.pinned(Options(strict=strict))
     options = MODES[mode]
     if not available(mode):
         names = ", ".join(options)
         raise Unavailable(f"{mode}: triton-linear {triton_linear.__version__} has no option {names}")
     if mode in (FREE, BOUND):
         # No options for users. Strict, lest stock Triton be timed for it.
-        return hook.pinned(Options(strict=True, **options))
-    return triton_linear.enabled(strict=strict, **options)
+        return hook.pinned(Options(strict=True, decisions=NONE, **options))
+    return triton_linear.enabled(strict=strict, decisions=NONE, **options)

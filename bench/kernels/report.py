@@ -87,6 +87,9 @@ def measured_modes(report: Mapping[str, Any]) -> list[str]:
         modes.LAYOUTS,
         modes.LOWER,
         modes.ASSIGN,
+        modes.DECIDED,
+        *modes.VARIED,
+        *modes.WITHOUT,
         modes.BOUND,
         modes.BASELINE,
         modes.UNPINNED,
@@ -134,6 +137,24 @@ def totals(report: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def of_passes(report: Mapping[str, Any]) -> list[str]:
+    """What each pass gains: the time without it over the time with all, of the cases where it matters."""
+    rows = []
+    for mode, name in modes.WITHOUT.items():
+        known = [
+            (record["name"], ours / without)
+            for record in report["cases"]
+            if (ours := middle(record, modes.OURS)) and (without := middle(record, mode))
+        ]
+        if known:
+            best = named(pages.winners(known)[:3])
+            rows.append((f"`{name}`", len(known), *spread([gain for _, gain in known]), best))
+    if not rows:
+        return []
+    heads = "pass | cases: | without it / with all: | least: | most: | below 0.98: | above 1.02: | most for"
+    return ["", "What each pass gains:", "", *pages.table(heads, rows)]
+
+
 def _headroom(records: Sequence[Record]) -> str:
     wide = [(record, taken) for record in records if (taken := share(record)) is not None]
     text = f"kernels that free conversions would speed up by 1.05 or more: {len(wide)}"
@@ -165,7 +186,7 @@ def _result(record: Record) -> str:
 
 def table(report: Mapping[str, Any]) -> list[str]:
     """Every case."""
-    shown = [mode for mode in measured_modes(report) if mode != modes.AGAIN]
+    shown = [mode for mode in measured_modes(report) if mode != modes.AGAIN and mode not in modes.WITHOUT]
     ratios = " | ".join(f"stock / {mode}:" for mode in shown)
     rows = []
     for record in by_headroom(report["cases"]):
@@ -203,6 +224,7 @@ def markdown(report: Mapping[str, Any]) -> str:
         "stock Triton's TTGIR has, then what became of them.",
         "",
         *totals(report),
+        *of_passes(report),
         "",
         *table(report),
     ]

@@ -1,7 +1,7 @@
 """Compares our rendition of the legacy lowering with Tritons that had it, on PTX; no GPU is needed.
 
 python -m venv /tmp/old && /tmp/old/bin/pip install triton==3.0.0
-python -m bench.legacy --python /tmp/old/bin/python [--python ...] [--output bench/results]
+python -m bench.legacy --python /tmp/old/bin/python [--python ...] [--output FOLDER]
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bench.harness import report as pages
 from bench.harness.cases import say
 from bench.harness.options import Parser
 from bench.harness.report import sizes
-from bench.harness.results import publish
+from bench.harness.results import RESULTS, publish
 from bench.legacy.cases import CASES, NEW, Case, kernel
 from triton_linear.lowering.plan.strategies import LEGACY
 from triton_linear.tools.support.compile import compile_text
@@ -123,7 +123,7 @@ def table(result: dict[str, Any]) -> str:
 
 def main() -> None:
     """Compare, and write legacy.json and legacy.md."""
-    parser = Parser("legacy", __doc__, whole=True).output()
+    parser = Parser("legacy", __doc__, whole=True).output(RESULTS)
     parser.add_argument("--python", action="append", required=True, help="a Python that has an old Triton")
     arguments = parser.parse_args()
     found = {OURS: {case.name: of_ours(case) for case in CASES}}

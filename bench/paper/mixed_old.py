@@ -1,7 +1,7 @@
 """Compiles the cases of the mixed-precision table with a Triton of before linear layouts; no GPU is needed.
 
     python -m venv /tmp/old && /tmp/old/bin/pip install triton==3.0.0
-    /tmp/old/bin/python -m bench.paper.mixed_old [--output bench/results]
+    /tmp/old/bin/python -m bench.paper.mixed_old [--output FOLDER]
 
 Run by a Python that has that Triton, and nothing of this project but the sources. Each case is a process of its
 own, as a compiler that does not know a layout may abort. Writes mixed-VERSION.json: the cases that compile to a

@@ -1,7 +1,7 @@
 """Compiles the cases of the table of reductions with a Triton of before linear layouts; no GPU is needed.
 
     python -m venv /tmp/old && /tmp/old/bin/pip install triton==3.0.0 setuptools
-    /tmp/old/bin/python -m bench.paper.reductions_old [--output bench/results]
+    /tmp/old/bin/python -m bench.paper.reductions_old [--output FOLDER]
 
 Run by a Python that has that Triton, and nothing of this project but the sources. Each case is a process of its
 own, as a compiler that does not know a layout aborts. Writes reductions-VERSION.json: by case, what is counted

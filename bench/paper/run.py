@@ -25,7 +25,7 @@ from bench.harness import results
 from bench.harness.child import Child, guarded, scatter
 from bench.harness.options import Parser, some_of
 from bench.harness.progress import progress
-from triton_linear.setting import source_digest
+from triton_linear.dialect.sources import source_digest
 
 from . import tables
 from .report import write

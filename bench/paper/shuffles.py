@@ -118,7 +118,7 @@ def _version() -> str:
     import triton
 
     from bench.conversions import build
-    from triton_linear.setting import source_digest
+    from triton_linear.dialect.sources import source_digest
 
     files = [Path(__file__), *sorted(Path(build.__file__).parent.glob("*.py"))]
     digest = hashlib.sha256(source_digest().encode() + triton.__version__.encode())

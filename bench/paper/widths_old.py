@@ -1,7 +1,7 @@
 """Compiles the cases of the table of widths with a Triton of before linear layouts; no GPU is needed.
 
     python -m venv /tmp/old && /tmp/old/bin/pip install triton==3.0.0
-    /tmp/old/bin/python -m bench.paper.widths_old [--output bench/results]
+    /tmp/old/bin/python -m bench.paper.widths_old [--output FOLDER]
 
 Run by a Python that has that Triton, and nothing of this project but the sources. Writes widths-VERSION.json.
 """

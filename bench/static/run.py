@@ -2,10 +2,10 @@
 
     python -m bench.static [--target hip:gfx942]... [--only REGEX] [--stock FILE] [--workers 2]
 
-Results go to bench/results as static.json and static.md. Nothing is timed, and no GPU is needed. `--stock`
-takes what stock Triton does from an earlier result, so that only the plugin's side is made anew; only where
-neither the cases nor the interpreter changed since. The exit status is 1 if the plugin failed on a case, or the
-interpreter found its code wrong.
+Results go to the folder of the installed Triton in bench/results, as static.json and static.md. Nothing is
+timed, and no GPU is needed. `--stock` takes what stock Triton does from an earlier result, so that only the
+plugin's side is made anew; only where neither the cases nor the interpreter changed since. The exit status is 1
+if the plugin failed on a case, or the interpreter found its code wrong.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 >>> layout_of(text, (256,)).apply({"register": 3, "lane": 1, "warp": 0, "block": 0})
 {'dim0': 131}
 
-The texts of Triton 3.6 to 3.9 are understood alike. In three points the releases disagree on the layout of
+The texts of Triton 3.6 to 3.9 are understood alike. In four points the releases disagree on the layout of
 equal texts (see `release`); the installed one is followed unless the caller names another.
 """
 

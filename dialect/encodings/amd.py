@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..linear_layout import LANE, REGISTER, WARP, LinearLayout
+from ..triton_versions import WMMA_OPERANDS_K_FIRST
 from .encoding import DISTRIBUTED_DIMS, Build, DotParent, Space, fields_of
 from .syntax import Attribute, Basis, Fields, MalformedEncoding
 from .tile import Cga, EncodingTile, check_shape, matrix_order
@@ -129,6 +130,7 @@ class AmdWmma(DotParent):
     cga: Cga
     instr_shape: tuple[int, ...]
     matrix_rank: int | None
+    operands_k_first: bool
 
     @classmethod
     def from_attribute(cls, attribute: Attribute, build: Build) -> AmdWmma:
@@ -161,6 +163,7 @@ class AmdWmma(DotParent):
             Cga.from_fields(fields, rank or 2),
             fields.powers_of_two("instrShape", 3) if fields.has("instrShape") else (16, 16, 16),
             rank,
+            build.release in WMMA_OPERANDS_K_FIRST,
         )
         fields.finish()
         if not 1 <= result.version <= 3:
@@ -215,18 +218,22 @@ class AmdWmma(DotParent):
             tile.copies(LANE, halves)
         else:
             tile.step(LANE, k_axis, halves)
-        cga = self.cga
         tile.step(REGISTER, k_axis, k // (halves * k_width))
-        if self.warps_per_cta is None:
+        # How often K repeats in the whole tensor, in version 1 as if the halves of the warp lay along K.
+        repetitions = shape[k_axis] // max(k, halves * k_width)
+        cga = self.cga  # of the result, also along K
+        if self.warps_per_cta is not None:
+            if self.tiles_per_warp[other] > 1:
+                tile.step(REGISTER, k_axis, repetitions)
+                tile.step(REGISTER, other, self.tiles_per_warp[other])
+            tile.steps_or_copies(WARP, self.warps_per_cta, matrix_order(rank, row_major=True), k_axis)
+        elif self.operands_k_first:
+            tile.step(REGISTER, k_axis, repetitions)
+            self._place_tiles(tile, k_axis)
+        else:
             tile.step(REGISTER, other, side // WMMA_SIDE)
             self._place_tiles(tile, k_axis)
             cga = cga.without(k_axis)
-        else:
-            if self.tiles_per_warp[other] > 1:
-                # All of K comes before the next tile, in version 1 as if the halves of the warp lay along K.
-                tile.step(REGISTER, k_axis, shape[k_axis] // max(k, halves * k_width))
-                tile.step(REGISTER, other, self.tiles_per_warp[other])
-            tile.steps_or_copies(WARP, self.warps_per_cta, matrix_order(rank, row_major=True), k_axis)
         return tile.layout(shape, cga, matrix_order(rank, row_major=operand == 0))
 
     def _place_tiles(self, tile: EncodingTile, copied_axis: int | None) -> None:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..linear_layout import REGISTER, LinearLayout, dim_names
-from ..triton_versions import WMMA_OPERANDS_UNKNOWN
-from .amd import AmdWmma
 from .encoding import Build, DotParent, Encoding, Space, fields_of
 from .syntax import Attribute, MalformedEncoding, UnknownEncoding
 from .tile import check_shape
@@ -89,13 +87,6 @@ class DotOperand(Encoding):
         parent = build(fields.attribute("parent"))
         if not isinstance(parent, DotParent):
             raise UnknownEncoding(f"{cls.name}: no operand layout is known for the parent {parent.name}")
-        if (
-            isinstance(parent, AmdWmma)
-            and parent.warps_per_cta is None
-            and build.release in WMMA_OPERANDS_UNKNOWN
-        ):
-            release = ".".join(map(str, build.release))
-            raise UnknownEncoding(f"{cls.name}: operands of {parent.name} are not known for Triton {release}")
         k_width = fields.integer("kWidth", 0)
         fields.finish()
         return cls(op_idx, parent, k_width)

@@ -17,6 +17,32 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 MEASURED = "bench/results/"
+TITLES = {
+    "paper": "The paper's tables",
+    "releases": "Whole kernels by release",
+    "kernels": "Whole kernels",
+    "foreign": "Kernels of other packages",
+    "foreign-control": "The same, stock Triton twice",
+    "foreign-compile": "The same, compiled only",
+    "tiles": "Tile sizes",
+    "configurations": "Configurations",
+    "operands": "Operands",
+    "conversions": "Single conversions",
+    "static": "Conversions for AMD GPUs, counted",
+    "gpu_random": "Random conversions",
+    "gpu_check": "Checks on a GPU",
+    "compile_time": "Compile time",
+    "assign_time": "Time to assign layouts",
+    "proof_time": "Time to prove plans",
+    "passes": "What each pass gains",
+    "ablation": "Thresholds, one at a time",
+    "gluon_example": "A Gluon kernel",
+    "stock_gpu": "Stock Triton's faults on a GPU",
+    "fuzz": "Fuzzing",
+    "legacy": "The legacy lowering, compared",
+    "mutants": "Mutants",
+}
+"""What the measured pages are called, in the order in which they are listed."""
 _CODE = re.compile(r"(```.*?^ *```|`[^`\n]*`)", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\]\((?P<path>[^)#\s:]+)(?P<anchor>#[^)\s]*)?\)")
 
@@ -40,7 +66,7 @@ def links(markdown: str) -> Iterator[str]:
 
 def files_outside() -> list[str]:
     """The files outside `docs/` that belong to the site."""
-    found = {*PAGES, *(path.relative_to(ROOT).as_posix() for path in (ROOT / MEASURED).glob("*.md"))}
+    found = {*PAGES, *(path.relative_to(ROOT).as_posix() for path in (ROOT / MEASURED).rglob("*.md"))}
     documents = [*(ROOT / "docs").rglob("*.md"), *(ROOT / page for page in sorted(found))]
     for document in documents:
         for link in links(document.read_text(encoding="utf-8")):
@@ -48,6 +74,27 @@ def files_outside() -> list[str]:
             if target.is_file() and not target.is_relative_to(ROOT / "docs"):
                 found.add(target.relative_to(ROOT).as_posix())
     return sorted(found)
+
+
+def measured() -> list[Any]:
+    """The measured pages: what belongs to no release of Triton, then by release, the newest first."""
+    folders: dict[Path, list[Any]] = {}
+    pages = (ROOT / MEASURED).rglob("*.md")
+    order = list(TITLES)
+    for path in sorted(pages, key=lambda page: order.index(page.stem)):
+        uri = uri_of(path.relative_to(ROOT).as_posix())
+        folders.setdefault(path.parent, []).append({TITLES[path.stem]: uri})
+    loose = folders.pop(ROOT / MEASURED, [])
+    newest = sorted(folders, key=lambda folder: [int(part) for part in folder.name.split(".")], reverse=True)
+    return [*({f"Triton {folder.name}": folders[folder]} for folder in newest), *loose]
+
+
+def on_config(config: Any) -> Any:
+    """Fill the part of the navigation that lists what was measured."""
+    for part in config["nav"]:
+        if "Measured" in part:
+            part["Measured"] = measured()
+    return config
 
 
 def on_files(files: Files, config: Any) -> Files:

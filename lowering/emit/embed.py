@@ -8,7 +8,7 @@ kernel, inlined, with the own source location of what was called for under the n
 
 Scratch is a `ttg.local_alloc`, so Triton's allocation places it, shares its bytes with what is dead, and counts
 it; the `ttg.local_dealloc` behind the code keeps the bytes reserved until its last read. Triton's barrier
-analysis does not look into our code. It goes by marks: stores of an undefined value to one element of the
+analysis does not look into our code. It goes by marks: stores of an undefined value to a row of the
 scratch. Each counts as a write of the whole scratch, and is gone from the LLVM IR (`marks`). The analysis
 puts a barrier of the CTA before a mark whose bytes were accessed since the last barrier, and before whoever
 accesses those bytes next.
@@ -64,7 +64,6 @@ _LINE = re.compile(
 _CAST = "builtin.unrealized_conversion_cast"
 _OWN = "%__own_"
 _STRUCT = "!llvm.struct<(ptr<3>, i32, i32)>"
-_WORD = "!ttg.memdesc<1xi64, #__ll_shared, #ttg.shared_memory, mutable>"
 
 
 class EmbedError(Exception):
@@ -221,8 +220,8 @@ def _homes(
 
 
 def _take_what_is_transposed(program: scratch.NumberedModule, calls: Mapping[int, _Call]) -> None:
-    """Let calls take what transposes before them take, which move no register. (AMD's stage leaves a cast from
-    a transpose standing where a branch takes what is transposed.)"""
+    """Let calls take what transposes before them take, which move no register. (Up to Triton 3.7, AMD's stage
+    leaves a cast from a transpose standing where a branch takes what is transposed.)"""
     if "tt.trans" not in program.names:
         return
     producers = producers_of(program.ops)
@@ -341,10 +340,10 @@ class _Writer:
 
     def make_own(self, size: int) -> str:
         """The lines that make a buffer of the warps, for the beginning of the function."""
-        memory = f"{_OWN}{size}_memory"
+        memory, type_ = f"{_OWN}{size}_memory", self._memory(size).whole
         return (
-            f"    {memory} = ttg.local_alloc {{alignment = 16 : i32}} : () -> {_memory(size)} loc(unknown)\n"
-            f"    {_OWN}{size}_place = {_CAST} {memory} : {_memory(size)} to {_STRUCT} loc(unknown)\n"
+            f"    {memory} = ttg.local_alloc {{alignment = 16 : i32}} : () -> {type_} loc(unknown)\n"
+            f"    {_OWN}{size}_place = {_CAST} {memory} : {type_} to {_STRUCT} loc(unknown)\n"
         )
 
     def free_own(self, size: int) -> str:
@@ -352,7 +351,10 @@ class _Writer:
         return self._free(f"{_OWN}{size}_memory", size)
 
     def _free(self, memory: str, size: int) -> str:
-        return f"    ttg.local_dealloc {memory} : {_memory(size)} loc(unknown)\n"
+        return f"    ttg.local_dealloc {memory} : {self._memory(size).whole} loc(unknown)\n"
+
+    def _memory(self, size: int) -> _Memory:
+        return _Memory.of(size, self._target.lanes * self._num_warps)
 
     def _lines(self, prefix: str, location: str) -> FunctionWriter:
         return FunctionWriter(
@@ -375,23 +377,23 @@ class _Writer:
                 lines.append(waiting)
             lines.define(f"{p}scratch", f"llvm.extractvalue {_OWN}{size}_place[0] : {_STRUCT}")
             return
-        memory, nothing = _memory(size), self._alias(struct_type("i64", 1))
+        memory, nothing = self._memory(size), self._alias(struct_type("i64", 1))
         self._mark_value(lines, nothing)
-        tensor = lines.define(f"{p}nothing", f"{_CAST} {p}value : {nothing} to {_MARK}")
-        buffer = lines.define(f"{p}memory", f"ttg.local_alloc {{alignment = 16 : i32}} : () -> {memory}")
+        tensor = lines.define(f"{p}nothing", f"{_CAST} {p}value : {nothing} to {memory.mark}")
+        buffer = lines.define(f"{p}memory", f"ttg.local_alloc {{alignment = 16 : i32}} : () -> {memory.whole}")
         first = lines.define(f"{p}first", self._first())
-        word = lines.define(f"{p}word", f"ttg.memdesc_index {buffer}[{first}] : {memory} -> {_WORD}")
-        lines.effect(f"ttg.local_store {tensor}, {word} : {_MARK} -> {_WORD}")
-        place = lines.define(f"{p}place", f"{_CAST} {buffer} : {memory} to {_STRUCT}")
+        row = lines.define(f"{p}row", f"ttg.memdesc_index {buffer}[{first}] : {memory.whole} -> {memory.row}")
+        lines.effect(f"ttg.local_store {tensor}, {row} : {memory.mark} -> {memory.row}")
+        place = lines.define(f"{p}place", f"{_CAST} {buffer} : {memory.whole} to {_STRUCT}")
         lines.define(f"{p}scratch", f"llvm.extractvalue {place}[0] : {_STRUCT}")
 
     def _free_scratch(self, lines: FunctionWriter, call: _Call, home: Home, settles: bool) -> None:
         """Write what stands behind the code; `settles`: Triton sees a barrier in it."""
-        p, size = lines.prefix, call.stub.plan.scratch_bytes
+        p, memory = lines.prefix, self._memory(call.stub.plan.scratch_bytes)
         if settles:
-            lines.effect(f"ttg.local_store {p}nothing, {p}word : {_MARK} -> {_WORD}")
+            lines.effect(f"ttg.local_store {p}nothing, {p}row : {memory.mark} -> {memory.row}")
         if home.freed == call.at + 1:
-            lines.effect(f"ttg.local_dealloc {p}memory : {_memory(size)}")
+            lines.effect(f"ttg.local_dealloc {p}memory : {memory.whole}")
 
     def _mark_value(self, lines: FunctionWriter, struct: str) -> None:
         """Write what marks store: nothing, or what they are known by afterwards."""
@@ -404,17 +406,46 @@ class _Writer:
         lines.define(f"{p}value", f"llvm.insertvalue {number}, {empty}[0] : {struct}")
 
     def _first(self) -> str:
-        """The index of the word that marks are stored to; they stand for an access to the whole buffer."""
+        """The index of the row that marks are stored to; they stand for an access to the whole buffer."""
         if installed_release() not in PARTS_TRACKED:
             return "llvm.mlir.constant(0 : i32) : i32"
         text, constraint = ZERO[self._target.vendor]
         return f'llvm.inline_asm asm_dialect = att "{text}", "{constraint}" : () -> i32'
 
 
-_MARK = "tensor<1xi64, #__ll_blocked>"
-"""What is stored as a mark."""
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """A buffer of scratch as Triton sees it: rows of words of 8 bytes, one of which a mark is stored to.
 
+    Triton's barrier analysis looks at each row that an index may name, twice a kernel: with 4096 rows of a word
+    each that took a tenth of a second. A row has a word for each thread, so a mark stays one store.
+    """
 
-def _memory(size: int) -> str:
-    """The type of a buffer of `size` bytes: words of 8, one of which `ttg.memdesc_index` can ask for."""
-    return f"!ttg.memdesc<{max(1, -(-size // 8))}x1xi64, #__ll_shared, #ttg.shared_memory, mutable>"
+    rows: int
+    words: int
+
+    @classmethod
+    def of(cls, size: int, threads: int) -> _Memory:
+        """`size` bytes, or up to 7 more; no row has more words than there are threads.
+
+        >>> _Memory.of(4096, 128), _Memory.of(48, 128), _Memory.of(1, 128)
+        (_Memory(rows=4, words=128), _Memory(rows=3, words=2), _Memory(rows=1, words=1))
+        """
+        words = max(1, -(-size // 8))
+        row = min(words & -words, threads)
+        return cls(words // row, row)
+
+    @property
+    def whole(self) -> str:
+        """The buffer's type."""
+        return f"!ttg.memdesc<{self.rows}x{self.words}xi64, #__ll_shared, #ttg.shared_memory, mutable>"
+
+    @property
+    def row(self) -> str:
+        """The type of one of its rows."""
+        return f"!ttg.memdesc<{self.words}xi64, #__ll_shared, #ttg.shared_memory, mutable>"
+
+    @property
+    def mark(self) -> str:
+        """The type of what is stored as a mark."""
+        return f"tensor<{self.words}xi64, #__ll_blocked>"

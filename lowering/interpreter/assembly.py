@@ -216,16 +216,22 @@ def _store(build: Builder, op: ir.Operation) -> None:
 # NVIDIA
 
 
+_SHAPE: Final = re.compile(r"m = (\d+), n = (\d+)")
+
+
 def _matrix(load: bool) -> Handler:
     def handler(build: Builder, op: ir.Operation) -> Tree | None:
         attributes = {name: str(op.attributes[name]) for name in ("layout", "shape", "eltType")}
-        if "m = 8, n = 8" not in attributes["shape"] or "b16" not in attributes["eltType"]:
-            raise SimulationError("matrices that are not 8x8 of 16 bits are not interpreted")
+        shape = _SHAPE.search(attributes["shape"])
+        element = "b8" if "b8>" in attributes["eltType"] else "b16" if "b16>" in attributes["eltType"] else ""
+        if shape is None or not element:
+            raise SimulationError(f"matrices of {attributes['eltType']} are not interpreted")
         count = int(op.attributes["num"].value) if load else len(op.operands) - 1
         suffix = ".trans" if "col" in attributes["layout"] else ""
-        name = f"llvm.nvvm.{'ldmatrix' if load else 'stmatrix'}.sync.aligned.m8n8.x{count}{suffix}.b16"
+        form = f"m{shape[1]}n{shape[2]}.x{count}{suffix}.{element}"
+        name = f"llvm.nvvm.{'ldmatrix' if load else 'stmatrix'}.sync.aligned.{form}"
         if name not in matrix.INTRINSICS:
-            raise SimulationError(f"{count} matrices at once are not interpreted")
+            raise SimulationError(f"matrices of the form {form} are not interpreted")
         build.released = build.arriving = build.waited = False
         return matrix.INTRINSICS[name](build, op)
 

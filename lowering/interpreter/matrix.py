@@ -1,5 +1,5 @@
 """Handlers of instructions that transpose: NVIDIA's `ldmatrix`, `stmatrix` and `movmatrix` of 8x8 matrices of
-16 bits, and AMD's loads `ds_read_b64_tr_b16` and `ds_read_b64_tr_b8`.
+16 bits, its `ldmatrix` of 16x16 bytes, and AMD's loads `ds_read_b64_tr_b16` and `ds_read_b64_tr_b8`.
 
 The fragment of a matrix: lane l holds elements 2(l mod 4) and 2(l mod 4)+1 of row l div 4, the first in the low
 half of its register; `.trans` means the fragment of the transposed matrix. In memory every row is 16 bytes at
@@ -15,6 +15,7 @@ Source: CDNA4 ISA, LDS transposing loads.
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
 from typing import Final
 
 import numpy as np
@@ -40,6 +41,7 @@ _ROW_BYTES: Final = _SIDE * _ELEMENT_BYTES
 _HALF: Final = np.uint64(0xFFFF)
 _SHIFT: Final = np.uint64(16)
 _STORE_CAPABILITY: Final = 90
+_BYTES_CAPABILITY: Final = 100
 _READ_BYTES: Final = 8
 _ROW_LANES: Final = 16
 _BYTE: Final = 8
@@ -163,6 +165,49 @@ def _load(count: int, transposed: bool) -> Handler:
     return handler
 
 
+def _load_bytes(count: int) -> Handler:
+    """`ldmatrix` of 16x16 bytes, which transposes: byte b of register r of lane l is that of row 4(l mod 4) + b
+    and column l div 4 + 8r. Lane 16k+i gives the address of row i of matrix k (PTX ISA, `ldmatrix`)."""
+
+    def handler(build: Builder, op: ir.Operation) -> Tree:
+        if int(build.target.name.partition(":")[2]) < _BYTES_CAPABILITY:
+            raise SimulationError(f"{build.target.name} has no ldmatrix of bytes")
+        address = _address(build, op, 0)
+        build.granule = 1
+        if len(op.results) != 1 or build.type_of(op.results[0]) != Aggregate(
+            "struct", (Scalar(32),) * 2 * count
+        ):
+            raise SimulationError(f"expected a result of {2 * count} registers of type i32")
+        slots = tuple(build.new() for _ in range(2 * count))
+        operation = build.operation
+
+        def registers(rows: list[Bits]) -> Bits:
+            """(trials, warps, matrix, register, lane) of rows of bytes."""
+            stacked = np.stack(rows, axis=-1)  # trials, rows of all warps and matrices, column
+            parts = stacked.reshape(len(stacked), -1, count, 4, 4, 2, _SIDE)
+            lanes = parts.transpose(0, 1, 2, 5, 6, 3, 4)  # ..., register, l div 4, l mod 4, byte
+            words: Bits = (lanes << (np.arange(4, dtype=np.uint64) * np.uint64(_BYTE))).sum(axis=-1)
+            return words.reshape(*words.shape[:4], _LANES)
+
+        def spread(rows: list[Bits], into: MutableMapping[int, Bits] | list[Bits]) -> None:
+            words = registers(rows)
+            for number, slot in enumerate(slots):
+                register = words[:, :, number // 2, number % 2]
+                into[slot] = register.reshape(len(register), -1)
+
+        def step(machine: Machine) -> None:
+            rows, given = _rows(machine, address, 2 * count)
+            values, masks = machine.memory.load(operation, given, _ROW_BYTES, 1, 1, rows)
+            spread(values, machine.values)
+            if masks is not None:
+                spread(masks, machine.undefined)
+
+        build.emit(step)
+        return slots
+
+    return handler
+
+
 def _store(count: int, transposed: bool) -> Handler:
     def handler(build: Builder, op: ir.Operation) -> None:
         if int(build.target.name.partition(":")[2]) < _STORE_CAPABILITY:
@@ -242,6 +287,7 @@ READS: Final[dict[str, Handler]] = {"tr16.b64": _transposing(2), "tr8.b64": _tra
 
 INTRINSICS: Final[dict[str, Handler]] = {
     **{f"llvm.amdgcn.ds.read.{name}": handler for name, handler in READS.items()},
+    **{f"llvm.nvvm.ldmatrix.sync.aligned.m16n16.x{n}.trans.b8": _load_bytes(n) for n in (1, 2)},
 } | {
     f"llvm.nvvm.{name}.sync.aligned.m8n8.x{count}{suffix}.b16": make(count, bool(suffix))
     for name, make in (("ldmatrix", _load), ("stmatrix", _store))

@@ -21,6 +21,20 @@ class ElementType:
         return max(8, self.bits) // 8
 
     @property
+    def bare(self) -> ElementType:
+        """An integer of its width, which is all that plans depend on."""
+        return element_type(f"i{self.bits}")
+
+    @property
+    def named_space(self) -> str | None:
+        """The name of the address space that pointers are of, `"constant"`, as Triton 3.9 writes it.
+
+        Which one it is in LLVM depends on the GPU; `llvm` has what it is for NVIDIA GPUs.
+        """
+        named = re.search(r', ("\w+")>$', self.name)
+        return named[1] if named else None
+
+    @property
     def per_word(self) -> int:
         """Elements that lie side by side in a 32-bit word; one where an element fills it or more."""
         return max(1, 4 // self.memory_bytes)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from triton_linear.lowering.plan.gathers import GatherSharedPlan
 from triton_linear.lowering.plan.plans import SharedPlan
-from triton_linear.lowering.plan.words import Row, WordBuilder
+from triton_linear.lowering.plan.words import NOWHERE, Row, WordBuilder
 from triton_linear.lowering.target.steps import Step
 
 Rounds = tuple[tuple[tuple[int, ...], ...], ...]
@@ -54,14 +54,13 @@ def _stored(
     builder = WordBuilder(slots, given)
 
     def row(registers: tuple[int, ...]) -> Row:
-        places = tuple((register // slots, register % slots) for register in registers)
-        return (*places, *((None,) * (slots - len(places))))
+        return (*registers, *((NOWHERE,) * (slots - len(registers))))  # they are numbered as places are
 
     def words(registers: tuple[int, ...]) -> tuple[int, ...]:
         starts = range(0, width, slots)
         alternatives = range(0, len(registers), width)
         return tuple(
-            builder.gather(
+            builder.choose(
                 split,
                 tuple(row(registers[a + start : a + min(start + slots, width)]) for a in alternatives),
             )
@@ -91,9 +90,9 @@ def _loaded(
     builder = WordBuilder(slots, given)
     outputs = []
     for first in range(0, len(places_of), slots):
-        places = tuple(
-            (starts[round_] + access * per_access + position // slots, position % slots)
+        places = [
+            (starts[round_] + access * per_access) * slots + position
             for round_, access, position in places_of[first : first + slots]
-        )
-        outputs.append(builder.gather((), ((*places, *((None,) * (slots - len(places)))),)))
+        ]
+        outputs.append(builder.choose((), ((*places, *((NOWHERE,) * (slots - len(places)))),)))
     return LoadedWords(given, tuple(builder.steps), tuple(outputs))

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from triton_linear.dialect import f2
 from triton_linear.lowering.target.steps import Pick, Shuffle, Step, Trade
@@ -14,11 +15,13 @@ from triton_linear.lowering.target.steps import Pick, Shuffle, Step, Trade
 Place = tuple[int, int]
 """A slot of a word: (word, slot)."""
 
-Row = tuple["Place | None", ...]
-"""Where each slot of a word comes from; None where nobody reads it."""
+Row = tuple[int, ...]
+"""Where each slot of a word comes from: slot s of word w is w * slots + s; `NOWHERE` where nobody reads it."""
 
 Table = tuple[Row, ...]
 """A row for each alternative: bit i of the alternative's number is the parity of mask i and the thread."""
+
+NOWHERE = -1
 
 
 class TooLong(Exception):
@@ -54,10 +57,15 @@ class WordBuilder:
         steps = [Trade((first, second), lane_bit, side) for side in (0, 1)]
         return self._step(steps[0], steps[0]), self._step(steps[1], steps[1])
 
-    def gather(self, masks: Sequence[int], table: Table) -> int:
+    def gather(self, masks: Sequence[int], table: Sequence[Sequence[Place | None]]) -> int:
+        """`choose`, with places told apart into words and slots."""
+        slots = self.slots
+        rows = [[NOWHERE if place is None else place[0] * slots + place[1] for place in row] for row in table]
+        return self.choose(masks, tuple(map(tuple, rows)))
+
+    def choose(self, masks: Sequence[int], table: Table) -> int:
         """The word that `table` describes; nothing is made where there is one already."""
-        masks, table = _essential(tuple(masks), table)
-        return self._gather(masks, table)
+        return self._choose(_essential(tuple(masks), table, self.slots))
 
     def _step(self, key: object, step: Step) -> int:
         made = self._made.get(key)
@@ -68,77 +76,110 @@ class WordBuilder:
                 raise TooLong
         return made
 
-    def _gather(self, masks: tuple[int, ...], table: Table) -> int:
-        sources = _sources(table)
-        if len(sources) <= 2:
-            if not sources:
-                return 0
-            start = {source: index * self.slots for index, source in enumerate(sources)}
-            picks = tuple(
-                [tuple([-1 if place is None else start[place[0]] + place[1] for place in row]) for row in table]
-            )
-            slots = range(self.slots)
-            if all(pick == slot or pick < 0 for row in picks for slot, pick in zip(slots, row, strict=True)):
-                return sources[0]
-            return self._step((masks, table), Pick(tuple(sources), masks, picks))
-        key = (masks, table)
-        if key in self._made:
-            return self._made[key]
-        splits = self._splits(masks, table)
+    def _choose(self, wanted: _Wanted) -> int:
+        if not wanted.sources:
+            return 0
+        if len(wanted.sources) <= 2:
+            return self._pick(wanted)
+        made = self._made.get(wanted)
+        if made is not None:
+            return made
+        splits = self._splits(wanted)
         split = splits[0] if len(splits) == 1 else min(splits, key=self._cost_of_split)
-        first, second = (self._gather(*part) for part in split.parts)
+        first, second = map(self._choose, split.parts)
         if first == second:
             raise AssertionError("two parts of a word are one")
         own = tuple(range(self.slots))
-        other = tuple(slot + self.slots for slot in own)
+        other = tuple([slot + self.slots for slot in own])
         if split.slots is None:
             step = Pick((first, second), (split.mask,), (own, other))
         else:
-            step = Pick(
-                (first, second), (), (tuple(slot + self.slots * (slot in split.slots) for slot in own),)
-            )
-        return self._step(key, step)
+            picked = tuple([slot + self.slots * (slot in split.slots) for slot in own])
+            step = Pick((first, second), (), (picked,))
+        return self._step(wanted, step)
 
-    def _cost(self, masks: tuple[int, ...], table: Table) -> int:
+    def _pick(self, wanted: _Wanted) -> int:
+        """The word, which one step makes of one or two others."""
+        slots, sources = self.slots, wanted.sources
+        first = sources[0] * slots
+        second = sources[-1] * slots
+        picks = tuple(
+            [
+                tuple(
+                    [
+                        place
+                        if place < 0
+                        else place - first
+                        if 0 <= place - first < slots
+                        else place - second + slots
+                        for place in row
+                    ]
+                )
+                for row in wanted.table
+            ]
+        )
+        if len(sources) == 1 and all(
+            pick == slot or pick < 0 for row in picks for slot, pick in enumerate(row)
+        ):
+            return sources[0]
+        made = self._made.get(wanted)
+        return self._step(wanted, Pick(sources, wanted.masks, picks)) if made is None else made
+
+    def _cost(self, wanted: _Wanted) -> int:
         """Steps for a word, without those that it shares with others."""
-        sources = _sources(table)
+        sources = wanted.sources
         if len(sources) <= 2:
             return 1
-        if (masks, table) in self._made:
+        if wanted in self._made:
             return 0
         # Words that differ only in the numbers of their sources cost the same.
-        number = {source: index for index, source in enumerate(sources)}
+        slots = self.slots
+        moved = {source: (number - source) * slots for number, source in enumerate(sources)}
         alike = tuple(
-            tuple(None if place is None else (number[place[0]], place[1]) for place in row) for row in table
+            [
+                tuple([place if place < 0 else place + moved[place // slots] for place in row])
+                for row in wanted.table
+            ]
         )
-        key = (len(masks), alike)
-        if key not in self._costs:
-            self._costs[key] = min(map(self._cost_of_split, self._splits(masks, table)))
-        return self._costs[key]
+        key = (len(wanted.masks), alike)
+        cost = self._costs.get(key)
+        if cost is None:
+            cost = self._costs[key] = min(map(self._cost_of_split, self._splits(wanted)))
+        return cost
 
     def _cost_of_split(self, split: _Split) -> int:
-        return 1 + sum(self._cost(*part) for part in split.parts)
+        return 1 + sum(map(self._cost, split.parts))
 
-    def _splits(self, masks: tuple[int, ...], table: Table) -> list[_Split]:
+    def _splits(self, wanted: _Wanted) -> list[_Split]:
+        masks, table, sources = wanted
+        slots = self.slots
         # Words that are asked for in turn share most when all are divided by the same conditions first.
-        if len(masks) > 2 or (masks and len(_sources(table)) > self.slots):
-            return [_by_condition(masks, table, len(masks) - 1)]
-        splits = [_by_condition(masks, table, bit) for bit in reversed(range(len(masks)))]
-        if self.slots > 1:
-            for chosen in _HALVES[self.slots]:
-                split = _by_slots(masks, table, chosen)
-                if all(_sources(part) for _, part in split.parts):
+        if len(masks) > 2 or (masks and len(sources) > slots):
+            return [_by_condition(masks, table, len(masks) - 1, slots)]
+        splits = [_by_condition(masks, table, bit, slots) for bit in reversed(range(len(masks)))]
+        if slots > 1:
+            for chosen in _HALVES[slots]:
+                split = _by_slots(masks, table, chosen, slots)
+                if all(part.sources for part in split.parts):
                     splits.append(split)
                     if not masks:  # a half has two sources at most then, so that all halves cost the same
                         break
         return splits
 
 
-@dataclass(frozen=True, slots=True)
-class _Split:
+class _Wanted(NamedTuple):
+    """A word that is asked for: only conditions on which it depends, and the words that it reads, in the order
+    of the table."""
+
+    masks: tuple[int, ...]
+    table: Table
+    sources: tuple[int, ...]
+
+
+class _Split(NamedTuple):
     """A word as one of two others: by a condition, or slot by slot."""
 
-    parts: tuple[tuple[tuple[int, ...], Table], tuple[tuple[int, ...], Table]]
+    parts: tuple[_Wanted, _Wanted]
     mask: int
     slots: tuple[int, ...] | None
 
@@ -146,31 +187,32 @@ class _Split:
 _HALVES = {2: ((1,),), 4: ((2, 3), (1, 3), (1, 2))}
 
 
-def _by_condition(masks: tuple[int, ...], table: Table, bit: int) -> _Split:
+def _by_condition(masks: tuple[int, ...], table: Table, bit: int, slots: int) -> _Split:
     rest = (*masks[:bit], *masks[bit + 1 :])
-    zero = tuple(row for number, row in enumerate(table) if not number >> bit & 1)
-    one = tuple(row for number, row in enumerate(table) if number >> bit & 1)
-    return _Split((_essential(rest, zero), _essential(rest, one)), masks[bit], None)
+    zero = tuple([row for number, row in enumerate(table) if not number >> bit & 1])
+    one = tuple([row for number, row in enumerate(table) if number >> bit & 1])
+    return _Split((_essential(rest, zero, slots), _essential(rest, one, slots)), masks[bit], None)
 
 
-def _by_slots(masks: tuple[int, ...], table: Table, chosen: tuple[int, ...]) -> _Split:
-    first = tuple([tuple([None if s in chosen else place for s, place in enumerate(row)]) for row in table])
-    second = tuple([tuple([place if s in chosen else None for s, place in enumerate(row)]) for row in table])
-    return _Split((_essential(masks, first), _essential(masks, second)), 0, chosen)
+def _by_slots(masks: tuple[int, ...], table: Table, chosen: tuple[int, ...], slots: int) -> _Split:
+    first = tuple(
+        [tuple([NOWHERE if slot in chosen else place for slot, place in enumerate(row)]) for row in table]
+    )
+    second = tuple(
+        [tuple([place if slot in chosen else NOWHERE for slot, place in enumerate(row)]) for row in table]
+    )
+    return _Split((_essential(masks, first, slots), _essential(masks, second, slots)), 0, chosen)
 
 
-def _sources(table: Table) -> list[int]:
-    return list(dict.fromkeys([place[0] for row in table for place in row if place is not None]))
-
-
-def _essential(masks: tuple[int, ...], table: Table) -> tuple[tuple[int, ...], Table]:
+def _essential(masks: tuple[int, ...], table: Table, slots: int) -> _Wanted:
     """Without the conditions on which nothing depends."""
     for bit in reversed(range(len(masks))):
         low = 1 << bit
         if all(table[number] == table[number ^ low] for number in range(len(table)) if not number & low):
             table = tuple([row for number, row in enumerate(table) if not number & low])
             masks = (*masks[:bit], *masks[bit + 1 :])
-    return masks, table
+    sources = dict.fromkeys([place // slots for row in table for place in row if place >= 0])
+    return _Wanted(masks, table, tuple(sources))
 
 
 def read_by(step: Step) -> tuple[int, ...]:

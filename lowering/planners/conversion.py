@@ -17,6 +17,7 @@ import enum
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.dimensions import split
@@ -57,8 +58,7 @@ class Hardware:
         return Hardware(*found)
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """Where one destination bit comes from: source bits to flip, a mask per hardware dimension."""
 
     register: int

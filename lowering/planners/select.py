@@ -48,6 +48,8 @@ def select(
     Requires: both layouts map register, lane, warp (and block) onto the same tensor.
     Ensures: `plan` is None exactly when the conversion must be left to Triton.
     """
+    if element != element.bare:  # elements of one width have the same plans
+        return select(src, dst, element.bare, target, scratch_limit)
     if reason := misfit(src, dst, target):
         return Selection(None, Cost(), (Rejected("any", reason),))
     conv = conversion(src, dst)
@@ -58,7 +60,7 @@ def select(
             return Selection(attempt, cost(attempt, element, target), tuple(rejected))
         rejected.append(attempt)
     least = least_cost(src, dst, element, target)
-    serving, refused = _serving(_movers(conv, element, target, limit, least), conv, element, target)
+    serving, refused = _serving(_movers(src, dst, element, target, limit, least), conv, element, target)
     rejected += refused
     if not serving:
         return Selection(None, Cost(), tuple(rejected))
@@ -66,6 +68,19 @@ def select(
     for lost_cost, lost in losers:
         rejected.append(Rejected(lost.kind, _against(lost_cost, best_cost)))
     return Selection(best, best_cost, tuple(rejected))
+
+
+@functools.lru_cache(maxsize=1024)
+def shuffled(
+    src: LinearLayout, dst: LinearLayout, element: ElementType, target: Target
+) -> ShufflePlan | Rejected:
+    """The plan by shuffles alone, which competes with others in `select` where renaming registers will not do.
+
+    Requires: as for `select`.
+    """
+    if reason := misfit(src, dst, target):
+        return Rejected("any", reason)
+    return plan_shuffle(conversion(src, dst), element, target)
 
 
 def candidates(
@@ -81,7 +96,7 @@ def candidates(
     limit = target.scratch_limit(1 << len(conv.src.warp)) if scratch_limit is None else scratch_limit
     at_once = [plan for plan in (plan_noop(conv), plan_registers(conv)) if not isinstance(plan, Rejected)]
     movers = (
-        plan_shuffle(conv, element, target),
+        shuffled(src, dst, element, target),
         plan_warp_shared(conv, element, target, limit),
         plan_cta_shared(conv, element, target, limit),
     )
@@ -130,16 +145,17 @@ def cost(plan: Plan, element: ElementType, target: Target, warps: int = 4) -> Co
 
 
 def _movers(
-    conv: Conversion, element: ElementType, target: Target, limit: int, least: Least
+    src: LinearLayout, dst: LinearLayout, element: ElementType, target: Target, limit: int, least: Least
 ) -> list[Plan | Rejected]:
     """The plans that move data, in order of scope; those are not made that take longer than another at least.
 
     A CTA exchange competes with one inside the warps only where warps hold copies: there it stores less.
     """
+    conv = conversion(src, dst)
     warps = 1 << len(conv.src.warp)
     busy = max(target.likely_warps, warps)
     planners: dict[str, Callable[[], Plan | Rejected]] = {
-        "shuffle": lambda: plan_shuffle(conv, element, target),
+        "shuffle": lambda: shuffled(src, dst, element, target),
         "warp-shared": lambda: plan_warp_shared(conv, element, target, limit),
         "cta-shared": lambda: plan_cta_shared(conv, element, target, limit),
     }

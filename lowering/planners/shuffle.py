@@ -34,7 +34,7 @@ from dataclasses import dataclass, replace
 from triton_linear.dialect import f2
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.plans import Cost, Rejected, ShufflePlan
-from triton_linear.lowering.plan.words import Place, Row, TooLong, WordBuilder, spread, steering
+from triton_linear.lowering.plan.words import NOWHERE, Row, TooLong, WordBuilder, spread, steering
 from triton_linear.lowering.planners.conversion import Conversion, Hardware, Origin, Reach, between
 from triton_linear.lowering.target.lanes import natives
 from triton_linear.lowering.target.steps import Shuffle
@@ -299,8 +299,8 @@ class _Phase:
         lane_columns = (*lanes, *blocks.f)
         stays = lane_columns == tuple(1 << lane for lane in range(lane_bits)) + (0,) * len(blocks.f)
 
-        def held(register: int) -> Place:
-            return words[register // slots], register % slots
+        # The place of each source register.
+        held = [word * slots + slot for word in words for slot in range(slots)]
 
         # All that is linear in the destination register, for every one of them.
         away, origins = f2.sums(blocks.c), f2.sums(p1)
@@ -319,8 +319,10 @@ class _Phase:
             if stays and not lane_xor:
                 continue
             kept = [origins[q ^ v] for v in along]
-            table = tuple(_padded([held(register ^ offset) for register in kept], slots) for offset in offsets)
-            sent.append((round_, builder.gather(masks, table), lane_xor))
+            table = tuple(
+                [_padded([held[register ^ offset] for register in kept], slots) for offset in offsets]
+            )
+            sent.append((round_, builder.choose(masks, table), lane_xor))
         received = {
             round_: builder.shuffle(Shuffle(word, lane_xor, None if stays else lane_columns))
             for round_, word, lane_xor in sent
@@ -339,26 +341,30 @@ class _Phase:
             for total in f2.sums(tuple(vector for vector, _ in own))
         ]
 
-        def place(q: int, offset: int) -> Place:
-            if stays and not away[q]:
-                return held(origins[q] ^ offset)
-            found = numbers[q]
-            round_ = found >> width & ((1 << len(self.rounds)) - 1)
-            return received[round_], found & ((1 << width) - 1)
+        # The place of each destination register that came from another lane; None: it is where it was.
+        rounds, slot = (1 << len(self.rounds)) - 1, (1 << width) - 1
+        came = [
+            None if stays and not lane_xor else received[found >> width & rounds] * slots + (found & slot)
+            for lane_xor, found in zip(away, numbers, strict=True)
+        ]
+
+        def place(q: int, offset: int) -> int:
+            found = came[q]
+            return held[origins[q] ^ offset] if found is None else found
 
         count = 1 << destination_bits
         outputs = []
         for first in range(0, count, slots):
             registers = range(first, min(first + slots, count))
             table = tuple(
-                _padded([place(r ^ twist, own) for r in registers], slots) for twist, own in own_offsets
+                [_padded([place(r ^ twist, own) for r in registers], slots) for twist, own in own_offsets]
             )
-            outputs.append(builder.gather(own_masks, table))
+            outputs.append(builder.choose(own_masks, table))
         return tuple(outputs)
 
 
-def _padded(places: Sequence[Place], slots: int) -> Row:
-    return (*places, *((None,) * (slots - len(places))))
+def _padded(places: Sequence[int], slots: int) -> Row:
+    return (*places, *((NOWHERE,) * (slots - len(places))))
 
 
 def _phases(blocks: _Blocks, slots: int) -> Iterator[_Phase]:

@@ -8,6 +8,7 @@ on NVIDIA and one V_PERM or V_CNDMASK on AMD, however much it does: pack, choose
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 
@@ -27,16 +28,20 @@ class Pick:
 
     def whole(self) -> tuple[int, ...] | None:
         """Which source each alternative takes as it is, for at most two; None where one is not whole."""
-        if len(self.picks) > 2:
+        return _whole(self.picks) if len(self.picks) <= 2 else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _whole(alternatives: tuple[tuple[int, ...], ...]) -> tuple[int, ...] | None:
+    """`Pick.whole`; there are few of them."""
+    found = []
+    for picks in alternatives:
+        slots = len(picks)
+        sources = {pick // slots for pick in picks if pick >= 0}
+        if len(sources) > 1 or any(pick >= 0 and pick % slots != slot for slot, pick in enumerate(picks)):
             return None
-        found = []
-        for picks in self.picks:
-            slots = len(picks)
-            sources = {pick // slots for pick in picks if pick >= 0}
-            if len(sources) > 1 or any(pick >= 0 and pick % slots != slot for slot, pick in enumerate(picks)):
-                return None
-            found.append(sources.pop() if sources else 0)
-        return tuple(found)
+        found.append(sources.pop() if sources else 0)
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,10 @@ from stands beside them. What both take for global memory and arithmetic is the 
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from triton_linear.lowering.target import lanes, memory, phases, tiles
@@ -124,6 +125,23 @@ class Target:
     def likely_warps(self) -> int:
         """Warps that a multiprocessor holds while it converts, if nothing else is known."""
         return self.policy.likely_warps
+
+    @property
+    def spelled(self) -> str:
+        """The text by which `target` finds this one: its name, and the thresholds that are not the table's.
+
+        >>> with_policy(target("cuda:90"), likely_warps=16).spelled
+        'cuda:90{likely_warps=16}'
+        """
+        usual = TARGETS.get(self.name)
+        if usual is None or usual.policy is self.policy:
+            return self.name
+        others = [
+            f"{entry.name}={value if isinstance(value, float) else int(value)}"
+            for entry in fields(Policy)
+            if (value := getattr(self.policy, entry.name)) != getattr(usual.policy, entry.name)
+        ]
+        return f"{self.name}{{{','.join(others)}}}" if others else self.name
 
     @property
     def shuffles_in_segments(self) -> bool:
@@ -316,11 +334,48 @@ TARGETS = {name: _make(name, kib) for name, kib in _SHARED_KIB.items()}
 
 
 def target(name: str) -> Target:
-    """The target called `name`.
+    """The target called `name`, which may say other thresholds than those of its policy.
 
-    Raises ValueError for a name that is not in the table, listing those that are.
+    >>> target("cuda:90{likely_warps=16}").likely_warps
+    16
+
+    Raises ValueError for a name that is not in the table, listing those that are, and for a threshold that is
+    none.
     """
-    found = TARGETS.get(re.sub(r"^cuda:sm_?", "cuda:", name))
+    plain, brace, said = name.partition("{")
+    found = TARGETS.get(re.sub(r"^cuda:sm_?", "cuda:", plain))
     if found is None:
-        raise ValueError(f"unknown target '{name}'; known: {', '.join(TARGETS)}")
+        raise ValueError(f"unknown target '{plain}'; known: {', '.join(TARGETS)}")
+    if not brace:
+        return found
+    if not said.endswith("}"):
+        raise ValueError(f"target '{name}' has no closing brace")
+    return _with_thresholds(found.name, said[:-1])
+
+
+@functools.lru_cache(maxsize=64)
+def _with_thresholds(name: str, said: str) -> Target:
+    """One object for one name: what is planned is kept by it."""
+    return with_policy(TARGETS[name], **thresholds_of(said))
+
+
+def thresholds_of(text: str) -> dict[str, bool | int | float]:
+    """Values of thresholds, as a target's name has them.
+
+    >>> thresholds_of("likely_warps=16, margin=0.5, splits_beside_scans=1")
+    {'likely_warps': 16, 'margin': 0.5, 'splits_beside_scans': True}
+
+    Raises ValueError for a threshold that there is not, and for what is no value of one.
+    """
+    known = {entry.name: type(getattr(NVIDIA, entry.name)) for entry in fields(Policy)}
+    found: dict[str, bool | int | float] = {}
+    for word in filter(None, (word.strip() for word in text.split(","))):
+        name, _, value = (part.strip() for part in word.partition("="))
+        kind = known.get(name)
+        if kind is None:
+            raise ValueError(f"no threshold '{name}'; there are {', '.join(known)}")
+        try:
+            found[name] = kind(float(value)) if kind is float else kind(int(value))
+        except ValueError as error:
+            raise ValueError(f"threshold {name} takes a number, got '{value}'") from error
     return found

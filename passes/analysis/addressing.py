@@ -387,6 +387,21 @@ def agree(*masks: Mask) -> Mask:
     return tuple(tuple(all(flags) for flags in zip(*bits, strict=True)) for bits in zip(*masks, strict=True))
 
 
+def is_constant(basis: Sequence[int], mask: Mask) -> bool:
+    """Whether a mask says that elements are the same where a basis leads.
+
+    >>> mask = ((True, False), (True,))
+    >>> is_constant((1, 1), mask), is_constant((3, 0), mask)
+    (True, False)
+    """
+    return all(
+        mask[axis][bit]
+        for axis, value in enumerate(basis)
+        for bit in range(value.bit_length())
+        if value >> bit & 1
+    )
+
+
 def distances(value: Affine) -> Mapping[tuple[int, int], int | None]:
     """The deltas by (dimension, bit)."""
     return {(d, b): delta for d, bits in enumerate(value.deltas) for b, delta in enumerate(bits)}

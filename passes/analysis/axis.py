@@ -35,6 +35,8 @@ _TRANSPARENT = frozenset(
     {"ttg.convert_layout", "arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "tt.bitcast"}
 )
 _HINT = "tt.divisibility"
+_COMBINES = frozenset({"arith.andi", "arith.ori", "arith.xori", "arith.muli", "arith.select"})
+"""Operations that make masks of masks, element by element; `mask * mask` in a kernel is a multiplication."""
 
 
 def shape_of(type_: Type) -> tuple[int, ...]:
@@ -184,20 +186,40 @@ class AxisAnalysis:
                 return Affine.unknown(shape)
             guess = replace(guess, divisor=divisor, unit=unit)
 
+    def _carried_mask(self, value: Value) -> Mask | None:
+        """A mask that a loop carries, as one for the accesses of its next iteration: it changes where that does
+        which it starts with, or which an iteration leaves. None for other values."""
+        owner = value.owner.owner.operation
+        index = value.arg_number
+        if owner.name != "scf.for" or index == 0:
+            return None
+        block = owner.regions[0].blocks[0]
+        terminator = block.operations[len(block.operations) - 1].operation
+        guess = self.mask(owner.operands[index + 2])
+        while True:
+            # As with a guess at what a value is: if it was wrong, nothing that was made of it may stay.
+            known, masks = dict(self._known), dict(self._masks)
+            self._masks[value] = guess
+            found = addressing.agree(guess, self.mask(terminator.operands[index - 1]))
+            if found == guess:
+                return guess
+            self._known, self._masks = known, masks
+            guess = found
+
     def _computed_mask(self, value: Value) -> Mask:
         op = self._producers.get(value)
         shape = self._shape(value)
         nothing: Mask = tuple((False,) * (size.bit_length() - 1) for size in shape)
         if op is None:
-            return nothing
+            return self._carried_mask(value) or nothing
         name = op.name
         if name == "tt.splat" or (name == "arith.constant" and _is_splat(op)):
             return tuple((True,) * (size.bit_length() - 1) for size in shape)
         if name == "arith.cmpi":
             predicate = addressing.PREDICATES[op.attributes["predicate"].value]
             return addressing.compare(predicate, self.of(op.operands[0]), self.of(op.operands[1]))
-        if name in ("arith.andi", "arith.ori", "arith.xori"):
-            return addressing.agree(self.mask(op.operands[0]), self.mask(op.operands[1]))
+        if name in _COMBINES:
+            return addressing.agree(*(self.mask(each) for each in op.operands if self._shape(each) == shape))
         if name == "ttg.convert_layout":
             return self.mask(op.operands[0])
         if name == "tt.trans":

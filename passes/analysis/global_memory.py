@@ -16,7 +16,7 @@ from triton_linear.dialect import encodings
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
 from triton_linear.lowering.target.memory import MemoryCosts
 from triton_linear.passes.analysis import widths
-from triton_linear.passes.analysis.addressing import Affine, Mask
+from triton_linear.passes.analysis.addressing import Affine, Mask, is_constant
 from triton_linear.passes.analysis.widths import VECTOR, Basis, Bit, Vector
 
 SECTOR = 32
@@ -88,12 +88,7 @@ class GlobalAccess:
         """Whether the basis leads to another place, or under a mask that may differ."""
         if self.basis_delta(basis) != 0:
             return True
-        return self.mask is not None and not all(
-            self.mask[axis][bit]
-            for axis, value in enumerate(basis)
-            for bit in range(value.bit_length())
-            if value >> bit & 1
-        )
+        return self.mask is not None and not is_constant(basis, self.mask)
 
     def _run(self, deltas: Sequence[int | None]) -> int:
         """Bytes in a row that an instruction covers whose bases move by these."""

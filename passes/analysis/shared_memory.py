@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import operator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.encodings.shared import PARTITION
 from triton_linear.dialect.linear_layout import LANE, REGISTER, LinearLayout
-from triton_linear.lowering.planners.transposing import FORMS
 from triton_linear.lowering.target.memory import MemoryCosts
 from triton_linear.lowering.target.phases import LOAD, STORE
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.global_memory import GlobalAccess, layout_of_bits
+from triton_linear.passes.analysis.wavefronts import Kind, Wavefronts
 from triton_linear.passes.analysis.widths import VECTOR, Bit
 
 LEAST_COPY = 4
 """Bytes of the smallest asynchronous copy (PTX ISA, cp.async)."""
-_ROW_BYTES = 16
-_LANE_BITS = 5
 _WORD = 4
 
 
@@ -41,6 +40,8 @@ class LocalAccess:
     element_bytes: int
     is_store: bool
     copied: GlobalAccess | None = None
+    _known: dict[Sequence[int], int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Offsets of bases that were asked for; layouts share most of theirs."""
 
     @classmethod
     def of(
@@ -71,16 +72,15 @@ class LocalAccess:
     def column(self, bit: Bit) -> int:
         return self.columns[bit[0]][bit[1]]
 
-    def offset(self, basis: Sequence[int]) -> int:
+    def offset(self, basis: tuple[int, ...]) -> int:
         """What following a basis changes of the offset."""
-        offset = 0
-        for axis, value in enumerate(basis):
-            bit = 0
-            while value >> bit:
-                if value >> bit & 1:
-                    offset ^= self.columns[axis][bit]
-                bit += 1
-        return offset
+        found = self._known.get(basis)
+        if found is None:
+            found = 0
+            for columns, value in zip(self.columns, basis, strict=True):
+                found ^= f2.multiply_vector(columns, value)
+            self._known[basis] = found
+        return found
 
     def bytes_at_once(self, layout: LinearLayout, most: int = VECTOR) -> int:
         """How wide a thread's accesses are.
@@ -88,12 +88,13 @@ class LocalAccess:
         Where registers move within a vector as well, as swizzles of less than 16 bytes make them, LLVM joins
         some.
         """
-        bases = dict(layout.bases)
-        registers = [self.offset(basis) for basis in bases[REGISTER]]
-        others = [self.offset(basis) for name, vectors in layout.bases for basis in vectors if name != REGISTER]
+        registers: list[int] = []
+        others: list[int] = []
+        for name, vectors in layout.bases:
+            (registers if name == REGISTER else others).extend(map(self.offset, vectors))
         width = self.width_of(registers, others, most)
         if self.copied is not None:
-            leading = [basis for basis in bases[REGISTER] if any(basis)]
+            leading = [basis for basis in dict(layout.bases)[REGISTER] if any(basis)]
             width = min(width, self.element_bytes << self.copied.vector_bits(leading))
         return width
 
@@ -118,7 +119,7 @@ class LocalAccess:
         registers = [o for o in map(self.offset, bases[REGISTER]) if o]
         lanes = [self.offset(basis) for basis in bases[LANE]]
         size = self.bytes_at_once(layout, target.max_access_bytes)
-        return self.wavefronts_of(registers, lanes, size, target)
+        return Wavefronts(self.kind(len(lanes), target), tuple(registers), size).of(lanes)
 
     def width_of(self, registers: Sequence[int], others: Sequence[int], most: int) -> int:
         """How wide accesses are where registers and threads have these offsets."""
@@ -129,14 +130,10 @@ class LocalAccess:
             width *= 2
         return width
 
-    def wavefronts_of(self, registers: Sequence[int], lanes: Sequence[int], size: int, target: Target) -> int:
-        """Wavefronts of a warp whose registers and lanes have these offsets, `size` bytes a thread at once."""
-        count = 1 << (_rank(tuple(registers)) - (size // self.element_bytes).bit_length() + 1)
-        service = target.service(STORE if self.is_store else LOAD, size)
-        together = [f2.multiply_vector(lanes, lane) for lane in service.lanes]
-        phases = max(1, (1 << len(lanes)) // service.count)
-        plain = count * phases * _conflicts(together, size, service.banks, target)
-        return min(plain, self._matrix_wavefronts(registers, lanes, target) or plain)
+    def kind(self, lane_bits: int, target: Target) -> Kind:
+        """What it is to a warp of 2^`lane_bits` lanes."""
+        name = STORE if self.is_store else LOAD
+        return Kind(name, self.element_bytes, target, lane_bits, self.copied is not None)
 
     def clocks(self, layout: LinearLayout, target: Target) -> float:
         """Clocks of one warp for all its registers."""
@@ -147,48 +144,10 @@ class LocalAccess:
         assert self.copied is not None
         return self.copied.clocks(layout, costs, self.bytes_at_once(layout))
 
-    def _matrix_wavefronts(self, registers: Sequence[int], lanes: Sequence[int], target: Target) -> int | None:
-        """The same with `stmatrix` or `ldmatrix` or with loads that transpose, None where they do not fit.
-
-        A row is 16 bytes, the words of four lanes, and there are eight; or, transposed, the half-words of eight
-        lanes, each of which has two.
-        """
-        if target.vendor == "amd":
-            return None if self.is_store else self._transposing_wavefronts(registers, lanes, target)
-        fits = target.store_matrix if self.is_store else target.load_matrix
-        if not fits or self.copied is not None or self.element_bytes > _WORD or len(lanes) != _LANE_BITS:
-            return None
-        word = [self.element_bytes << bit for bit in range((_WORD // self.element_bytes).bit_length() - 1)]
-        if set(word) <= set(registers) and list(lanes[:2]) == [4, 8]:
-            outer, rows = [offset for offset in registers if offset not in word], list(lanes[2:])
-        elif self.element_bytes == 2 and registers and list(lanes[2:]) == [2, 4, 8]:
-            outer, rows = list(registers[1:]), [registers[0], *lanes[:2]]
-        else:
-            return None
-        if any(offset % _ROW_BYTES for offset in (*rows, *outer)):
-            return None
-        return (1 << f2.rank(outer)) * _conflicts(rows, _ROW_BYTES, target.banks, target)
-
-    def _transposing_wavefronts(
-        self, registers: Sequence[int], lanes: Sequence[int], target: Target
-    ) -> int | None:
-        """With an instruction of `transposing.FORMS` whose rows are of these elements."""
-        for form in (FORMS[name] for name in target.load_matrix):
-            row = [form.unit << place for place in range(len(form.row))]
-            fits = form.unit == self.element_bytes and [lanes[lane] for lane in form.row] == row
-            if not fits or len(registers) < form.register_bits or self.copied is not None:
-                continue
-            columns = {f"l{lane}": offset for lane, offset in enumerate(lanes)}
-            columns |= {f"r{bit}": registers[bit] for bit in range(form.register_bits)}
-            named = [columns[source] for source in form.lanes]
-            outer = registers[form.register_bits :]
-            if any(offset % form.row_bytes for offset in (*named, *outer)):
-                continue
-            service = target.service(LOAD, form.row_bytes)
-            together = [f2.multiply_vector(named, lane) for lane in service.lanes]
-            phases = target.lanes // service.count << f2.rank(outer)
-            return phases * _conflicts(together, form.row_bytes, service.banks, target)
-        return None
+    def matrix_wavefronts(self, registers: Sequence[int], lanes: Sequence[int], target: Target) -> int | None:
+        """Those by matrix instructions, None where they do not fit."""
+        kind = self.kind(len(lanes), target)
+        return Wavefronts(kind, tuple(registers), self.element_bytes).by_matrices(lanes)
 
     def fewest(self, shape: Sequence[int], warps: int, target: Target) -> int:
         """Wavefronts of a warp if every one is full, the tensor being shared out evenly."""
@@ -218,22 +177,6 @@ class LocalAccess:
         return 1 << f2.rank(registers)
 
 
-_rank = functools.lru_cache(maxsize=4096)(f2.rank)
-
-
-def _conflicts(lanes: Sequence[int], size: int, bank_count: int, target: Target) -> int:
-    """How often the bank that is asked most is asked, by lanes with these offsets for `size` bytes each."""
-    return _most_asked(tuple(sorted(lanes)), size, bank_count, target.bank_bytes)  # in any order
-
-
-@functools.lru_cache(maxsize=4096)
-def _most_asked(lanes: tuple[int, ...], size: int, bank_count: int, bank_bytes: int) -> int:
-    inside = [1 << bit for bit in range((size // bank_bytes).bit_length() - 1)]
-    words = [offset // bank_bytes for offset in lanes]
-    banks = [word % bank_count for word in words]
-    return 1 << (f2.rank([*words, *inside]) - f2.rank([*banks, *inside]))
-
-
 @functools.lru_cache(maxsize=512)
 def layouts(
     local: LocalAccess,
@@ -251,34 +194,36 @@ def layouts(
 
     `lanes` and `warps` count bits.
     """
-    found: dict[LinearLayout, tuple[float, float]] = {}
-    for layout in _tried(local, access, shape, lanes, warps):
-        if not local.copies_rightly(layout):
-            continue
-        there = 0.0
-        if access is not None:
-            clocks = local.copy_clocks if local.copied else access.clocks
-            there = sum(clocks(layout, target.memory))
-        found[layout] = local.clocks(layout, target), there
+    tried = (layout for layout in _tried(local, access, shape, lanes, warps) if local.copies_rightly(layout))
+    if access is not None:
+        return _cheapest_for_both(local, access, tried, target)
+    found = {layout: local.clocks(layout, target) for layout in tried}
     if not found:
         return ()
-    if access is not None:
-        one_side = target.policy.one_side
-        return tuple(
-            min(found, key=lambda layout: found[layout][0] + weight * found[layout][1])
-            for weight in (1.0, one_side, 1 / one_side)
-        )
-    least = min(here for here, _ in found.values())
+    least = min(found.values())
     widths: dict[int, list[LinearLayout]] = {}
-    for layout, (here, _) in found.items():
-        if here == least:
+    for layout, clocks in found.items():
+        if clocks == least:
             widths.setdefault(local.bytes_at_once(layout), []).append(layout)
-    chosen: list[LinearLayout] = []
-    for same in widths.values():
-        best = min(found[layout][0] for layout in same)
-        ties = [layout for layout in same if found[layout][0] == best]
-        chosen += ties[0], ties[-1]
-    return tuple(chosen)
+    return tuple(layout for ties in widths.values() for layout in (ties[0], ties[-1]))
+
+
+def _cheapest_for_both(
+    local: LocalAccess, access: GlobalAccess, tried: Iterable[LinearLayout], target: Target
+) -> tuple[LinearLayout, ...]:
+    """The first that is cheapest for both, and where either counts more; none if there are none."""
+    one_side = target.policy.one_side
+    weights = (1.0, one_side, 1 / one_side)
+    best: list[tuple[float, LinearLayout]] = []
+    for layout in tried:
+        here = local.clocks(layout, target)
+        if best and all(clocks <= here for clocks, _ in best):
+            continue  # whatever it takes in global memory
+        of_global = local.copy_clocks if local.copied else access.clocks
+        there = sum(of_global(layout, target.memory))
+        priced = [(here + weight * there, layout) for weight in weights]
+        best = [min(pair, key=operator.itemgetter(0)) for pair in zip(best or priced, priced, strict=True)]
+    return tuple(layout for _, layout in best)
 
 
 def _tried(

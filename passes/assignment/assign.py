@@ -10,6 +10,7 @@ from triton_linear.dialect.mlir_adapter import Attribute, Operation, operations
 from triton_linear.lowering.target.policy import Policy
 from triton_linear.passes.analysis.axis import pointee_bytes, shape_of
 from triton_linear.passes.analysis.equivalence import NotEquivalent, Numbering
+from triton_linear.passes.analysis.registers import estimate
 from triton_linear.passes.analysis.widths import are_rows_short
 from triton_linear.passes.assignment.build import LOCAL, build
 from triton_linear.passes.assignment.candidates import NoLayout
@@ -18,8 +19,9 @@ from triton_linear.passes.assignment.explain import explain
 from triton_linear.passes.assignment.plan import Assignment, assign
 from triton_linear.passes.assignment.rewrite import Rewriter
 from triton_linear.passes.framework import diagnostics
-from triton_linear.passes.framework.planning import Planning, unfit
+from triton_linear.passes.framework.planning import Planning, exact_field, unfit
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier
+from triton_linear.passes.reductions.held import held_values, is_for_nvidia
 
 _WORTH_A_LOOK = frozenset({CONVERT, *LOCAL})
 """Operations without one of which there is nothing to gain, unless rows are short. Then layouts change for
@@ -39,7 +41,8 @@ class AssignLayouts(Planning):
 
     Requires: one CTA a cluster, no warp-specialised regions; other modules are left as they are, with a remark.
     Ensures: the module computes what it did (see `assignment.equivalence`); a reduction of floats may add in
-    another order. A module that changed has `ll.assigned`, the modelled clocks before and after.
+    another order, unless `exact`: then the layouts of what reductions add, and of what is held
+    (`reductions/held.py`), stay. A module that changed has `ll.assigned`, the modelled clocks before and after.
     """
 
     split_reductions: bool = field(
@@ -49,6 +52,13 @@ class AssignLayouts(Planning):
     staged_accesses: bool = field(
         default=False, metadata={"help": "price accesses to shared memory as `linear-lower-local` makes them"}
     )
+
+    rank: int = field(
+        default=0,
+        metadata={"help": "take the assignment of this rank, by modelled cost, whether it pays or not"},
+    )
+
+    exact: bool = exact_field()
 
     name: ClassVar[str] = "linear-assign-layouts"
     summary: ClassVar[str] = "choose the layouts of all tensors together, at the least modelled cost"
@@ -71,15 +81,20 @@ class AssignLayouts(Planning):
             gpu, warps, self.scratch_limit, apart=self.split_reductions, staged_accesses=self.staged_accesses
         )
         try:
-            graph = build(ops, gpu)
-            assignment = assign(graph, costs, admits_new=converts)
+            graph = build(ops, gpu, held_values(ops, is_for_nvidia(op)) if self.exact else None)
+            assignment = assign(graph, costs, admits_new=converts, rank=self.rank)
         except NoLayout as error:
             diagnostics.remark(op, f"layouts are not assigned: {error}")
             return
-        pays = _pays(assignment, gpu.policy) and _pays_well(assignment, gpu.policy)
+        if self.rank:
+            pays = bool(assignment.changed)
+        else:
+            pays = _pays(assignment, gpu.policy) and _pays_well(assignment, gpu.policy)
         explain(op, graph, assignment, pays)
         if not pays:
             return
+        asked = diagnostics.wanted()
+        registers = estimate(op) if asked else 0.0
         numbering = Numbering()
         before = numbering.of(op)
         Rewriter(graph, ops, {group: choice.encoding for group, choice in assignment.chosen.items()}).run()
@@ -88,6 +103,10 @@ class AssignLayouts(Planning):
         op.attributes[ll.ASSIGNED] = Attribute.parse(
             f"[{assignment.before.clocks:.1f}, {assignment.after.clocks:.1f}]", op.context
         )
+        if asked:
+            diagnostics.remark(
+                op, f"a thread needs about {registers:.0f} registers before, {estimate(op):.0f} after"
+            )
 
 
 def _is_short(op: Operation) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
-from triton_linear.dialect.mlir_adapter import Operation
+from triton_linear.dialect.mlir_adapter import Operation, Value
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis import weights
 from triton_linear.passes.analysis.addressing import constancy
@@ -36,6 +36,7 @@ from triton_linear.passes.assignment.shape_change import NAMES as SHAPE_CHANGES
 from triton_linear.passes.assignment.shape_change import ShapeChange
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.reductions.region import REDUCE, SCAN, is_order_free, must_stay
 
 _SHAPED = frozenset({"tt.expand_dims", "tt.broadcast"})
 _UNTIED = frozenset({"tt.assert"})
@@ -51,9 +52,13 @@ LOCAL: Mapping[str, str] = {
 """Operations between shared memory and registers, or global memory, and what their anchors are called."""
 
 
-def build(ops: Sequence[Operation], gpu: Target) -> Graph:
-    """The problem that the operations of a module pose, in the order they are written."""
-    return _Builder(read(ops), gpu).build()
+def build(ops: Sequence[Operation], gpu: Target, held: frozenset[Value] | None = None) -> Graph:
+    """The problem that the operations of a module pose, in the order they are written.
+
+    `held`: results are to keep their bits, and these are the values whose layouts decide about them
+    (`reductions.held`).
+    """
+    return _Builder(read(ops), gpu, held).build()
 
 
 @dataclass
@@ -66,6 +71,7 @@ class _Builder:
 
     ops: Sequence[OpNode]
     gpu: Target
+    held: frozenset[Value] | None
     recipes: dict[ValueNode, Recipe] = field(default_factory=dict)
     aliases: dict[ValueNode, ValueNode] = field(default_factory=dict)
     owners: dict[ValueNode, tuple[Group, Path]] = field(default_factory=dict)
@@ -78,6 +84,7 @@ class _Builder:
 
     def build(self) -> Graph:
         self.producers = {result: op for op in self.ops for result in op.results}
+        self.scans = {op.block for op in self.ops if op.name == SCAN}
         self.axis = AxisAnalysis(self.producers)
         self.frequencies = Frequencies(self.axis, self.gpu.policy.unknown_trips)
         for op in self.ops:
@@ -117,7 +124,7 @@ class _Builder:
             self._store(op, frequency)
         elif name in LOCAL and self._local(op, frequency):
             pass
-        elif name == "tt.reduce":
+        elif name == REDUCE:
             self._reduce(op, frequency)
         elif name in _SHAPED:
             self._shape_change(op, frequency)
@@ -136,8 +143,12 @@ class _Builder:
         self.groups.append(group)
         return group
 
+    def _is_held(self, value: ValueNode) -> bool:
+        return self.held is not None and value.value in self.held
+
     def _own(self, value: ValueNode, group: Group, path: Path = ()) -> None:
         self.owners[value] = group, path
+        group.pinned = group.pinned or self._is_held(value)
         if not path:
             group.values.append(value)
 
@@ -148,6 +159,8 @@ class _Builder:
             return
         value = self.resolve(operand)
         use = Use(op, index)
+        if self._is_held(operand):
+            group.find().pinned = True
         if value in self.recipes:
             group.find().requests[value, path] = None
             self.requests.append((use, group, path))
@@ -160,6 +173,9 @@ class _Builder:
 
     def _convert(self, op: OpNode, frequency: float) -> None:
         source, result = op.operands[0], op.results[0]
+        if self._is_held(result) and self.resolve(source) in self.recipes:
+            self._pin(op)  # what is computed again in its layout would not be converted
+            return
         self.aliases[result] = source
         value = self.resolve(source)
         kind = result.kind
@@ -176,6 +192,9 @@ class _Builder:
             return
         tensors = [(i, kind) for i, operand in enumerate(op.operands) if (kind := operand.kind) is not None]
         if all(self.resolve(op.operands[i]) in self.recipes for i, _ in tensors):
+            if any(self._is_held(value) for value in (*op.operands, *op.results)):
+                self._pin(op)
+                return
             for result in op.results:
                 if result.kind is not None:
                     self.recipes[result] = Recipe(result, op, result.kind, frequency)
@@ -326,16 +345,28 @@ class _Builder:
             self._pin(op)
             return
         axis = op.attributes["axis"].value
-        group = self._group(kind)
+        group = self._group(kind, pinned=self._shows_order(op))
         for index in range(len(op.operands)):
             self._take(op, index, group.find(), tie=True)
         group = group.find()
         widths = tuple(k.bits for operand in op.operands if (k := operand.kind) is not None)
-        group.reductions.append(Reduction(op, axis, widths, weights.of_region(op, self.gpu.costs), frequency))
+        weight = weights.of_region(op, self.gpu.costs)
+        group.reductions.append(Reduction(op, axis, widths, weight, frequency, self._stays(op)))
         group.anchors.append("reduce")
         for result in op.results:
             if result.kind is not None:
                 self._own(result, group, (axis,))
+
+    def _stays(self, reduction: OpNode) -> bool:
+        """Whether a reduction is left whole whatever its layout."""
+        if self._shows_order(reduction) or any(map(self._is_held, reduction.operands)):
+            return True
+        beside = reduction.block in self.scans and not self.gpu.policy.splits_beside_scans
+        return beside or must_stay(reduction.op) is not None
+
+    def _shows_order(self, reduction: OpNode) -> bool:
+        """Whether bits of results are to stay that show in which order a reduction combines its elements."""
+        return self.held is not None and not is_order_free(reduction.op, self.gpu.vendor == "nvidia")
 
     def _shape_change(self, op: OpNode, frequency: float) -> None:
         kind = op.results[0].kind

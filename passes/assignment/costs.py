@@ -15,6 +15,7 @@ from triton_linear.lowering.planners.bound import BoundedSide, Bounds, Least
 from triton_linear.lowering.planners.conversion import Reach
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.analysis.addressing import is_constant
 from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.assignment.candidates import Candidate, NoLayout, layout_in, layout_of, sliced
 from triton_linear.passes.assignment.graph import Constancy, Edge, Group, Path, Recipe, Reduction
@@ -22,17 +23,6 @@ from triton_linear.passes.reductions import costs as reductions
 from triton_linear.passes.staging.choice import Direct, staging_for
 
 INFINITE = 1e12
-
-
-def _is_constant(basis: tuple[int, ...], constancy: Constancy) -> bool:
-    """Whether a value is the same where a basis leads."""
-    for axis, value in enumerate(basis):
-        rest = value
-        while rest:
-            if not constancy[axis][rest.bit_length() - 1]:
-                return False
-            rest ^= 1 << rest.bit_length() - 1
-    return True
 
 
 def _is_loaded(edge: Edge) -> bool:
@@ -107,7 +97,7 @@ class AssignmentCosts:
                 layout = self.placed(candidate, path, shape)
                 if not isinstance(layout, str):
                     bases = dict(layout.bases)[REGISTER]
-                    found = 1 << sum([not _is_constant(basis, constancy) for basis in bases])
+                    found = 1 << sum([not is_constant(basis, constancy) for basis in bases])
             self.registers[key] = found
         return found
 
@@ -130,7 +120,7 @@ class AssignmentCosts:
         what = reductions.Combined(reduction.widths, reduction.weight)
         priced = layout, reduction.axis, what, self.target, self.warps
         stock = reductions.as_triton(*priced).expected(self.busy)
-        if not self.apart or self.target.policy.spares_shared_memory:
+        if not self.apart or reduction.stays or self.target.policy.spares_shared_memory:
             return stock
         return min(stock, reductions.apart(*priced).expected(self.busy))
 

@@ -41,6 +41,8 @@ class Reduction:
     widths: tuple[int, ...]
     weight: float
     frequency: float
+    stays: bool = False
+    """Whether it is not taken apart, whatever that would save."""
 
 
 @dataclass(eq=False, slots=True)

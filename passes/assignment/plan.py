@@ -159,7 +159,7 @@ class _Search:
         )
         return AssignmentPrice(sum(p.memory for p in alone), sum(p.other for p in alone) + conversions)
 
-    def run(self, seconds: float) -> Assignment:
+    def run(self, seconds: float, rank: int = 0) -> Assignment:
         graph = self.graph
         before = self.price(dict.fromkeys(graph.groups, 0))
         recomputed = sum(self.costs.of_recipe(*conversion) for conversion in graph.converted_recipes)
@@ -174,6 +174,8 @@ class _Search:
         if new and self.price(choices).clocks > (1 - worth) * before.clocks:
             self._forbid_new()
             choices, solution = self._best(weight, seconds)
+        if rank:
+            choices, solution = self._next(choices, solution, weight, seconds, rank)
         edges = {
             pair.edge: (
                 float(pair.table[0, 0]),
@@ -186,6 +188,37 @@ class _Search:
         optimal = solution.optimal and self.planned < self.policy.planned_conversions
         after = self.price(choices)
         return Assignment(chosen, before, after, priced, edges, weight, self.planned, solution.solver, optimal)
+
+    def _next(
+        self, best: Mapping[Group, int], solution: Solution, weight: float, seconds: float, rank: int
+    ) -> tuple[Mapping[Group, int], Solution]:
+        """The choices of that rank: of those that are best if one group may not choose as in `best`, from 1 on.
+
+        Only groups are asked whose layouts differ in price by themselves. A module as it is does not count, and
+        ranks beyond what there is get the last one, or `best`.
+        """
+        taken = {tuple(best.values()), (0,) * len(best)}
+        found: list[tuple[float, Mapping[Group, int], Solution]] = []
+        for group in self.graph.groups:
+            prices = self.alone[group]
+            if len({price.clocks for price in prices}) == 1:
+                continue
+            self.alone[group] = [
+                AssignmentPrice(INFINITE, INFINITE) if choice == best[group] else price
+                for choice, price in enumerate(prices)
+            ]
+            try:
+                choices, other = self._best(weight, seconds)
+            finally:
+                self.alone[group] = prices
+            if tuple(choices.values()) not in taken:
+                taken.add(tuple(choices.values()))
+                found.append((self.price(choices).clocks, choices, other))
+        if not found:
+            return best, solution
+        found.sort(key=lambda entry: entry[0])
+        _, choices, other = found[min(rank, len(found)) - 1]
+        return choices, other
 
     def _best(self, weight: float, seconds: float) -> tuple[Mapping[Group, int], Solution]:
         """The choices of least cost, all of whose conversions are priced exactly."""
@@ -228,11 +261,12 @@ class _Search:
 
 
 def assign(
-    graph: Graph, costs: AssignmentCosts, seconds: float = 1.0, *, admits_new: bool = True
+    graph: Graph, costs: AssignmentCosts, seconds: float = 1.0, *, admits_new: bool = True, rank: int = 0
 ) -> Assignment:
     """The assignment of least modelled cost; `seconds` bounds an integer program, if one is needed.
-    `admits_new`: whether there may be conversions where the module has none.
+    `admits_new`: whether there may be conversions where the module has none. `rank`: 0 for the least cost, 1
+    and 2 for what comes next, each with another layout of some group that the best one has.
 
     Raises NoLayout where a group's present encoding has no layout.
     """
-    return _Search(graph, costs, admits_new).run(seconds)
+    return _Search(graph, costs, admits_new).run(seconds, rank)

@@ -21,8 +21,9 @@ from triton_linear.lowering.plan.strategies import STRATEGIES
 from triton_linear.lowering.planners.conversion import Reach
 from triton_linear.lowering.planners.conversion import conversion as conversion_between
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown
-from triton_linear.passes.framework.planning import check_lowering, lowering_field
+from triton_linear.passes.framework.planning import check_lowering, exact_field, lowering_field
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier
+from triton_linear.passes.reductions.held import held_values, is_for_nvidia
 
 # Operations that lower by the layout of their operand or result, whatever kind of encoding states it.
 _TAKES_EITHER = frozenset({"ttg.local_store", "ttg.local_alloc", "tt.print", "tt.unsplat"})
@@ -48,7 +49,7 @@ class FoldConversions:
     same conversion was applied to before, where that one dominates; between two encodings of one layout,
     where every user takes the operand or its producer can give the result. What was decided about a
     conversion that now starts elsewhere is forgotten. With `lowering=legacy`, encodings are one layout only
-    where they are written alike.
+    where they are written alike. With `exact`, conversions of what is held (`reductions/held.py`) stay.
 
     Requires: nothing; a conversion of a layout that is not known is left as it is.
     Ensures: values keep their layouts; no conversion is added, none moves into a loop.
@@ -63,13 +64,15 @@ class FoldConversions:
     ensures: ClassVar[tuple[Verifier, ...]] = ()
 
     lowering: str = lowering_field()
+    exact: bool = exact_field()
 
     def __post_init__(self) -> None:
         check_lowering(self.name, self.lowering)
 
     def __call__(self, op: Operation, pass_: Any) -> None:
         ops = operations(op)
-        conversions = [inner for inner in ops if inner.name == CONVERT]
+        held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()
+        conversions = [inner for inner in ops if inner.name == CONVERT and inner.results[0] not in held]
         fold = _Fold(producers_of(ops), by_kind=not STRATEGIES[self.lowering].folds_by_map)
         for conversion in conversions:
             fold.visit(conversion)

@@ -35,9 +35,16 @@ from triton_linear.passes.conversions.stubs import GATHER_PREFIX
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
-from triton_linear.passes.framework.planning import Planning, check_lowering, function_of, lowering_field
+from triton_linear.passes.framework.planning import (
+    Planning,
+    check_lowering,
+    exact_field,
+    function_of,
+    lowering_field,
+)
 from triton_linear.passes.framework.plans import STOCK, DecidedGather, Plans
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier, every_gather_is_decided
+from triton_linear.passes.reductions.held import HELD, held_values, is_for_nvidia, takes_held
 
 GATHER = "tt.gather"
 _PARTIAL = "it is in a warp-specialised region, which only some warps of the CTA run"
@@ -86,6 +93,7 @@ class LowerGathers(Planning):
     ensures: ClassVar[tuple[Verifier, ...]] = (every_gather_is_decided,)
 
     lowering: str = lowering_field()
+    exact: bool = exact_field()
 
     def __post_init__(self) -> None:
         check_lowering(self.name, self.lowering)
@@ -101,6 +109,7 @@ class LowerGathers(Planning):
         names = {inner.attributes["sym_name"].value for inner in ops if inner.name == "tt.func"}
         partial, raw = PartialCode.find(ops), accumulators(ops)
         choice = _Choice(gpu, producers_of(ops), self.scratch_limit, self.lowering, partial.present)
+        held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()
         stubs = _Stubs(InsertionPoint(op.regions[0].blocks[0]), names, choice, pass_.plans)
         left: list[DecidedGather] = []
         for gather in gathers:
@@ -112,6 +121,8 @@ class LowerGathers(Planning):
                 decision = _AGREE
             elif any(operand in raw for operand in gather.operands):
                 decision = "it takes what `wgmma` left in its registers"
+            elif takes_held(gather, held):
+                decision = HELD
             else:
                 decision = choice.decide(gather)
             if isinstance(decision, str):

@@ -16,8 +16,15 @@ from triton_linear.passes.analysis.addresses import address_conversions
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown, element_of
-from triton_linear.passes.framework.planning import WARP_SPECIALIZE, Planning, check_lowering, lowering_field
+from triton_linear.passes.framework.planning import (
+    WARP_SPECIALIZE,
+    Planning,
+    check_lowering,
+    exact_field,
+    lowering_field,
+)
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier, every_conversion_is_decided
+from triton_linear.passes.reductions.held import HELD, held_values, is_for_nvidia
 
 _SEEN_THROUGH = (
     "it leads to an address or a mask of a memory access, whose width Triton takes from what it knows of them"
@@ -34,7 +41,8 @@ class SelectLowering(Planning):
     that cannot be ours gets `ll.stock` instead, the reason why it is left to Triton, and a remark that says
     so: its layouts are not known, it crosses CTAs, it is in code that only some warps of the CTA run, it
     leads to an address or a mask, where Triton's axis analysis has to see through it, or it takes accumulators
-    of `wgmma` with another sign (`passes/analysis/accumulators.py`). With `lowering=legacy` the plan is that of
+    of `wgmma` with another sign (`passes/analysis/accumulators.py`), or, with `exact`, it gives a value that is
+    held (`passes/reductions/held.py`). With `lowering=legacy` the plan is that of
     Triton before linear layouts (`lowering/baseline/legacy.py`), and `scratch-limit` has no effect.
 
     Requires: nothing.
@@ -50,6 +58,7 @@ class SelectLowering(Planning):
     ensures: ClassVar[tuple[Verifier, ...]] = (every_conversion_is_decided,)
 
     lowering: str = lowering_field()
+    exact: bool = exact_field()
 
     def __post_init__(self) -> None:
         check_lowering(self.name, self.lowering)
@@ -64,6 +73,7 @@ class SelectLowering(Planning):
             return
         partial = PartialCode.find(ops)
         addresses, signs = address_conversions(ops), changed_signs(ops)
+        held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()
         table = LayoutTable()
         attributes: dict[Selection, Attribute] = {}
         for conversion in conversions:
@@ -76,6 +86,8 @@ class SelectLowering(Planning):
                     decision = _SEEN_THROUGH
                 elif conversion.operands[0] in signs:
                     decision = _SIGN
+                elif conversion.results[0] in held:
+                    decision = HELD
             if isinstance(decision, str):
                 conversion.attributes[ll.STOCK] = StringAttr.get(decision, op.context)
                 diagnostics.remark(conversion, f"conversion left to Triton: {decision}")
@@ -117,6 +129,8 @@ class SelectLowering(Planning):
             element = element_of(conversion.operands[0].type)
         except ValueError as error:
             return str(error)
+        if gpu.vendor == "amd" and (space := element.named_space):
+            return f"it moves pointers to the address space {space}, which AMD GPUs have apart"
         source, destination = sides
         return PLANNERS[self.lowering].conversion(source, destination, element, gpu, self.scratch_limit)
 

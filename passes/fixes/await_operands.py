@@ -48,8 +48,9 @@ class AwaitOperands:
     `wgmma.mma_async` reads its left operand, where that is in registers, until a `wgmma.wait_group` that covers
     it; to write to them before is undefined (PTX ISA, asynchronous warpgroup-level matrix instructions). Triton
     3.6 cuts a dot whose left operand is computed in the loop along k, and leaves all parts but the first in
-    flight when the next iteration computes their operands. Whether results are wrong depends on how long that
-    takes: 13 % of them in a dot of 1024x4096x4096 by mxfp4 on an H200, none in others.
+    flight when the next iteration computes their operands. Since 3.8 operands are copied first, and ptxas of
+    CUDA 12.8 and 12.9 takes the copies out; that of 13.4 does not. Whether results are wrong depends on how
+    long that takes: 13 % of them in a dot of 1024x4096x4096 by mxfp4 on an H200, none in others.
 
     Here the next iteration waits, just before it begins to make such an operand; where the accumulator is not
     at hand there, the last dot is waited for where it is. With `at_once` it is so everywhere. Where

@@ -30,8 +30,9 @@ class NarrowOperands:
     """Lets operands of dots of doubles lie as the instruction has them: `kWidth = 1`.
 
     Triton chooses how many neighbours along k a thread holds by the narrowest type that an operand was
-    converted from: four if bytes become doubles. Its code for the instruction on doubles takes no more than
-    one, and compiling fails. Any layout will do in front of a dot, as long as all that leads to it agrees.
+    converted from: four if bytes become doubles. Before 3.9, its code for the instruction on doubles takes no
+    more than one, and compiling fails. Any layout will do in front of a dot, as long as all that leads to it
+    agrees.
 
     Requires: nothing. A module stays as it is where operands cross the boundary of a function, or the matrix
     layout has dots of other types as well.

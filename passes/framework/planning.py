@@ -52,6 +52,13 @@ def function_of(op: Operation) -> str:
     return "" if at is None else str(at.attributes["sym_name"].value)
 
 
+def exact_field() -> bool:
+    """The field of a pass for whether results are to have the bits of stock Triton's."""
+    return field(
+        default=False, metadata={"help": "leave what decides about bits of floats as it is; false by default"}
+    )
+
+
 def lowering_field() -> str:
     """The field of a pass for how conversions are lowered."""
     help_text = f"how conversions are lowered, {' or '.join(STRATEGIES)}; {LINEAR} by default"

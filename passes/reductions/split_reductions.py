@@ -18,20 +18,18 @@ from triton_linear.dialect.mlir_adapter import (
     Value,
     operations,
 )
-from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, installed_release
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis import weights
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
-from triton_linear.passes.framework.planning import Planning, unfit
+from triton_linear.passes.framework.planning import Planning, exact_field, unfit
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier
 from triton_linear.passes.reductions import proof
-from triton_linear.passes.reductions.region import commutes, rounds
+from triton_linear.passes.reductions.held import held_values, is_for_nvidia, takes_held
+from triton_linear.passes.reductions.region import BESIDE_SCAN, REDUCE, SCAN, commutes, is_order_free, must_stay
 from triton_linear.passes.reductions.rewrite import ReductionWriter, converted
 from triton_linear.passes.reductions.split import Split, split
 from triton_linear.passes.reductions.ways import Asked, Choice, choose, without_copies
-
-REDUCE, SCAN = "tt.reduce", "tt.scan"
 
 
 def spares_memory(module: Module, target: Target) -> bool:
@@ -64,6 +62,8 @@ class SplitReductions(Planning):
     requires: ClassVar[tuple[Verifier, ...]] = ()
     ensures: ClassVar[tuple[Verifier, ...]] = ()
 
+    exact: bool = exact_field()
+
     def __call__(self, op: Operation, pass_: Any) -> None:
         gpu = self.gpu(op, pass_)
         if gpu is None:
@@ -74,6 +74,12 @@ class SplitReductions(Planning):
             return
         scans = frozenset(inner.block for inner in ops if inner.name == SCAN)
         run = _Run(gpu, op.attributes["ttg.num-warps"].value, self.scratch_limit, scans)
+        if self.exact:
+            nvidia = is_for_nvidia(op)
+            held = held_values(ops, nvidia)
+            run.stay = frozenset(
+                each for each in reductions if not is_order_free(each, nvidia) or takes_held(each, held)
+            )
         for reduction in reductions:
             run.visit(reduction)
         if run.done:
@@ -90,6 +96,8 @@ class _Run:
     scratch_limit: int | None
     scans: frozenset[Block]
     """The blocks that have scans."""
+    stay: frozenset[Operation] = frozenset()
+    """Reductions that give other bits in another order."""
     table: LayoutTable = field(default_factory=LayoutTable)
     done: int = 0
     before: float = 0.0
@@ -103,15 +111,17 @@ class _Run:
         found = split(layout, op.attributes["axis"].value)
         if isinstance(found, str):
             return
-        choice = self._choose(op, layout, found)
+        if op in self.stay:
+            diagnostics.remark(op, "the reduction stays as it is: in another order it would give other bits")
+            return
+        choice: Choice | str = BESIDE_SCAN
+        if op.block not in self.scans or self.gpu.policy.splits_beside_scans or _is_wrong(op, found):
+            choice = self._choose(op, layout, found)
         if isinstance(choice, str):
             diagnostics.remark(op, f"the reduction stays as it is: {choice}")
             return
         before, after = (clocks.expected(self._busy) for clocks in (choice.before, choice.after))
-        margin = self.gpu.policy.unmeasured_margin
-        if op.block in self.scans:
-            margin = max(margin, self.gpu.policy.beside_scans)
-        least = after / (1 - margin)
+        least = after / (1 - self.gpu.policy.unmeasured_margin)
         if least >= before and not _is_wrong(op, found):
             diagnostics.remark(
                 op, f"the reduction stays as it is: {before:.1f} clocks, and {after:.1f} if it is taken apart"
@@ -185,9 +195,9 @@ def _is_wrong(op: Operation, found: Split) -> bool:
 
 def _unfit(op: Operation, layout: LinearLayout) -> str | None:
     """What the installed Triton has in its way, None if nothing."""
-    release, type_ = installed_release(), op.operands[0].type
-    if release in REDUCTIONS_CONVERT and not commutes(op) and rounds(op):
-        return "lanes that combine in different orders keep different copies with this Triton"
+    if reason := must_stay(op):
+        return reason
+    type_ = op.operands[0].type
     written = layout_of(str(type_.encoding), tuple(type_.shape))
     if written.in_dim_size(REGISTER) != layout.in_dim_size(REGISTER):
         return "its encoding has registers for copies, which this Triton wants where it reshapes"

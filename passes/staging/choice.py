@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.linear_layout import WARP, LinearLayout
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.plans import Cost, Plan
+from triton_linear.lowering.plan.plans import Cost, Plan, Rejected
 from triton_linear.lowering.planners.bound import least_cost
-from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.planners.select import cost, select, shuffled
 from triton_linear.lowering.target.targets import Target
 from triton_linear.lowering.target.tiles import available
 from triton_linear.passes.analysis.shared_memory import LocalAccess
@@ -59,7 +60,6 @@ class Direct:
     is_least: bool = False
 
 
-@functools.lru_cache(maxsize=1024)
 def staging_for(
     local: LocalAccess, wanted: LinearLayout, element: ElementType, target: Target, in_words: bool = True
 ) -> Staging | Direct:
@@ -72,6 +72,15 @@ def staging_for(
 
     Ensures: that layout holds the same elements in each warp; its conversion takes no shared memory.
     """
+    apart = 0.0 if in_words else _taking_out(local, wanted, target)
+    return _staging(local, wanted, element.bare, target, apart)
+
+
+@functools.lru_cache(maxsize=1024)
+def _staging(
+    local: LocalAccess, wanted: LinearLayout, element: ElementType, target: Target, apart: float
+) -> Staging | Direct:
+    """`staging_for`, where taking elements out of words costs `apart` clocks."""
     direct = _price_in(local, wanted, Cost(), target)
     least = _price(local.fewest_of(wanted, target), Cost(), wanted, target)
     policy = target.policy
@@ -83,19 +92,25 @@ def staging_for(
         return Direct("instructions for matrices of bytes, which are not foreseen", is_least=True)
     best: Staging | None = None
     planned: dict[float, int] = {}
-    apart = 0.0 if in_words else _taking_out(local, wanted, target)
-    for bound, found in _bounded(local, wanted, element, target, limit):
+    for bound, _, found, moves in _bounded(local, wanted, element, target, limit):
         if bound >= limit or sum(planned.values()) == policy.staging_planned:
             break
         if planned.get(bound, 0) == policy.staging_alike:
             continue
         planned[bound] = planned.get(bound, 0) + 1
         sides = (wanted, found) if local.is_store else (found, wanted)
+        if moves:
+            # Where shuffles take too long, it is no matter what else there is: that takes shared memory.
+            shuffles = shuffled(*sides, element, target)
+            if isinstance(shuffles, Rejected):
+                continue
+            taken = cost(shuffles, element, target, 1 << len(dict(wanted.bases).get(WARP, ())))
+            if _price_in(local, found, _with(taken, apart), target).expected >= limit:
+                continue
         selection = select(*sides, element, target)
         if selection.plan is None or selection.plan.kind not in INSIDE:
             continue
-        cost = dataclasses.replace(selection.cost, clocks=selection.cost.clocks + apart)
-        price = _price_in(local, found, cost, target)
+        price = _price_in(local, found, _with(selection.cost, apart), target)
         if price.expected < limit:
             limit = price.expected
             best = Staging(found, selection.plan, direct, price)
@@ -103,6 +118,11 @@ def staging_for(
         wavefronts = f"{direct.wavefronts} wavefronts a warp"
         return Direct(f"{wavefronts}, and no layout saves more than its conversion takes")
     return best
+
+
+def _with(cost: Cost, apart: float) -> Cost:
+    """A cost, and clocks that take elements out of words."""
+    return dataclasses.replace(cost, clocks=cost.clocks + apart)
 
 
 def _taking_out(local: LocalAccess, wanted: LinearLayout, target: Target) -> float:
@@ -131,26 +151,37 @@ def _bytes_are_transposed(local: LocalAccess, wanted: LinearLayout, target: Targ
     return fits and f"{kind}.x1.trans.b8" in names
 
 
+class _Bounded(NamedTuple):
+    """A layout whose access and least conversion take so many clocks; `moves`: the conversion renames more than
+    registers, so that it takes shuffles, or shared memory."""
+
+    expected: float
+    number: int
+    layout: LinearLayout
+    moves: bool
+
+
+@functools.lru_cache(maxsize=128)
 def _bounded(
     local: LocalAccess, wanted: LinearLayout, element: ElementType, target: Target, limit: float
-) -> list[tuple[float, LinearLayout]]:
+) -> tuple[_Bounded, ...]:
     """Layouts whose access and least conversion take less than `limit`, the cheapest first."""
     tried = places(local, wanted, target)
     tried = [found for found in tried if found.exchanged or found.moved or found.registers]
     policy = target.policy
     tried.sort(key=_promise)
-    bounded: list[tuple[float, int, LinearLayout]] = []
+    bounded: list[_Bounded] = []
     for number, found in enumerate(tried[: policy.staging_bounded]):
         layout = found.layout(wanted)
         sides = (wanted, layout) if local.is_store else (layout, wanted)
         ways = least_cost(*sides, element, target).ways
-        inside = [ways[kind] for kind in ("registers", "shuffle") if kind in ways]
-        for way in inside:
-            price = _price_in(local, layout, way, target)
-            if price.expected < limit:
-                bounded.append((price.expected, number, layout))
+        for kind in ("registers", "shuffle"):
+            if kind in ways:
+                price = _price_in(local, layout, ways[kind], target)
+                if price.expected < limit:
+                    bounded.append(_Bounded(price.expected, number, layout, kind == "shuffle"))
     bounded.sort(key=lambda entry: entry[:2])
-    return [(bound, layout) for bound, _, layout in bounded]
+    return tuple(bounded)
 
 
 def _promise(found: Places) -> tuple[float, int]:

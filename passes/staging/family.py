@@ -8,6 +8,7 @@ the others where they were, unless they were displaced or stand in the way of a 
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
@@ -16,6 +17,7 @@ from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayo
 from triton_linear.lowering.planners.transposing import FORMS
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.shared_memory import LocalAccess
+from triton_linear.passes.analysis.wavefronts import Kind, Wavefronts
 
 _WORD = 4
 
@@ -91,9 +93,7 @@ def places(local: LocalAccess, wanted: LinearLayout, target: Target) -> list[Pla
     for basis in bases[LANE]:
         independent.add(_flat(basis, bits))
     registers = tuple(basis for basis in bases[REGISTER] if independent.add(_flat(basis, bits)))
-    vectors = (*bases[REGISTER], *bases[LANE], *bases.get(WARP, ()))
-    offsets = {basis: local.offset(basis) for basis in vectors}
-    making = _Making(local, target, registers, bases[LANE], bases.get(WARP, ()), offsets)
+    making = _Making.of(local, registers, bases[LANE], bases.get(WARP, ()), target)
     found: dict[tuple[tuple[Basis, ...], tuple[Basis, ...]], Places] = {}
     for pattern in patterns(local, target):
         for made in making.with_pattern(pattern):
@@ -109,22 +109,47 @@ def _flat(basis: Basis, bits: Sequence[int]) -> int:
     return value
 
 
-_Left = tuple[tuple[Basis, ...], list[int], int]
-"""The registers that go with some lanes, their offsets, and the width of an access."""
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """The registers that go with some lanes, and the wavefronts of both by the offsets of the lanes."""
+
+    registers: tuple[Basis, ...]
+    wavefronts: Wavefronts
 
 
 @dataclass(frozen=True)
 class _Making:
-    """A wanted layout by its basis vectors, and the access that it is wanted for; what is known of registers
-    by those that lead and the lanes in any order."""
+    """A wanted layout by its basis vectors, and the access that it is wanted for.
 
-    local: LocalAccess
-    target: Target
+    widths: bytes that instructions may move at once, where registers have the offsets below them.
+    register_bits: how many vectors are in registers at least. left: what is known of registers by those that
+    lead and the lanes in any order.
+    """
+
+    kind: Kind
     registers: tuple[Basis, ...]
     lanes: tuple[Basis, ...]
-    warps: tuple[Basis, ...]
     offsets: Mapping[Basis, int]
+    widths: tuple[int, ...]
+    register_bits: int
     left: dict[tuple[tuple[Basis, ...], Set[Basis]], _Left] = field(default_factory=dict)
+
+    @staticmethod
+    def of(
+        local: LocalAccess,
+        registers: tuple[Basis, ...],
+        lanes: tuple[Basis, ...],
+        warps: tuple[Basis, ...],
+        target: Target,
+    ) -> _Making:
+        """That of a layout with these basis vectors."""
+        offsets = {basis: local.offset(basis) for basis in (*registers, *lanes, *warps)}
+        inside = [offsets[basis] for basis in (*registers, *lanes)]
+        # Vectors change places between registers and lanes, so all of them are registers here.
+        widest = local.width_of(inside, [offsets[basis] for basis in warps], target.max_access_bytes)
+        widths = _doubling(local.element_bytes, 2 * widest)
+        register_bits = max(0, f2.rank(inside) - len(lanes))
+        return _Making(local.kind(len(lanes), target), registers, lanes, offsets, widths, register_bits)
 
     def with_pattern(self, pattern: Pattern) -> Iterator[Places]:
         """Those with this pattern and few wavefronts; none where no vectors of the warp have its offsets."""
@@ -146,64 +171,96 @@ class _Making:
             least: int | None = None
             for gone in itertools.combinations(kept, given):
                 stay = fixed | {lane: basis for lane, basis in kept.items() if lane not in gone}
-                for made in self._filled(leading, stay):
-                    if best is None or made.wavefronts < best:
-                        least = made.wavefronts if least is None else min(least, made.wavefronts)
-                        yield made
+                for made in self._filled(leading, stay, best):
+                    least = made.wavefronts if least is None else min(least, made.wavefronts)
+                    yield made
             if least is not None:
                 best = least
-            if given == self.target.policy.staging_giving_way or best is None or best <= self._fewest():
+            if given == self.kind.target.policy.staging_giving_way or best is None or best <= self._fewest():
                 return
 
     def _fewest(self) -> int:
         """Wavefronts of a warp if each is full."""
-        held = self.local.element_bytes << len(self.registers) + f2.rank(
+        held = self.kind.element_bytes << len(self.registers) + f2.rank(
             [self.offsets[basis] for basis in self.lanes]
         )
-        return max(1, held // self.target.wavefront_bytes)
+        return max(1, held // self.kind.target.wavefront_bytes)
 
-    def _filled(self, leading: tuple[Basis, ...], stay: dict[int, Basis]) -> Iterator[Places]:
-        """With the open lanes filled by the vectors that are left, the best first."""
+    def _least(self, size: int) -> int:
+        """Wavefronts of a warp that moves `size` bytes at once, without conflicts, whatever is in its lanes."""
+        bits = max(self.register_bits, (size // self.kind.element_bytes).bit_length() - 1)
+        return self.kind.without_conflicts(bits, size)
+
+    def _filled(self, leading: tuple[Basis, ...], stay: dict[int, Basis], below: int | None) -> list[Places]:
+        """With the open lanes filled by the vectors that are left, the best first, as far as they take less
+        than `below` wavefronts."""
+        there = [self.offsets[stay[lane]] if lane in stay else None for lane in range(len(self.lanes))]
+        # Lanes that stay may conflict so much that no filling helps, unless it is for matrix instructions.
+        bound = None if self.kind.may_be_matrices(there) else below
+        conflicts: dict[int, int] = {}
+        if bound is not None:
+            conflicts = {size: self.kind.conflicts(size, there) for size in self.widths}
+            if all(self._least(size) * count >= bound for size, count in conflicts.items()):
+                return []
         open_lanes = [lane for lane in range(len(self.lanes)) if lane not in stay]
         placed = {*leading, *stay.values()}
         left = [basis for basis in (*self.lanes, *self.registers) if basis not in placed and any(basis)]
         left.sort(key=self._reaches(stay.values()))
         left += [basis for basis in self.lanes if not any(basis)][: len(open_lanes)]
-        made = []
-        policy = self.target.policy
+        policy = self.kind.target.policy
+        # Which vectors go to lanes says what registers are left; many fillings differ in their order alone.
+        sets: dict[Set[Basis], Wavefronts | None] = {}
+        made: list[tuple[int, int, int, tuple[Basis, ...]]] = []
+        lanes = [offset or 0 for offset in there]
         fillings = itertools.permutations(left, len(open_lanes))
         for filling in itertools.islice(fillings, policy.staging_fillings):
-            lanes = stay | dict(zip(open_lanes, filling, strict=True))
-            made.append(self._placed(leading, tuple(lanes[lane] for lane in range(len(self.lanes)))))
-        made.sort(key=lambda places: (places.wavefronts, places.exchanged, places.moved))
-        yield from made[: policy.staging_fillings_kept]
+            chosen = frozenset(filling)
+            if chosen not in sets:
+                found = self._left(leading, chosen.union(stay.values())).wavefronts
+                is_few = bound is None or found.whole * conflicts[found.size] < bound
+                sets[chosen] = found if is_few else None
+            counted = sets[chosen]
+            if counted is None:
+                continue
+            moved = exchanged = 0
+            for lane, basis in zip(open_lanes, filling, strict=True):
+                lanes[lane] = self.offsets[basis]
+                moved += basis != self.lanes[lane]
+                exchanged += basis not in self.lanes
+            wavefronts = counted.of(lanes)
+            if below is None or wavefronts < below:
+                made.append((wavefronts, exchanged, moved, filling))
+        made.sort(key=operator.itemgetter(0, 1, 2))
+        return [
+            self._made(leading, stay | dict(zip(open_lanes, filling, strict=True)), wavefronts)
+            for wavefronts, _, _, filling in made[: policy.staging_fillings_kept]
+        ]
 
     def _reaches(self, lanes: Iterable[Basis]) -> Callable[[Basis], bool]:
         """Puts in front what reaches banks that these lanes do not."""
-        line = self.target.wavefront_bytes
+        line = self.kind.target.wavefront_bytes
         banks = f2.Echelon([self.offsets[basis] % line for basis in lanes])
         return lambda basis: not banks.add(self.offsets[basis] % line)
 
-    def _placed(self, leading: tuple[Basis, ...], lanes: tuple[Basis, ...]) -> Places:
-        chosen = leading, frozenset(lanes)
-        left = self.left.get(chosen)
-        if left is None:
-            left = self.left[chosen] = self._left(*chosen)
-        registers, offsets, size = left
-        there = [self.offsets[basis] for basis in lanes]
+    def _made(self, leading: tuple[Basis, ...], placed: Mapping[int, Basis], wavefronts: int) -> Places:
+        lanes = tuple(placed[lane] for lane in range(len(self.lanes)))
         return Places(
-            registers,
+            self._left(leading, frozenset(lanes)).registers,
             lanes,
-            self.local.wavefronts_of(offsets, there, size, self.target),
+            wavefronts,
             sum(basis not in self.lanes for basis in lanes),
             sum(basis != before for basis, before in zip(lanes, self.lanes, strict=True)),
         )
 
     def _left(self, leading: tuple[Basis, ...], lanes: Set[Basis]) -> _Left:
-        rest = [
-            basis for basis in (*self.registers, *self.lanes) if basis not in leading and basis not in lanes
-        ]
-        registers = (*leading, *(basis for basis in rest if any(basis)))
-        here = [self.offsets[basis] for basis in registers]
-        others = [self.offsets[basis] for basis in (*lanes, *self.warps)]
-        return registers, here, self.local.width_of(here, others, self.target.max_access_bytes)
+        """What is left where these vectors lead registers, and those are in lanes."""
+        found = self.left.get((leading, lanes))
+        if found is None:
+            rest = [
+                basis for basis in (*self.registers, *self.lanes) if basis not in leading and basis not in lanes
+            ]
+            registers = (*leading, *(basis for basis in rest if any(basis)))
+            offsets = tuple([self.offsets[basis] for basis in registers])
+            size = next((size for size in self.widths if size not in offsets), self.widths[-1])
+            found = self.left[leading, lanes] = _Left(registers, Wavefronts(self.kind, offsets, size))
+        return found

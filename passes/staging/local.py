@@ -26,8 +26,9 @@ from triton_linear.passes.analysis.global_memory import encoding_text
 from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown, element_of, memory_of
-from triton_linear.passes.framework.planning import Planning, unfit
+from triton_linear.passes.framework.planning import Planning, exact_field, unfit
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier
+from triton_linear.passes.reductions.held import HELD, held_values, is_for_nvidia, takes_held
 from triton_linear.passes.staging.choice import Direct, Staging, staging_for
 
 SIDES: Final = {"ttg.local_load": (None, 0), "ttg.local_store": (0, 1), "ttg.local_alloc": (0, None)}
@@ -60,6 +61,8 @@ class LowerLocal(Planning):
     requires: ClassVar[tuple[Verifier, ...]] = ()
     ensures: ClassVar[tuple[Verifier, ...]] = ()
 
+    exact: bool = exact_field()
+
     def __call__(self, op: Operation, pass_: Any) -> None:
         ops = operations(op)
         accesses = [inner for inner in ops if is_access(inner)]
@@ -71,11 +74,14 @@ class LowerLocal(Planning):
             return
         table = LayoutTable()
         signs = changed_signs(ops)
+        held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()
         chosen: list[tuple[Operation, Staging]] = []
         for access in accesses:
             choice = self.decide(access, gpu, table)
             if isinstance(choice, Staging) and any(operand in signs for operand in access.operands):
                 choice = Direct(_SIGN)
+            if isinstance(choice, Staging) and takes_held(access, held):
+                choice = Direct(HELD)
             if isinstance(choice, Staging):
                 chosen.append((access, choice))
                 diagnostics.remark(access, f"access by way of another layout: {choice.summary()}")

@@ -12,6 +12,7 @@ from triton_linear.dialect.mlir_adapter import (
     InsertionPoint,
     Operation,
     RankedTensorType,
+    Type,
     UnitAttr,
     Value,
     operations,
@@ -138,15 +139,25 @@ def _is_hidden(op: Operation, axis: AxisAnalysis) -> bool:
     place, mask = operands_of(op)
     pending = [op.operands[place], *([] if mask is None else [op.operands[mask]])]
     known: set[Value] = set()
+    numbers: dict[Type, bool] = {}
+
+    def is_number(type_: Type) -> bool:
+        """Whether a type is of integers or pointers, or of tensors of them."""
+        if type_ not in numbers:
+            numbers[type_] = str(getattr(type_, "element_type", type_))[0] in "i!"
+        return numbers[type_]
+
     while pending:
         value = pending.pop()
+        if value in known:
+            continue
         maker = axis.maker(value)
-        if value in known or maker is None or not isinstance(value.type, RankedTensorType):
+        if maker is None or not isinstance(value.type, RankedTensorType):
             continue
         known.add(value)
         if maker.name == "tt.reshape" or (maker.name in _BITWISE and str(value.type.element_type) != "i1"):
             return True
-        pending += [v for v in maker.operands if str(getattr(v.type, "element_type", v.type))[0] in "i!"]
+        pending += [v for v in maker.operands if is_number(v.type)]
     return False
 
 

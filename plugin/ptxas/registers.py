@@ -120,13 +120,13 @@ class _Apart:
         return getattr(self._stream, name)
 
 
-_one_apart = threading.Lock()
+_one_apart = threading.RLock()
 
 
 def _forked() -> None:
     """In a child process: nobody is left to release the lock that another thread held."""
     global _one_apart  # noqa: PLW0603
-    _one_apart = threading.Lock()
+    _one_apart = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):
@@ -190,8 +190,8 @@ def _loops(made: _Made) -> Loops | None:
 class Assembler:
     """Both stages of one compile, over those that were there.
 
-    applies: tells whether the kernel is ours. fails: is given what went wrong here, and raises it if it should;
-    otherwise the kernel is assembled as ever.
+    applies: tells whether the kernel is ours. gpu: what it is for, with the thresholds that count for it.
+    fails: is given what went wrong here, and raises it if it should; otherwise the kernel is assembled as ever.
     """
 
     def __init__(
@@ -199,13 +199,13 @@ class Assembler:
         ptx: Stage,
         cubin: Stage,
         applies: Callable[[], bool],
-        target: str,
+        gpu: Callable[[], Target],
         fails: Callable[[Exception, Metadata], None] = _raised,
     ) -> None:
         self._ptx = ptx
         self._cubin = cubin
         self._applies = applies
-        self._target = target
+        self._gpu = gpu
         self._fails = fails
         self._made: _Made = None
         self._failed: tuple[object, Exception] | None = None
@@ -242,6 +242,10 @@ class Assembler:
         print(printed.getvalue(), end="")
         return bounded
 
+    def cubin_of(self, text: object) -> object:
+        """The cubin of PTX that was assembled to look at it; None if it was not."""
+        return self._made[1] if self._made is not None and self._made[0] == text else None
+
     def cubin(self, src: object, metadata: Metadata) -> object:
         """The cubin of PTX, which may be there already."""
         made, self._made = self._made, None
@@ -261,9 +265,7 @@ class Assembler:
 
     def _advice(self, text: str, usage: Usage, threads: int, metadata: Metadata) -> _Advice | None:
         """A directive for a kernel that uses so much, if one is worth a try."""
-        from triton_linear.lowering.target.targets import target
-
-        gpu = target(self._target)
+        gpu = self._gpu()
         policy = gpu.policy
         warps = max(1, threads // gpu.lanes)
         shared = (metadata.get("shared") or 0) + gpu.reserved_shared_bytes

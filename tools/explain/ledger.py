@@ -45,7 +45,7 @@ def ledger(embedded: str, target: str, stubs: Mapping[str, str], stock_peak: int
     for number, op in enumerate(ops):
         if op not in offsets:
             continue
-        last = lives.last(op) if op.name == _ALLOC else lives.ends[op]
+        last = lives.last(op) if op.name == _ALLOC else lives.places.ends[op]
         size = _bytes(op, producers, module, target, sizes)
         kind, what = _what(op, stubs)
         place, until = (Place.of(str(one.location)) for one in (op, ops[last]))

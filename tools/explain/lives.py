@@ -7,30 +7,28 @@ the next iteration may touch it again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from triton_linear.dialect.mlir_adapter import Operation, Value
+from triton_linear.passes.analysis.places import Places
 from triton_linear.tools.explain.memory import VIEWS, is_memory
-
-_LOOPS = ("scf.for", "scf.while")
 
 
 class Lives:
     """The operations of a kernel in order, and who uses what."""
 
     def __init__(self, ops: Sequence[Operation]) -> None:
-        self.ops = ops
-        self.numbers = {op: number for number, op in enumerate(ops)}
+        self.places = Places(ops)
         self.users: dict[Value, list[Operation]] = {}
         for op in ops:
             for operand in op.operands:
                 if is_memory(operand.type):
                     self.users.setdefault(operand, []).append(op)
-        self.ends = _ends(ops, self.numbers)
 
     def last(self, buffer: Operation) -> int:
         """The number of the last operation that may touch a buffer."""
-        last = self.numbers[buffer]
+        last = self.places.numbers[buffer]
+        around = self.places.around(buffer)
         pending, seen = list(buffer.results), set[Value]()
         while pending:
             value = pending.pop()
@@ -38,40 +36,9 @@ class Lives:
                 continue
             seen.add(value)
             for user in self.users.get(value, ()):
-                last = max(last, self._until(user, buffer))
+                last = max(last, self.places.ends[user], self.places.loop_end(user, around) or 0)
                 pending += _aliases(user, value)
         return last
-
-    def _until(self, user: Operation, buffer: Operation) -> int:
-        """The end of the outermost loop around a user that the buffer is not made in, or the user's own."""
-        last = self.ends[user]
-        around = _parents(buffer)
-        for parent in _parents(user):
-            if parent in around:
-                break
-            if parent.name in _LOOPS:
-                last = self.ends[parent]
-        return last
-
-
-def _ends(ops: Sequence[Operation], numbers: Mapping[Operation, int]) -> dict[Operation, int]:
-    """The number of the last operation inside each operation; its own where there is none."""
-    ends = dict(numbers)
-    for op in reversed(ops):
-        parent = op.parent
-        if parent in ends:
-            ends[parent] = max(ends[parent], ends[op])
-    return ends
-
-
-def _parents(op: Operation) -> list[Operation]:
-    """The operations around an operation, the innermost first."""
-    found = []
-    at = op.parent
-    while at is not None:
-        found.append(at)
-        at = at.parent
-    return found
 
 
 def _aliases(user: Operation, value: Value) -> list[Value]:

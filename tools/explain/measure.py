@@ -10,8 +10,9 @@ from pathlib import Path
 from triton_linear.report import NOOP
 from triton_linear.tools.explain.records import Measured
 from triton_linear.tools.headroom import command as headroom
-from triton_linear.tools.headroom.child import HeadroomPlan
 from triton_linear.tools.headroom.figures import TimedKernel, kernels_of
+from triton_linear.tools.measuring import rounds
+from triton_linear.tools.measuring.child import MeasuringPlan
 from triton_linear.tools.support.errors import fail
 from triton_linear.tools.support.modes import FREE
 
@@ -20,7 +21,7 @@ def check_script(what: str) -> None:
     """Fail unless `what` is a Python script: nothing else launches kernels."""
     if Path(what).suffix != ".py":
         fail("measure: times are those of kernels that a Python script launches, and this is none", what)
-    headroom.check_script(what, module=False)
+    rounds.check_script(what, module=False)
 
 
 def measured(script: str, arguments: Sequence[str]) -> dict[str, tuple[Measured, ...]]:
@@ -30,11 +31,11 @@ def measured(script: str, arguments: Sequence[str]) -> dict[str, tuple[Measured,
     Gives the figures by the digest of the kernel's TTGIR, the grid that takes longest first. What the script
     prints is not shown. Fails where there is no GPU, or the script ends with another status than 0.
     """
-    device = headroom.gpu_name("explain --measure")
+    device = rounds.gpu_name("explain --measure")
     with tempfile.TemporaryDirectory(prefix="triton-linear-explain-") as folder:
-        plan = HeadroomPlan(records="", script=os.path.abspath(script), arguments=list(arguments))
+        plan = MeasuringPlan(records="", script=os.path.abspath(script), arguments=list(arguments))
         records, status = headroom.measure(
-            plan, each=False, folder=Path(folder), spawn=lambda plan, loud: headroom.run_child(plan, loud=False)
+            plan, each=False, folder=Path(folder), spawn=lambda plan, loud: rounds.run_child(plan, loud=False)
         )
     if status:
         fail(f"the script ended with status {status} when its kernels were timed", script)

@@ -16,7 +16,6 @@ from triton_linear.dialect import f2
 from triton_linear.dialect.triton_versions import (
     DEPENDENT_VECTORS,
     SUMS_OF_BITS,
-    WMMA_OPERANDS_UNKNOWN,
     WMMA_TILES_BY_BASES,
     installed_release,
 )
@@ -280,8 +279,6 @@ def _wmma(version: int) -> Maker:
 def _wmma_operand(version: int) -> Maker:
     def operand(rng: random.Random, lanes: int, warps: int, rank: int) -> str:
         parent = _wmma(version)(rng, lanes, warps, rank)
-        if installed_release() in WMMA_OPERANDS_UNKNOWN:
-            return parent
         return f"#ttg.dot_op<{{opIdx = {rng.randint(0, 1)}, parent = {parent}, kWidth = {16 // version}}}>"
 
     return operand

@@ -8,11 +8,11 @@ import json
 import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from triton_linear import __version__
+from triton_linear.dialect import triton_versions
 from triton_linear.tools.fuzzing.program import as_json
 from triton_linear.tools.fuzzing.totals import Totals
 from triton_linear.tools.support.errors import fail
@@ -40,7 +40,7 @@ def one(seed: int, only: str | None, totals: Mapping[str, Totals], seconds: floa
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
         "triton_linear": __version__,
-        "triton": version("triton"),
+        "triton": triton_versions.found(),
         "python": platform.python_version(),
         "seed": seed,
         "only": only,

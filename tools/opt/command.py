@@ -260,7 +260,7 @@ def parser() -> argparse.ArgumentParser:
         action=_PassFlag,
         nargs=0,
         metavar=PIPELINE,
-        help="all passes of this project, in order",
+        help="the passes that the plugin runs with the installed Triton, in order",
     )
     top.add_argument(
         "--split-input-file", action="store_true", help="compile the parts between lines '// -----' one by one"

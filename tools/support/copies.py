@@ -22,6 +22,8 @@ class Copies:
 
         self._torch: Any = torch
         self._storages: dict[int, tuple[Any, Any]] = {}
+        self.tensors: list[Any] = []
+        """The copies of tensors among the arguments, those in others included."""
         if len(arguments) != len(types):
             raise NoCopy(f"it was launched with {len(arguments)} arguments, and its signature has {len(types)}")
         try:
@@ -65,4 +67,6 @@ class Copies:
             self._storages[at] = (whole.clone(), whole.clone())
         used = self._storages[at][1].untyped_storage()
         place = (tensor.storage_offset(), tensor.size(), tensor.stride())
-        return torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(used, *place)
+        copied = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(used, *place)
+        self.tensors.append(copied)
+        return copied

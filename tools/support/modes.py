@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 
 from triton_linear import hook
+from triton_linear.decisions import NONE
 from triton_linear.lowering.plan.strategies import LEGACY
 from triton_linear.report import Report
 from triton_linear.setting import Options
+from triton_linear.variants import variant
 
 STOCK = "stock"
 OURS = "ours"
@@ -16,6 +19,7 @@ LOWER = "lower"
 ASSIGN = "assign"
 FREE = "free"
 BASELINE = "legacy"
+VARIANT = "variant"
 
 MODES: Mapping[str, Callable[[], Options | None]] = {
     STOCK: lambda: None,
@@ -31,13 +35,21 @@ Triton lowered them before linear layouts; conversions for nothing."""
 
 def mode(name: str) -> AbstractContextManager[list[Report]]:
     """Within the block this thread compiles as `name` says, and the list gets the reports of what it compiles.
+    What was decided by measuring is not followed.
 
-    `free:N` is `free` for conversion number N of each kernel alone. What `free` makes computes garbage, and is
-    for timing only; it raises rather than fall back to stock Triton.
+    `variant:NAME` is one of those that measuring chooses from. `free:N` is `free` for conversion number N of
+    each kernel alone. What `free` makes computes garbage, and is for timing only; it raises rather than fall
+    back to stock Triton.
     """
     kind, _, number = name.partition(":")
+    if kind == VARIANT:
+        options = variant(number).of(Options(decisions=NONE, keyed=True))
+        return hook.pinned(options)
     if kind not in MODES or (number and kind != FREE):
         raise ValueError(f"mode: no mode '{name}'; there are {', '.join(MODES)}, {FREE}:NUMBER")
     if number:
-        return hook.pinned(Options(strict=True, occupancy=False, free=True, free_only=int(number)))
-    return hook.pinned(MODES[kind]())
+        return hook.pinned(
+            Options(strict=True, occupancy=False, decisions=NONE, free=True, free_only=int(number))
+        )
+    options = MODES[kind]()
+    return hook.pinned(None if options is None else replace(options, decisions=NONE))

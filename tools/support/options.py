@@ -21,6 +21,9 @@ def add_pipeline_options(parser: argparse.ArgumentParser, *, lowering: bool = Tr
         "--no-lower", dest="lower", action="store_false", help="leave all conversions and gathers to Triton"
     )
     group.add_argument(
+        "--exact", action="store_true", help="give the bits that stock Triton gives, sums of floats included"
+    )
+    group.add_argument(
         "--scratch-limit",
         type=int,
         metavar="BYTES",
@@ -44,5 +47,10 @@ def pipeline_options(arguments: argparse.Namespace) -> PipelineOptions:
     lowering = getattr(arguments, "lowering", LINEAR)
     lowering = lowering if lowering in STRATEGIES else LINEAR
     return PipelineOptions(
-        arguments.assign, arguments.reductions, arguments.lower, lowering, scratch_limit=limit
+        arguments.assign,
+        arguments.reductions,
+        arguments.lower,
+        lowering,
+        scratch_limit=limit,
+        exact=arguments.exact,
     )

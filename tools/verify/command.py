@@ -354,7 +354,9 @@ def verify_modules(
 
 def _show(found: Verified) -> None:
     if found.failure:
-        print(f"{found.name}: Triton does not lower this module as a whole: {found.failure}", file=sys.stderr)
+        # libtriton's place is one in the text that it was given, which is not the user's.
+        reason = found.failure.partition(": error: ")[2] or found.failure
+        print(f"{found.name}: Triton does not lower this module as a whole: {reason}", file=sys.stderr)
     for conversion in found.conversions:
         print(conversion)
         if conversion.verdict is not None:

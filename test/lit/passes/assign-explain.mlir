@@ -14,6 +14,7 @@
 // REMARKS: remark: group 1, 64x64 (no anchor): takes #ttg.blocked<{sizePerThread = [1, 4]{{.*}} instead of #ttg.blocked<{sizePerThread = [4, 1]
 // REMARKS: remark: group 2, 64x64 (store): keeps #ttg.blocked<{sizePerThread = [1, 4]
 // REMARKS-COUNT-2: remark: conversion of 64x64xf32: {{[1-9][0-9.]*}} clocks before, 0.0 after
+// REMARKS: remark: a thread needs about {{[0-9]+}} registers before, {{[0-9]+}} after
 
 // AFTER: ll.assigned
 // AFTER-NOT: ttg.convert_layout

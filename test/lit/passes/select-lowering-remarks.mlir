@@ -110,3 +110,14 @@ tt.func private @from_there(%x: tensor<128xf32, #rows>) {
     "tt.return"() : () -> ()
   }) : () -> ()
 }) {ttg.target = "cuda:90"} : () -> ()
+
+// -----
+
+"builtin.module"() ({
+  "tt.func"() <{function_type = (tensor<64x!tt.ptr<f32, "constant">, #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [64], warpsPerCTA = [1], order = [0]}>>) -> (), sym_name = "named_space"}> ({
+  ^bb0(%x: tensor<64x!tt.ptr<f32, "constant">, #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [64], warpsPerCTA = [1], order = [0]}>>):
+    // expected-remark@below {{conversion left to Triton: it moves pointers to the address space "constant", which AMD GPUs have apart}}
+    %0 = "ttg.convert_layout"(%x) : (tensor<64x!tt.ptr<f32, "constant">, #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [64], warpsPerCTA = [1], order = [0]}>>) -> tensor<64x!tt.ptr<f32, "constant">, #ttg.blocked<{sizePerThread = [2], threadsPerWarp = [64], warpsPerCTA = [1], order = [0]}>>
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}) {ttg.target = "hip:gfx942"} : () -> ()

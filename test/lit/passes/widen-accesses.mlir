@@ -18,7 +18,7 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, "ttg.thr
 // CHECK: remark: the store of 64x2 takes 8 bytes at once instead of 4
 // CHECK: module attributes {ll.widened
 // CHECK: [[ROW:%.*]] = "tt.reshape"(%{{.*}}) {tt.constancy = dense<1> : tensor<1xi32>, tt.contiguity = dense<4> : tensor<1xi32>, tt.divisibility = dense<8> : tensor<1xi32>} : {{.*}} -> tensor<128x!tt.ptr<f16>, #ttg.linear<{register = {{\[\[}}1], [2]], lane = {{\[\[}}4], [8], [16], [32], [64]]
-// CHECK: [[LOADED:%.*]] = "tt.load"([[ROW]]) <{{{.*}}evict = 2
+// CHECK: [[LOADED:%.*]] = "tt.load"([[ROW]]) <{{{.*(evict = 2|evict_first)}}
 // CHECK: "tt.reshape"([[LOADED]]) : {{.*}} -> tensor<64x2xf16
 // CHECK: [[MASK:%.*]] = "tt.reshape"(%{{.*}}) {tt.constancy = dense<4> : tensor<1xi32>, tt.contiguity = dense<1> : tensor<1xi32>, tt.divisibility = dense<1> : tensor<1xi32>} : {{.*}} -> tensor<128xi1
 // CHECK: "tt.store"(%{{.*}}, %{{.*}}, [[MASK]])

@@ -9,9 +9,9 @@
 // LLVM:   rocdl.ds_bpermute
 // LLVMIR: define amdgpu_kernel void @kernel(
 // LLVMIR: call i32 @llvm.amdgcn.ds.bpermute(
-// AMDGCN: .amdgcn_target "amdgcn-amd-amdhsa--gfx942"
+// AMDGCN: .amdgcn_target "{{.*}}-gfx942"
 // AMDGCN: ds_bpermute_b32
-// NEWER:  .amdgcn_target "amdgcn-amd-amdhsa--gfx950"
+// NEWER:  .amdgcn_target "{{.*}}-gfx950"
 
 #blocked = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [64], warpsPerCTA = [1], order = [0]}>
 #pairs = #ttg.blocked<{sizePerThread = [2], threadsPerWarp = [64], warpsPerCTA = [1], order = [0]}>

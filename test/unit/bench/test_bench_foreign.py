@@ -282,7 +282,7 @@ def test_what_crashes_costs_its_case_and_all_is_written_as_it_goes(
     assert [len(each["kernels"]) for each in one.report["cases"]] == [1, 0, 1, 1]
 
     def ask(function: Any, name: str, *arguments: Any) -> dict[str, Any]:
-        plugin = arguments[-1]
+        plugin = arguments[-2]
         breaks = name == "p: c" and not (stock_works and not plugin)
         return Process.ask(process, function, "broken" if breaks else name)
 
@@ -313,7 +313,7 @@ def test_what_breaks_once_is_measured_again_and_said(tmp_path: Path, monkeypatch
     asked: list[bool] = []
 
     def ask(function: Any, name: str, *arguments: Any) -> dict[str, Any]:
-        asked.append(arguments[-1])
+        asked.append(arguments[-2])
         return Process.ask(process, function, "broken" if len(asked) == 1 else name)
 
     one.measure_all(SimpleNamespace(ask=ask))
@@ -332,7 +332,7 @@ def test_a_control_run_has_stock_triton_on_both_sides(tmp_path: Path, monkeypatc
     asked: list[bool] = []
 
     def ask(function: Any, name: str, *arguments: Any) -> dict[str, Any]:
-        asked.append(arguments[-1])
+        asked.append(arguments[-2])
         return Process.ask(process, function, name)
 
     one.measure_all(SimpleNamespace(ask=ask))
@@ -444,3 +444,18 @@ def test_a_kernel_of_narrow_floats_rounds_to_them_whatever_it_stores(
     given = [SimpleNamespace(dtype=f"torch.{name}") for name in types]
     measure.verdict(given, given, given, said)
     assert allowed == [expected, expected]
+
+
+def test_other_modes_are_measured_beside_ours() -> None:
+    """A table has them, with what computed something else; kernels without conversions do not count."""
+
+    def row(seen: int, ratio: float, result: str) -> dict[str, Any]:
+        beside = {"decided": {"ratio": [ratio, ratio, ratio], "result": result, "facts": {}}}
+        times = {"ratio": [1.0, 1.0, 1.0], "result": "identical", "beside": beside}
+        return {"ours": {"seen": seen}, "measured": times}
+
+    lines = report._beside([row(1, 1.2, "identical"), row(1, 0.9, "WRONG"), row(0, 9.0, "identical")])
+    assert lines[-1] == "| decided | 2 | 1.039 | 0.900 | 1.200 | 1 | 1 | 1 |"
+    assert report._beside([]) == []
+    options = run.parse(["--beside", "variant-second,decided"])
+    assert options.beside == ("decided", "variant-second")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import triton
 
 from bench.harness import report, results
 from bench.harness.cases import Run, called, chosen, unique
@@ -138,7 +139,8 @@ def test_the_cache_is_as_it_was_after_the_block(monkeypatch: pytest.MonkeyPatch)
 def test_options_mean_the_same_in_every_bench() -> None:
     parser = Parser("bench", "What it does.\n\nAt length.").output().only().turns(7).budget().join().list()
     options = parser.dry("cuda:90").workers().parse_args(["--dry", "--join", "a", "b", "--budget", "3"])
-    assert (options.output, options.only, options.turns, options.budget) == (results.RESULTS, "", 7, 3.0)
+    assert options.output == results.of_release() == results.RESULTS / triton.__version__
+    assert (options.only, options.turns, options.budget) == ("", 7, 3.0)
     assert options.dry == "cuda:90" and options.join == [Path("a"), Path("b")] and options.workers >= 1
     assert parser.description == "What it does." and parser.prog == "python -m bench.bench"
     assert some_of(("a", "b", "c"), "a")("c,b") == ("a", "b", "c")

@@ -162,14 +162,27 @@ def test_the_loop_is_counted_by_round_trips() -> None:
     }
     assert found.opcodes == {"s_cbranch_scc1": 0.5, "s_cbranch_vccnz": 0.5, "v_cndmask_b32": 1.0}
     assert (found.nop_states, found.setup, found.bytes_accessed) == (1.0, 2, 24.0)
+    assert found.unrolled == 2
 
 
-def test_what_the_empty_loop_takes_is_taken_off() -> None:
-    base = Loop({"salu": 1.0, "s_waitcnt": 1.0}, {"s_cbranch_scc1": 0.5}, 0.0, 1)
+@pytest.mark.parametrize("unrolled", [1, 8])
+def test_what_the_empty_loop_takes_is_taken_off(unrolled: int) -> None:
+    """Two scalar instructions and two waits an iteration; the loop has two and one in that of its two trips."""
+    once = {"salu": 2 / unrolled, "s_waitcnt": 2 / unrolled}
+    base = Loop(once, {"s_cbranch_scc1": 1 / unrolled}, 0.0, 1, unrolled)
     found = amdgcn.loop(TEXT).less(base)
     assert "salu" not in found.kinds and found.kinds["s_waitcnt"] == -0.5
     assert "s_cbranch_scc1" not in found.opcodes
     assert found.setup == 1
+
+
+def test_a_state_that_is_waited_for_a_mark_is_not_counted() -> None:
+    mark = "\t;;#ASMSTART\n\t; the tensor leaves\n\t;;#ASMEND\n"
+    for waits, more in (("s_nop 0", 0), ("s_nop 1", 2), ("s_nop 0\n\ts_nop 0", 1)):
+        found = amdgcn.loop(TEXT.replace(mark, f"{mark}.Ltmp3:\n\t{waits}\n"))
+        assert found.nop_states == 1.0 + more
+    found = amdgcn.loop(TEXT.replace("\tv_mov_b32_dpp", "\tv_mov_b32_e32 v2, v3\n\ts_nop 0\n\tv_mov_b32_dpp"))
+    assert (found.nop_states, found.kinds["s_nop"]) == (1.5, 1.0)
 
 
 def test_text_without_the_loop_is_an_error() -> None:

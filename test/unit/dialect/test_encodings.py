@@ -8,11 +8,10 @@ from collections import Counter
 
 import pytest
 import triton
-from encoding_cases import Case, Cases
-from encoding_oracle import Oracle
 
 from triton_linear.dialect import encodings
-from triton_linear.dialect.triton_versions import WMMA_OPERANDS_UNKNOWN
+from triton_linear.tools.doctor.encoding_cases import Cases
+from triton_linear.tools.doctor.oracle import Oracle
 
 SEED = int(os.environ.get("TRITON_LINEAR_TEST_SEED", "20231107"))
 CASES_A_FAMILY = 300
@@ -22,10 +21,6 @@ SHARED = ("swizzled", "rotating", "nvmma", "shared linear")
 @pytest.fixture(scope="module")
 def oracle() -> Oracle:
     return Oracle()
-
-
-def _is_unknown(case: Case) -> bool:
-    return case.family == "dot of wmma" and encodings.installed_release() in WMMA_OPERANDS_UNKNOWN
 
 
 def test_every_encoding_against_triton(oracle: Oracle) -> None:
@@ -38,10 +33,6 @@ def test_every_encoding_against_triton(oracle: Oracle) -> None:
             continue
         distinct.add((text, case.shape))
         seen[case.family] += 1
-        if _is_unknown(case):
-            with pytest.raises(encodings.UnknownEncoding, match="are not known for Triton"):
-                encodings.layout_of(text, case.shape, case.element_bits)
-            continue
         expected = (
             oracle.shared(text, case.shape, case.element_bits)
             if case.family in SHARED
@@ -159,7 +150,7 @@ def test_time_per_layout(oracle: Oracle) -> None:
     cases = [
         (oracle.text(case.attribute, case.shape), case.shape)
         for case in Cases(oracle, SEED + 2).each(10)
-        if not isinstance(case.attribute, str) and not _is_unknown(case)
+        if not isinstance(case.attribute, str)
     ]
     encodings.parse.cache_clear()
     encodings.layout_of.cache_clear()

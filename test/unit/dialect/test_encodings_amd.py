@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from encoding_oracle import Oracle
 
 from triton_linear.dialect import encodings
 from triton_linear.dialect.bridge import BridgeError, parse_triton, triton_context
+from triton_linear.tools.doctor.oracle import Oracle
 from triton_linear.tools.support.errors import captured_stderr
 
 pytestmark = pytest.mark.skipif(

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triton_linear.dialect import encodings
-from triton_linear.dialect.encodings import MalformedEncoding, PaddedShared, UnknownEncoding, layout_of
+from triton_linear.dialect.encodings import MalformedEncoding, PaddedShared, Release, UnknownEncoding, layout_of
+from triton_linear.dialect.encodings.syntax import Basis
 from triton_linear.dialect.linear_layout import LinearLayout, dim_names
-from triton_linear.dialect.triton_versions import WMMA_OPERANDS_UNKNOWN, installed_release
 
 BLOCKED = (
     "#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [4, 8], warpsPerCTA = [2, 1], order = [1, 0]}>"
@@ -154,15 +154,31 @@ WMMA_39 = "#ttg.amd_wmma<{version = 2, isTranspose = true, ctaLayout = {warp = [
 def test_wmma_in_both_spellings(shape: tuple[int, int]) -> None:
     assert layout_of(WMMA_36, shape) == layout_of(WMMA_39, shape)
     for index in (0, 1):
-        if installed_release() in WMMA_OPERANDS_UNKNOWN:
-            with pytest.raises(UnknownEncoding, match="are not known for Triton"):
-                layout_of(f"#ttg.dot_op<{{opIdx = {index}, parent = {WMMA_39}, kWidth = 8}}>", shape)
-            continue
         operands = [
             layout_of(f"#ttg.dot_op<{{opIdx = {index}, parent = {parent}, kWidth = 8}}>", shape)
             for parent in (WMMA_36, WMMA_39)
         ]
         assert operands[0] == operands[1]
+
+
+@pytest.mark.parametrize(
+    ("release", "registers", "block"),
+    [((3, 7), ((0, 16), (0, 0), (16, 0)), (0, 32)), ((3, 8), ((16, 0), (0, 16), (0, 32)), (0, 0))],
+)
+def test_operands_of_wmma_come_with_k_first_or_tiles_first(
+    release: Release, registers: tuple[Basis, ...], block: Basis
+) -> None:
+    """Registers hold two tiles of 16 rows, and K in steps of 16. Two CTAs along K split it, or hold copies.
+
+    The registers of the first rule are those of the whole K, so that one that leads to the other CTA is zero.
+    """
+    tiles = "ctaLayout = {register = [[1, 0]]}, CGALayout = [[0, 1]]"
+    parent = f"#ttg.amd_wmma<{{version = 2, isTranspose = true, {tiles}}}>"
+    text = f"#ttg.dot_op<{{opIdx = 0, parent = {parent}, kWidth = 8}}>"
+    layout = layout_of(text, (32, 64), release=release)
+    in_a_tile = ((0, 1), (0, 2), (0, 4))
+    assert dict(layout.bases)["register"] == (*in_a_tile, *registers)
+    assert dict(layout.bases)["block"] == (block,)
 
 
 @pytest.mark.parametrize("shape", [(4, 16, 16), (2, 64, 32)])

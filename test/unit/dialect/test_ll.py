@@ -114,6 +114,12 @@ def test_text_that_is_no_layout_is_refused(text: str) -> None:
         ll.layout_from_text(text)
 
 
+@pytest.mark.parametrize(("bases", "sizes"), [("[[1.5]]", "[2]"), ("[1]", "[2]")])
+def test_layouts_of_other_than_integers_are_refused(bases: str, sizes: str) -> None:
+    with pytest.raises(ValueError, match="expected lists of integers, got '#ll"):
+        ll.layout_from_text(f"#ll.layout<{{lane = {bases}}}, {sizes}>")
+
+
 def test_a_fresh_context_lacks_the_dialect() -> None:
     context = new_context()
     assert not ll.is_loaded(context)

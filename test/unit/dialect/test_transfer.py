@@ -10,13 +10,13 @@ from math import prod
 from typing import Any
 
 import pytest
-from encoding_cases import Case, Cases
-from encoding_oracle import Oracle
 from hypothesis import given
 from hypothesis import strategies as st
 
 from triton_linear.dialect.encodings import layout_of, transfer
 from triton_linear.dialect.linear_layout import LinearLayout, dim_names
+from triton_linear.tools.doctor.encoding_cases import Case, Cases
+from triton_linear.tools.doctor.oracle import Oracle
 
 Shape = tuple[int, ...]
 Place = dict[str, int]
@@ -270,7 +270,9 @@ def test_join_and_split_as_triton_infers(
             continue  # Triton's inference aborts on some encodings with several CTAs.
         value = argument(oracle, text, case.shape)
         joined = oracle.builder.create_join(value, value)
-        assert transfer.join_backward(inferred(joined)) == layout, (text, case.shape)
+        halves = transfer.join_backward(inferred(joined))
+        assert halves is not None, (text, case.shape)
+        assert transfer.same_but_for_register_copies(halves, layout), (text, case.shape)
         lowest += inferred(joined) == transfer.join(layout)
     assert lowest > 0.5 * len(sources)
     capfd.readouterr()

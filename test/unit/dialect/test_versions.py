@@ -12,32 +12,61 @@ from typing import Any
 
 import pytest
 import triton
-from local_cases import MMA, SWIZZLED, Case
 from plugin_processes import run
 from plugin_support import CUDA, HIP
 
 from triton_linear.dialect import triton_versions
 from triton_linear.lowering.emit import marks
+from triton_linear.tools.doctor.staged_accesses import MMA, SWIZZLED, Case
 
 ROOT = Path(__file__).resolve().parents[3]
-REFUSAL = r"found Triton {}; triton_linear works with 3\.6\.0, 3\.7\.1, 3\.8\.0 or 3\.9\.0"
-OTHERS = ("3.5.1", "3.7.0", "3.9.1", "3.10.0", "4.0.0", "3.6.0+git1234", "unknown")
+TOO_OLD = r"found Triton {}; triton_linear works with 3\.6\.0, 3\.7\.0, 3\.7\.1, 3\.8\.0 or 3\.9\.0"
+REFUSAL = TOO_OLD + "; run 'triton-linear doctor' to try this one out"
+OTHERS = ("3.9.1", "3.10.0", "4.0.0", "3.6.0+git1234", "3.9.0+rocm6.4")
+UNKNOWN = ("3.5.1", "2.1.0+git1234", "unknown")
 IMPORTS = "import triton, os; print('goes on')"
 
 
 def test_what_is_tested_is_what_is_accepted_and_what_pip_installs() -> None:
     assert all(triton_versions.refusal(version) is None for version in triton_versions.TESTED)
-    dependency = re.search(r'"triton([<>=].*)"', (ROOT / "pyproject.toml").read_text())
-    assert dependency is not None and dependency[1] == ">=3.6,<3.10,!=3.7.0"
-    rows = re.findall(r'\("(3\.\d+\.\d+)", "3\.\d+"\)', (ROOT / "test" / "matrix.py").read_text())
-    assert tuple(rows) == triton_versions.TESTED[1:]
-    assert f"TRITON ?= {triton_versions.TESTED[0]}\n" in (ROOT / "Makefile").read_text()
+    text = (ROOT / "pyproject.toml").read_text()
+    assert re.findall(r'^(.*)"triton([<>=].*)"', text, re.MULTILINE) == [("triton = [", ">=3.6,<3.10")]
+    rows = re.findall(r'\("(3\.\d+\.\d+)", "3\.\d+", \w+\)', (ROOT / "test" / "matrix.py").read_text())
+    assert (*rows, "3.9.0") == triton_versions.TESTED
+    assert triton_versions.REFERENCE == (3, 9) and "TRITON ?= 3.9.0\n" in (ROOT / "Makefile").read_text()
 
 
 @pytest.mark.parametrize("version", OTHERS)
 def test_others_are_refused_by_name(version: str) -> None:
     assert re.fullmatch(REFUSAL.format(re.escape(version)), triton_versions.refusal(version) or "")
-    assert "no Triton" in (triton_versions.refusal(None) or "")
+
+
+@pytest.mark.parametrize("version", UNKNOWN)
+def test_of_older_ones_nothing_is_known(version: str) -> None:
+    assert re.fullmatch(TOO_OLD.format(re.escape(version)), triton_versions.refusal(version) or "")
+    assert triton_versions.release_of(version) is None
+
+
+def test_who_has_none_is_told_how_to_install_one() -> None:
+    said = triton_versions.refusal(None) or ""
+    assert said.startswith("found no Triton; ")
+    assert said.endswith("\"pip install 'triton-linear[triton]'\" brings one")
+
+
+def test_the_rules_are_those_of_the_newest_release_that_is_not_above() -> None:
+    for version in triton_versions.TESTED:
+        assert ".".join(map(str, triton_versions.release_of(version) or ())) == version.rpartition(".")[0]
+    assert {triton_versions.release_of(version) for version in ("3.10.0", "3.9.1+git1", "4.0.0")} == {(3, 9)}
+    assert {triton_versions.release_of(version) for version in triton_versions.TESTED} == set(
+        triton_versions.KNOWN
+    )
+
+
+def test_the_release_of_another_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triton, "__version__", "3.10.0+gitdeadbeef")
+    assert triton_versions.installed_release() == (3, 9)
+    with pytest.raises(triton_versions.UnsupportedTriton, match="doctor"):
+        triton_versions.require()
 
 
 def test_the_version_is_the_module_s_whether_it_is_imported_or_not() -> None:
@@ -116,6 +145,52 @@ def test_commands_say_so_in_one_line(other: Path, command: tuple[str, ...]) -> N
     done = tool(*command, path=other)
     assert (done.returncode, done.stdout) == (1, "")
     assert re.fullmatch("error: " + REFUSAL.format(r"4\.0\.0") + "\n", done.stderr)
+
+
+# No Triton
+
+
+NONE = r"found no Triton; triton_linear works with .*; \"pip install 'triton-linear\[triton\]'\" brings one"
+
+
+@pytest.fixture
+def none(tmp_path: Path) -> Iterator[Path]:
+    """A folder that makes a Python that has it on its path one without Triton."""
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['triton'] = None\n")
+    (tmp_path / "k.ttgir").write_text("module {}\n")
+    yield tmp_path
+
+
+@pytest.mark.parametrize("command", ["demo", "fuzz", "verify", "explain", "doctor", "opt"])
+def test_commands_say_what_to_install(none: Path, command: str) -> None:
+    file = str(none / "k.ttgir")
+    arguments = {"demo": (), "fuzz": ("--count", "1"), "doctor": ()}.get(command, (file,))
+    name = ("opt.command",) if command == "opt" else ("cli", command)
+    done = tool(*name, *arguments, path=none)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(f"error: {NONE}\n", done.stderr)
+
+
+def test_calls_say_what_to_install(none: Path) -> None:
+    done = run("import triton_linear; triton_linear.install()", None, path=(none,))
+    assert done.returncode == 1
+    assert re.search(f"UnsupportedTriton: {NONE}\n", done.stderr)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_scripts_are_run_after_one_warning(none: Path, strict: bool) -> None:
+    (none / "script.py").write_text("print('goes on')")
+    arguments = ("-m", "triton_linear", *(("--strict",) if strict else ()), str(none / "script.py"))
+    done = run("", None, *arguments, path=(none,))
+    assert (done.returncode, done.stdout) == ((1, "") if strict else (0, "goes on\n"))
+    assert len(re.findall(NONE, done.stderr)) == 1
+
+
+def test_versions_are_printed_all_the_same(none: Path) -> None:
+    done = tool("cli", "version", path=none)
+    assert done.returncode == 0, done.stderr
+    assert re.search(f"^triton: refused: {NONE}$", done.stdout, re.MULTILINE)
+    assert "linear-select-lowering" not in done.stdout
 
 
 # Modules `mlir`

@@ -27,10 +27,9 @@ MIXED = (KERNELS / "matmul_mixed.ttgir").read_text()
 IN_REGISTERS = ("attention", "attention_fp8", "chained_dot", "matmul_mixed")
 """Those with products in flight whose left operand is in registers."""
 
-OVERWRITES = pytest.mark.skipif(
-    installed_release() not in OPERANDS_OVERWRITTEN, reason="this Triton leaves no operand to be overwritten"
+IN_PTX = pytest.mark.skipif(
+    installed_release() not in OPERANDS_OVERWRITTEN, reason="this Triton copies the operands first"
 )
-IN_PTX = pytest.mark.skipif(installed_release() >= (3, 8), reason="this Triton copies the operands first")
 
 
 def _ptx(text: str) -> str:
@@ -129,7 +128,6 @@ def _compiled(kernel: Any, kinds: dict[str, str], constants: dict[str, int]) -> 
     return made.asm["ptx"], reports[0].remarks
 
 
-@OVERWRITES
 @pytest.mark.parametrize("block", [32, 64])
 def test_an_operand_that_is_there_before_the_wait_is_no_safer_behind_it(
     block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -153,7 +151,6 @@ def test_products_that_an_inner_loop_waits_for_are_none_of_the_outer_one_s(
     assert not any("dots are waited for" in remark for remark in remarks)
 
 
-@OVERWRITES
 @pytest.mark.parametrize("options", [{}, {"assign": False, "lowering": "legacy"}, {"lower": False}])
 def test_the_plugin_waits_and_says_so(
     options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

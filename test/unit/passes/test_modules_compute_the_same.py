@@ -14,6 +14,7 @@ from module_machine import Machine, run
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Operation
+from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.passes.contraction import contract, rewrite, ties
 from triton_linear.passes.framework.run import run_passes
 
@@ -60,7 +61,6 @@ CHANGED = [
     f8("cuda:90", EXTRA=3),
     # Rows by a table; one conversion of two that lies within what is put in order; a bias that both dots add.
     f8("cuda:89", PAGED=2),
-    f8("cuda:90", PAGED=1, K_ROWS=True, V_TURNED=True),
     f8("cuda:80", TWICE=3, PAGED=2, V_TURNED=True, K_ROWS=True),
     f8("cuda:90", TWICE=4, PAGED=2, BIAS=2, V_TURNED=True, K_ROWS=True),
     f8("cuda:80", PAGED=3, EXTRA=2),
@@ -84,6 +84,8 @@ LEFT = [
     Variation(attention, "cuda:90", "fp16", {"CAUSAL": True}),
     Variation(attention, "cuda:80", "bf16", {"V_TURNED": True, "MASK": True}),
 ]
+# Since 3.8 Triton looks up the rows of K and V once: both sides of the first dot would come in the order.
+(LEFT if installed_release() >= (3, 8) else CHANGED).append(f8("cuda:90", PAGED=1, K_ROWS=True, V_TURNED=True))
 
 
 def _name(variation: Variation) -> str:

@@ -102,12 +102,18 @@ def test_functions_stay_in_front_of_stubs() -> None:
     assert [name.startswith(CONVERSION_PREFIX) for name in names] == [False] + [True] * (len(names) - 1)
 
 
-def test_a_call_is_at_the_place_of_its_conversion() -> None:
-    root = upstream(DATA / "quant_cols-3.ttgir")
+@pytest.mark.parametrize(("name", "least"), [("quant_cols-3", 1), ("bn_nhwc-1", 4)])
+def test_a_call_is_at_the_place_of_its_conversion(name: str, least: int) -> None:
+    path = DATA / f"{name}.ttgir"
+    root = bridge.text_to_upstream(path.read_text(), bridge.upstream_context(), path.name)
     places = [str(op.location) for op in named(root, "ttg.convert_layout")]
+    lines = [n for n, line in enumerate(path.read_text().splitlines(), 1) if "= ttg.convert_layout" in line]
+    assert [place.rsplit(":", 1)[0] for place in places] == [f'loc("{path.name}":{line}' for line in lines]
     prepared = rewrite(root, LOWERING, CUDA)
-    assert [str(op.location) for op in named(root, "tt.call")] == places
     assert [conversion.location for conversion in prepared.conversions] == places
+    moved = [conversion.location for conversion in prepared.conversions if conversion.kind != "noop"]
+    assert [str(op.location) for op in named(root, "tt.call")] == moved
+    assert len(moved) >= least
 
 
 ROUNDS = """

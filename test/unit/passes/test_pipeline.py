@@ -49,13 +49,14 @@ def nothing_known() -> Iterator[None]:
 
 
 def question(frame: FrameType | None) -> Hashable:
-    """What the call of `select` that is under way was asked; its limit is that which planners get."""
-    code = selection.select.__wrapped__.__code__
-    while frame is not None and frame.f_code is not code:
+    """What the call of `select`, or of `shuffled`, that is under way was asked; the limit is that of planners,
+    shuffles have none."""
+    codes = [asked.__wrapped__.__code__ for asked in (selection.select, selection.shuffled)]
+    while frame is not None and frame.f_code not in codes:
         frame = frame.f_back
     assert frame is not None, "a planner was called by somebody else"
     asked = frame.f_locals
-    return asked["src"], asked["dst"], asked["element"], asked["target"].name, asked["limit"]
+    return asked["src"], asked["dst"], asked["element"].bits, asked["target"].name, asked.get("limit")
 
 
 def compiled(path: Path) -> tuple[pipeline.Prepared, list[pipeline.Attempt]]:

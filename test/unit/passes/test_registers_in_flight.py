@@ -13,7 +13,7 @@ from registers_in_flight import touched
 from triton import knobs
 
 import triton_linear
-from triton_linear.dialect.triton_versions import OPERANDS_OVERWRITTEN, installed_release
+from triton_linear.dialect.triton_versions import installed_release
 
 DATA = Path(__file__).parents[2] / "data" / "ttgir"
 KERNELS = sorted(path for path in DATA.rglob("*.ttgir") if "ttng.warp_group_dot " in path.read_text())
@@ -42,7 +42,7 @@ def test_nothing_touches_them(path: Path, options: dict[str, Any], tmp_path: Pat
     assert not touched(_shown(made, tmp_path))
 
 
-@pytest.mark.skipif(installed_release() not in OPERANDS_OVERWRITTEN, reason="this Triton copies operands first")
+@pytest.mark.skipif(installed_release() >= (3, 9), reason="ptxas leaves the copies of operands where they are")
 def test_stock_triton_overwrites_operands(tmp_path: Path) -> None:
     assert touched(_shown(triton.compile(str(MIXED), target=CUDA), tmp_path))
 

@@ -24,7 +24,7 @@ from triton import knobs
 
 import triton_linear
 from triton_linear import fallback, hook, pipeline, setting, stage
-from triton_linear.dialect import bridge, mlir_adapter
+from triton_linear.dialect import bridge, mlir_adapter, sources
 from triton_linear.lowering import strategies
 from triton_linear.lowering.emit import embed
 from triton_linear.lowering.target import targets
@@ -227,8 +227,8 @@ def test_sources_that_go_or_cannot_be_read_lose_no_kernel(
 
         return read_bytes
 
-    monkeypatch.setattr(setting, "_folders", lambda _: [tmp_path])
-    digest = setting.source_digest.__wrapped__
+    monkeypatch.setattr(sources, "_folders", lambda _: [tmp_path])
+    digest = sources.source_digest.__wrapped__
     monkeypatch.setattr(Path, "read_bytes", failing(FileNotFoundError))
     assert digest() == digest()
     monkeypatch.setattr(Path, "read_bytes", failing(PermissionError))

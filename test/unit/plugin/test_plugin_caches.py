@@ -34,6 +34,7 @@ from triton.runtime.jit import MockTensor
 
 import triton_linear
 from triton_linear import hook, pipeline, setting
+from triton_linear.dialect import sources
 
 __all__ = ["fake_driver", "fresh_plugin"]
 
@@ -63,12 +64,12 @@ def test_a_listener_does_not_change_the_key() -> None:
 
 def test_a_changed_source_changes_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pass.py").write_text("one")
-    monkeypatch.setattr(setting, "_folders", lambda package: [tmp_path])
-    first = setting.source_digest.__wrapped__()
+    monkeypatch.setattr(sources, "_folders", lambda package: [tmp_path])
+    first = sources.source_digest.__wrapped__()
     (tmp_path / "pass.pyc").write_text("does not count")
-    assert setting.source_digest.__wrapped__() == first
+    assert sources.source_digest.__wrapped__() == first
     (tmp_path / "pass.py").write_text("two")
-    second = setting.source_digest.__wrapped__()
+    second = sources.source_digest.__wrapped__()
     assert second != first
     fingerprints = set()
     for digest in (first, second):
@@ -78,10 +79,10 @@ def test_a_changed_source_changes_the_key(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_the_digest_covers_every_room_that_makes_code() -> None:
-    for package in setting._SOURCES:
-        (folder,) = setting._folders(package)
+    for package in sources._SOURCES:
+        (folder,) = sources._folders(package)
         assert (folder / "__init__.py").is_file()
-    found = {Path(f).name for p in setting._SOURCES for f in setting._folders(p)}
+    found = {Path(f).name for p in sources._SOURCES for f in sources._folders(p)}
     # The package's own folder has its installed name where tools see it by path.
     assert found - {"plugin", "triton_linear"} == {"dialect", "passes", "lowering"} and len(found) == 4
 
@@ -323,3 +324,9 @@ def test_a_compile_keeps_the_setting_of_its_key(state: bool, monkeypatch: pytest
         assert is_ours(compile_kernel()) is not state
     (triton_linear.uninstall if state else triton_linear.install)()
     assert is_ours(compile_kernel()) is not state
+
+
+def test_exact_kernels_meet_no_others() -> None:
+    options = setting.Options(exact=True)
+    assert setting.Setting(options).fingerprint != setting.Setting().fingerprint
+    assert options.pipeline.exact

@@ -40,6 +40,8 @@ def test_off(text: str) -> None:
         ("strict=0", Options()),
         ("strict=1, scratch_limit = 4096", Options(strict=True, scratch_limit=4096)),
         ("scratch_limit=0", Options(scratch_limit=0)),
+        ("exact", Options(exact=True)),
+        ("exact=0,reductions=0", Options(reductions=False)),
         ("scratch_limit=none", Options()),
         ("lowering=legacy, assign=0", Options(lowering="legacy", assign=False)),
     ],

@@ -8,9 +8,10 @@ from typing import Any
 
 import triton
 import triton.language as tl
-from bridge_kernels import compiled
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+
+from triton_linear.tools.support.frontend import ttgir_of
 
 TARGETS = {
     "cuda:80": GPUTarget("cuda", 80, 32),
@@ -267,4 +268,4 @@ class Variation:
         }
         signature |= dict.fromkeys(constants, "constexpr")
         source = ASTSource(self.kernel, signature, constexprs=constants, attrs=aligned)
-        return str(compiled(source, TARGETS[self.gpu], self.options))
+        return str(ttgir_of(source, TARGETS[self.gpu], self.options))

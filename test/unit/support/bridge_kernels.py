@@ -8,10 +8,10 @@ from typing import Any
 
 import triton
 import triton.language as tl
-from triton._C.libtriton import ir
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from triton.compiler.compiler import make_backend
+
+from triton_linear.tools.support.frontend import ttgir_of
 
 TARGETS = {
     "cuda:80": GPUTarget("cuda", 80, 32),
@@ -138,22 +138,4 @@ def ttgir(name: str, target: str) -> Any:
     signature = {**case.signature, **dict.fromkeys(case.constants, "constexpr")}
     aligned = {(i,): [["tt.divisibility", 16]] for i in range(len(case.signature))}
     source = ASTSource(case.kernel, signature, constexprs=dict(case.constants), attrs=aligned)
-    return compiled(source, gpu, case.options)
-
-
-def compiled(source: ASTSource, gpu: GPUTarget, given: Mapping[str, int]) -> Any:
-    """The libtriton module of a kernel at the end of the TTGIR stage."""
-    backend = make_backend(gpu)
-    options = backend.parse_options({**given, **source.parse_options()})
-    context = ir.context()
-    ir.load_dialects(context)
-    backend.load_dialects(context)
-    generators = backend.get_codegen_implementation(options)
-    module = source.make_ir(gpu, options, generators, backend.get_module_map(), context)
-    stages: dict[str, Any] = {}
-    backend.add_stages(stages, options, source.language)
-    metadata: dict[str, Any] = {"target": gpu, **options.__dict__}
-    for stage in [name for name in ("ttir", "ttgir") if name in stages]:  # Gluon has no ttir
-        module = stages[stage](module, metadata)
-        module.context = context
-    return module
+    return ttgir_of(source, gpu, case.options)

@@ -154,7 +154,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     emitted(
         "emit/embed",
         "_Writer._make_scratch",
-        'lines.effect(f"ttg.local_store {tensor}, {word} : {_MARK} -> {_WORD}")',
+        'lines.effect(f"ttg.local_store {tensor}, {row} : {memory.mark} -> {memory.row}")',
         "str(tensor)",
         "no barrier before stores to scratch that others read",
         f"{LIT}lowering/scratch-hazards.mlir",
@@ -170,7 +170,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "emit/embed",
-        "_memory",
+        "_Memory.of",
         "max(1, -(-size // 8))",
         "max(1, -(-size // 16))",
         "half of the scratch is allocated",

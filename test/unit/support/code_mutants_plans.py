@@ -36,7 +36,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     planned(
         "planners/shuffle",
-        "_Phase.write.place",
+        "_Phase.write",
         "found >> width",
         "found >> width + 1",
         "round that a register came in",
@@ -81,15 +81,15 @@ MUTANTS: tuple[CodeMutant, ...] = (
     planned(
         "plan/words",
         "_by_condition",
-        "(_essential(rest, zero), _essential(rest, one))",
-        "(_essential(rest, one), _essential(rest, zero))",
+        "(_essential(rest, zero, slots), _essential(rest, one, slots))",
+        "(_essential(rest, one, slots), _essential(rest, zero, slots))",
         "arms of a choice by condition",
         WORDS,
         PLANS,
     ),
     planned(
         "plan/words",
-        "WordBuilder._gather",
+        "WordBuilder._choose",
         "slot in split.slots",
         "slot not in split.slots",
         "halves of a word",
@@ -99,8 +99,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     planned(
         "plan/packing",
         "_loaded",
-        "starts[round_] + access * per_access + position // slots",
-        "starts[round_] + access * per_access",
+        "(starts[round_] + access * per_access) * slots + position",
+        "(starts[round_] + access * per_access) * slots + position % slots",
         "second word of an access",
         *RUN,
     ),

@@ -293,7 +293,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     rewritten(
         "staging/choice",
-        "staging_for",
+        "_staging",
         "selection.plan.kind not in INSIDE",
         "False",
         "a staged access goes through shared memory",
@@ -301,7 +301,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     rewritten(
         "staging/choice",
-        "staging_for",
+        "_staging",
         "(wanted, found) if local.is_store else (found, wanted)",
         "(wanted, found)",
         "the conversion of a staged access goes the other way",
@@ -317,9 +317,9 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     rewritten(
         "staging/family",
-        "_Making._left",
-        "(*lanes, *self.warps)",
-        "lanes",
+        "_Making.of",
+        "[offsets[basis] for basis in warps]",
+        "[]",
         "warps that split a vector are not seen",
         FAMILY,
     ),

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import sys
 
-from encoding_cases import Cases
-from encoding_oracle import Oracle
-
 from triton_linear.dialect import bridge, encodings
-from triton_linear.dialect.triton_versions import WMMA_OPERANDS_UNKNOWN, installed_release
+from triton_linear.dialect.triton_versions import installed_release
+from triton_linear.tools.doctor.encoding_cases import Cases
+from triton_linear.tools.doctor.oracle import Oracle
 
 MEMORY = ("swizzled", "rotating", "nvmma", "shared linear")
 MODULE = 'module attributes {{"ttg.num-warps" = 4 : i32}} {{ tt.func private @f({types}) }}\n'
@@ -28,9 +27,7 @@ def main() -> int:
         if "[[" not in text and text.startswith("#ttg.linear"):
             continue  # Triton reads no layout without vectors
         texts = [text]
-        if not is_memory and not (
-            case.family == "dot of wmma" and installed_release() in WMMA_OPERANDS_UNKNOWN
-        ):
+        if not is_memory:
             layout = encodings.layout_of(text, case.shape, case.element_bits)
             if installed_release() < (3, 7):  # from then on Triton refuses layouts that are no permutation
                 texts.append(encodings.linear_encoding_text(layout))

@@ -8,7 +8,7 @@ from typing import Any
 
 import triton
 import triton.language as tl
-from bridge_kernels import CASES, TARGETS, Case, compiled
+from bridge_kernels import CASES, TARGETS, Case
 from plugin_support import row_sums
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
@@ -19,6 +19,7 @@ from triton.experimental.gluon._runtime import GluonASTSource
 
 import triton_linear
 from triton_linear.report import Report
+from triton_linear.tools.support.frontend import ttgir_of
 
 
 @triton.jit
@@ -176,7 +177,7 @@ def source(name: str, gpu: GPUTarget) -> ASTSource:
 
 def ttgir(name: str, target: str) -> Any:
     """A kernel's module as Triton leaves it, whose IR a target can have."""
-    return compiled(source(name, TARGETS[target]), TARGETS[target], KERNELS[name].options)
+    return ttgir_of(source(name, TARGETS[target]), TARGETS[target], KERNELS[name].options)
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,7 @@ def lowered(
 def _lowered(given: ASTSource, gpu: GPUTarget, options: Mapping[str, Any]) -> Lowered:
     backend: Any = make_backend(gpu)
     backend.hash()
-    module = compiled(given, gpu, options)
+    module = ttgir_of(given, gpu, options)
     chosen = backend.parse_options({**options, **given.parse_options()})
     stages: dict[str, Any] = {}
     backend.add_stages(stages, chosen, given.language)

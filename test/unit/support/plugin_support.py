@@ -24,6 +24,7 @@ from triton.runtime import driver, jit
 
 import triton_linear
 from triton_linear import hook
+from triton_linear.tools.doctor.fake_driver import FakeDriver
 
 if TYPE_CHECKING:
     from triton_linear.lowering.emit.embed import Embedded
@@ -149,22 +150,6 @@ def compile_in_worker() -> bool:
     """What tests have a worker process do: compile, and say whether that went through the stand-in."""
     use_fakes()
     return is_ours(compile_kernel(num_warps=8))
-
-
-class FakeDriver:
-    """As much of a Triton driver as `warmup` asks for."""
-
-    def __init__(self, target: GPUTarget) -> None:
-        self.target = target
-
-    def get_current_target(self) -> GPUTarget:
-        return self.target
-
-    def get_current_device(self) -> int:
-        return 0
-
-    def get_current_stream(self, device: int) -> int:
-        return 0
 
 
 @pytest.fixture

@@ -8,8 +8,10 @@ from typing import Any
 
 import triton
 import triton.language as tl
-from bridge_kernels import TARGETS, compiled
+from bridge_kernels import TARGETS
 from triton.compiler import ASTSource
+
+from triton_linear.tools.support.frontend import ttgir_of
 
 
 @triton.jit
@@ -117,4 +119,4 @@ class Kernel:
         if self.promised % 16 == 0:  # as Triton specialises arguments
             aligned |= {(2,): promises[:1], (3,): promises[:1]}
         source = ASTSource(self.kernel, signature, constexprs=constants, attrs=aligned)
-        return str(compiled(source, TARGETS[self.gpu], self.options))
+        return str(ttgir_of(source, TARGETS[self.gpu], self.options))

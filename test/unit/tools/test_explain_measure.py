@@ -16,8 +16,9 @@ from explain_support import SCHEMA, SCRIPT
 
 from triton_linear.tools import cli
 from triton_linear.tools.explain import measure
-from triton_linear.tools.headroom import command as headroom
 from triton_linear.tools.headroom.figures import Converted, TimedKernel
+from triton_linear.tools.measuring import rounds
+from triton_linear.tools.measuring.child import MeasuringPlan
 from triton_linear.tools.support.launches import digest
 
 RATIOS = {"ours": 1.25, "free": 2.0}
@@ -32,7 +33,7 @@ __main__._run_file(sys.argv[0])
 def _child(status: int, of: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> Any:
     """A child that runs the script as a real one does; its records of what was compiled go through `of`."""
 
-    def run(plan: headroom.Plan, loud: bool) -> headroom.Ended:
+    def run(plan: MeasuringPlan, loud: bool) -> rounds.Ended:
         assert not loud
         cache = Path(plan.records).with_suffix(".cache")
         command = [sys.executable, "-c", _AS_A_CHILD, plan.script, *plan.arguments]
@@ -47,7 +48,7 @@ def _child(status: int, of: Callable[[list[dict[str, Any]]], list[dict[str, Any]
             records.append({"kernel": key, "mode": mode, "ratio": RATIOS[mode], "microseconds": times})
         records = [*of(records), {"launches": {record["kernel"]: 3 for record in records}}]
         Path(plan.records).write_text("".join(f"{json.dumps(record)}\n" for record in records))
-        return headroom.Ended(status)
+        return rounds.Ended(status)
 
     return run
 
@@ -55,7 +56,7 @@ def _child(status: int, of: Callable[[list[dict[str, Any]]], list[dict[str, Any]
 @pytest.fixture
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A script below the working directory, and a GPU."""
-    monkeypatch.setattr(headroom, "gpu_name", lambda what: "some GPU")
+    monkeypatch.setattr(rounds, "gpu_name", lambda what: "some GPU")
     monkeypatch.chdir(tmp_path)
     Path("script.py").write_text(SCRIPT)
     return Path("script.py")
@@ -64,7 +65,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_times_are_those_of_the_kernel_explained(
     script: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(headroom, "run_child", _child(0, lambda records: records))
+    monkeypatch.setattr(rounds, "run_child", _child(0, lambda records: records))
     assert cli.main(["explain", "--measure", "--json", f"../{Path.cwd().name}/{script}", "64", "128"]) == 0
     data = json.loads(capfd.readouterr().out)
     jsonschema.validate(data, SCHEMA)
@@ -91,7 +92,7 @@ def test_times_as_text(
             return records
         return [*records[:-1], {"kernel": records[-1]["kernel"], "mode": "free", "problem": "faulted"}]
 
-    monkeypatch.setattr(headroom, "run_child", _child(0, faulting))
+    monkeypatch.setattr(rounds, "run_child", _child(0, faulting))
     assert cli.main(["explain", "--measure", str(script), "64"]) == 0
     out = capfd.readouterr().out
     assert "times of a launch, some GPU" in out
@@ -121,7 +122,7 @@ def test_what_cannot_be_free_is_said(
 def test_a_kernel_that_is_never_launched_has_no_times(
     script: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(headroom, "run_child", _child(0, lambda records: []))
+    monkeypatch.setattr(rounds, "run_child", _child(0, lambda records: []))
     assert cli.main(["explain", "--measure", str(script), "64"]) == 0
     assert "no launch was seen" in capfd.readouterr().out
 
@@ -136,7 +137,7 @@ def test_nothing_is_measured_unasked(script: Path, capfd: pytest.CaptureFixture[
 def test_a_script_that_fails_when_timed(
     script: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(headroom, "run_child", _child(3, lambda records: records))
+    monkeypatch.setattr(rounds, "run_child", _child(3, lambda records: records))
     assert cli.main(["explain", "--measure", str(script), "64"]) == 1
     said = capfd.readouterr().err
     assert "script.py: error: the script ended with status 3 when its kernels were timed" in said

@@ -258,3 +258,43 @@ def test_scratch_of_a_function_that_is_called(ours: bool) -> None:
     outcome, right = run_buffers(fixed, "cuda:90")
     assert right
     assert not outcome.races
+
+
+MMA = "#ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 8]}>"
+BYTES = {
+    "operand 0": (f"#ttg.dot_op<{{opIdx = 0, parent = {MMA}, kWidth = 4}}>", (64, 64), "[0, 1]", 2),
+    "operand 1": (f"#ttg.dot_op<{{opIdx = 1, parent = {MMA}, kWidth = 4}}>", (64, 64), "[1, 0]", 2),
+    "one matrix": (
+        "#ttg.linear<{register = [[1, 0], [2, 0], [0, 8]], lane = [[4, 0], [8, 0], [0, 1], [0, 2], [0, 4]], "
+        "warp = [[16, 0], [32, 0]], block = []}>",
+        (64, 16),
+        "[1, 0]",
+        1,
+    ),
+}
+
+
+@pytest.mark.skipif(installed_release() < (3, 8), reason="Triton takes no such load")
+@pytest.mark.parametrize(("wanted", "shape", "order", "count"), BYTES.values(), ids=BYTES)
+def test_bytes_are_read_transposed(wanted: str, shape: tuple[int, int], order: str, count: int) -> None:
+    """Matrices of 16x16 bytes that `ldmatrix` transposes: what is loaded is what was stored, in its place."""
+    given = (
+        "#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}>"
+    )
+    size = "x".join(map(str, shape))
+    memory = (
+        f"!ttg.memdesc<{size}xi8, #ttg.swizzled_shared<{{vec = 16, perPhase = 1, maxPhase = 1, "
+        f"order = {order}}}>, #ttg.shared_memory>"
+    )
+    source, loaded = f"tensor<{size}xi8, {given}>", f"tensor<{size}xi8, {wanted}>"
+    body = f"""%m = ttg.local_alloc %x : ({source}) -> {memory}
+    %y = ttg.local_load %m : {memory} -> {loaded}
+    {sink("%y", loaded, "loaded")}"""
+    kernel = lowered("cuda:100", f"%x: {source}", body, ours=False)
+    assert f"num = {count} : i32, shape = #nvvm.ld_st_matrix_shape<m = 16, n = 16>" in kernel.text
+    numbers = np.random.default_rng(1).integers(0, 256, (1, *shape), np.uint64)
+    outcome = kernel.run([registers_of(numbers, layout_of(given, shape), kernel)])
+    values, undefined = outcome.sinks["loaded"]
+    assert (values == registers_of(numbers, layout_of(wanted, shape), kernel)).all()
+    assert not undefined.any()
+    assert not outcome.races

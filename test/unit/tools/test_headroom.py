@@ -12,14 +12,16 @@ import pytest
 from headroom_support import comparison, made_up
 
 from triton_linear.tools.cli import main
-from triton_linear.tools.headroom import child as headroom_child
 from triton_linear.tools.headroom import command as headroom
 from triton_linear.tools.headroom import figures as headroom_figures
-from triton_linear.tools.headroom.command import Ended, HeadroomPlan
+from triton_linear.tools.measuring import child as headroom_child
+from triton_linear.tools.measuring import rounds
+from triton_linear.tools.measuring.child import MeasuringPlan
+from triton_linear.tools.measuring.rounds import Ended
 
 # --- the children that go wrong ---------------------------------------------------------------------------
 
-PROGRAM = HeadroomPlan("", "script.py", [])
+PROGRAM = MeasuringPlan("", "script.py", [])
 
 
 class Played:
@@ -28,10 +30,10 @@ class Played:
     def __init__(self, wrong: dict[tuple[str, str], Ended], problem: str = "") -> None:
         self.wrong = wrong
         self.problem = problem
-        self.plans: list[HeadroomPlan] = []
+        self.plans: list[MeasuringPlan] = []
         self.loud: list[bool] = []
 
-    def __call__(self, plan: HeadroomPlan, loud: bool) -> Ended:
+    def __call__(self, plan: MeasuringPlan, loud: bool) -> Ended:
         self.plans.append(plan)
         self.loud.append(loud)
         with open(plan.records, "a") as file:
@@ -86,7 +88,7 @@ def test_a_fault_of_ours_costs_one_figure_too(tmp_path: Path) -> None:
 
 
 def test_a_program_that_crashes_by_itself_is_not_run_again(tmp_path: Path) -> None:
-    def crash(plan: HeadroomPlan, loud: bool) -> Ended:
+    def crash(plan: MeasuringPlan, loud: bool) -> Ended:
         Played({})(plan, loud)
         return Ended(-signal.SIGSEGV)
 
@@ -106,10 +108,10 @@ def test_a_child_that_does_not_end_is_ended(tmp_path: Path) -> None:
     )
     records = tmp_path / "records.jsonl"
     records.touch()
-    plan = HeadroomPlan(str(records), "script.py", [])
-    ended = headroom.run_child(plan, False, (sys.executable, str(script)), patience=0.5)
+    plan = MeasuringPlan(str(records), "script.py", [])
+    ended = rounds.run_child(plan, False, (sys.executable, str(script)), patience=0.5)
     assert ended.too_long
-    assert headroom.unfinished(headroom.read_records(records), ended) == ("a", "free")
+    assert rounds.unfinished(rounds.read_records(records), ended) == ("a", "free")
 
 
 def test_a_long_program_is_waited_for(tmp_path: Path) -> None:
@@ -117,8 +119,8 @@ def test_a_long_program_is_waited_for(tmp_path: Path) -> None:
     script.write_text("import time\ntime.sleep(1.5)\nraise SystemExit(3)\n")
     records = tmp_path / "records.jsonl"
     records.touch()
-    plan = HeadroomPlan(str(records), "script.py", [])
-    assert headroom.run_child(plan, False, (sys.executable, str(script)), patience=0.1) == Ended(3)
+    plan = MeasuringPlan(str(records), "script.py", [])
+    assert rounds.run_child(plan, False, (sys.executable, str(script)), patience=0.1) == Ended(3)
 
 
 def test_the_child_becomes_the_program(tmp_path: Path) -> None:
@@ -127,8 +129,8 @@ def test_the_child_becomes_the_program(tmp_path: Path) -> None:
     script.write_text("import sys\nassert __name__ == '__main__'\nsys.exit(len(sys.argv))\n")
     records = tmp_path / "records.jsonl"
     records.touch()
-    assert headroom.run_child(HeadroomPlan(str(records), str(script), ["--a", "b"]), True) == Ended(3)
-    assert headroom.read_records(records) == [{"launches": {}}]
+    assert rounds.run_child(MeasuringPlan(str(records), str(script), ["--a", "b"]), True) == Ended(3)
+    assert rounds.read_records(records) == [{"launches": {}}]
 
 
 # --- the command line -------------------------------------------------------------------------------------
@@ -161,7 +163,7 @@ def test_without_a_gpu_it_says_so(
         ("import sys; sys.exit('PyTorch finds none')", "finds none"),
         ("import os; os.abort()", "crashed"),
     ):
-        monkeypatch.setattr(headroom, "_GPU", code)
+        monkeypatch.setattr(rounds, "_GPU", code)
         assert main(["headroom", str(script)]) == 1
         captured = capsys.readouterr()
         assert "headroom needs a GPU" in captured.err
@@ -179,13 +181,13 @@ def test_figures_must_have_a_place(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_options_behind_the_script_are_the_scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "script.py"
     script.write_text("")
-    plans: list[HeadroomPlan] = []
+    plans: list[MeasuringPlan] = []
 
-    def measure(plan: HeadroomPlan, each: bool, folder: Path) -> tuple[list[dict[str, Any]], int]:
+    def measure(plan: MeasuringPlan, each: bool, folder: Path) -> tuple[list[dict[str, Any]], int]:
         plans.append(plan)
         return made_up(), 0
 
-    monkeypatch.setattr(headroom, "gpu_name", lambda: "some GPU")
+    monkeypatch.setattr(headroom, "gpu_name", lambda what: "some GPU")
     monkeypatch.setattr(headroom, "measure", measure)
     assert main(["headroom", "--seconds", "2", str(script), "--seconds", "3", "-m", "x"]) == 0
     assert plans[0].arguments == ["--seconds", "3", "-m", "x"]

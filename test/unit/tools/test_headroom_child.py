@@ -5,81 +5,33 @@ from __future__ import annotations
 import contextlib
 import sys
 import types
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from measuring_support import FakeCuda, cuda
 from plugin_support import compile_kernel, double, row_sums
 
-from triton_linear.tools.headroom import child as headroom_child
-from triton_linear.tools.headroom import command as headroom
 from triton_linear.tools.headroom import figures as headroom_figures
-from triton_linear.tools.headroom.command import HeadroomPlan
+from triton_linear.tools.measuring import child as headroom_child
+from triton_linear.tools.measuring import rounds
+from triton_linear.tools.measuring.child import MeasuringPlan
 from triton_linear.tools.support.copies import Copies, NoCopy
 from triton_linear.tools.support.launches import Launch
 
+__all__ = ["cuda"]
+
 # --- the child --------------------------------------------------------------------------------------------
-
-
-class FakeCuda(types.ModuleType):
-    """As much of `torch.cuda` as the child asks for; `broken` is what the GPU says from then on."""
-
-    def __init__(self) -> None:
-        super().__init__("torch.cuda")
-        self.capturing = False
-        self.broken = ""
-
-    def is_current_stream_capturing(self) -> bool:
-        return self.capturing
-
-    def current_device(self) -> int:
-        return 0
-
-    def synchronize(self) -> None:
-        if self.broken:
-            raise RuntimeError(self.broken)
-
-
-@pytest.fixture
-def cuda(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCuda:
-    """A child's surroundings: copies are the arguments, and a launch takes as long as its code is."""
-    torch = types.ModuleType("torch")
-    torch.cuda = FakeCuda()  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
-
-    class Same:
-        def __init__(self, arguments: Any, types: Any) -> None:
-            self.arguments = arguments
-
-        def restore(self) -> None:
-            pass
-
-    class Lines:
-        def __init__(self, flush: bool) -> None:
-            pass
-
-        def time(self, launch: Any, before: Any, row: int) -> float:
-            return float(launch())
-
-    def lines(kernel: Any, launch: Any, arguments: Any) -> Callable[[], int]:
-        return lambda: len(kernel.asm["ptx"].splitlines())
-
-    monkeypatch.setattr(headroom_child, "Copies", Same)
-    monkeypatch.setattr(headroom_child, "GpuClock", Lines)
-    monkeypatch.setattr(headroom_child, "again", lines)
-    return torch.cuda  # type: ignore[no-any-return]
 
 
 def visited(tmp_path: Path, kernel: Any, **plan: Any) -> list[dict[str, Any]]:
     """The records of a child that is shown one launch of a kernel."""
     path = tmp_path / "records.jsonl"
-    child = headroom_child.Child(HeadroomPlan(str(path), "script.py", [], seconds=0, **plan))
+    child = headroom_child.Child(MeasuringPlan(str(path), "script.py", [], seconds=0, **plan))
     behind = child.visit(Launch(compile_kernel(kernel), (4, 1, 1), ("x", "out", 32, 64)))
     if behind is not None:
         behind()
-    return headroom.read_records(path)
+    return rounds.read_records(path)
 
 
 def test_a_kernel_is_timed_in_the_modes_of_the_plan(tmp_path: Path, cuda: FakeCuda) -> None:
@@ -141,7 +93,7 @@ def test_a_failure_that_the_gpu_does_not_survive_ends_the_child(
     monkeypatch.setattr(headroom_child, "again", fault)
     with pytest.raises(Ending, match=str(headroom_child.FAULT)):
         visited(tmp_path, row_sums, modes=["free"])
-    (problem,) = (r for r in headroom.read_records(tmp_path / "records.jsonl") if "problem" in r)
+    (problem,) = (r for r in rounds.read_records(tmp_path / "records.jsonl") if "problem" in r)
     assert (problem["mode"], "illegal memory access" in problem["problem"]) == ("free", True)
 
 

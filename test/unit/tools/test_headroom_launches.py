@@ -15,7 +15,7 @@ from triton.runtime import driver
 from triton.runtime.autotuner import Autotuner, Config
 from triton.runtime.jit import MockTensor
 
-from triton_linear.tools.headroom import child as headroom_child
+from triton_linear.tools.measuring import child as headroom_child
 from triton_linear.tools.support.launches import Launch, Watch, again
 from triton_linear.tools.support.modes import MODES, mode
 from triton_linear.tools.support.timing import Timings, side_by_side
@@ -49,8 +49,21 @@ def test_drift_does_not_show_in_ratios() -> None:
     assert timings.ratio("a", "b") == pytest.approx(2.0, rel=0.03)
     assert clock.rows == [1] * len(clock.rows)
     assert calls[::2] == ["before"] * (len(calls) // 2)
-    # After two for warming up each: five turns, whose order changes.
-    assert calls[1::2][4:] == ["slow", "fast", "fast", "slow", "slow", "fast", "fast", "slow", "slow", "fast"]
+    # After two for warming up each: six turns, whose order changes.
+    assert calls[1::2][4:] == [
+        "slow",
+        "fast",
+        "fast",
+        "slow",
+        "slow",
+        "fast",
+        "fast",
+        "slow",
+        "slow",
+        "fast",
+        "fast",
+        "slow",
+    ]
 
 
 @pytest.mark.parametrize(("in_a_row", "row"), [(True, 10), (False, 1)])
@@ -58,7 +71,7 @@ def test_short_kernels_are_launched_in_a_row_unless_they_must_not(in_a_row: bool
     launch: Callable[[], None] = lambda: None  # noqa: E731
     clock = Drifting({launch: 2.0})
     side_by_side({"a": launch}, clock, seconds=0, in_a_row=in_a_row)
-    assert clock.rows[2:] == [row] * 5
+    assert clock.rows[2:] == [row] * 6
 
 
 def test_a_ratio_is_the_median_of_the_turns_ratios() -> None:

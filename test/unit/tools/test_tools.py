@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from tool_modules import ATTRIBUTES, module_of
+from tool_modules import ATTRIBUTES, HEADER, module_of
 
 from triton_linear import __version__, pipeline
+from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.lowering.emit.embed import Embedded
 from triton_linear.tools import cli, demo
 from triton_linear.tools.opt import command as opt
@@ -262,12 +263,33 @@ class TestCompile:
     def test_what_triton_cannot_lower_is_reported(self) -> None:
         text = (
             module_of("kernel")
-            .replace("    tt.store", "    %z = arith.negf %y : tensor<64xf32, #far>\n    tt.store")
+            .replace("    tt.store", "    %z = math.sinh %y : tensor<64xf32, #far>\n    tt.store")
             .replace("%p, %y", "%p, %z")
         )
         with pytest.raises(ToolError) as caught:
             compile.compile_text(text, "k.ttgir", None, "llvm")
         assert any((d.file, d.line) == ("k.ttgir", 6) for d in caught.value.diagnostics)
+
+    @pytest.mark.parametrize(("target", "lanes"), [("cuda:90", 32), ("hip:gfx942", 64)])
+    def test_pointers_to_constants(self, target: str, lanes: int) -> None:
+        """From Triton 3.9 on their address space has a name, which stands for one of LLVM's on AMD GPUs."""
+        space = '"constant"' if installed_release() >= (3, 9) else "4"
+        pointers = f"tensor<64x!tt.ptr<f32, {space}>, #{{}}>"
+        near, far, numbers = pointers.format("near"), pointers.format("far"), "tensor<64xi64, #far>"
+        header = HEADER.replace("threadsPerWarp = [32]", f"threadsPerWarp = [{lanes}]")
+        attributes = ATTRIBUTES.replace("32 : i32", f"{lanes} : i32")
+        text = (
+            f'{header}module attributes {{{attributes}, ttg.target = "{target}"}} {{\n'
+            f"  tt.func public @kernel(%x: {near}, %p: tensor<64x!tt.ptr<i64>, #far>) {{\n"
+            f"    %y = ttg.convert_layout %x : {near} -> {far}\n"
+            f"    %z = tt.ptr_to_int %y : {far} -> {numbers}\n"
+            "    tt.store %p, %z : tensor<64x!tt.ptr<i64>, #far>\n    tt.return\n  }\n}\n"
+        )
+        compilation = compile.compile_text(text, "k.ttgir", None, "llvmir", LOWERING)
+        (conversion,), (kernel,) = compilation.conversions, compilation.kernels
+        named = space == '"constant"'
+        assert (conversion.kind == "stock") == (named and lanes == 64)
+        assert f"ptr addrspace({1 if named and lanes == 32 else 4})" in kernel.lowered.text("llvmir")
 
     def test_a_module_without_target(self) -> None:
         with pytest.raises(ToolError, match=r"k\.ttgir:3:1: error: target: the module has no attribute"):

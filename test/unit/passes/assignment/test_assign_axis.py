@@ -223,6 +223,43 @@ def test_a_mask_is_not_remembered_from_a_guess_that_failed() -> None:
     assert wrong(root, axis) == []
 
 
+CARRIED = """
+  %first = arith.cmpi slt, %r, %ns : tensor<128xi32, #b>
+  %end = scf.for %i = %c0 to %m step %c1 iter_args(%mask = %first) -> (tensor<128xi1, #b>) : i32 {
+    tt.store %at, %r, %mask : tensor<128x!tt.ptr<i32>, #b>
+    %moved = arith.muli %i, %c16 : i32
+    %far = tt.splat %moved : i32 -> tensor<128xi32, #b>
+    %numbers = arith.addi %r, %far : tensor<128xi32, #b>
+    %next = arith.cmpi slt, %numbers, {BOUND} : tensor<128xi32, #b>
+    scf.yield %next : tensor<128xi1, #b>
+  }
+"""
+
+
+@pytest.mark.parametrize(("bound", "together"), [("%ns", 4), ("%ms", 0)])
+def test_a_mask_that_a_loop_carries_changes_where_one_of_an_iteration_does(bound: str, together: int) -> None:
+    """As loops have them whose loads are begun an iteration early."""
+    root = module(CARRIED.replace("{BOUND}", bound))
+    axis = axis_of(root)
+    carried = loops(root)[0].regions[0].blocks[0].arguments[1]
+    assert axis.mask(carried) == (tuple(bit < together for bit in range(7)),)
+    assert wrong(root, axis) == []
+
+
+def test_a_product_of_masks_changes_where_one_of_them_does() -> None:
+    root = module("""
+  %some = arith.cmpi slt, %r, %ns : tensor<128xi32, #b>
+  %all = arith.cmpi slt, %ms, %ns : tensor<128xi32, #b>
+  %both = arith.muli %some, %all : tensor<128xi1, #b>
+  %go = arith.cmpi slt, %n, %m : i32
+  %either = arith.select %go, %some, %all : tensor<128xi1, #b>
+""")
+    axis = axis_of(root)
+    *_, both, _, either = producers_of(root)
+    assert axis.mask(both) == axis.mask(either) == (tuple(bit < 4 for bit in range(7)),)
+    assert wrong(root, axis) == []
+
+
 def test_a_constant_mask_that_is_no_splat_may_change() -> None:
     text = """
 #b = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>

@@ -12,6 +12,7 @@ from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.mlir_adapter import Attribute, Module, operations
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.analysis.equivalence import Numbering
+from triton_linear.passes.analysis.registers import BESIDE
 from triton_linear.passes.assignment.assign import AssignLayouts, _pays
 from triton_linear.passes.assignment.build import build
 from triton_linear.passes.assignment.costs import AssignmentCosts
@@ -186,7 +187,9 @@ def test_remarks_say_what_there_was_to_choose_from() -> None:
     head, *others = outcome.diagnostics
     assert re.match(r"layouts are assigned: [\d.]+ clocks of memory and [\d.]+ others before, ", head.message)
     groups = [d for d in others if d.message.startswith("group ")]
-    assert len(groups) + sum(d.message.startswith("conversion of ") for d in others) == len(others)
+    assert len(groups) + sum(d.message.startswith("conversion of ") for d in others) == len(others) - 1
+    found = re.fullmatch(r"a thread needs about (\d+) registers before, (\d+) after", others[-1].message)
+    assert found and BESIDE < int(found[2]) <= int(found[1])
     for anchor in ("load", "store", "reduce"):
         assert any(re.match(rf"group \d+, [\dx]+ \([^)]*{anchor}", d.message) for d in groups), anchor
     taken = [d for d in groups if ": takes #ttg" in d.message]

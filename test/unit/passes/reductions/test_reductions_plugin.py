@@ -65,6 +65,14 @@ def test_it_is_left_where_it_is_asked_to(options: dict[str, bool]) -> None:
     assert compiled(total, **options)[1].outcome is Outcome.NOTHING_TO_DO
 
 
+def test_a_sum_of_floats_is_left_where_results_are_to_be_exact() -> None:
+    """The kernel is the very one that stock Triton makes."""
+    ptx, report = compiled(total, exact=True)
+    assert (report.outcome, report.conversions) == (Outcome.NOTHING_TO_DO, ())
+    assert ptx == compiled(total, reductions=False)[0]
+    assert ptx != compiled(total)[0]
+
+
 def test_two_reductions_one_after_the_other() -> None:
     ptx, report = compiled(spread)
     assert sum(c.partials for c in report.conversions) == 2

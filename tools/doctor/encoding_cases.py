@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from encoding_oracle import Oracle
+from triton_linear.tools.doctor.oracle import Oracle
 
 Shape = tuple[int, ...]
 
@@ -227,7 +227,7 @@ class Cases:
     def dot_of_wmma(self) -> Case:
         rank = self.matrix_rank()
         version, shape = self.wmma_instruction()
-        widths = {1: [16], 2: [8], 3: [w for w in (2, 8, 16) if 2 * w <= shape[2]]}[version]
+        widths = {1: [8, 16], 2: [4, 8, 16], 3: [2, 8, 16]}[version]
         attribute = self.operand(self.wmma(rank, version, shape), widths)
         return Case("dot of wmma", attribute, self.wmma_shape(rank, self.random.choice([16, 32, 64])))
 

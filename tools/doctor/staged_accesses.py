@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from triton_linear.dialect import encodings
-from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.linear_layout import WARP, LinearLayout
 from triton_linear.lowering.interpreter.verify import element_patterns, held_elements
 from triton_linear.lowering.plan.element import ElementType, element_type
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.analysis.shared_memory import LocalAccess
-from triton_linear.passes.staging.choice import staging_for
+from triton_linear.passes.staging.choice import Staging, staging_for
+from triton_linear.tools.fuzzing.random_layouts import kernel_encoding, random_columns
+from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.functions import LOWERING, lower_kernel, sink
 
 MMA = (
@@ -22,6 +26,10 @@ MMA = (
 
 
 SWIZZLED = "#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 16, order = [1, 0]}>"
+
+
+class WrongAccess(Exception):
+    """A kernel does not give every element its place."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +48,7 @@ class Case:
 
     @property
     def type(self) -> ElementType:
+        """What an element is."""
         return element_type(self.element)
 
     @property
@@ -52,6 +61,7 @@ class Case:
         )
 
     def layout(self, encoding: str) -> LinearLayout:
+        """The layout of the tensor in an encoding."""
         return encodings.held_layout_of(encoding, self.shape, self.type.bits)
 
     @property
@@ -61,6 +71,7 @@ class Case:
 
     @property
     def text(self) -> str:
+        """The kernel's TTGIR."""
         rows, columns = self.shape
         tensor = f"tensor<{rows}x{columns}x{self.element}, "
         memory = f"x{columns}x{self.element}, {self.memory}, #ttg.shared_memory, mutable"
@@ -82,18 +93,24 @@ class Case:
 
     @property
     def access(self) -> LocalAccess:
+        """The access on the side in question."""
         whole = (self.shape[0] * self.part, self.shape[1])
         memory = encodings.layout_of(self.memory, whole, self.type.bits)
         found = LocalAccess.of(memory, self.shape, self.type.memory_bytes, self.is_store)
-        assert found is not None
+        if found is None:
+            raise ValueError(f"no access: {self.memory}")
         return found
 
     @property
     def choice(self) -> object:
+        """The staged access that is chosen for it, or why there is none."""
         return staging_for(self.access, self.layout(self.registers), self.type, target(self.target))
 
     def wavefronts(self, *, ours: bool) -> int:
-        """Those that the side takes, of all warps, once the kernel is seen to give every element its place."""
+        """Those that the side takes, of all warps, once the kernel is seen to give every element its place.
+
+        Raises WrongAccess where it does not.
+        """
         kernel = lower_kernel(self.text, "local.ttgir", self.target, LOWERING if ours else None)
         lanes = target(self.target).lanes
         fed, expected = (held_elements(self.layout(side), lanes, self.warps, 0) for side in self.sides)
@@ -101,8 +118,74 @@ class Case:
         outcome = kernel.run([list(patterns[:, fed].swapaxes(0, 1))], trials=len(patterns))
         values, undefined = outcome.sinks["result"]
         limit = np.uint64(2**self.type.bits - 1)
-        assert not (undefined & limit).any()
-        assert ((values & limit) == patterns[:, expected].swapaxes(0, 1)).all()
-        assert not outcome.races
+        if (undefined & limit).any() or ((values & limit) != patterns[:, expected].swapaxes(0, 1)).any():
+            raise WrongAccess("a register has another element")
+        if outcome.races:
+            raise WrongAccess(f"{len(outcome.races)} races")
         kind = "store" if self.is_store else "load"
         return sum(access.wavefronts for access in outcome.counts.accesses if access.kind == kind)
+
+
+def memory(rng: random.Random, bits: int) -> str:
+    """A layout of shared memory."""
+    order = rng.choice(("[1, 0]", "[0, 1]"))
+    if rng.random() < 0.3:
+        width, turned = rng.choice((0, 32, 64, 128)), rng.choice(("true", "false"))
+        return (
+            f"#ttg.nvmma_shared<{{swizzlingByteWidth = {width}, transposed = {turned}, "
+            f"elementBitWidth = {bits}}}>"
+        )
+    kind = rng.choice(("swizzled", "swizzled", "amd_rotating"))
+    sizes = [1, 2, 4, 8, 16]
+    return (
+        f"#ttg.{kind}_shared<{{vec = {rng.choice(sizes)}, perPhase = {rng.choice(sizes[:3])}, "
+        f"maxPhase = {rng.choice(sizes)}, order = {order}}}>"
+    )
+
+
+def random_cases(seed: int, name: str) -> Iterator[Case]:
+    """Any layouts of registers, of matrices among them, with any of memory."""
+    rng, lanes = random.Random(f"{seed} {name}"), target(name).lanes
+    while True:
+        warps, element = rng.choice((1, 2, 4, 8)), rng.choice(("i8", "f8E5M2", "f16", "bf16", "f32", "f64"))
+        shape = rng.choice(((32, 32), (64, 32), (64, 64), (32, 128), (128, 16)))
+        if rng.random() < 0.6:
+            registers = kernel_encoding(rng, lanes, warps, shape, name)
+        else:
+            registers = random_columns(rng, shape, lanes, warps, False).text(2)
+        bits = element_type(element).bits
+        case = Case(
+            name, warps, shape, element, registers, memory(rng, bits), rng.random() < 0.5, rng.choice((1, 1, 2))
+        )
+        try:
+            layout = case.layout(registers)
+            case.access  # noqa: B018  (there is no such memory)
+        except ValueError:
+            continue
+        if layout.in_dim_size(WARP) == warps:
+            yield case
+
+
+def is_refused(case: Case) -> bool:
+    """Whether stock Triton does not take a kernel."""
+    try:
+        lower_kernel(case.text, "local.ttgir", case.target, None)
+    except ToolError:
+        return True
+    return False
+
+
+def taken_otherwise(case: Case) -> str | None:
+    """In what the wavefronts of stock Triton's access, or of the staged one, are not those predicted; None if
+    they are.
+
+    Raises WrongAccess where the kernel does not compute what it is to, with our passes or without.
+    """
+    choice, before, after = case.choice, case.wavefronts(ours=False), case.wavefronts(ours=True)
+    here = case.access.wavefronts(case.layout(case.registers), target(case.target)) * case.warps
+    if here != before:
+        return f"Triton's access takes {before} wavefronts, {here} are foreseen"
+    foreseen = choice.after.wavefronts * case.warps if isinstance(choice, Staging) else before
+    if after != foreseen:
+        return f"the staged access takes {after} wavefronts, {foreseen} are foreseen"
+    return None

@@ -1,5 +1,5 @@
-"""The process of `triton-linear headroom` that runs the program: `python -m triton_linear.tools.headroom.child
-PLAN`, where PLAN is a file with a `HeadroomPlan` as JSON.
+"""The process that runs a program and measures its kernels, for `triton-linear headroom` and `tune`:
+`python -m triton_linear.tools.measuring.child PLAN`, where PLAN is a file with a `MeasuringPlan` as JSON.
 
 The first launch of each kernel on each grid is timed, on copies of its arguments, right behind the program's
 own. What is found goes to the plan's file of records, one JSON object a line, as soon as it is known: a run
@@ -41,7 +41,7 @@ FAULT = 99
 
 
 @dataclass(frozen=True)
-class HeadroomPlan:
+class MeasuringPlan:
     """What a child is to do. `skip` has pairs of a key and a mode that are not to be run."""
 
     records: str
@@ -56,20 +56,25 @@ class HeadroomPlan:
     flush: bool = False
     grids: int = 4
     """Grids of one kernel that are timed."""
+    contest: bool = False
+    """Whether the modes are variants that compete."""
+    shard: int = 0
+    shards: int = 1
+    """Of so many children that share the launches, which one this is."""
 
     def to_json(self) -> str:
-        """The plan as `HeadroomPlan(**json.loads(...))` reads it."""
+        """The plan as `MeasuringPlan(**json.loads(...))` reads it."""
         return json.dumps(dataclasses.asdict(self))
 
 
 class Child:
     """Times what a `Watch` shows."""
 
-    def __init__(self, plan: HeadroomPlan) -> None:
+    def __init__(self, plan: MeasuringPlan) -> None:
         self._plan = plan
         self._skip = {(key, name) for key, name in plan.skip}
         self._grids: Counter[str] = Counter()
-        self._clocks: dict[int, Clock] = {}
+        self._clocks: dict[tuple[int, bool], Clock] = {}
         self._records = open(plan.records, "a", encoding="utf-8")  # noqa: SIM115
         self.watch = Watch(self.visit)
 
@@ -97,16 +102,16 @@ class Child:
         modes = self._plan.modes if seen else [STOCK]
         wanted = [name for name in modes if (key, name) not in self._skip or (name == FREE and self._plan.each)]
         if not wanted or (key, STOCK) in self._skip:
-            return _nothing
+            return nothing
         if self._grids[kernel.hash] > self._plan.grids:
             self.record(kernel=key, mode=STOCK, problem=f"{self._plan.grids} other grids of it were timed")
-            return _nothing
+            return nothing
         try:
             copies = Copies(launch.arguments, launch.types)
         except Exception as error:
-            reason = str(error) if isinstance(error, NoCopy) else _said(error)
+            reason = str(error) if isinstance(error, NoCopy) else said(error)
             self.record(kernel=key, mode=STOCK, problem=reason)
-            return _nothing
+            return nothing
         return lambda: self._measure(launch, copies, wanted)
 
     def _measure(self, launch: Launch, copies: Copies, modes: Sequence[str]) -> None:
@@ -128,20 +133,22 @@ class Child:
 
     def _guarded(self, launch: Launch, name: str, action: Callable[[], None]) -> None:
         """Do it unless it is to be skipped; if it fails, say so, and end where the GPU is lost."""
-        import torch
-
         if (launch.key, name) in self._skip:
             return
         self.record(kernel=launch.key, begin=name)
         try:
             action()
-            torch.cuda.synchronize()
+            self.synchronize()
         except Exception as error:
-            self.record(kernel=launch.key, mode=name, problem=_said(error))
-            try:
-                torch.cuda.synchronize()
-            except Exception:
-                os._exit(FAULT)
+            self.failed(launch.key, name, error)
+
+    def failed(self, key: str, name: str, error: Exception) -> None:
+        """Say that a mode of a kernel has no figure; end where the GPU is lost with it."""
+        self.record(kernel=key, mode=name, problem=said(error))
+        try:
+            self.synchronize()
+        except Exception:
+            os._exit(FAULT)
 
     def _time(self, launch: Launch, copies: Copies, name: str) -> None:
         stock, _ = compiled(launch.kernel, STOCK)
@@ -158,27 +165,39 @@ class Child:
         once = "tt.atomic" in launch.kernel.asm.get("ttgir", "")
         seconds = self._plan.seconds
         timings = side_by_side(
-            launches, self._clock(), before=copies.restore, seconds=seconds, in_a_row=not once
+            launches, self._clock(self._plan.flush), before=copies.restore, seconds=seconds, in_a_row=not once
         )
         medians = {mode: timings.median(mode) for mode in launches}
         ratio = timings.ratio(STOCK, name) if name in launches else 1.0
         self.record(kernel=launch.key, mode=name, ratio=ratio, microseconds=medians)
 
-    def _clock(self) -> Clock:
-        """The clock of the current GPU."""
+    def _clock(self, flush: bool) -> Clock:
+        """The clock of the current GPU; `flush`: with empty caches."""
         import torch
 
         device = torch.cuda.current_device()
-        if device not in self._clocks:
-            self._clocks[device] = GpuClock(self._plan.flush)
-        return self._clocks[device]
+        if (device, flush) not in self._clocks:
+            self._clocks[device, flush] = GpuClock(flush)
+        return self._clocks[device, flush]
+
+    def synchronize(self) -> None:
+        """Wait for the GPU. Raises what went wrong there."""
+        import torch
+
+        torch.cuda.synchronize()
+
+    def _gpu(self) -> str:
+        """What the current GPU is called."""
+        import torch
+
+        return str(torch.cuda.get_device_name())
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """What there is to do behind a launch that is not timed."""
 
 
-def _said(error: Exception) -> str:
+def said(error: Exception) -> str:
     first = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {first}"
 
@@ -204,20 +223,28 @@ def _as_option(value: Any) -> Any:
     return tuple(map(_as_option, value)) if isinstance(value, list) else value
 
 
-def main(plan: HeadroomPlan) -> None:
+def _made_for(plan: MeasuringPlan) -> Child:
+    if not plan.contest:
+        return Child(plan)
+    from triton_linear.tools.measuring.contest import Contest
+
+    return Contest(plan)
+
+
+def main(plan: MeasuringPlan) -> None:
     """Become the program."""
-    child = Child(plan)
+    child = _made_for(plan)
     atexit.register(child.finish)
     import triton  # noqa: F401
 
     child.watch.start()
     sys.argv = [plan.script, *plan.arguments]
     if plan.module:
-        runner._run_module(plan.script, argparse.ArgumentParser(prog="triton-linear headroom"))
+        runner._run_module(plan.script, argparse.ArgumentParser(prog="triton-linear"))
     else:
         runner._run_file(os.path.abspath(plan.script))
 
 
 if __name__ == "__main__":
     with open(sys.argv[1], encoding="utf-8") as file:
-        main(HeadroomPlan(**json.load(file)))
+        main(MeasuringPlan(**json.load(file)))

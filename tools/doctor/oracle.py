@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from triton._C.libtriton import gluon_ir, ir
@@ -94,7 +94,7 @@ def _coordinates(place: int, shape: Sequence[int]) -> list[int]:
     return result[::-1]
 
 
-def _layout(bases: dict[str, Sequence[Sequence[int]]], shape: Sequence[int]) -> LinearLayout:
+def _layout(bases: Mapping[str, Sequence[Sequence[int]]], shape: Sequence[int]) -> LinearLayout:
     return LinearLayout(
         tuple((name, tuple(tuple(basis) for basis in vectors)) for name, vectors in bases.items()),
         tuple(zip(dim_names(len(shape)), shape, strict=True)),

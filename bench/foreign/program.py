@@ -1,0 +1,49 @@
+"""A program that launches every kernel of the other packages once, for `triton-linear tune`.
+
+    triton-linear tune -m bench.foreign.program [--archive FILE] [--only REGEX] [--config middle]
+
+Autotuners take the configuration that `python -m bench.foreign` takes. What `tune` decides is then followed by
+`python -m bench.foreign --beside decided`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..harness.cases import chosen, say
+from ..harness.options import Parser
+from . import compiled, launches, packages
+from .case import Inputs
+from .cases import cases
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Launch them; a case that fails is said and left."""
+    import torch
+
+    parser = Parser("foreign", __doc__).only()
+    parser.add_argument("--archive", type=Path, default=packages.ARCHIVE, help="what bench.foreign.fetch wrote")
+    parser.add_argument("--config", choices=launches.RANKS, default=launches.RANKS[0])
+    options = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory() as folder:
+        site = Path(folder, "site")
+        packages.unpack(options.archive, site)
+        compiled.ready(str(site), os.environ.get("TRITON_CACHE_DIR") or str(Path(folder, "cache")))
+        with launches.configured(options.config):
+            for case in chosen("foreign", cases(), options.only):
+                try:
+                    call = case.make(Inputs())
+                    launches.without_kernel_caches()
+                    call()
+                    torch.cuda.synchronize()
+                except (Exception, SystemExit) as problem:
+                    say(f"{case.name}: {compiled.error_of(problem)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""Which sources these are: what was compiled or found out with others counts no more."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import os
+from pathlib import Path
+
+_SOURCES = ("triton_linear", "triton_linear.dialect", "triton_linear.passes", "triton_linear.lowering")
+
+
+@functools.cache
+def source_digest() -> str:
+    """A digest of every source file that takes part in a compile; none of them is imported for it."""
+    digest = hashlib.sha256()
+    for package in _SOURCES:
+        for folder in _folders(package):
+            for path in sorted(folder.rglob("*")):
+                if path.is_file() and path.suffix != ".pyc":
+                    name = f"{package}/{path.relative_to(folder).as_posix()}"
+                    content = _content(path)
+                    digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()
+
+
+def _content(path: Path) -> bytes:
+    """What is in a file. One that is gone counts as empty, one that cannot be read as like no other."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+    except OSError:
+        return os.urandom(16)
+
+
+def _folders(package: str) -> list[Path]:
+    spec = importlib.util.find_spec(package)
+    return [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []

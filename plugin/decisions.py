@@ -1,0 +1,323 @@
+"""Which variant of a kernel was measured to be the fastest, kept in one file (SQLite) that every process reads.
+
+A decision is about one kernel, on one kind of GPU, as one Triton, one ptxas and one state of this package make
+it. `triton-linear tune` makes decisions; the plugin follows them in every compile. They are read once for each
+setting: a process sees those that were there when it first compiled, and its cache keys say which.
+
+    decisions = "" | "none" | FILE | URL "#sha256=" DIGEST
+
+"" is the user's own file, `decisions.sqlite` in `folder()`, if there is one. A URL is read by `fsspec`, once:
+what was read is kept beside that file, under its digest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass, field, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from triton_linear.dialect.verdicts import folder
+
+if TYPE_CHECKING:
+    import sqlite3
+
+NONE: Final = "none"
+FILE: Final = "decisions.sqlite"
+
+_APPLICATION: Final = 0x746C6431
+"""What SQLite's header says of whose file it is: "tld1"."""
+_PATIENCE: Final = 30.0
+"""Seconds to wait for another process that writes."""
+_HASH: Final = "#sha256="
+
+
+class DecisionError(Exception):
+    """A file of decisions cannot be read or written; the message says which, and why."""
+
+
+class DecisionWarning(UserWarning):
+    """Decisions were asked for, or are there, and cannot be followed."""
+
+
+@dataclass(frozen=True, order=True)
+class Circumstances:
+    """What a decision holds for: a kernel by its digest (`kernel_digest`), the GPU's name and Triton's name of
+    its kind, and the versions of what compiles it. Without a GPU, and on AMD's, the GPU's name is empty."""
+
+    kernel: str
+    gpu: str
+    target: str
+    triton: str
+    ptxas: str
+    package: str
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The variant that is taken, and what was measured: how many times faster than stock Triton's it is, with
+    the interval that holds 95 of 100 such figures. `name` is the kernel's, `measured` when that was, as
+    `now_text` has it: later ones are greater."""
+
+    circumstances: Circumstances
+    variant: str
+    name: str
+    ratio: float
+    low: float
+    high: float
+    measured: str
+
+
+_KEY: Final = tuple(entry.name for entry in fields(Circumstances))
+_VALUES: Final = tuple(entry.name for entry in fields(Decision))[1:]
+_COLUMNS: Final = ", ".join(_KEY + _VALUES)
+_TEXTS: Final = ", ".join(f"{name} TEXT NOT NULL" for name in (*_KEY, "variant", "name"))
+_SCHEMA: Final = f"""
+CREATE TABLE IF NOT EXISTS decisions ({_TEXTS},
+ ratio REAL NOT NULL, low REAL NOT NULL, high REAL NOT NULL, measured TEXT NOT NULL,
+ PRIMARY KEY ({", ".join(_KEY)}))
+"""
+
+
+def now_text() -> str:
+    """Date and time (UTC), as a decision has them."""
+    import datetime
+
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def default_file() -> Path:
+    """The user's own file, which may not be there."""
+    return folder() / FILE
+
+
+@dataclass(frozen=True)
+class DecisionFile:
+    """A file of decisions. Each call opens it anew; several processes may read and write it at once.
+
+    All methods raise DecisionError where the file is damaged, not of this package, or cannot be used.
+    """
+
+    path: Path
+
+    def read(self) -> list[Decision]:
+        """All decisions, in the order of their circumstances."""
+        with self._opened("ro") as connection:
+            rows = connection.execute(f"SELECT {_COLUMNS} FROM decisions ORDER BY {', '.join(_KEY)}").fetchall()
+        return [_decision(row) for row in rows]
+
+    def put(self, decisions: Iterable[Decision]) -> None:
+        """Add decisions, in place of those for the same circumstances: all of them, or none if it fails."""
+        marks = ", ".join("?" * len(_KEY + _VALUES))
+        rows = [
+            (*astuple(each.circumstances), *(getattr(each, name) for name in _VALUES)) for each in decisions
+        ]
+        with self._opened("rwc") as connection:
+            connection.executemany(f"INSERT OR REPLACE INTO decisions ({_COLUMNS}) VALUES ({marks})", rows)
+
+    def remove(self, circumstances: Iterable[Circumstances]) -> int:
+        """Remove decisions; returns how many there were."""
+        where = " AND ".join(f"{name} = ?" for name in _KEY)
+        with self._opened("rw") as connection:
+            return sum(
+                connection.execute(f"DELETE FROM decisions WHERE {where}", astuple(each)).rowcount
+                for each in circumstances
+            )
+
+    @contextlib.contextmanager
+    def _opened(self, mode: str) -> Iterator[sqlite3.Connection]:
+        """A transaction, which is undone if the block raises."""
+        try:
+            import sqlite3
+        except ImportError as error:
+            raise DecisionError(f"{self.path}: this Python has no SQLite: {error}") from error
+        try:
+            if mode == "rwc":
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            address = f"{self.path.absolute().as_uri()}?mode={mode}"
+            connection = sqlite3.connect(address, timeout=_PATIENCE, uri=True, isolation_level=None)
+        except (OSError, ValueError, sqlite3.Error) as error:
+            raise DecisionError(f"{self.path}: {error}") from error
+        try:
+            connection.execute("BEGIN" if mode == "ro" else "BEGIN IMMEDIATE")
+            self._check(connection, mode)
+            yield connection
+            connection.execute("COMMIT")
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
+            raise DecisionError(f"{self.path}: {error}") from error
+        finally:
+            connection.close()
+
+    def _check(self, connection: sqlite3.Connection, mode: str) -> None:
+        """Fail where the file is somebody else's; a new one becomes ours."""
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        if application == _APPLICATION:
+            return
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if application or tables or mode == "ro":
+            raise DecisionError(f"{self.path}: holds no decisions of triton-linear")
+        connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+        connection.execute(_SCHEMA)
+
+
+def _decision(row: tuple[object, ...]) -> Decision:
+    """Raises DecisionError where a row holds no decision, as in a file that somebody edited."""
+    texts, figures = row[: len(_KEY) + 2], row[len(_KEY) + 2 : -1]
+    if not all(isinstance(text, str) for text in (*texts, row[-1])):
+        raise DecisionError("a decision has no text where one belongs")
+    if not all(isinstance(figure, float) for figure in figures):
+        raise DecisionError("a decision has no number where one belongs")
+    return Decision(Circumstances(*row[: len(_KEY)]), *row[len(_KEY) :])  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """The variants to be taken here, by kernel, target and ptxas. `digest` is of all that may make a difference
+    to a compile; empty without decisions."""
+
+    variants: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
+    digest: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.variants)
+
+    def variant(self, kernel: str, target: str, ptxas: str) -> str | None:
+        """The name of the variant for a kernel; None where nothing was decided."""
+        return self.variants.get((kernel, target, ptxas))
+
+    @classmethod
+    def among(cls, decisions: Iterable[Decision], triton: str, package: str, gpus: frozenset[str]) -> Decisions:
+        """Those made with this Triton and package that hold for all of the GPUs, or without any for all that
+        were measured: where two differ, which GPU a compile is for is not known."""
+        found: dict[tuple[str, str, str], dict[str, str]] = {}
+        for each in decisions:
+            about = each.circumstances
+            if (about.triton, about.package) == (triton, package):
+                found.setdefault((about.kernel, about.target, about.ptxas), {})[about.gpu] = each.variant
+        variants: dict[tuple[str, str, str], str] = {}
+        for key, by_gpu in sorted(found.items()):
+            named = gpus if key[1].startswith("cuda") else frozenset({""})
+            wanted = {by_gpu.get(gpu) for gpu in named} if named else set(by_gpu.values())
+            if len(wanted) == 1 and (one := wanted.pop()) is not None:
+                variants[key] = one
+        digest = hashlib.sha256(repr(variants).encode()).hexdigest()[:32] if variants else ""
+        return cls(variants, digest)
+
+
+NO_DECISIONS: Final = Decisions()
+
+
+def load(place: str) -> Decisions:
+    """The decisions for this machine, its Triton and these sources, that `place` has.
+
+    Raises DecisionError where they cannot be read; the user's own file need not be there, nor in a folder that
+    may be looked into.
+    """
+    if place == NONE:
+        return NO_DECISIONS
+    path = file_of(place)
+    if not place and not os.path.exists(path):
+        return NO_DECISIONS
+    from triton_linear.dialect.sources import source_digest
+    from triton_linear.dialect.triton_versions import found
+    from triton_linear.gpus import gpu_names
+
+    return Decisions.among(DecisionFile(path).read(), found() or "", source_digest(), gpu_names())
+
+
+def file_of(place: str) -> Path:
+    """The file that `place` names, fetched if it is a URL.
+
+    Raises DecisionError where that fails, or what comes is not what the digest says.
+    """
+    if "://" not in place:
+        return Path(place).expanduser() if place else default_file()
+    address, mark, digest = place.partition(_HASH)
+    if not mark or len(digest) != hashlib.sha256().digest_size * 2:
+        raise DecisionError(f"{place}: a URL of decisions ends in {_HASH} and the SHA-256 of the file")
+    kept = folder() / f"decisions-{digest[:16]}.sqlite"
+    with contextlib.suppress(OSError):
+        if hashlib.sha256(kept.read_bytes()).hexdigest() == digest:
+            return kept
+    content = _fetched(address)
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise DecisionError(f"{address}: is not the file with the SHA-256 {digest}")
+    try:
+        import tempfile
+
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=".decisions-", dir=kept.parent)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(name, kept)
+    except OSError as error:
+        raise DecisionError(f"{kept}: {error.strerror or error}") from error
+    return kept
+
+
+def _fetched(address: str) -> bytes:
+    """What is at a URL. Whatever goes wrong on the way is the address's fault: libraries of stores raise all
+    kinds of exceptions."""
+    try:
+        import fsspec
+    except ImportError as error:
+        raise DecisionError(f"{address}: reading it takes fsspec (pip install triton-linear[tune])") from error
+    try:
+        with fsspec.open(address, "rb") as file:
+            return bytes(file.read())
+    except Exception as error:
+        raise DecisionError(f"{address}: {error}") from error
+
+
+UNSEEN: Final = (
+    "allow_flush_denorm",
+    "enable_fp_fusion",
+    "enable_reflect_ftz",
+    "llvm_fn_attrs",
+    "min_shared_mem",
+    "ptx_options",
+    "sched4reg",
+    "schedule_hint",
+    "waves_per_eu",
+    "wgp_cu_mode",
+)
+"""Options of a compile that TTGIR does not show and that the stages behind it follow, of all releases."""
+
+
+def kernel_digest(ttgir: str, options: Mapping[str, object] = MappingProxyType({})) -> str:
+    """What tells a kernel from others: the digest of its TTGIR without places in the source, and of those
+    options of its compile that do not show there.
+
+    >>> kernel_digest("module {}")[:16]
+    'fd224b3138074712'
+    >>> kernel_digest("module {}", {"num_warps": 4}) == kernel_digest("module {}")
+    True
+    >>> kernel_digest("module {}", {"waves_per_eu": 2}) == kernel_digest("module {}")
+    False
+    """
+    text = ttgir + "".join(f"\n// {name} = {options[name]}" for name in UNSEEN if name in options)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def ptxas_version(target: str) -> str:
+    """The version of the assembler for a target as Triton names it, as "12.9.86"; empty where there is none.
+
+    >>> ptxas_version("hip:gfx942")
+    ''
+    """
+    vendor, _, capability = target.partition(":")
+    if vendor != "cuda":
+        return ""
+    import re
+
+    from triton.backends.nvidia.compiler import (  # type: ignore[import-untyped, unused-ignore]
+        get_ptxas_version,
+    )
+
+    said: str = get_ptxas_version(int(capability))
+    version = re.search(r"\bV(\d+(?:\.\d+)+)", said)
+    return version[1] if version else said.strip()

@@ -1,0 +1,44 @@
+"""What the GPUs of this machine are called.
+
+NVML (NVIDIA's management library) answers that where the driver is installed, without a CUDA context, which a
+process that forks later must not have. On other machines there is no name.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+
+_LIBRARY = "libnvidia-ml.so.1"
+_NAME_BYTES = 96
+
+
+@functools.cache
+def gpu_names() -> frozenset[str]:
+    """The names of the NVIDIA GPUs, as "NVIDIA H200"; none where they cannot be had."""
+    try:
+        library = ctypes.CDLL(_LIBRARY)
+        if library.nvmlInit_v2():
+            return frozenset()
+    except (OSError, AttributeError):
+        return frozenset()
+    try:
+        return frozenset(_names(library))
+    except AttributeError:
+        return frozenset()
+    finally:
+        library.nvmlShutdown()
+
+
+def _names(library: ctypes.CDLL) -> list[str]:
+    count = ctypes.c_uint()
+    if library.nvmlDeviceGetCount_v2(ctypes.byref(count)):
+        return []
+    found = []
+    for index in range(count.value):
+        device, name = ctypes.c_void_p(), ctypes.create_string_buffer(_NAME_BYTES)
+        if library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device)):
+            continue
+        if not library.nvmlDeviceGetName(device, name, _NAME_BYTES):
+            found.append(name.value.decode(errors="replace"))
+    return found

@@ -1,0 +1,472 @@
+"""What was measured is followed: the file of decisions, who reads it, and what becomes of the kernel."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pickle
+import sqlite3
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from plugin_support import CUDA, HIP, compile_kernel, row_sums
+from triton import knobs
+from triton.compiler import make_backend
+
+import triton_linear
+from triton_linear import decisions, gpus, inductor, setting
+from triton_linear.decisions import (
+    Circumstances,
+    Decision,
+    DecisionError,
+    DecisionFile,
+    Decisions,
+    DecisionWarning,
+)
+from triton_linear.dialect.sources import source_digest
+from triton_linear.dialect.triton_versions import found
+from triton_linear.hook import pinned
+from triton_linear.report import Outcome, Report
+from triton_linear.setting import Options, Setting
+from triton_linear.variants import VARIANTS, variant
+
+H200 = "NVIDIA H200"
+HERE = Circumstances("k", H200, "cuda:90", found() or "", "12.9.86", source_digest())
+DECIDED = Decision(HERE, "stock", "row_sums", 1.0, 0.99, 1.01, "2026-11-23")
+
+
+@pytest.fixture(autouse=True)
+def places_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Neither the user's decisions nor kernels of Triton's cache, which have no report."""
+    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
+    monkeypatch.setenv("TRITON_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    with knobs.compilation.scope():
+        knobs.compilation.always_compile = True
+        yield
+
+
+@pytest.fixture
+def own() -> DecisionFile:
+    """The user's own file."""
+    return DecisionFile(decisions.default_file())
+
+
+def compiled(target: Any = CUDA, **options: Any) -> tuple[Any, Report]:
+    """A kernel with a conversion, and what is reported of it."""
+    with pinned(Options(**options)) as reports:
+        kernel = compile_kernel(row_sums, target)
+    (report,) = reports
+    return kernel, report
+
+
+def decide(file: DecisionFile, name: str, compiled_for: Any = CUDA, /, **other: str) -> None:
+    """Have the kernel of `compiled` be that variant; `other`: in other circumstances."""
+    _, report = compiled(compiled_for, decisions="none", keyed=True)
+    told = f"{compiled_for.backend}:{compiled_for.arch}"
+    about = Circumstances(report.key, "", told, found() or "", decisions.ptxas_version(told), source_digest())
+    file.put([Decision(replace(about, **other), name, "row_sums", 1.1, 1.0, 1.2, "2026-11-23")])
+
+
+# The file
+
+
+def test_what_is_put_is_read(own: DecisionFile) -> None:
+    other = replace(DECIDED, circumstances=replace(HERE, gpu="NVIDIA H100 PCIe"), variant="lower", ratio=1.25)
+    own.put([DECIDED, other])
+    assert own.read() == sorted([DECIDED, other], key=lambda each: each.circumstances)
+    again = replace(DECIDED, variant="ours")
+    own.put([again])
+    assert again in own.read() and DECIDED not in own.read() and len(own.read()) == 2
+    assert own.remove([HERE, HERE]) == 1
+    assert own.read() == [other]
+
+
+def test_processes_that_write_at_once_lose_nothing(own: DecisionFile) -> None:
+    code = (
+        "import sys; from pathlib import Path; from triton_linear.decisions import *\n"
+        "file, me = DecisionFile(Path(sys.argv[1])), sys.argv[2]\n"
+        "for i in range(40):\n"
+        "    about = Circumstances(f'{me}-{i}', '', 'cuda:90', '3.9.0', '', 'p')\n"
+        "    file.put([Decision(about, 'stock', 'k', 1.0, 1.0, 1.0, 'today')])\n"
+    )
+
+    def write(me: int) -> int:
+        return subprocess.run([sys.executable, "-c", code, str(own.path), str(me)], check=False).returncode
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(write, range(4))) == [0] * 4
+    assert len(own.read()) == 160
+
+
+def test_a_failure_adds_nothing(own: DecisionFile) -> None:
+    own.put([DECIDED])
+    others = [replace(DECIDED, circumstances=replace(HERE, kernel=str(i))) for i in range(3)]
+    broken: Any = replace(others[2], ratio=object())
+    with pytest.raises(DecisionError, match=r"decisions\.sqlite"):
+        own.put([*others[:2], broken])
+    assert own.read() == [DECIDED]
+
+
+def foreign(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE decisions (kernel TEXT)")
+    connection.close()
+
+
+WRONG = {
+    "a text": lambda path: path.write_text("these are no decisions" * 100),
+    "empty": lambda path: path.write_bytes(b""),
+    "somebody else's": foreign,
+    "a folder": lambda path: path.mkdir(),
+    "cut off": lambda path: (DecisionFile(path).put([DECIDED]), path.write_bytes(path.read_bytes()[:5000])),
+}
+
+
+@pytest.mark.parametrize("make", WRONG.values(), ids=WRONG)
+def test_a_file_that_holds_none_is_one_warning(make: Any, own: DecisionFile) -> None:
+    own.path.parent.mkdir(parents=True)
+    make(own.path)
+    with pytest.raises(DecisionError, match=r"decisions\.sqlite"):
+        own.read()
+    with pytest.warns(DecisionWarning, match="no decisions are followed: .*decisions.sqlite") as told:
+        _, report = compiled()
+    assert (len(told), report.outcome, report.variant) == (1, Outcome.CONVERTED, "")
+    with pytest.raises(DecisionError):
+        compiled(strict=True)
+
+
+def test_what_cannot_be_read_is_raised_by_compiles_alone(
+    own: DecisionFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where PyTorch is there, decisions are asked for as soon as the plugin is turned on, or off in a block."""
+    own.path.parent.mkdir(parents=True)
+    own.path.write_text("these are no decisions" * 100)
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
+    with triton_linear.enabled(strict=True), pytest.raises(DecisionError):
+        compile_kernel(row_sums)
+    assert triton_linear.hook._state.blocks == []
+    triton_linear.install(strict=True)
+    with triton_linear.enabled(decisions="none"):
+        compile_kernel(row_sums)
+    triton_linear.uninstall()
+    assert triton_linear.hook._state.patches == ()
+
+
+def test_threads_that_ask_first_at_a_time_get_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From Python 3.12 on, `cached_property` has each of them compute it, and keeps what comes last."""
+    numbers = iter(range(2))
+    monkeypatch.setattr(setting, "load", lambda place: Decisions(digest=f"{next(numbers)}"))
+    asked, compute = Setting(Options()), vars(Setting)["decisions"].func
+    assert compute(asked) is compute(asked)
+
+
+def test_a_file_that_somebody_else_made_is_not_written_to(own: DecisionFile) -> None:
+    own.path.parent.mkdir(parents=True)
+    foreign(own.path)
+    before = own.path.read_bytes()
+    with pytest.raises(DecisionError, match="holds no decisions of triton-linear"):
+        own.put([DECIDED])
+    assert own.path.read_bytes() == before
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(data=st.data())
+def test_a_damaged_file_is_an_error_or_decisions(data: st.DataObject, tmp_path_factory: Any) -> None:
+    path = tmp_path_factory.mktemp("damaged") / "decisions.sqlite"
+    DecisionFile(path).put([replace(DECIDED, circumstances=replace(HERE, kernel=f"{i}" * 9)) for i in range(9)])
+    content = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 20))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(content[: data.draw(st.integers(0, len(content)))])
+    with contextlib.suppress(DecisionError):
+        assert all(isinstance(each, Decision) for each in DecisionFile(path).read())
+
+
+# Which hold here
+
+
+def test_decisions_hold_for_what_they_were_made_with() -> None:
+    def variants(gpus: set[str], *made: Decision) -> set[str]:
+        here = Decisions.among(made, HERE.triton, HERE.package, frozenset(gpus))
+        return set(here.variants.values())
+
+    assert variants({H200}, DECIDED) == {"stock"}
+    for other in ({"triton": "3.0.0"}, {"package": "other"}):
+        assert variants({H200}, replace(DECIDED, circumstances=replace(HERE, **other))) == set()
+    h100 = replace(DECIDED, circumstances=replace(HERE, gpu="NVIDIA H100 PCIe"), variant="lower")
+    assert variants({H200}, h100) == set()
+    assert variants({H200}, h100, DECIDED) == {"stock"}
+    assert variants({H200, h100.circumstances.gpu}, h100, DECIDED) == set()
+    assert variants({H200, h100.circumstances.gpu}, replace(h100, variant="stock"), DECIDED) == {"stock"}
+    assert variants(set(), DECIDED) == {"stock"}
+    assert variants(set(), h100, DECIDED) == set()
+
+
+def test_only_decisions_that_hold_are_in_the_digest() -> None:
+    def digest(*made: Decision) -> str:
+        return Decisions.among(made, HERE.triton, HERE.package, frozenset({H200})).digest
+
+    assert digest() == ""
+    assert digest(DECIDED) != digest(replace(DECIDED, variant="lower"))
+    assert digest(DECIDED) == digest(replace(DECIDED, ratio=2.0, measured="another day"))
+    assert digest(DECIDED) == digest(DECIDED, replace(DECIDED, circumstances=replace(HERE, triton="3.0.0")))
+
+
+def test_gpus_have_names_or_none() -> None:
+    assert all(isinstance(name, str) and name for name in gpus.gpu_names())
+
+
+# What becomes of the kernel
+
+
+def test_without_a_file_nothing_is_looked_up(own: DecisionFile) -> None:
+    _, report = compiled()
+    assert (report.variant, report.key) == ("", "")
+    assert not own.path.exists()
+
+
+def test_a_folder_that_cannot_be_looked_into_has_no_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As root's, in a container of somebody else."""
+    monkeypatch.setenv("TRITON_HOME", "/" + "x" * 300)
+    with pytest.raises(OSError):
+        os.stat(decisions.default_file())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DecisionWarning)
+        assert compiled()[1].outcome is Outcome.CONVERTED
+
+
+def test_a_python_without_sqlite_is_one_warning(own: DecisionFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    own.put([DECIDED])
+    monkeypatch.setitem(sys.modules, "sqlite3", None)
+    with pytest.warns(DecisionWarning, match="this Python has no SQLite"):
+        assert compiled()[1].outcome is Outcome.CONVERTED
+
+
+def test_a_text_that_is_none_is_an_error(own: DecisionFile) -> None:
+    with pytest.raises(DecisionError, match="surrogates not allowed"):
+        own.put([replace(DECIDED, name="\ud800")])
+
+
+@pytest.mark.parametrize("name", ["a?mode=rwc", "a#b", "a%20b", "a b", "\udcff"])
+def test_a_path_may_have_any_name(tmp_path: Path, name: str) -> None:
+    file = DecisionFile(tmp_path / name / "decisions.sqlite")
+    file.put([DECIDED])
+    assert file.path.exists() and file.read() == [DECIDED]
+
+
+def test_a_decision_for_stock_gives_what_stock_gives(own: DecisionFile) -> None:
+    stock = compile_kernel(row_sums)
+    ours, _ = compiled()
+    assert ours.asm["cubin"] != stock.asm["cubin"]
+    decide(own, "stock")
+    decided, report = compiled()
+    assert decided.asm["cubin"] == stock.asm["cubin"]
+    assert (report.variant, report.outcome, report.conversions) == ("stock", Outcome.LEFT, ())
+    assert "decided by measuring: stock" in str(report)
+    assert not {"passes", "to MLIR"} & report.seconds.keys()
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if name != "stock"])
+@pytest.mark.parametrize("target", [CUDA, HIP], ids=["cuda", "hip"])
+def test_a_decision_gives_what_its_options_give(own: DecisionFile, name: str, target: Any) -> None:
+    options = variant(name).of(Options(decisions="none"))
+    assert options is not None
+    with pinned(options):
+        wanted = compile_kernel(row_sums, target)
+    decide(own, name, target)
+    found, report = compiled(target)
+    code = "cubin" if target is CUDA else "hsaco"
+    assert found.asm[code] == wanted.asm[code]
+    assert report.variant == name
+
+
+def test_a_decision_for_other_circumstances_is_none(own: DecisionFile) -> None:
+    decide(own, "stock", ptxas="1.0.0")
+    decide(own, "stock", target="cuda:80")
+    decide(own, "stock", package="another")
+    _, report = compiled()
+    assert (report.variant, report.outcome) == ("", Outcome.CONVERTED)
+
+
+def test_with_other_options_nothing_is_decided(own: DecisionFile) -> None:
+    decide(own, "stock")
+    assert compiled(strict=True, only="row*")[1].variant == "stock"
+    for options in ({"assign": False}, {"scratch_limit": 64}, {"occupancy": False}, {"decisions": "none"}):
+        assert compiled(**options)[1].variant == ""
+
+
+def test_a_decision_is_for_the_options_that_were_measured(own: DecisionFile) -> None:
+    """Some show in PTX and machine code alone."""
+    decide(own, "stock")
+    with pinned(Options()) as reports:
+        compile_kernel(row_sums)
+        compile_kernel(row_sums, enable_fp_fusion=False)
+        compile_kernel(row_sums, ptx_options="--def-load-cache=cg")
+    assert [report.variant for report in reports] == ["stock", "", ""]
+
+
+@pytest.mark.skipif(not (found() or "").startswith("3.9."), reason="the lists are Triton 3.9's")
+def test_options_that_ttgir_does_not_show_are_known() -> None:
+    """One that is in neither list may have to be in one."""
+    shown = {
+        *("num_warps", "num_ctas", "num_stages", "warp_size", "maxnreg", "arch", "base_arch", "debug"),
+        *("supported_fp8_dtypes", "deprecated_fp8_dot_operand_dtypes", "default_dot_input_precision"),
+        *("allowed_dot_input_precisions", "max_num_imprecise_acc_default", "matrix_instr_nonkdim", "kpack"),
+        *("launch_cooperative_grid", "launch_pdl", "clc", "backend_name", "ptx_version", "ir_override"),
+        *("instrumentation_mode", "fpsan_homomorphic_casts", "sanitize_overflow"),
+        "extern_libs",  # has paths, which other machines do not have
+    }
+    for target in (CUDA, HIP):
+        names = set(vars(make_backend(target).parse_options({})))
+        assert names <= shown | set(decisions.UNSEEN), target
+
+
+def test_a_variant_that_there_is_not_falls_back(own: DecisionFile) -> None:
+    decide(own, "fastest")
+    with pytest.warns(triton_linear.FallbackWarning, match="no variant 'fastest'"):
+        _, report = compiled()
+    assert report.outcome is Outcome.FAILED
+
+
+def test_decisions_have_cache_keys_of_their_own(own: DecisionFile) -> None:
+    def key() -> str:
+        with triton_linear.enabled():
+            return str(make_backend(CUDA).hash())
+
+    keys = [key()]
+    for name in ("stock", "lower"):
+        decide(own, name)
+        keys.append(key())
+    assert len(set(keys)) == 3
+    own.path.unlink()
+    assert key() == keys[0]
+
+
+def test_a_worker_follows_what_the_process_follows_that_it_works_for(
+    own: DecisionFile, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whatever is in the file by then, or wherever the worker would look for it."""
+    jobs: list[Any] = []
+    submit = inductor._submitting(lambda pool, job: jobs.append(job))
+    decide(own, "stock")
+    with triton_linear.enabled():
+        followed = triton_linear.hook._state.current()
+        assert followed is not None and followed.decisions
+        decide(own, "lower")
+        submit(None, triton_linear.hook._state.current)
+    monkeypatch.setenv("TRITON_HOME", str(tmp_path / "elsewhere"))
+    job = pickle.loads(pickle.dumps(replace(jobs[0], function=None)))
+    worker = replace(job, function=triton_linear.hook._state.current)()
+    assert isinstance(worker, Setting)
+    assert worker.decisions == followed.decisions and worker.fingerprint == followed.fingerprint
+    assert replace(job, function=triton_linear.hook._state.current)() is worker
+
+
+def test_other_processes_follow_the_file_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = DecisionFile(tmp_path / "named.sqlite")
+    decide(file, "stock")
+    monkeypatch.chdir(tmp_path)
+    triton_linear.install(decisions="named.sqlite")
+    try:
+        assert f"decisions={file.path}" in os.environ["TRITON_LINEAR"]
+        code = (
+            "import plugin_support as s, triton_linear\n"
+            "s.compile_kernel(s.row_sums); print(triton_linear.last_report().variant)"
+        )
+        support = str(Path(__file__).parents[1] / "support")
+        path = os.pathsep.join(filter(None, (support, os.environ.get("PYTHONPATH"))))
+        child = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=tmp_path.parent,
+            env=os.environ | {"PYTHONPATH": path},
+        )
+        assert child.stdout.split() == ["stock"]
+    finally:
+        triton_linear.uninstall()
+
+
+# From elsewhere
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """What is at which address; an address that it does not have is an error."""
+    there: dict[str, bytes] = {}
+
+    def fetched(address: str) -> bytes:
+        try:
+            return there[address]
+        except KeyError:
+            raise DecisionError(f"{address}: nothing there") from None
+
+    monkeypatch.setattr(decisions, "_fetched", fetched)
+    return there
+
+
+def test_a_url_is_read_once_and_checked(own: DecisionFile, store: dict[str, bytes]) -> None:
+    decide(own, "stock")
+    content = own.path.read_bytes()
+    own.path.unlink()
+    address, digest = "s3://here/decisions", hashlib.sha256(content).hexdigest()
+    store[address] = content
+    place = f"{address}#sha256={digest}"
+    assert compiled(decisions=place)[1].variant == "stock"
+    store.clear()
+    assert compiled(decisions=place)[1].variant == "stock"
+    kept = decisions.file_of(place)
+    kept.write_bytes(content[:-1])
+    with pytest.raises(DecisionError, match="nothing there"):
+        decisions.file_of(place)
+    store[address] = content + b"more"
+    with pytest.raises(DecisionError, match=f"is not the file with the SHA-256 {digest}"):
+        decisions.file_of(place)
+    with pytest.raises(DecisionError, match="ends in #sha256="):
+        decisions.file_of(address)
+
+
+# Kernels by name
+
+
+def test_kernels_are_left_out_by_name() -> None:
+    for options in ({"only": "softmax*"}, {"skip": "double:row_*"}):
+        _, report = compiled(**options)
+        assert report.outcome is Outcome.LEFT and report.seen > 0
+        assert f"{next(iter(options))}=" in report.remarks[0]
+    for options in ({"only": "softmax*:row_*"}, {"skip": "softmax*"}, {"only": "row_?ums", "skip": "double"}):
+        assert compiled(**options)[1].outcome is Outcome.CONVERTED
+
+
+def test_patterns_are_given_in_every_way() -> None:
+    with triton_linear.enabled(only=("a*", "b"), skip="c"):
+        assert triton_linear.hook._state.active.options.only == "a*:b"  # type: ignore[union-attr]
+    assert triton_linear.environment.parse("only=a*:b,skip=c") == Options(only="a*:b", skip="c")
+    with pytest.raises(ValueError, match="only takes patterns without commas"):
+        Options(only="a,b")
+    with pytest.raises(TypeError, match="skip takes patterns, got 3"):
+        Options(skip=3)  # type: ignore[arg-type]
+
+
+def test_a_variant_has_the_names_of_options() -> None:
+    for each in VARIANTS.values():
+        changed = each.of(Options())
+        assert (changed is None) == (each.name == "stock")
+        if changed is not None:
+            assert replace(Options(), **(each.changes or {})) == changed
+    with pytest.raises(ValueError, match="no variant 'fastest'; there are stock, ours"):
+        variant("fastest")
+    assert setting.Options().undecided

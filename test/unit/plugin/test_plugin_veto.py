@@ -1,0 +1,202 @@
+"""Where ptxas says that a kernel of ours spills more than stock Triton's, that one is compiled after all."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plugin_support import CUDA, HIP, compile_kernel, row_sums
+from triton import knobs
+
+import triton_linear
+from triton_linear.hook import pinned
+from triton_linear.ptxas import registers, veto
+from triton_linear.ptxas.cubin import Usage
+from triton_linear.report import Outcome, Report
+from triton_linear.setting import Options
+from triton_linear.stage import LLIRStage
+
+
+@pytest.fixture(autouse=True)
+def compiled_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.setenv("TRITON_HOME", str(tmp_path))
+    with knobs.compilation.scope():
+        knobs.compilation.always_compile = True
+        yield
+
+
+@pytest.fixture
+def codes() -> tuple[bytes, bytes]:
+    """The cubins of stock Triton's kernel and ours."""
+    stock = compile_kernel(row_sums).asm["cubin"]
+    ours = compiled()[0].asm["cubin"]
+    assert stock != ours
+    return stock, ours
+
+
+def compiled(target: Any = CUDA, **options: Any) -> tuple[Any, list[Report]]:
+    with pinned(Options(**options)) as reports:
+        return compile_kernel(row_sums, target), reports
+
+
+def spilling(monkeypatch: pytest.MonkeyPatch, stacks: dict[bytes, int]) -> list[bytes]:
+    """Cubins have these bytes of stack, others none; returns those that were asked about."""
+    asked: list[bytes] = []
+
+    def usage(cubin: Any) -> Usage | None:
+        if cubin is None:
+            return None
+        asked.append(cubin)
+        return Usage(64, stacks.get(cubin, 0))
+
+    monkeypatch.setattr(veto, "usage", usage)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("ours_spills", "stock_spills", "vetoed"), [(8, 0, True), (8, 4, True), (8, 8, False), (8, 16, False)]
+)
+def test_more_spills_are_not_taken(
+    codes: tuple[bytes, bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    ours_spills: int,
+    stock_spills: int,
+    vetoed: bool,
+) -> None:
+    stock, ours = codes
+    spilling(monkeypatch, {stock: stock_spills, ours: ours_spills})
+    kernel, (report,) = compiled()
+    assert kernel.asm["cubin"] == (stock if vetoed else ours)
+    assert report.outcome is (Outcome.LEFT if vetoed else Outcome.CONVERTED)
+    assert bool(report.conversions) != vetoed
+    said = f"it would spill {ours_spills} bytes in each thread, stock Triton's spills {stock_spills}"
+    assert (said in report.remarks) == vetoed
+    assert report.seconds["veto"] > 0
+
+
+def test_the_metadata_is_that_of_the_kernel_taken(
+    codes: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = LLIRStage.stock_again
+
+    def marked(stage: LLIRStage, llir: object) -> Any:
+        stock, metadata = again(stage, llir) or ("", {})
+        return stock, metadata | {"theirs": True}
+
+    monkeypatch.setattr(LLIRStage, "stock_again", marked)
+    spilling(monkeypatch, {codes[1]: 8})
+    stock = compile_kernel(row_sums)
+    found, _ = compiled()
+    assert found.metadata.theirs
+    named = stock.metadata._fields
+    changed = {name for name in named if getattr(stock.metadata, name) != getattr(found.metadata, name)}
+    assert changed <= {"hash"}
+    assert (found.asm["ptx"], found.asm["cubin"]) == (stock.asm["ptx"], stock.asm["cubin"])
+
+
+def test_what_spills_nothing_is_assembled_once(
+    codes: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = spilling(monkeypatch, {})
+    again: list[object] = []
+    monkeypatch.setattr(LLIRStage, "stock_again", lambda *given: again.append(given))
+    _, (report,) = compiled()
+    assert (asked, again, report.outcome) == ([codes[1]], [], Outcome.CONVERTED)
+    assert "veto" not in report.seconds
+
+
+def test_what_measuring_decides_is_not_vetoed(
+    codes: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spilling(monkeypatch, {codes[1]: 8})
+    assert compiled(keyed=True)[1][0].outcome is Outcome.CONVERTED
+    assert compiled()[1][0].outcome is Outcome.LEFT
+    assert compiled(occupancy=False)[1][0].outcome is Outcome.CONVERTED
+
+
+def test_what_somebody_else_has_changed_is_not_vetoed(
+    codes: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The LLVM IR that a user has put in its place is compiled, whatever it spills."""
+    llir = tmp_path / "changed.llir"
+    llir.write_text(compiled()[0].asm["llir"] + "; changed\n")
+    spilling(monkeypatch, {codes[1]: 8})
+    with pinned(Options()) as reports:
+        kernel = compile_kernel(row_sums, ir_override=str(llir))
+    assert (kernel.asm["cubin"], reports[0].outcome) == (codes[1], Outcome.CONVERTED)
+
+
+def test_metadata_that_somebody_else_adds_stays(
+    codes: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = LLIRStage.__call__
+
+    def adding(self: LLIRStage, src: Any, metadata: Any) -> str:
+        llir = stage(self, src, metadata)
+        metadata["added"] = 1
+        return llir
+
+    monkeypatch.setattr(LLIRStage, "__call__", adding)
+    spilling(monkeypatch, {codes[1]: 8})
+    kernel, (report,) = compiled()
+    assert (kernel.asm["cubin"], kernel.metadata.added, report.outcome) == (codes[0], 1, Outcome.LEFT)
+
+
+def test_a_stage_that_compiles_another_kernel_does_not_wait_for_itself() -> None:
+    with registers.held_back() as outer:
+        print("outer")
+        with registers.held_back() as inner:
+            print("inner")
+    assert (outer.getvalue(), inner.getvalue()) == ("outer\n", "inner\n")
+
+
+def test_a_failure_to_compare_leaves_ours(codes: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    spilling(monkeypatch, {codes[1]: 8})
+
+    def fail(self: object, llir: object) -> None:
+        raise ValueError("nothing to compare with")
+
+    monkeypatch.setattr(LLIRStage, "stock_again", fail)
+    with pytest.warns(triton_linear.FallbackWarning, match="nothing to compare with"):
+        kernel, (report,) = compiled()
+    assert (kernel.asm["cubin"], report.outcome) == (codes[1], Outcome.CONVERTED)
+    with pytest.raises(ValueError, match="nothing to compare with"):
+        compiled(strict=True)
+
+
+def test_every_compile_reports_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where ptxas fails behind the stage that the report is of."""
+    assert len(compiled()[1]) == len(compiled(HIP)[1]) == 1
+
+    def fail(self: object, src: object, metadata: object) -> object:
+        raise RuntimeError("no PTX")
+
+    monkeypatch.setattr("triton_linear.ptxas.registers.Assembler.ptx", fail)
+    with pinned(Options()) as reports, pytest.raises(RuntimeError, match="no PTX"):
+        compile_kernel(row_sums)
+    assert [report.outcome for report in reports] == [Outcome.CONVERTED]
+
+    def listener(report: Report) -> None:
+        raise KeyError(report.kernel)
+
+    with triton_linear.enabled(on_report=listener, strict=True), pytest.raises(RuntimeError, match="no PTX"):
+        compile_kernel(row_sums)
+
+
+def test_a_listener_that_raises_is_heard_behind_the_veto(
+    codes: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def listener(report: Report) -> None:
+        raise KeyError(report.kernel)
+
+    spilling(monkeypatch, {codes[1]: 8})
+    with triton_linear.enabled(on_report=listener), pytest.warns(triton_linear.ReportWarning, match="row_sums"):
+        compile_kernel(row_sums)
+    with triton_linear.enabled(on_report=listener, strict=True), pytest.raises(KeyError, match="row_sums"):
+        compile_kernel(row_sums)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compile_kernel(row_sums)

@@ -1,0 +1,226 @@
+"""The child of `triton-linear tune` without a GPU: what launches take, and what they give, a test says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from measuring_support import FakeCuda, cuda
+from plugin_support import compile_kernel, double, row_sums
+
+from triton_linear.decisions import ptxas_version
+from triton_linear.dialect.sources import source_digest
+from triton_linear.dialect.triton_versions import found
+from triton_linear.hook import pinned
+from triton_linear.setting import Options
+from triton_linear.tools.measuring import child, contest, rounds
+from triton_linear.tools.measuring.child import MeasuringPlan
+from triton_linear.tools.measuring.contest import CONTEST, TIMING, Contest, shard_of
+from triton_linear.tools.support.launches import Launch
+from triton_linear.tools.tune import figures
+from triton_linear.variants import VARIANTS
+
+__all__ = ["cuda"]
+
+
+class Given:
+    """Results of launches: which kernel's code was run last tells them."""
+
+    last = b""
+    wrong: set[bytes]
+    varying = False
+    count = 0
+
+    def __init__(self, copies: Any) -> None:
+        type(self).count += 1
+        self.code = Given.last
+        self.number = Given.count
+
+    def difference(self, expected: Given, before: Given) -> str:
+        if Given.varying and self.number != expected.number:
+            return "a result of torch.float32 differs by 2 of its magnitude"
+        return "a result of torch.int32 differs" if self.code in Given.wrong else ""
+
+    def same(self, expected: Given) -> bool:
+        return self.code == expected.code
+
+
+@pytest.fixture
+def speeds(monkeypatch: pytest.MonkeyPatch, cuda: FakeCuda, tmp_path: Path) -> dict[bytes, float]:
+    """How long launches take, by their code: 100 for what it does not say."""
+    taken: dict[bytes, float] = {}
+    monkeypatch.setattr(cuda, "get_device_name", lambda: "Some GPU", raising=False)
+    monkeypatch.setenv("TRITON_HOME", str(tmp_path))
+    Given.wrong, Given.varying = set(), False
+
+    def again(kernel: Any, launch: Any, arguments: Any) -> Callable[[], float]:
+        code = bytes(kernel.kernel)
+
+        def run() -> float:
+            Given.last = code
+            return taken.get(code, 100.0)
+
+        return run
+
+    monkeypatch.setattr(contest, "again", again)
+    monkeypatch.setattr(contest, "Copies", child.Copies)
+    monkeypatch.setattr(contest, "Results", Given)
+    return taken
+
+
+def code_of(name: str) -> bytes:
+    """The code of `row_sums` in a variant."""
+    options = VARIANTS[name].of(Options(decisions="none", keyed=True))
+    with pinned(options):
+        return bytes(compile_kernel(row_sums).kernel)
+
+
+def visited(tmp_path: Path, kernel: Any = row_sums, **plan: Any) -> list[dict[str, Any]]:
+    """The records of a child that is shown one launch of a kernel."""
+    path = tmp_path / "records.jsonl"
+    plan = {"modes": list(VARIANTS), "contest": True} | plan
+    held = Contest(MeasuringPlan(str(path), "script.py", [], seconds=0, **plan))
+    behind = held.visit(Launch(compile_kernel(kernel), (4, 1, 1), ("x", "out", 32, 64)))
+    if behind is not None:
+        behind()
+    return rounds.read_records(path)
+
+
+def ended(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """The record of the contest."""
+    (record,) = (record for record in records if record.get("mode") == CONTEST)
+    return record
+
+
+def test_the_fastest_variant_is_taken(tmp_path: Path, speeds: dict[bytes, float]) -> None:
+    speeds[code_of("second")] = 50.0
+    speeds[code_of("ours")] = 80.0
+    record = ended(visited(tmp_path))
+    (kernel,) = figures.tuned(
+        figures.contested([{"kernel": record["kernel"], "name": "row_sums", "grid": [4]}, record])
+    )
+    assert (kernel.variant, kernel.ratio.ratio) == ("second", 2.0)
+    assert kernel.ours is not None and kernel.ours.ratio == 1.25
+    assert (kernel.circumstances.gpu, kernel.circumstances.target) == ("Some GPU", "cuda:90")
+    about = kernel.circumstances
+    assert (about.ptxas, about.triton, about.package) == (
+        ptxas_version("cuda:90"),
+        found(),
+        source_digest(),
+    )
+    assert not kernel.exact
+    with pinned(Options(decisions="none", keyed=True)) as reports:
+        compile_kernel(row_sums, width=32)
+        compile_kernel(row_sums)
+    assert kernel.circumstances.kernel in {report.key for report in reports} | {record["digest"]}
+
+
+def test_the_target_is_the_one_that_is_compiled_for(
+    tmp_path: Path, speeds: dict[bytes, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_OVERRIDE_ARCH", "sm80")
+    record = ended(visited(tmp_path))
+    assert (record["target"], record["ptxas"]) == ("cuda:80", ptxas_version("cuda:80"))
+
+
+def test_variants_of_one_code_are_timed_once(tmp_path: Path, speeds: dict[bytes, float]) -> None:
+    record = ended(visited(tmp_path))
+    codes = {name: code_of(name) for name in record["alike"]}
+    for name, first in record["alike"].items():
+        assert codes[name] == codes[first]
+    assert set(record["first"]) == set(record["alike"].values())
+    assert len({codes[name] for name in record["first"]}) == len(record["first"])
+
+
+def test_a_variant_with_other_results_takes_no_part(tmp_path: Path, speeds: dict[bytes, float]) -> None:
+    code = code_of("ours")
+    speeds[code] = 1.0
+    Given.wrong = {code}
+    records = visited(tmp_path)
+    assert {r["mode"]: r["problem"] for r in records if "problem" in r} == {
+        "ours": "results: a result of torch.int32 differs"
+    }
+    assert "ours" not in ended(records)["first"]
+
+
+def test_results_that_vary_by_themselves_decide_nothing(tmp_path: Path, speeds: dict[bytes, float]) -> None:
+    Given.varying = True
+    assert "stock Triton's results vary" in ended(visited(tmp_path))["problem"]
+
+
+def test_a_kernel_with_nothing_to_do_has_no_contest(tmp_path: Path, speeds: dict[bytes, float]) -> None:
+    assert ended(visited(tmp_path, double))["problem"] == "nothing to do"
+
+
+def test_a_variant_that_fails_is_left_out(
+    tmp_path: Path, speeds: dict[bytes, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = code_of("ours")
+    again = contest.again
+
+    def failing(kernel: Any, *rest: Any) -> Any:
+        if bytes(kernel.kernel) == code:
+            raise RuntimeError("too many resources requested")
+        return again(kernel, *rest)
+
+    monkeypatch.setattr(contest, "again", failing)
+    records = visited(tmp_path)
+    problems = {r["mode"]: r["problem"] for r in records if "problem" in r}
+    assert problems == {"ours": "RuntimeError: too many resources requested"}
+    assert "ratio" in ended(records)
+
+
+def test_a_fault_ends_the_child_and_names_the_variant(
+    tmp_path: Path, speeds: dict[bytes, float], cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ending(BaseException):
+        pass
+
+    def end(status: int) -> None:
+        raise Ending(status)
+
+    code = code_of("second")
+    again = contest.again
+
+    def faulting(kernel: Any, *rest: Any) -> Any:
+        if bytes(kernel.kernel) == code:
+            cuda.broken = "an illegal memory access was encountered"
+        return again(kernel, *rest)
+
+    monkeypatch.setattr(child.os, "_exit", end)
+    monkeypatch.setattr(contest, "again", faulting)
+    with pytest.raises(Ending):
+        visited(tmp_path)
+    records = rounds.read_records(tmp_path / "records.jsonl")
+    assert rounds.done(records)[0][1] == "second"
+    assert rounds.unfinished(records, rounds.Ended(child.FAULT)) == (records[0]["kernel"], "second")
+    cuda.broken = ""
+    (tmp_path / "records.jsonl").unlink()
+    again_without = visited(tmp_path, skip=rounds.done(records))
+    assert not {"second", "third"} & set(ended(again_without)["alike"])
+
+
+def test_what_has_ended_is_not_held_again(tmp_path: Path, speeds: dict[bytes, float]) -> None:
+    key = visited(tmp_path, modes=["ours"])[0]["kernel"]
+    for mode in (CONTEST, TIMING):
+        (tmp_path / "records.jsonl").unlink()
+        (only,) = visited(tmp_path, skip=[[key, mode]])
+        assert "name" in only
+
+
+def test_each_launch_is_in_one_share(tmp_path: Path, speeds: dict[bytes, float]) -> None:
+    key = visited(tmp_path, modes=["ours"])[0]["kernel"]
+    mine = shard_of(key, 3)
+    for shard in range(3):
+        (tmp_path / "records.jsonl").unlink(missing_ok=True)
+        records = visited(tmp_path, modes=["ours"], shard=shard, shards=3)
+        assert bool(records) == (shard == mine)
+
+
+def test_nothing_is_measured_while_a_graph_is_captured(
+    tmp_path: Path, speeds: dict[bytes, float], cuda: FakeCuda
+) -> None:
+    cuda.capturing = True
+    assert visited(tmp_path) == []

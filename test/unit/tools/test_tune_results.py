@@ -1,0 +1,68 @@
+"""Whether a variant computes what stock Triton's kernel does, on tensors of PyTorch where that is installed."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from triton_linear.tools.measuring.results import Results
+
+torch: Any = pytest.importorskip("torch")
+
+
+def results(*tensors: Any) -> Results:
+    copies: Any = SimpleNamespace(tensors=tensors)
+    return Results(copies)
+
+
+def difference(found: Any, expected: Any, before: Any) -> str:
+    return results(found).difference(results(expected), results(before))
+
+
+EMPTY = torch.zeros(64)
+
+
+def test_the_same_bits_do_not_differ() -> None:
+    odd = torch.tensor([float("nan"), float("inf"), -0.0])
+    assert difference(odd, odd.clone(), torch.zeros(3)) == ""
+    assert results(odd).same(results(odd.clone()))
+    assert not results(torch.tensor([0.0])).same(results(torch.tensor([-0.0])))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "small", "large"), [("float32", 1e-6, 1e-2), ("float16", 1e-3, 0.2), ("bfloat16", 1e-2, 0.3)]
+)
+def test_rounding_is_tolerated_and_more_is_not(dtype: str, small: float, large: float) -> None:
+    kind = getattr(torch, dtype)
+    right = torch.arange(1, 65).to(kind)
+    assert difference(right * (1 + small), right, EMPTY.to(kind)) == ""
+    assert "differs by" in difference(right * (1 + large), right, EMPTY.to(kind))
+
+
+def test_integers_are_the_same_or_wrong() -> None:
+    right = torch.arange(64)
+    assert difference(right, right.clone(), right) == ""
+    assert "int64" in difference(right + (right == 3), right, right)
+
+
+def test_what_a_buffer_held_does_not_hide_a_wrong_result() -> None:
+    """The other half of the buffer is as it was, and huge."""
+    before = torch.full((64,), 1e30)
+    right, wrong = before.clone(), before.clone()
+    right[:32], wrong[:32] = 1.0, 2.0
+    assert "differs by" in difference(wrong, right, before)
+
+
+def test_numbers_that_are_none_are_the_same_or_wrong() -> None:
+    nan, other = torch.full((4,), float("nan")), torch.full((4,), float("nan")).neg()
+    assert difference(nan, other, torch.zeros(4)) == ""
+    assert "infinite or no number" in difference(nan, torch.ones(4), torch.zeros(4))
+    assert "infinite or no number" in difference(torch.full((4,), float("inf")), torch.ones(4), torch.zeros(4))
+
+
+def test_small_results_beside_large_ones_are_judged_by_these() -> None:
+    right = torch.tensor([1e4, 1e-3])
+    assert difference(torch.tensor([1e4, 2e-3]), right, torch.zeros(2)) == ""
+    assert "differs by" in difference(torch.tensor([1e4, 1e2]), right, torch.zeros(2))

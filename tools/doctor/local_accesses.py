@@ -1,0 +1,200 @@
+"""Accesses of shared memory: the instructions that are predicted, beside those that Triton emits."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from dataclasses import dataclass
+
+from triton_linear.dialect import bridge, encodings
+from triton_linear.dialect.linear_layout import LANE, REGISTER, LinearLayout
+from triton_linear.dialect.mlir_adapter import operations
+from triton_linear.lowering.target.targets import target
+from triton_linear.passes.analysis.global_memory import layout_of_bits
+from triton_linear.passes.analysis.shared_memory import LocalAccess
+from triton_linear.passes.assignment.build import build
+from triton_linear.passes.assignment.graph import Group
+from triton_linear.tools.support.backend import lower
+from triton_linear.tools.support.compile import to_triton
+
+GPU = target("cuda:90")
+WARPS = 2
+KERNEL = """\
+#l = $LAYOUT
+#s = $SHARED
+module attributes {
+  "ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:90"
+} {
+  tt.func @access(%from: !tt.ptr<$ELEMENT> {tt.divisibility = 16 : i32}, %to: !tt.ptr<$ELEMENT>) {
+    %r = tt.make_range {end = $ROWS : i32, start = 0 : i32}
+      : tensor<$ROWSxi32, #ttg.slice<{dim = 1, parent = #l}>>
+    %c = tt.make_range {end = $COLUMNS : i32, start = 0 : i32}
+      : tensor<$COLUMNSxi32, #ttg.slice<{dim = 0, parent = #l}>>
+    %r1 = tt.expand_dims %r {axis = 1 : i32}
+      : tensor<$ROWSxi32, #ttg.slice<{dim = 1, parent = #l}>> -> tensor<$ROWSx1xi32, #l>
+    %c1 = tt.expand_dims %c {axis = 0 : i32}
+      : tensor<$COLUMNSxi32, #ttg.slice<{dim = 0, parent = #l}>> -> tensor<1x$COLUMNSxi32, #l>
+    %down = arith.constant dense<$DOWN> : tensor<$ROWSx1xi32, #l>
+    %side = arith.constant dense<$SIDE> : tensor<1x$COLUMNSxi32, #l>
+    %r2 = arith.muli %r1, %down : tensor<$ROWSx1xi32, #l>
+    %c2 = arith.muli %c1, %side : tensor<1x$COLUMNSxi32, #l>
+    %r3 = tt.broadcast %r2 : tensor<$ROWSx1xi32, #l> -> tensor<$SHAPExi32, #l>
+    %c3 = tt.broadcast %c2 : tensor<1x$COLUMNSxi32, #l> -> tensor<$SHAPExi32, #l>
+    %o = arith.addi %r3, %c3 : tensor<$SHAPExi32, #l>
+    %b = tt.splat %from : !tt.ptr<$ELEMENT> -> tensor<$SHAPEx!tt.ptr<$ELEMENT>, #l>
+    %p = tt.addptr %b, %o : tensor<$SHAPEx!tt.ptr<$ELEMENT>, #l>, tensor<$SHAPExi32, #l>
+    %m = ttg.local_alloc : () -> !ttg.memdesc<$SHAPEx$ELEMENT, #s, #ttg.shared_memory, mutable>
+$ACCESS
+    tt.return
+  }
+}
+"""
+MEMORY = "!ttg.memdesc<$SHAPEx$ELEMENT, #s, #ttg.shared_memory, mutable>"
+CONSTANT = MEMORY.replace(", mutable", "")
+TENSOR = "tensor<$SHAPEx$ELEMENT, #l>"
+POINTERS = "tensor<$SHAPEx!tt.ptr<$ELEMENT>, #l>"
+ACCESSES = {
+    # What nobody reads is not stored either.
+    "store": f"""\
+    %x = tt.load %p : {POINTERS}
+    ttg.local_store %x, %m : {TENSOR} -> {MEMORY}
+    %y = ttg.local_load %m : {MEMORY} -> {TENSOR}
+    tt.store %p, %y : {POINTERS}""",
+    "alloc": f"""\
+    %x = tt.load %p : {POINTERS}
+    %n = ttg.local_alloc %x : ({TENSOR}) -> {CONSTANT}
+    %y = ttg.local_load %n : {CONSTANT} -> {TENSOR}
+    tt.store %p, %y : {POINTERS}""",
+    "load": f"    %x = ttg.local_load %m : {MEMORY} -> {TENSOR}\n    tt.store %p, %x : {POINTERS}",
+    "copy": f"    %t = ttg.async_copy_global_to_local %p, %m : {POINTERS} -> {MEMORY}",
+}
+SHARED = [
+    *(
+        f"#ttg.nvmma_shared<{{swizzlingByteWidth = {width}, transposed = {turned}, elementBitWidth = $BITS}}>"
+        for width, turned in itertools.product((128, 64, 32), ("false", "true"))
+    ),
+    "#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}>",
+    "#ttg.swizzled_shared<{vec = 4, perPhase = 2, maxPhase = 4, order = [0, 1]}>",
+    "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>",
+]
+BITS = {"i8": 8, "f16": 16, "f32": 32}
+
+
+@dataclass(frozen=True)
+class LocalKernel:
+    """One access of a tile; `down` and `side` are the strides of its rows and columns in global memory."""
+
+    layout: LinearLayout
+    shared: str
+    element: str
+    access: str
+    down: int = 4096
+    side: int = 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the tile."""
+        rows, columns = (size for _, size in self.layout.out_dims)
+        return rows, columns
+
+    @property
+    def text(self) -> str:
+        """Its TTGIR."""
+        rows, columns = self.shape
+        names = {
+            "LAYOUT": encodings.linear_encoding_text(self.layout),
+            "SHARED": self.shared.replace("$BITS", str(BITS[self.element])),
+            "ELEMENT": self.element,
+            "ROWS": str(rows),
+            "COLUMNS": str(columns),
+            "SHAPE": f"{rows}x{columns}",
+            "DOWN": str(self.down),
+            "SIDE": str(self.side),
+        }
+        text = KERNEL.replace("$ACCESS", ACCESSES[self.access])
+        return re.sub(r"\$([A-Z]+)", lambda found: names[found[1]], text)
+
+    @property
+    def group(self) -> Group:
+        """The group with the access, as the pass sees it."""
+        root = bridge.text_to_upstream(self.text, bridge.upstream_context(), "access.ttgir")
+        return next(group for group in build(operations(root.operation), GPU).groups if group.locals)
+
+    @property
+    def local(self) -> LocalAccess:
+        """The access, as the pass sees it."""
+        return self.group.locals[0][0]
+
+    @property
+    def ptx(self) -> str:
+        """What Triton makes of it."""
+        return lower(to_triton(self.text), "cuda:90", "ptx").text("ptx")
+
+
+def shared_memory(rng: random.Random, shape: tuple[int, int], element: str) -> str:
+    """An encoding that a tile of this shape may have."""
+    fitting = []
+    for shared in SHARED:
+        try:
+            layout = encodings.layout_of(shared.replace("$BITS", str(BITS[element])), shape)
+        except ValueError:
+            continue
+        # Rows shorter than the swizzle are filled up with others.
+        if tuple(size for _, size in layout.out_dims) == shape:
+            fitting.append(shared)
+    return rng.choice(fitting)
+
+
+def tile(rng: random.Random) -> tuple[LinearLayout, str, str]:
+    """A layout whose bits are one register's, lane's or warp's each, a layout of shared memory, and a type."""
+    shape = rng.choice([(64, 64), (32, 64), (64, 128), (128, 32)])
+    bits = [(axis, bit) for axis, size in enumerate(shape) for bit in range(size.bit_length() - 1)]
+    along = rng.randint(0, 1)
+    first = [bit for bit in bits if bit[0] == along][: rng.randint(0, 4)]
+    others = [bit for bit in bits if bit not in first]
+    rng.shuffle(others)
+    order = [*first, *others]
+    held = len(bits) - 5 - WARPS
+    # After the first few registers may come lanes, as in the layouts of matrices.
+    turn = rng.choice([held, held, 1, 2])
+    rest = order[turn : turn + 5 + WARPS]
+    registers = [bit for bit in order if bit not in rest]
+    layout = layout_of_bits(shape, registers, rest[:5], rest[5:], (5, WARPS))
+    element = rng.choice(sorted(BITS))
+    return layout, shared_memory(rng, shape, element), element
+
+
+WIDTHS = {
+    "st": r"\bst\.shared(?:::cta)?(?:\.v(\d))?\.b(\d+)",
+    "ld": r"\bld\.shared(?:::cta)?(?:\.v(\d))?\.b(\d+)",
+}
+
+
+def emitted_otherwise(kernel: LocalKernel) -> str | None:
+    """In what Triton's instructions are not those predicted, None if they are: as many, as wide, or those for
+    matrices where these are foreseen.
+    """
+    local, ptx = kernel.local, kernel.ptx
+    kind = "ld" if kernel.access == "load" else "st"
+    matrices = re.findall(kind + r"matrix\S*\.x(\d)", ptx)
+    registers = [local.offset(basis) for basis in dict(kernel.layout.bases)[REGISTER]]
+    lanes = [local.offset(basis) for basis in dict(kernel.layout.bases)[LANE]]
+    held = kernel.layout.in_dim_size(REGISTER) * local.element_bytes
+    foreseen = local.matrix_wavefronts(registers, lanes, GPU)
+    if matrices:
+        moved = sum(map(int, matrices)) * 4
+        if foreseen is None:
+            return f"{kind}matrix is not foreseen"
+        return None if moved == held else f"{kind}matrix of {moved} bytes, {held} are foreseen"
+    width = local.bytes_at_once(kernel.layout)
+    widths = [int(vector or 1) * int(bits) // 8 for vector, bits in re.findall(WIDTHS[kind], ptx)]
+    if sum(widths) != held:
+        return f"instructions of {widths} bytes, {held} in all are foreseen"
+    joined = any(offset % 16 for offset in registers if offset > 8)  # by LLVM
+    if min(widths) < width or (set(widths) != {width} and not joined):
+        return f"instructions of {sorted(set(widths))} bytes, {width} are foreseen"
+    # Where the matrix instructions fit but are not taken, they would not have been cheaper.
+    if foreseen is not None and local.wavefronts(kernel.layout, GPU) < foreseen:
+        return f"no {kind}matrix, which is foreseen"
+    return None

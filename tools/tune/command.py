@@ -1,0 +1,240 @@
+"""`triton-linear tune SCRIPT`: measures variants of a program's kernels, and keeps which is fastest.
+
+The program runs in child processes (tools/measuring), under stock Triton; each of its launches is measured
+behind its own. What was decided is in the file of decisions as soon as it is known. A run that is interrupted
+leaves its records, and the next one goes on from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import hashlib
+import itertools
+import json
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from triton_linear.decisions import Decision, DecisionError, DecisionFile, default_file, now_text
+from triton_linear.dialect.sources import source_digest
+from triton_linear.dialect.triton_versions import found as installed
+from triton_linear.dialect.verdicts import folder as own_folder
+from triton_linear.gpus import gpu_names
+from triton_linear.tools.measuring.child import MeasuringPlan
+from triton_linear.tools.measuring.rounds import check_script, done, gpu_name, read_records
+from triton_linear.tools.support.errors import Diagnostic, ToolError, fail
+from triton_linear.tools.tune import figures, shards
+from triton_linear.tools.tune.figures import Contested, TunedKernel
+from triton_linear.variants import COMPARED, VARIANTS, variant
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What a run has found: kernels with a decision, all launches that were seen, and how the program ended."""
+
+    kernels: tuple[TunedKernel, ...]
+    launches: tuple[Contested, ...]
+    status: int
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Run the command; 1 where the program failed, or a decision does not hold."""
+    check_script(chosen.script, chosen.module)
+    for path in filter(None, (chosen.json, chosen.picture)):
+        if not path.resolve().parent.is_dir():
+            fail("cannot write there: no such folder", str(path))
+    file = DecisionFile(chosen.decisions or default_file())
+    before = _read(file)
+    if chosen.check and not before:
+        fail("there are no decisions to check", str(file.path))
+    device = f"workers of {chosen.cluster}" if chosen.cluster is not None else gpu_name("tune")
+    found = tune(
+        chosen.script,
+        chosen.arguments,
+        module=chosen.module,
+        decisions=file.path,
+        variants=chosen.variants,
+        seconds=chosen.seconds,
+        grids=chosen.grids,
+        gpus=chosen.gpus,
+        cluster=chosen.cluster,
+        again=chosen.again or chosen.check,
+        keep=not chosen.check,
+    )
+    if not found.launches:
+        why = f"the program ended with status {found.status}" if found.status else "the program ended"
+        fail(f"{why} without launching a kernel of Triton's", chosen.script)
+    return _show(found, device, before, chosen)
+
+
+def tune(
+    script: str,
+    arguments: Sequence[str] = (),
+    *,
+    module: bool = False,
+    decisions: Path | None = None,
+    variants: Iterable[str] = VARIANTS,
+    seconds: float = 0.5,
+    grids: int = 4,
+    gpus: int | None = None,
+    cluster: str | None = None,
+    again: bool = False,
+    keep: bool = True,
+) -> Tuned:
+    """Run a program, measure the variants of its kernels, and keep which is fastest in the file `decisions`
+    (None: the user's own), or, without `keep`, only say it. The other arguments are the command's options;
+    `stock` and `ours` are measured whatever `variants` says.
+
+    Raises ToolError where decisions cannot be kept, ValueError for a variant that there is not.
+    """
+    names = {variant(name).name for name in (*COMPARED, *variants)}
+    file = DecisionFile(decisions or default_file())
+    plan = MeasuringPlan(
+        records="",
+        script=script,
+        arguments=list(arguments),
+        module=module,
+        modes=[name for name in VARIANTS if name in names],
+        seconds=seconds,
+        grids=grids,
+        contest=True,
+    )
+    journal = own_folder() / "tune" / _digest(plan, cluster, keep)
+    if again:
+        shutil.rmtree(journal, ignore_errors=True)
+    known, before = _records(journal), list(journal.glob("run-*"))
+
+    def keep_known() -> None:
+        if keep:
+            _put(file, _tuned(_records(journal)))
+
+    run_folder = _new_folder(journal)
+    lock = _hold(run_folder)
+    resumed = MeasuringPlan(**{**vars(plan), "skip": done(known)})
+    try:
+        if cluster is not None:
+            records, status = shards.on_cluster(resumed, cluster, folder=run_folder, watch=keep_known)
+        else:
+            there = shards.visible_gpus()
+            records, status = shards.on_gpus(resumed, there[: gpus or len(there)], run_folder, keep_known)
+    except BaseException:
+        keep_known()
+        raise
+    launches = figures.contested([*known, *records])
+    kernels = figures.tuned(launches)
+    if keep:
+        _put(file, kernels)
+    if lock is not None:
+        lock.close()
+    for folder in (*before, run_folder):
+        if (held := _hold(folder)) is not None:  # another run of the same may be at it
+            held.close()
+            shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        journal.rmdir()
+    return Tuned(tuple(kernels), tuple(launches), status)
+
+
+def _digest(plan: MeasuringPlan, cluster: str | None, keep: bool) -> str:
+    """What tells a run from others: one of the same program, variants and package in the same place goes on
+    where it ended."""
+    script = plan.script if plan.module else str(Path(plan.script).resolve())
+    place = sorted(gpu_names()) if cluster is None else cluster
+    about = [script, plan.arguments, plan.modes, plan.grids, installed(), source_digest(), place, keep]
+    return hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
+
+
+def _new_folder(journal: Path) -> Path:
+    """A folder for the records of one run, which no other run has."""
+    for number in itertools.count():
+        folder = journal / f"run-{number}"
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            fail(f"cannot keep records: {error.strerror}", str(folder))
+        return folder
+    raise AssertionError("numbers do not end")
+
+
+def _hold(folder: Path) -> IO[bytes] | None:
+    """A run's claim on its folder, for as long as the file is open; None where another run has it."""
+    try:
+        file = open(folder / "lock", "wb")  # noqa: SIM115
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        return None
+    return file
+
+
+def _records(journal: Path) -> list[dict[str, Any]]:
+    """What children have recorded in a folder, in the order of their runs."""
+    return [record for path in sorted(journal.glob("run-*/*/*.jsonl")) for record in read_records(path)]
+
+
+def _tuned(records: Sequence[Mapping[str, Any]]) -> list[TunedKernel]:
+    return figures.tuned(figures.contested(records))
+
+
+def _put(file: DecisionFile, kernels: Iterable[TunedKernel]) -> None:
+    now = now_text()
+    made = [kernel.decision(now) for kernel in kernels]
+    if not made:
+        return
+    try:
+        file.put(made)
+    except DecisionError as error:
+        fail(str(error))
+
+
+def _read(file: DecisionFile) -> list[Decision]:
+    if not file.path.exists():
+        return []
+    try:
+        return file.read()
+    except DecisionError as error:
+        fail(str(error))
+
+
+def _show(found: Tuned, device: str, before: Sequence[Decision], chosen: argparse.Namespace) -> int:
+    """Print what was found; 1 where the program failed, or a decision does not hold."""
+    from rich.console import Console
+
+    from triton_linear.tools.support.console import WIDTH_WITHOUT_TERMINAL, show
+
+    if chosen.json is not None:
+        text = json.dumps(figures.as_json(found.kernels, found.launches, device), indent=1, ensure_ascii=False)
+        chosen.json.write_text(text + "\n", encoding="utf-8")
+    table = figures.table_of(found.kernels, found.launches, device)
+    if chosen.picture is not None:
+        import io
+
+        paper = Console(record=True, width=WIDTH_WITHOUT_TERMINAL, file=io.StringIO())
+        paper.print(table)
+        paper.print(figures.sentence(found.kernels))
+        paper.save_svg(str(chosen.picture), title="triton-linear tune")
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH_WITHOUT_TERMINAL)
+    show(console, table)
+    console.print(figures.sentence(found.kernels), highlight=False, soft_wrap=True)
+    wrong = []
+    if chosen.check:
+        all_checked = figures.checked(before, found.kernels)
+        wrong = [each for each in all_checked if each.problem]
+        for each in wrong:
+            console.print(f"{each.decision.name}: {each.problem}", highlight=False, soft_wrap=True)
+        console.print(f"{len(all_checked)} decisions checked, {len(wrong)} do not hold", highlight=False)
+    if found.status:
+        message = f"the program ended with status {found.status}; the figures are for what it did before"
+        raise ToolError(Diagnostic("error", message, chosen.script))
+    return int(bool(wrong))

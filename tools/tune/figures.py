@@ -1,0 +1,262 @@
+"""What `triton-linear tune` has measured: records of its children, put together, decided and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from triton_linear.decisions import Circumstances, Decision
+from triton_linear.tools.measuring import choose
+from triton_linear.tools.measuring.choose import Interval
+from triton_linear.tools.measuring.contest import CONTEST
+from triton_linear.variants import OURS, STOCK
+
+EVEN = Interval(1.0, 1.0, 1.0)
+
+
+@dataclass
+class Contested:
+    """One launch of a kernel: how often it was launched so, what its contest has recorded, and why variants did
+    not take part."""
+
+    key: str
+    name: str
+    grid: tuple[int, ...]
+    launches: int = 1
+    contest: Mapping[str, Any] | None = None
+    problems: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def microseconds(self) -> float:
+        """Of all its launches in stock Triton."""
+        return self.launches * float(self.contest["microseconds"]) if self.contest else 0.0
+
+    @property
+    def verdict(self) -> str:
+        """The variant that this launch alone would take. Requires: there was a contest."""
+        assert self.contest is not None
+        return choose.decide(self.contest["second"], self.contest["best"])
+
+    def ratio(self, name: str) -> Interval | None:
+        """How many times faster a variant is than stock Triton: by the second round where it was in it, else by
+        the first; None where it was in neither. Requires: there was a contest."""
+        assert self.contest is not None
+        name = self.contest["alike"].get(name, name)
+        if name == STOCK:
+            return EVEN
+        if name in self.contest["second"][0]:
+            return choose.faster(STOCK, name, self.contest["second"])
+        found = self.contest["first"].get(name)
+        return None if found is None else Interval(**found)
+
+
+@dataclass(frozen=True)
+class TunedKernel:
+    """A kernel, on all grids that it was measured on, and the variant that it takes.
+
+    ratio: how many times faster that is than stock Triton, over the time of all launches. ours: the same of
+    all that the plugin does without a decision; None where it did not take part. exact: whether the results
+    were bit for bit stock Triton's.
+    """
+
+    circumstances: Circumstances
+    name: str
+    launches: tuple[Contested, ...]
+    variant: str
+    ratio: Interval
+    ours: Interval | None
+    exact: bool
+
+    @property
+    def microseconds(self) -> float:
+        """Of all launches in stock Triton."""
+        return sum(launch.microseconds for launch in self.launches)
+
+    def decision(self, measured: str) -> Decision:
+        """What the plugin is to follow; `measured` is when it was."""
+        return Decision(
+            self.circumstances,
+            self.variant,
+            self.name,
+            self.ratio.ratio,
+            self.ratio.low,
+            self.ratio.high,
+            measured,
+        )
+
+
+def contested(records: Iterable[Mapping[str, Any]]) -> list[Contested]:
+    """The launches that records are about, in their order."""
+    found: dict[str, Contested] = {}
+    for record in records:
+        if "launches" in record:
+            for key, count in record["launches"].items():
+                if key in found:
+                    found[key].launches = max(found[key].launches, count)
+            continue
+        key = record["kernel"]
+        if "name" in record:
+            found.setdefault(key, Contested(key, record["name"], tuple(record["grid"])))
+        elif "problem" in record:
+            found[key].problems.setdefault(record["mode"], record["problem"])
+        elif record.get("mode") == CONTEST:
+            found[key].contest = record
+    return list(found.values())
+
+
+def tuned(launches: Iterable[Contested]) -> list[TunedKernel]:
+    """What becomes of each kernel for which there was a contest, those first that take most of the time."""
+    groups: dict[Circumstances, list[Contested]] = {}
+    for launch in launches:
+        if launch.contest is not None:
+            said = launch.contest
+            gpu = said["gpu"] if said["target"].startswith("cuda") else ""
+            about = Circumstances(
+                said["digest"], gpu, said["target"], said["triton"], said["ptxas"], said["package"]
+            )
+            groups.setdefault(about, []).append(launch)
+    found = [_tuned(about, tuple(group)) for about, group in groups.items()]
+    return sorted(found, key=lambda kernel: -kernel.microseconds)
+
+
+def _tuned(circumstances: Circumstances, launches: tuple[Contested, ...]) -> TunedKernel:
+    wanted = list(dict.fromkeys(launch.verdict for launch in launches))
+    ratios = {name: _together(launches, name) for name in (*wanted, OURS)}
+    taken = STOCK
+    for name in wanted:
+        found, best = ratios[name], ratios.get(taken) or EVEN
+        if found is not None and found.low > 1 and found.ratio > best.ratio:
+            taken = name
+    exact = all(
+        launch.contest["exact"].get(launch.contest["alike"].get(taken, taken), False)
+        for launch in launches
+        if launch.contest is not None
+    )
+    return TunedKernel(
+        circumstances, launches[0].name, launches, taken, ratios.get(taken) or EVEN, ratios[OURS], exact
+    )
+
+
+def _together(launches: Sequence[Contested], name: str) -> Interval | None:
+    """The ratio of a variant over all launches; None where it did not take part in all of them."""
+    parts = [(launch.microseconds, launch.ratio(name)) for launch in launches]
+    known = [(weight, found) for weight, found in parts if found is not None]
+    return choose.together(known) if len(known) == len(parts) else None
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A decision that was measured again; `problem`: why it does not hold any more, "" if it does."""
+
+    decision: Decision
+    now: TunedKernel
+    problem: str
+
+
+def checked(decisions: Iterable[Decision], kernels: Iterable[TunedKernel]) -> list[Checked]:
+    """Those of `decisions` whose kernels were measured again."""
+    by_circumstances = {each.circumstances: each for each in decisions}
+    return [
+        Checked(decision, kernel, _problem(decision, kernel))
+        for kernel in kernels
+        if (decision := by_circumstances.get(kernel.circumstances)) is not None
+    ]
+
+
+def _problem(decision: Decision, kernel: TunedKernel) -> str:
+    now = _together(kernel.launches, decision.variant)
+    if now is None:
+        return f"'{decision.variant}' cannot be measured any more"
+    if now.high < 1:
+        return f"'{decision.variant}' is slower than stock Triton"
+    if kernel.variant != decision.variant and kernel.ratio.low > now.high:
+        return f"'{kernel.variant}' is faster than '{decision.variant}'"
+    return ""
+
+
+def table_of(kernels: Sequence[TunedKernel], launches: Sequence[Contested], device: str) -> Table:
+    """The figures, for people; launches without a contest come last, with the reason."""
+    table = Table(title=device, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table.add_column("kernel", overflow="fold")
+    for name in ("launches", "stock ms", "stock / ours", "taken", "stock / taken", "95 of 100", "results"):
+        table.add_column(name, justify="left" if name in ("taken", "results") else "right", no_wrap=True)
+    for kernel in kernels:
+        table.add_row(
+            Text(kernel.name, "bold"),
+            str(sum(launch.launches for launch in kernel.launches)),
+            f"{kernel.microseconds / 1e3:.3f}",
+            "–" if kernel.ours is None else f"{kernel.ours.ratio:.3f}",
+            kernel.variant,
+            f"{kernel.ratio.ratio:.3f}",
+            f"{kernel.ratio.low:.3f} to {kernel.ratio.high:.3f}",
+            "same bits" if kernel.exact else "other rounding",
+        )
+        for launch in kernel.launches:
+            for name, problem in launch.problems.items():
+                table.add_row(Text(f"  {name}: {problem}", "dim"))
+    for launch in launches:
+        if launch.contest is None:
+            reason = launch.problems.get(CONTEST) or next(iter(launch.problems.values()), "not measured")
+            grid = "x".join(map(str, launch.grid))
+            table.add_row(Text(f"{launch.name} {grid}: {reason}", "dim"), str(launch.launches))
+    return table
+
+
+def sentence(kernels: Sequence[TunedKernel]) -> str:
+    """What it comes to."""
+    total = sum(kernel.microseconds for kernel in kernels)
+    if not total:
+        return "no kernel has anything to choose"
+    after = sum(kernel.microseconds / kernel.ratio.ratio for kernel in kernels)
+    plain = sum(kernel.microseconds / (kernel.ours or EVEN).ratio for kernel in kernels)
+    taken = sum(kernel.variant not in (STOCK, OURS) for kernel in kernels)
+    stock = sum(kernel.variant == STOCK for kernel in kernels)
+    return (
+        f"{len(kernels)} kernels, {total / 1e3:.3f} ms in stock Triton: {1 - plain / total:.1%} less with the "
+        f"plugin, {1 - after / total:.1%} less with these decisions ({taken} for another variant, {stock} for "
+        f"stock Triton)"
+    )
+
+
+def as_json(kernels: Sequence[TunedKernel], launches: Sequence[Contested], device: str) -> dict[str, Any]:
+    """All figures, for programs."""
+    return {
+        "device": device,
+        "kernels": [
+            {
+                "kernel": kernel.name,
+                **{
+                    name: getattr(kernel.circumstances, name)
+                    for name in ("kernel", "target", "triton", "ptxas")
+                },
+                "name": kernel.name,
+                "variant": kernel.variant,
+                "exact": kernel.exact,
+                "stock_over_variant": vars(kernel.ratio),
+                "stock_over_ours": None if kernel.ours is None else vars(kernel.ours),
+                "stock_microseconds": kernel.microseconds,
+                "launches": [
+                    {
+                        "grid": list(launch.grid),
+                        "launches": launch.launches,
+                        "first": dict(launch.contest["first"]) if launch.contest else {},
+                        "alike": dict(launch.contest["alike"]) if launch.contest else {},
+                        "exact": dict(launch.contest["exact"]) if launch.contest else {},
+                        "problems": launch.problems,
+                    }
+                    for launch in kernel.launches
+                ],
+            }
+            for kernel in kernels
+        ],
+        "not_measured": [
+            {"kernel": launch.name, "grid": list(launch.grid), "problems": launch.problems}
+            for launch in launches
+            if launch.contest is None
+        ],
+    }

@@ -1,0 +1,221 @@
+"""`triton-linear decisions`: what `tune` has decided, listed, moved to other machines, and changed by hand."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from triton_linear.decisions import (
+    Circumstances,
+    Decision,
+    DecisionError,
+    DecisionFile,
+    default_file,
+    kernel_digest,
+    now_text,
+    ptxas_version,
+)
+from triton_linear.dialect.sources import source_digest
+from triton_linear.dialect.triton_versions import found as installed
+from triton_linear.gpus import gpu_names
+from triton_linear.tools.support.errors import fail
+
+_TARGET = re.compile(r'ttg\.target = "([^"]+)"')
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Run the command."""
+    file = DecisionFile(chosen.file or default_file())
+    actions: Mapping[str, Callable[[DecisionFile, argparse.Namespace], int]] = {
+        "list": _list,
+        "export": _export,
+        "import": _import,
+        "forget": _forget,
+        "set": _set,
+    }
+    try:
+        return actions[chosen.action](file, chosen)
+    except DecisionError as error:
+        fail(str(error))
+
+
+def as_line(decision: Decision) -> str:
+    """A decision as a line of JSON.
+
+    Ensures: `of_line` reads it as the same decision.
+    """
+    return json.dumps(asdict(decision.circumstances) | {name: getattr(decision, name) for name in _NAMES})
+
+
+_NAMES = tuple(entry.name for entry in fields(Decision))[1:]
+
+
+def of_line(text: str) -> Decision:
+    """The decision in a line of JSON. Raises ValueError where there is none."""
+    data = json.loads(text)
+    wanted = {entry.name for entry in fields(Circumstances)} | set(_NAMES)
+    if not isinstance(data, dict) or set(data) != wanted:
+        raise ValueError(f"no decision: {text}")
+    figures = {"ratio", "low", "high"}
+    if not all(isinstance(data[name], (int, float) if name in figures else str) for name in wanted):
+        raise ValueError(f"no decision: {text}")
+    about = Circumstances(*(data[entry.name] for entry in fields(Circumstances)))
+    values: dict[str, Any] = {name: float(data[name]) if name in figures else data[name] for name in _NAMES}
+    return Decision(about, **values)
+
+
+def _known(file: DecisionFile) -> list[Decision]:
+    return file.read() if file.path.exists() else []
+
+
+def _list(file: DecisionFile, chosen: argparse.Namespace) -> int:
+    known = _known(file)
+    if chosen.json:
+        sys.stdout.writelines(f"{as_line(each)}\n" for each in known)
+        return 0
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from triton_linear.tools.support.console import WIDTH_WITHOUT_TERMINAL, show
+
+    table = Table(title=str(file.path), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for name in (
+        "kernel",
+        "variant",
+        "stock / variant",
+        "GPU",
+        "target",
+        "Triton",
+        "ptxas",
+        "measured",
+        "here",
+    ):
+        table.add_column(name, overflow="fold")
+    for each in known:
+        about = each.circumstances
+        here = about.triton == installed() and about.package == source_digest()
+        table.add_row(
+            f"{each.name} {about.kernel[:8]}",
+            each.variant,
+            f"{each.ratio:.3f} ({each.low:.3f} to {each.high:.3f})",
+            about.gpu,
+            about.target,
+            about.triton,
+            about.ptxas,
+            each.measured,
+            "followed" if here else "other versions",
+        )
+    console = Console()
+    show(console if console.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL), table)
+    return 0
+
+
+def _export(file: DecisionFile, chosen: argparse.Namespace) -> int:
+    known = _known(file)
+    try:
+        chosen.to.write_text("".join(f"{as_line(each)}\n" for each in known), encoding="utf-8")
+    except OSError as error:
+        fail(f"cannot write: {error.strerror}", str(chosen.to))
+    print(f"{len(known)} decisions written to {chosen.to}")
+    return 0
+
+
+def _import(file: DecisionFile, chosen: argparse.Namespace) -> int:
+    found = [decision for path in chosen.exported for decision in _exported(path)]
+    merged = {each.circumstances: each for each in _known(file)}
+    added = list(later(merged, found))
+    if added:
+        file.put(added)
+    print(f"{len(added)} of {len(found)} decisions added to {file.path}")
+    return 0
+
+
+def later(known: Mapping[Circumstances, Decision], found: Iterable[Decision]) -> Iterable[Decision]:
+    """Those of `found` that are about something new, or were measured after what is known."""
+    merged = dict(known)
+    for each in found:
+        there = merged.get(each.circumstances)
+        if there is None or there.measured < each.measured:
+            merged[each.circumstances] = each
+    return [each for about, each in merged.items() if known.get(about) != each]
+
+
+def _exported(path: Path) -> Iterable[Decision]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        fail(f"cannot open: {error.strerror}", str(path))
+    except UnicodeDecodeError:
+        fail("holds no decisions", str(path))
+    for number, line in enumerate(lines, 1):
+        try:
+            yield of_line(line)
+        except ValueError:
+            fail("holds no decision", str(path), number, 1)
+
+
+def _forget(file: DecisionFile, chosen: argparse.Namespace) -> int:
+    wanted = [each.circumstances for each in _known(file) if fnmatch.fnmatchcase(each.name, chosen.pattern)]
+    count = file.remove(wanted) if wanted else 0
+    print(f"{count} decisions removed from {file.path}")
+    return 0
+
+
+def _set(file: DecisionFile, chosen: argparse.Namespace) -> int:
+    from triton_linear.dialect import bridge
+
+    try:
+        module = bridge.parse_triton(Path(chosen.ttgir), bridge.triton_context())
+    except (bridge.BridgeError, RuntimeError, OSError) as error:
+        fail(f"is no TTGIR that Triton {installed()} reads: {error}", chosen.ttgir)
+    text = module.str_nodebug()
+    said = _TARGET.search(text)
+    if said is None:
+        fail("does not say for which GPU it is (ttg.target)", chosen.ttgir)
+    target = said[1]
+    named = gpu_names() if target.startswith("cuda") else frozenset()
+    gpus = [chosen.gpu] if chosen.gpu is not None else sorted(named) or [""]
+    now = now_text()
+    name = module.get_entry_func_name()
+    made = [
+        Decision(
+            Circumstances(
+                kernel_digest(text, _default_options(target)),
+                gpu,
+                target,
+                installed() or "",
+                ptxas_version(target),
+                source_digest(),
+            ),
+            chosen.variant,
+            name,
+            1.0,
+            1.0,
+            1.0,
+            now,
+        )
+        for gpu in gpus
+    ]
+    file.put(made)
+    print(f"{name} for {target}: {chosen.variant}")
+    return 0
+
+
+def _default_options(target: str) -> Mapping[str, object]:
+    """The options that a kernel is compiled with which sets none."""
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import make_backend
+
+    vendor, _, arch = target.partition(":")
+    is_cuda = vendor == "cuda"
+    backend = make_backend(GPUTarget(vendor, int(arch) if is_cuda else arch, 32 if is_cuda else 64))
+    options: Mapping[str, object] = vars(backend.parse_options({}))
+    return options

@@ -1,0 +1,163 @@
+"""Measuring the launches of a program in several places at once, each of which runs it and takes its share.
+
+A place is a GPU of this machine, or a worker of a Dask cluster, which must have this package, the script and a
+GPU. What they find comes together as the records of one run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from triton_linear.tools.measuring.child import MeasuringPlan
+from triton_linear.tools.measuring.rounds import rounds, run_child
+from triton_linear.tools.support.errors import fail
+
+Records = list[dict[str, Any]]
+Watcher = Callable[[], None]
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+def measure_share(
+    plan: MeasuringPlan,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    command: Sequence[str] | None = None,
+    watch: Watcher | None = None,
+    loud: bool = False,
+    stop: threading.Event | None = None,
+) -> tuple[Records, int]:
+    """The records of one share of the launches, and the exit status of the program.
+
+    folder: where its records are kept; None for one that does not last. environment: what its processes have
+    other than this one. command: what runs instead of the child. watch: called while it goes on.
+    stop: ends it where it is set; Stopped is raised then.
+    """
+    with tempfile.TemporaryDirectory(prefix="triton-linear-tune-") as own:
+        place = Path(own) if folder is None else folder
+        place.mkdir(parents=True, exist_ok=True)
+        records, ended = rounds(
+            plan,
+            place,
+            lambda part, shown: run_child(
+                part, shown, command, environment=environment, watch=watch, stop=stop
+            ),
+            loud=loud,
+        )
+    return records, ended.status
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs of this machine as `CUDA_VISIBLE_DEVICES` names them."""
+    if (named := os.environ.get(VISIBLE)) is not None:
+        return [name.strip() for name in named.split(",") if name.strip()]
+    import torch
+
+    return [str(index) for index in range(torch.cuda.device_count())]
+
+
+def on_gpus(
+    plan: MeasuringPlan, gpus: Sequence[str], folder: Path, watch: Watcher | None = None
+) -> tuple[Records, int]:
+    """All shares, on GPUs of this machine, one process at a time on each. What the program prints is shown of
+    the first. Where one fails, or this thread is interrupted, the others are ended."""
+    if len(gpus) <= 1:
+        return measure_share(plan, folder / "0", watch=watch, loud=True)
+    stop = threading.Event()
+    with ThreadPoolExecutor(len(gpus)) as threads:
+        try:
+            shares = [
+                threads.submit(
+                    measure_share,
+                    replace(plan, shard=index, shards=len(gpus)),
+                    folder / str(index),
+                    {VISIBLE: gpu},
+                    watch=watch if index == 0 else None,
+                    loud=index == 0,
+                    stop=stop,
+                )
+                for index, gpu in enumerate(gpus)
+            ]
+            for share in wait(shares, return_when=FIRST_EXCEPTION).done:
+                share.result()  # raises what has ended it
+            return _joined([share.result() for share in shares])
+        except BaseException:
+            stop.set()
+            raise
+
+
+def on_cluster(
+    plan: MeasuringPlan,
+    address: str,
+    command: Sequence[str] | None = None,
+    folder: Path | None = None,
+    watch: Watcher | None = None,
+) -> tuple[Records, int]:
+    """All shares, one on each worker of the Dask cluster whose scheduler is at `address`.
+
+    folder: where records are kept of each share that has ended; `watch` is called then. Where one cannot be
+    measured, that is an error behind all others.
+    """
+    try:
+        from distributed import Client, as_completed
+    except ImportError:
+        fail("--cluster takes Dask's distributed (pip install 'triton-linear[cluster]')")
+    try:
+        client = Client(address, timeout=_CONNECT)
+    except (OSError, ValueError) as error:
+        fail(f"cannot reach a Dask scheduler at {address}: {error}")
+    with client:
+        workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
+        if not workers:
+            fail(f"the Dask cluster at {address} has no workers")
+        futures = {
+            client.submit(
+                measure_share,
+                replace(plan, shard=index, shards=len(workers)),
+                command=command,
+                workers=[worker],
+                pure=False,
+            ): worker
+            for index, worker in enumerate(workers)
+        }
+        shares: list[tuple[Records, int]] = []
+        problems = []
+        for future in as_completed(list(futures)):
+            try:
+                share = future.result()
+            except Exception as error:  # whatever the worker raised, or that it is gone
+                problems.append(f"worker {futures[future]}: {type(error).__name__}: {error}")
+                continue
+            shares.append(share)
+            if folder is not None:
+                _keep(share[0], folder / str(len(shares)))
+            if watch is not None:
+                watch()
+    if problems:
+        fail("; ".join(problems))
+    return _joined(shares)
+
+
+def _keep(records: Records, folder: Path) -> None:
+    """Write records as a child does."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = "".join(f"{json.dumps(record)}\n" for record in records)
+    (folder / "share.jsonl").write_text(lines, encoding="utf-8")
+
+
+_CONNECT = "30s"
+"""How long to wait for a scheduler."""
+
+
+def _joined(shares: Sequence[tuple[Records, int]]) -> tuple[Records, int]:
+    return [record for records, _ in shares for record in records], next(
+        (status for _, status in shares if status), 0
+    )

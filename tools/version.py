@@ -1,0 +1,80 @@
+"""`triton-linear version`: what is installed, whether it is supported, and what the passes do with it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from triton_linear import __version__
+from triton_linear.dialect import mlir_provider, triton_versions, verdicts
+from triton_linear.tools.support.console import WIDTH_WITHOUT_TERMINAL, show
+
+_COLOURS = {"on": "green", "partly": "yellow"}
+
+
+def main() -> int:
+    """Print it. The exit status is 0, whatever is installed."""
+    print(f"triton-linear {__version__}")
+    print(triton_line())
+    print(mlir_line())
+    if refused() is None:
+        try:
+            from triton_linear.passes.coverage import coverage
+        except triton_versions.UnsupportedMLIR:  # the line about it says so
+            return 0
+        console = Console()
+        console = console if console.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL)
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        for name in ("pass", "is", "what it does, and what it does not with this Triton"):
+            table.add_column(name, no_wrap=name != "what it does, and what it does not with this Triton")
+        for found in coverage(triton_versions.installed_release()):
+            lines = [found.summary, *(f"- {limit}" for limit in found.limits)]
+            table.add_row(found.name, Text(found.state, _COLOURS[found.state]), "\n".join(lines))
+        print(flush=True)
+        show(console, table)
+    return 0
+
+
+def refused() -> str | None:
+    """Why the plugin does not work with the installed Triton, None if it does."""
+    try:
+        triton_versions.require()
+    except triton_versions.UnsupportedTriton as error:
+        return str(error)
+    return None
+
+
+def triton_line() -> str:
+    """Triton's version as the module says it, whatever its distribution is called, where it is, and whether it
+    is supported.
+    """
+    version = triton_versions.found()
+    place = verdicts.libtriton()
+    triton = f"triton {version}" + ("" if place is None else f" in {place.parents[1]}")
+    if version in triton_versions.TESTED:
+        return f"{triton}: a tested release"
+    if reason := refused():
+        return f"triton: refused: {reason}"
+    rules = ".".join(map(str, triton_versions.installed_release()))
+    verdict = verdicts.kept()
+    quickly = ", run quickly," if verdict is not None and verdict.quick else ""
+    return f"{triton}: no tested release; by 'triton-linear doctor'{quickly} it keeps to the rules of {rules}"
+
+
+def mlir_line() -> str:
+    """MLIR's bindings, and whether they serve."""
+    versions = []
+    for name in mlir_provider.PROVIDERS:
+        try:
+            versions.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    try:
+        import triton_linear.dialect.mlir_adapter  # noqa: F401
+    except triton_versions.UnsupportedMLIR as error:
+        return f"mlir: refused: {error}"
+    return f"mlir: {', '.join(versions) or 'of no known package'}"
