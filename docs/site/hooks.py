@@ -24,6 +24,7 @@ TITLES = {
     "foreign": "Kernels of other packages",
     "foreign-control": "The same, stock Triton twice",
     "foreign-compile": "The same, compiled only",
+    "registers": "Registers, estimated",
     "tiles": "Tile sizes",
     "configurations": "Configurations",
     "operands": "Operands",
@@ -42,7 +43,7 @@ TITLES = {
     "legacy": "The legacy lowering, compared",
     "mutants": "Mutants",
 }
-"""What the measured pages are called, in the order in which they are listed."""
+"""What the measured pages are called, in the order in which they are listed; others follow by their headings."""
 _CODE = re.compile(r"(```.*?^ *```|`[^`\n]*`)", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\]\((?P<path>[^)#\s:]+)(?P<anchor>#[^)\s]*)?\)")
 
@@ -76,14 +77,19 @@ def files_outside() -> list[str]:
     return sorted(found)
 
 
+def title_of(page: Path) -> str:
+    """What a measured page is called: as `TITLES` says, or as its first line says."""
+    return TITLES.get(page.stem) or page.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
+
+
 def measured() -> list[Any]:
     """The measured pages: what belongs to no release of Triton, then by release, the newest first."""
     folders: dict[Path, list[Any]] = {}
     pages = (ROOT / MEASURED).rglob("*.md")
-    order = list(TITLES)
-    for path in sorted(pages, key=lambda page: order.index(page.stem)):
+    order = {name: place for place, name in enumerate(TITLES)}
+    for path in sorted(pages, key=lambda page: (order.get(page.stem, len(order)), page.stem)):
         uri = uri_of(path.relative_to(ROOT).as_posix())
-        folders.setdefault(path.parent, []).append({TITLES[path.stem]: uri})
+        folders.setdefault(path.parent, []).append({title_of(path): uri})
     loose = folders.pop(ROOT / MEASURED, [])
     newest = sorted(folders, key=lambda folder: [int(part) for part in folder.name.split(".")], reverse=True)
     return [*({f"Triton {folder.name}": folders[folder]} for folder in newest), *loose]
