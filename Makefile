@@ -24,10 +24,10 @@ help:
 	@echo "make check   run the tests for daily work, in two minutes: laws, encodings, planners, proofs, passes"
 	@echo "make test    run the test suite; the last line counts the tests"
 	@echo "make matrix  run the tests of what Triton decides on the releases before $(TRITON), and print a table"
-	@echo "make bench   measure compile time with and without the passes, and run the GPU checks if there is one"
-	@echo "make fuzz    verify 20,000 random conversions for eight targets, alone and in programs"
-	@echo "make lint    check style and types"
+	@echo "make lint    check style and types: ruff, mypy --strict"
 	@echo "make format  lay the code out as 'make lint' wants it"
+	@echo "make fuzz    verify 20,000 random conversions for eight targets, alone and in programs"
+	@echo "make bench   measure compile time with and without the plugin; with a GPU, run the bit-for-bit check"
 	@echo "make docs    build the documents as a site in build/site; a link that leads nowhere is an error"
 	@echo "make clean   remove build/ (the environment, $(VENV), stays)"
 

@@ -15,7 +15,12 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+PAGES = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "bench/README.md": "benches.md",
+}
 MEASURED = "bench/results/"
 TITLES = {
     "paper": "The paper's tables",
@@ -43,7 +48,7 @@ TITLES = {
     "legacy": "The legacy lowering, compared",
     "mutants": "Mutants",
 }
-"""What the measured pages are called, in the order in which they are listed; others follow by their headings."""
+"""What the measured pages are called, in the order in which they are listed; others follow by headings."""
 _CODE = re.compile(r"(```.*?^ *```|`[^`\n]*`)", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\]\((?P<path>[^)#\s:]+)(?P<anchor>#[^)\s]*)?\)")
 
@@ -96,10 +101,10 @@ def measured() -> list[Any]:
 
 
 def on_config(config: Any) -> Any:
-    """Fill the part of the navigation that lists what was measured."""
+    """Add the pages of results to the part of the navigation that says what was measured."""
     for part in config["nav"]:
         if "Measured" in part:
-            part["Measured"] = measured()
+            part["Measured"] = [*part["Measured"], *measured()]
     return config
 
 

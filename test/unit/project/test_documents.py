@@ -67,6 +67,12 @@ def test_code_of_documents(document: str) -> None:
         assert all(line in printed.getvalue() for line in said), printed.getvalue()
 
 
+DOCUMENTS = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "bench").rglob("*.md")),
+]
+
 # A block of code with its language and the file that it is to be saved as, if it is.
 BLOCK = re.compile(
     r'^```(?P<language>\w+)(?: title="(?P<file>[^"]+)")?\n(?P<body>.*?)^```$', re.DOTALL | re.MULTILINE
@@ -167,14 +173,74 @@ def texts(picture: Path) -> list[str]:
     return ["".join(text.itertext()) for text in ElementTree.parse(picture).iter(f"{svg}text")]
 
 
-@pytest.mark.parametrize(
-    "path", sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md")), ids=lambda p: p.name
-)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(path: Path) -> None:
     prose = re.sub(r"```.*?```|`[^`]*`", "", path.read_text(), flags=re.DOTALL)
     links = re.findall(r"\]\(([^)#]+)\)", prose)
     missing = [link for link in links if "://" not in link and not (path.parent / link).exists()]
     assert missing == []
+
+
+def test_every_document_is_linked() -> None:
+    """From docs/documents.md by one step or two. The reference and the results are lists of the site's own."""
+    index = ROOT / "docs" / "documents.md"
+    reached = linked(index) | {index}
+    reached |= {page for document in reached for page in linked(document)}
+    pages = {path for path in DOCUMENTS if not {"api", "results"} & set(path.relative_to(ROOT).parts)}
+    assert sorted(pages - reached) == []
+
+
+def linked(path: Path) -> set[Path]:
+    """The documents that one links to."""
+    return {
+        (path.parent / link).resolve()
+        for link in re.findall(r"\]\(([^)#]+\.md)(?:#[^)]*)?\)", path.read_text())
+        if "://" not in link
+    }
+
+
+def test_the_readme_is_short() -> None:
+    """As many words as are read in a few minutes, one picture of some KB, and one table of figures."""
+    readme = (ROOT / "README.md").read_text()
+    assert len(readme.split()) <= 1500
+    (picture,) = re.findall(r"!\[[^]]*\]\(([^)]+)\)", readme)
+    assert (ROOT / picture).stat().st_size <= 100_000
+    (figures,) = (table for table in re.findall(r"(?:^\|.*\n)+", readme, re.M) if "---:" in table)
+    assert len(figures.splitlines()) <= 2 + 12
+
+
+def test_the_picture_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is what the command beside it draws, and its conversion is done as is said there."""
+    user_environment(tmp_path, monkeypatch)
+    readme = (ROOT / "README.md").read_text()
+    (command,) = re.findall(r"^triton-linear view '#ttg(?:.*\\\n)*.*$", readme, re.M)
+    run(command)
+    assert texts(tmp_path / "conversion.svg") == texts(ROOT / "docs" / "img" / "conversion.svg")
+    assert "converts one to the other by shuffles" in " ".join(readme.split())
+    assert "conversion on cuda:90: shuffle: " in run(command.partition(" -o ")[0])
+
+
+def test_the_targets_of_make_are_documented() -> None:
+    """CONTRIBUTING.md and `make help` have those that there are; README has the two to begin with."""
+    makefile = (ROOT / "Makefile").read_text()
+    (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.M)
+    targets = set(phony.split()) - {"help", "environment"}
+    assert set(re.findall(r'^\t@echo "make (\w+)', makefile, re.M)) == targets
+    contributing = (ROOT / "CONTRIBUTING.md").read_text()
+    assert set(re.findall(r"^make (\w+) +#", contributing, re.M)) == targets
+    assert set(re.findall(r"^make (\w+) +#", (ROOT / "README.md").read_text(), re.M)) == {"demo", "test"}
+    settings = set(re.findall(r"^#   ([A-Z]+)=", makefile, re.M))
+    assert set(re.findall(r"^\| `([A-Z]+)=", contributing, re.M)) == settings
+
+
+def test_every_result_has_its_command() -> None:
+    """bench/README.md has each page under bench/results, and the modules that it names are there."""
+    page = (ROOT / "bench" / "README.md").read_text()
+    results = {path.name for path in (ROOT / "bench" / "results").rglob("*.md")}
+    assert sorted(name for name in results if name not in page) == []
+    for module in re.findall(r"-m (bench(?:\.\w+)+)", page):
+        path = ROOT / module.replace(".", "/")
+        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
 
 
 def test_the_tests_that_show_faults_are_there() -> None:
