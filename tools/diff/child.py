@@ -110,6 +110,8 @@ def main() -> None:
     except Exception as error:
         words = str(error).strip().splitlines() or ["no reason is given"]
         answer["error"] = f"{type(error).__name__}: {words[0]}"
+        if "active drivers" in words[0] and not request["target"]:
+            answer["error"] = "there is no GPU to compile for: say --target=cuda:NUMBER or hip:gfxNAME"
     Path(request["answer"]).write_text(json.dumps(answer), encoding="utf-8")
 
 

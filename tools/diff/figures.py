@@ -59,7 +59,7 @@ def resources(
         )
     if target is None or warps is None or found.registers is None or found.shared is None:
         return found
-    ctas, limited_by = _ctas(found.registers, found.shared, warps, target)
+    ctas, limited_by = occupancy(found.registers, found.shared, warps, target)
     return replace(found, ctas=ctas, limited_by=limited_by)
 
 
@@ -78,10 +78,16 @@ def _amdgcn(text: str, shared: int | None) -> Resources:
     )
 
 
-def _ctas(registers: int, shared: int, warps: int, target: Target) -> tuple[int, str]:
+_MOST_CTAS = {"cuda:75": 16, "cuda:86": 16, "cuda:87": 16, "cuda:89": 24, "cuda:120": 24, "cuda:121": 24}
+_USUAL_CTAS = 32
+"""CTAs that a multiprocessor takes at most (CUDA programming guide, compute capabilities)."""
+
+
+def occupancy(registers: int, shared: int, warps: int, target: Target) -> tuple[int, str]:
     """CTAs that a multiprocessor takes at a time, and what there is no more of."""
     whole = target.max_shared_bytes + target.reserved_shared_bytes
     room = {
+        "CTAs": _MOST_CTAS.get(target.name, _USUAL_CTAS),
         "warps": target.resident_warps // warps,
         "registers": resident(max(registers, 1), warps, target.registers, target.lanes),
         "shared memory": whole // taken

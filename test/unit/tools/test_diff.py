@@ -161,6 +161,38 @@ def test_what_an_edit_did_is_found_at_its_line(
     assert {line["file"] for line in kernel["lines"] if line["line"]} == {str(script)}
 
 
+LAUNCHES = """\
+import triton
+import triton.language as tl
+from triton.runtime.jit import MockTensor
+
+
+@triton.autotune(configs=[triton.Config({"N": 64}), triton.Config({"N": 128}, num_warps=8)], key=[])
+@triton.jit
+def turn(source, destination, N: tl.constexpr):
+    i = tl.arange(0, N)[:, None]
+    j = tl.arange(0, N)[None, :]
+    tl.store(destination + i * N + j, tl.load(source + i * N + j).trans())
+
+
+turn[(1,)](MockTensor(tl.float16), MockTensor(tl.float16))
+print("done")
+"""
+
+
+def test_launches_compile_for_a_gpu_that_is_not_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "launches.py"
+    path.write_text(LAUNCHES)
+    assert cli.main(["diff", "--json", str(path), "--target", "cuda:90"]) == 0
+    kernels = json.loads(capsys.readouterr().out)["kernels"]
+    assert [(kernel["kernel"], kernel["num_warps"]) for kernel in kernels] == [
+        ("turn", [4, 4]),
+        ("turn", [8, 8]),
+    ]
+
+
 BAD = {
     "nothing is there": (["none.ttgir", "none.ttgir"], "No such file"),
     "no such kind of file": (["script.txt", "script.txt"], "neither a script"),
@@ -172,6 +204,7 @@ BAD = {
     "no Python": (["script.py", "A=/nowhere/python"], "no Python is there"),
     "said twice": (["script.py", "A=stock", "A=ours"], "said twice"),
     "no target": (["script.py"], "say --target"),
+    "launches and no GPU": (["launches.py"], "say --target"),
     "no such target": (["script.py", "--target", "cuda"], "neither cuda:NUMBER"),
     "no condition": (["script.py", "--fail-on", "speed"], "is no condition"),
     "a module that cannot be read": (["bad.ttgir", "bad.ttgir", "B=ours"], "bad.ttgir:1"),
@@ -199,6 +232,7 @@ def test_bad_input_is_one_clear_error(
         "raises.py": "1 / 0",
         "ends.py": "raise SystemExit(3)",
         "idle.py": "",
+        "launches.py": LAUNCHES,
     }
     for file, text in files.items():
         (tmp_path / file).write_text(text)

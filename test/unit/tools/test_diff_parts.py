@@ -8,10 +8,12 @@ import pytest
 from diff_kernels import converted, copy
 
 from triton_linear.dialect import bridge
+from triton_linear.lowering.target.targets import target
 from triton_linear.ptxas.cubin import code, loops, mma_loops
 from triton_linear.tools.diff import assembly
 from triton_linear.tools.diff.assembly import instructions
 from triton_linear.tools.diff.began import began, layouts_began, plain
+from triton_linear.tools.diff.figures import occupancy
 from triton_linear.tools.diff.gate import Condition
 from triton_linear.tools.diff.ir import conversions, layouts, operations
 from triton_linear.tools.diff.lines import aligned, statement
@@ -180,6 +182,23 @@ def test_a_statement_is_called_by_its_first_line(tmp_path: Path) -> None:
     path.write_text("for i in (\n    1,\n):\n    f(\n        i)\n")
     assert [statement((str(path), line))[1] for line in range(1, 6)] == [1, 1, 1, 4, 4]
     assert statement(("a.ttgir", 7)) == ("a.ttgir", 7)
+
+
+@pytest.mark.parametrize(
+    ("name", "registers", "shared", "warps", "ctas", "limited_by"),
+    [
+        ("cuda:90", 32, 0, 1, 32, "CTAs"),
+        ("cuda:90", 138, 0, 8, 1, "registers"),
+        ("cuda:90", 32, 98304, 4, 2, "shared memory"),
+        ("cuda:90", 32, 0, 8, 8, "warps"),
+        ("hip:gfx942", 146, 32768, 4, 2, "shared memory"),
+        ("hip:gfx942", 146, 0, 4, 3, "registers"),
+    ],
+)
+def test_as_many_ctas_are_resident_as_find_room(
+    name: str, registers: int, shared: int, warps: int, ctas: int, limited_by: str
+) -> None:
+    assert occupancy(registers, shared, warps, target(name)) == (ctas, limited_by)
 
 
 @pytest.mark.parametrize("text", ["", "speed", "registers >= 1", "registers > -1", "registers > x", "width 1"])
