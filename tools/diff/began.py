@@ -108,8 +108,10 @@ def _llir(text: str) -> str:
 
 
 def layouts_began(a: Made, b: Made, tritons: tuple[str, str]) -> Began | None:
-    """Where layouts or conversions began to differ; None where they never do."""
+    """Where layouts or conversions began to differ; None where they never do, or one side has no TTGIR."""
     releases = [release_of(triton) for triton in tritons]
+    if not (a.layouts and b.layouts):
+        return None
 
     def key(side: int) -> Callable[[str], Hashable]:
         return lambda text: _layouts(text, releases[side])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from triton_linear.tools.diff.assembly import WIDE, Where
 from triton_linear.tools.diff.began import Began, began, layouts_began
-from triton_linear.tools.diff.facts import Facts, LineFacts, facts
+from triton_linear.tools.diff.facts import Facts, LineFacts, facts, target_of
 from triton_linear.tools.diff.figures import TimedLoop
 from triton_linear.tools.diff.held import Held, held
 from triton_linear.tools.diff.ir import operations
@@ -129,7 +129,12 @@ def compare(a: Compiled, b: Compiled) -> Comparison:
 
 def _pair(made: tuple[Made, Made], tritons: tuple[str, str]) -> Pair:
     places = aligned(*(files_of(one) for one in made))
-    found = (facts(made[0], tritons[0], places[0]), facts(made[1], tritons[1], places[1]))
+    holders = held(made, (target_of(made[0]), target_of(made[1])))
+    shared = [one.bytes if one is not None else None for one in holders]
+    found = (
+        facts(made[0], tritons[0], places[0], shared[0]),
+        facts(made[1], tritons[1], places[1], shared[1]),
+    )
     a, b = found
     ours = all(one.conversions is not None for one in made)
     lines = tuple(sorted(_lines(a, b, ours), key=lambda line: line.weight, reverse=True))
@@ -144,7 +149,7 @@ def _pair(made: tuple[Made, Made], tritons: tuple[str, str]) -> Pair:
         _loops(a, b),
         lines,
         tuple(dict.fromkeys([*(kind for line in lines for kind in line.narrower), *whole])),
-        held(made, (a.target, b.target)),
+        holders,
     )
 
 
@@ -179,6 +184,7 @@ def _loops(a: Facts, b: Facts) -> tuple[tuple[TimedLoop | None, TimedLoop | None
 
 
 def _lines(a: Facts, b: Facts, ours: bool) -> Iterator[Line]:
+    known = a.has_layouts and b.has_layouts
     for where in sorted(a.lines.keys() | b.lines.keys()):
         first, second = (side.lines.get(where, LineFacts()) for side in (a, b))
         layouts = {one.key for one in first.layouts} != {one.key for one in second.layouts}
@@ -189,7 +195,7 @@ def _lines(a: Facts, b: Facts, ours: bool) -> Iterator[Line]:
             if first.instructions.get(kind) != second.instructions.get(kind)
         )
         less = narrower(first.instructions, second.instructions)
-        yield Line(where, first, second, layouts, moved, kinds, less)
+        yield Line(where, first, second, known and layouts, known and moved, kinds, less)
 
 
 def narrower(a: Mapping[str, Counter[int]], b: Mapping[str, Counter[int]]) -> tuple[str, ...]:

@@ -53,17 +53,20 @@ class LineFacts:
 
 @dataclass(frozen=True)
 class Facts:
-    """A kernel in figures."""
+    """A kernel in figures. `has_layouts`: there is TTGIR, so layouts and conversions are known."""
 
     name: str
     target: str
     num_warps: int | None
     lines: Mapping[Where, LineFacts]
     resources: Resources
+    has_layouts: bool
 
-    def conversions(self) -> int:
-        """How many conversions move data."""
-        return sum(sum(line.crossed().values()) for line in self.lines.values())
+    def conversions(self) -> int | None:
+        """How many conversions move data; None where there is no TTGIR that would say."""
+        return (
+            None if not self.has_layouts else sum(sum(line.crossed().values()) for line in self.lines.values())
+        )
 
     def instructions(self) -> dict[str, Counter[int]]:
         """Instructions of all lines."""
@@ -83,8 +86,9 @@ def target_of(made: Made) -> str:
     return found["name"] if found else ""
 
 
-def facts(made: Made, triton: str, where: Callable[[Where], Where]) -> Facts:
-    """The figures of a kernel that `triton` compiled, with lines as `where` calls them."""
+def facts(made: Made, triton: str, where: Callable[[Where], Where], shared: int | None) -> Facts:
+    """The figures of a kernel that `triton` compiled, with lines as `where` calls them; `shared` is what a CTA
+    takes of shared memory where the kernel's metadata do not say it."""
     release = release_of(triton)
     name = target_of(made)
     warps = made.metadata.get("num_warps")
@@ -98,8 +102,8 @@ def facts(made: Made, triton: str, where: Callable[[Where], Where]) -> Facts:
     _read_ttgir(made, release, at)
     for one in instructions(made.assembly):
         at(one.where).instructions.setdefault(one.kind, Counter())[one.bits] += 1
-    used = resources(made.binary, made.assembly, made.metadata.get("shared"), warps, _known(name))
-    return Facts(made.name, name, warps, lines, used)
+    used = resources(made.binary, made.assembly, made.metadata.get("shared", shared), warps, _known(name))
+    return Facts(made.name, name, warps, lines, used, bool(made.layouts))
 
 
 def _read_ttgir(made: Made, release: Release | None, at: Callable[[Where], LineFacts]) -> None:

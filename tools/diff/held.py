@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from triton_linear.tools.diff.assembly import Where
@@ -10,6 +11,8 @@ from triton_linear.tools.explain.ledger import ledger
 from triton_linear.tools.support.errors import keep_captured
 from triton_linear.tools.support.isolated import Isolation, Lost
 from triton_linear.tools.verify.stock import MEMORY, SECONDS, WARM
+
+_SYMBOL = re.compile(r'"(__ll_\w+)"')
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,8 @@ def _known(work: list[tuple[str, str]]) -> list[Held | None]:
 
 def _held(text: str, target: str) -> Held:
     keep_captured()
-    found = ledger(text, target, {}, None)
+    stubs = dict.fromkeys(_SYMBOL.findall(text), "scratch of triton-linear's code")
+    found = ledger(text, target, stubs, None)
     shares = tuple(
         Share(one.kind, one.what, one.bytes, (one.place.file, one.place.line)) for one in found.holders
     )

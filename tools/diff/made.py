@@ -58,7 +58,8 @@ class Conversion:
 class Made:
     """One compiled kernel. `texts` are its stages by name, `after` what the plugin made of its TTGIR, and
     `conversions` what it made of the conversions; None for a kernel of stock Triton's. `metadata` is Triton's;
-    empty where there is none. `passes`: what Triton had before each pass."""
+    empty where there is none. `passes`: what Triton had before each pass. `file`: where it is, without the end
+    of its name."""
 
     name: str
     texts: Mapping[str, str]
@@ -67,6 +68,7 @@ class Made:
     after: str = ""
     conversions: tuple[Conversion, ...] | None = None
     passes: Sequence[Dump] = ()
+    file: str = ""
 
     @property
     def layouts(self) -> str:
@@ -123,7 +125,7 @@ def _assembled(made: Made, target: str | None) -> Made:
     if made.assembly or "ttgir" not in made.texts:
         return made
     text = made.texts["ttgir"]
-    module = read_module(text, bridge.upstream_context(), f"{made.name}.ttgir")
+    module = read_module(text, bridge.upstream_context(), f"{made.file}.ttgir")
     name = set_target(module, target).name
     last = "cubin" if vendor_of(name) == "nvidia" else "hsaco"
     lowered = lower(to_triton(bridge.triton_text(module)), name, last)
@@ -280,7 +282,9 @@ def _kernels(folder: Path) -> Iterator[Made]:
             continue
         seen.add(key)
         binary = next((files[end].read_bytes() for end in BINARIES if end in files), None)
-        yield Made(stem.name.removeprefix("@"), texts, binary, _metadata(stem.with_suffix(".json")))
+        yield Made(
+            stem.name.removeprefix("@"), texts, binary, _metadata(stem.with_suffix(".json")), file=str(stem)
+        )
 
 
 def _metadata(path: Path) -> dict[str, Any]:

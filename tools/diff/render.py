@@ -50,14 +50,15 @@ def _called(side: Compiled) -> str:
 
 
 def _show(console: Console, pair: Pair, everything: bool) -> None:
-    a, b = pair.facts
-    target = a.target if a.target == b.target else f"{a.target} and {b.target}"
-    warps = f"{a.num_warps} warps" if a.num_warps == b.num_warps else f"{a.num_warps} and {b.num_warps} warps"
-    name = pair.name if pair.name == b.name else f"{pair.name} and {b.name}"
+    targets, warps = ({str(one or "not known"): None for one in said} for said in _machines(pair))
+    machine = f"{' and '.join(targets)}, {' and '.join(warps)} warps"
+    name = " and ".join(dict.fromkeys(side.name for side in pair.facts))
     console.print()
-    console.print(Text.assemble((name, "bold"), f"  {target}, {warps}"))
+    console.print(Text.assemble((name, "bold"), f"  {machine}"))
     console.print(Text(f"began to differ: {pair.began}"))
-    if pair.layouts_began != pair.began:
+    if not all(side.has_layouts for side in pair.facts):
+        console.print(Text("layouts cannot be compared: one side has no TTGIR"))
+    elif pair.layouts_began != pair.began:
         console.print(Text(f"layouts began to differ: {pair.layouts_began or 'nowhere'}"))
     console.print(_table(pair))
     shown = pair.lines if everything else pair.lines[:MOST_LINES]
@@ -73,6 +74,10 @@ def _show(console: Console, pair: Pair, everything: bool) -> None:
             console.print(_held_head(letter, found))
             if found is not None:
                 console.print(_held(found))
+
+
+def _machines(pair: Pair) -> tuple[list[str], list[int | None]]:
+    return [side.target for side in pair.facts], [side.num_warps for side in pair.facts]
 
 
 def _table(pair: Pair) -> Table:

@@ -139,6 +139,32 @@ def test_a_cache_is_compared_with_another(
     assert kernel["figures"]["registers"]["a"] is not None
 
 
+def test_a_dump_is_compiled_as_far_as_it_was_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, conversion in (("A", False), ("B", True)):
+        (tmp_path / name / "hash").mkdir(parents=True)
+        (tmp_path / name / "hash" / "copy.ttgir").write_text(converted("hip:gfx942", conversion))
+    folders = [str(tmp_path / "A"), str(tmp_path / "B")]
+    kernel = compared(capsys, *folders, "--fail-on", "shared", status=1)
+    assert kernel["figures"]["shared"]["a"] == 0
+    assert kernel["figures"]["registers"]["b"] is not None
+    assert kernel["figures"]["conversions"]["worse"] == 1
+
+
+def test_what_nobody_knows_is_said_and_fails_a_condition(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, bits in (("A", 32), ("B", 64)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "k.ptx").write_text(f".version 8.0\n.entry k() {{\nst.global.b{bits} [%r], 0;\n}}\n")
+    folders = [str(tmp_path / "A"), str(tmp_path / "B")]
+    for name in ("registers", "conversions", "clocks", "occupancy"):
+        assert cli.main(["diff", *folders, "--fail-on", name]) == 1
+        captured = capsys.readouterr()
+        assert "not known of both sides" in captured.err
+        assert "one side has no TTGIR" in captured.out
+    assert cli.main(["diff", *folders, "--fail-on", "width", "--page", str(tmp_path / "page.html")]) == 0
+
+
 def test_an_interpreter_may_be_named(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [f"A={sys.executable}", "B=ours"]
     kernel = compared(capsys, str(script), *words, "--target", "hip:gfx942")
@@ -197,6 +223,7 @@ BAD = {
     "nothing is there": (["none.ttgir", "none.ttgir"], "No such file"),
     "no such kind of file": (["script.txt", "script.txt"], "neither a script"),
     "one folder": (["folder"], "another folder"),
+    "a folder with what cannot be read": (["damaged", "damaged2"], "damaged/k.ttgir:1:7"),
     "folders without kernels": (["folder", "other"], "no compiled kernel"),
     "both the same": (["script.py", "A=stock", "B=stock"], "both sides are the same"),
     "no option": (["script.py", "B=fast"], "no option 'fast'"),
@@ -224,6 +251,9 @@ def test_bad_input_is_one_clear_error(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     (tmp_path / "other").mkdir()
+    for folder in ("damaged", "damaged2"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "k.ttgir").write_text("module {")
     files = {
         "script.txt": "",
         "bad.ttgir": "module {",
