@@ -8,7 +8,7 @@ from pathlib import Path
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `diff`."""
-    parser.usage = "%(prog)s WHAT [WHAT] [A=WORDS] [B=WORDS] [OPTION ...] [ARGUMENT ...]"
+    parser.usage = "%(prog)s WHAT [WHAT] [A=WORDS] [B=WORDS] [ARGUMENT ...] [OPTION ...]"
     parser.add_argument(
         "subjects",
         nargs="+",

@@ -34,6 +34,7 @@ def dumps(path: Path) -> dict[str, list[list[Dump]]]:
     Of dumps only those count that have a kernel in Triton's own dialects.
     """
     found: dict[str, list[list[Dump]]] = {}
+    texts: dict[str, str] = {}  # most passes change nothing, and one copy of a text is enough
     for dump in _read(path) if path.exists() else ():
         kernel = _KERNEL.search(dump.text)
         if kernel is None:
@@ -41,7 +42,7 @@ def dumps(path: Path) -> dict[str, list[list[Dump]]]:
         compiles = found.setdefault(kernel["name"].strip('"'), [[]])
         if compiles[-1] and compiles[-1][-1].is_ttgir and not dump.is_ttgir:
             compiles.append([])  # TTIR again: it is another compile
-        compiles[-1].append(dump)
+        compiles[-1].append(Dump(dump.name, texts.setdefault(dump.text, dump.text)))
     return found
 
 

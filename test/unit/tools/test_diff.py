@@ -172,6 +172,16 @@ def test_an_interpreter_may_be_named(script: Path, capsys: pytest.CaptureFixture
     assert kernel["figures"]["registers"]["a"] is not None
 
 
+def test_a_module_goes_to_another_interpreter_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "kernel.ttgir"
+    path.write_text(converted("cuda:90", True))
+    kernel = compared(capsys, str(path), f"A={sys.executable}", "B=stock")
+    assert kernel["same_code"]
+    assert "tt.load" in "".join(line["code"] for line in kernel["lines"])
+
+
 def test_two_sets_of_options(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kernel = compared(capsys, str(script), "A=lower=0,assign=0", "B=ours", "--target", "cuda:90")
     assert not kernel["same_code"]
