@@ -136,8 +136,7 @@ def _pair(made: tuple[Made, Made], tritons: tuple[str, str]) -> Pair:
         facts(made[1], tritons[1], places[1], shared[1]),
     )
     a, b = found
-    ours = all(one.conversions is not None for one in made)
-    lines = tuple(sorted(_lines(a, b, ours), key=lambda line: line.weight, reverse=True))
+    lines = tuple(sorted(_lines(a, b), key=lambda line: line.weight, reverse=True))
     both = a.lines.keys() & b.lines.keys()
     whole = () if both - {("", 0)} else narrower(a.instructions(), b.instructions())
     return Pair(
@@ -183,12 +182,13 @@ def _loops(a: Facts, b: Facts) -> tuple[tuple[TimedLoop | None, TimedLoop | None
     return ((longest[0], longest[1]),)
 
 
-def _lines(a: Facts, b: Facts, ours: bool) -> Iterator[Line]:
+def _lines(a: Facts, b: Facts) -> Iterator[Line]:
     known = a.has_layouts and b.has_layouts
     for where in sorted(a.lines.keys() | b.lines.keys()):
         first, second = (side.lines.get(where, LineFacts()) for side in (a, b))
         layouts = {one.key for one in first.layouts} != {one.key for one in second.layouts}
-        moved = first.crossed() != second.crossed() or (ours and first.lowered() != second.lowered())
+        lowered = [side.lowered() for side in (first, second)]
+        moved = first.crossed() != second.crossed() or (None not in lowered and lowered[0] != lowered[1])
         kinds = tuple(
             kind
             for kind in dict.fromkeys((*first.instructions, *second.instructions))

@@ -5,26 +5,29 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from triton_linear.dialect import triton_versions
 from triton_linear.dialect.triton_versions import Release, release_of
 from triton_linear.lowering.target.targets import Target
 from triton_linear.lowering.target.targets import target as target_called
+from triton_linear.report import NOOP as FOLDED
+from triton_linear.report import TRITON
 from triton_linear.tools.diff.assembly import Where, instructions
 from triton_linear.tools.diff.figures import Resources, resources
 from triton_linear.tools.diff.ir import NOOP, Layout, conversions, crossed, layouts, operations
+from triton_linear.tools.diff.lowered import lowerings
 from triton_linear.tools.diff.made import Made
 
 _TARGET = re.compile(r'ttg\.target"? = "(?P<name>[^"]+)"')
 _WARPS = re.compile(r'"ttg\.num-warps" = (?P<number>\d+)')
-FOLDED = "noop"
 Lines = dict[Where, "LineFacts"]
 
 
 @dataclass(frozen=True)
 class ConversionFact:
-    """A conversion: the farthest that it moves data, its tensor types, its lowering where the plugin said one,
-    and how many loops are around it, where that is known."""
+    """A conversion: the farthest that it moves data, its tensor types, its lowering and how many loops are
+    around it; empty and None where that is not known."""
 
     crosses: str
     source: str
@@ -46,9 +49,10 @@ class LineFacts:
         """How many conversions move data, by how far."""
         return Counter(one.crosses for one in self.conversions if one.crosses != NOOP)
 
-    def lowered(self) -> Counter[str]:
-        """How many conversions the plugin lowers, by how."""
-        return Counter(one.lowering for one in self.conversions)
+    def lowered(self) -> Counter[str] | None:
+        """How many conversions move data, by their lowering; None where one is not known."""
+        found = Counter(one.lowering for one in self.conversions if one.crosses != NOOP)
+        return None if "" in found else found
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,8 @@ def facts(made: Made, triton: str, where: Callable[[Where], Where], shared: int 
         return lines.setdefault(where(place), LineFacts())
 
     _read_ttgir(made, release, at)
+    if triton and triton == triton_versions.found() and warps is not None:
+        _ask_triton(lines, warps, name)
     for one in instructions(made.assembly):
         at(one.where).instructions.setdefault(one.kind, Counter())[one.bits] += 1
     used = resources(made.binary, made.assembly, made.metadata.get("shared", shared), warps, _known(name))
@@ -119,6 +125,21 @@ def _read_ttgir(made: Made, release: Release | None, at: Callable[[Where], LineF
         source, destination = op.types
         kind = crossed(source, destination, release)
         at(op.where).conversions.append(ConversionFact(kind, source, destination, loops=op.loops))
+
+
+def _ask_triton(lines: Lines, warps: int, target: str) -> None:
+    """Say of the conversions that Triton lowers how it does so."""
+
+    def is_asked(one: ConversionFact) -> bool:
+        return one.crosses != NOOP and one.lowering in ("", TRITON)
+
+    wanted = [(c.source, c.destination) for line in lines.values() for c in line.conversions if is_asked(c)]
+    found = lowerings(wanted, warps, target)
+    for line in lines.values():
+        line.conversions = [
+            replace(one, lowering=found.get((one.source, one.destination), "")) if is_asked(one) else one
+            for one in line.conversions
+        ]
 
 
 def _known(name: str) -> Target | None:

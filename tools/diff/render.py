@@ -13,9 +13,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from triton_linear.report import NOOP as FOLDED
 from triton_linear.tools.diff.assembly import WIDE, Where
 from triton_linear.tools.diff.compare import Comparison, Line, Pair
-from triton_linear.tools.diff.facts import FOLDED, ConversionFact, LineFacts
+from triton_linear.tools.diff.facts import ConversionFact, LineFacts
 from triton_linear.tools.diff.figures import TimedLoop
 from triton_linear.tools.diff.held import Held
 from triton_linear.tools.diff.ir import NOOP
@@ -168,7 +169,7 @@ def _conversions(facts: LineFacts) -> list[str]:
 
 
 def conversion_words(one: ConversionFact) -> str:
-    """A conversion: its tensor, how far it goes, and how the plugin lowers it."""
+    """A conversion: its tensor, how far it goes, and how it is lowered."""
     how = f", {one.lowering}" if one.lowering and one.lowering != FOLDED else ""
     loops = f", in {one.loops} loop{'s' * (one.loops > 1)}" if one.loops else ""
     return f"{short_type(one.source)} -> {short_encoding(one.destination)} {one.crosses}{how}{loops}"

@@ -62,7 +62,7 @@ def test_the_extra_conversion_is_found(target: str, tmp_path: Path, capsys: pyte
     assert kernel["figures"]["conversions"] == {"a": 0, "b": 1, "worse": 1}
     (line,) = [line for line in kernel["lines"] if "conversions" in line["differs"]]
     (conversion,) = line["b"]["conversions"]
-    assert conversion["crosses"] == "across warps"
+    assert (conversion["crosses"], conversion["lowering"]) == ("across warps", "cta-shared")
     assert kernel["figures"]["shared"]["worse"] > 0
     assert kernel["shared_memory"][0]["shares"] == []
     assert [share["kind"] for share in kernel["shared_memory"][1]["shares"]] == ["conversion"]
@@ -113,7 +113,7 @@ def test_without_and_with_the_plugin(script: Path, capsys: pytest.CaptureFixture
     assert kernel["began"]["stage"] == "the passes of triton-linear"
     (line,) = [line for line in kernel["lines"] if line["a"]["conversions"]]
     assert "tl.store" in line["code"]
-    assert [one["lowering"] for one in line["a"]["conversions"]] == [""]
+    assert [one["lowering"] for one in line["a"]["conversions"]] == ["cta-shared"]
     assert [one["lowering"] for one in line["b"]["conversions"]] == ["cta-shared"]
 
 
