@@ -15,8 +15,19 @@ from triton_linear.report import NOOP as FOLDED
 from triton_linear.report import TRITON
 from triton_linear.tools.diff.assembly import Where, instructions
 from triton_linear.tools.diff.figures import Resources, resources
-from triton_linear.tools.diff.ir import NOOP, Layout, conversions, crossed, layouts, operations
-from triton_linear.tools.diff.lowered import lowerings
+from triton_linear.tools.diff.ir import (
+    CTAS,
+    LANES,
+    NOOP,
+    REGISTERS,
+    WARPS,
+    Layout,
+    conversions,
+    crossed,
+    layouts,
+    operations,
+)
+from triton_linear.tools.diff.lowered import SHUFFLE, WARP_SHARED, lowerings
 from triton_linear.tools.diff.made import Made
 
 _TARGET = re.compile(r'ttg\.target"? = "(?P<name>[^"]+)"')
@@ -34,6 +45,15 @@ class ConversionFact:
     destination: str
     lowering: str = ""
     loops: int | None = None
+
+    def by(self, lowering: str) -> ConversionFact:
+        """The same with its lowering, which may show that data stay nearer: of copies the near ones do."""
+        crosses = self.crosses
+        if crosses != NOOP and lowering == REGISTERS:
+            crosses = REGISTERS
+        elif crosses in (WARPS, CTAS) and lowering in (SHUFFLE, WARP_SHARED):
+            crosses = LANES
+        return replace(self, lowering=lowering, crosses=crosses)
 
 
 @dataclass
@@ -119,7 +139,7 @@ def _read_ttgir(made: Made, release: Release | None, at: Callable[[Where], LineF
     if made.conversions is not None:
         for one in made.conversions:
             kind = NOOP if one.lowering == FOLDED else crossed(one.source, one.destination, release)
-            at(one.place).conversions.append(ConversionFact(kind, one.source, one.destination, one.lowering))
+            at(one.place).conversions.append(ConversionFact(kind, one.source, one.destination).by(one.lowering))
         return
     for op in conversions(ops):
         source, destination = op.types
@@ -137,7 +157,7 @@ def _ask_triton(lines: Lines, warps: int, target: str) -> None:
     found = lowerings(wanted, warps, target)
     for line in lines.values():
         line.conversions = [
-            replace(one, lowering=found.get((one.source, one.destination), "")) if is_asked(one) else one
+            one.by(found.get((one.source, one.destination), "")) if is_asked(one) else one
             for one in line.conversions
         ]
 

@@ -68,7 +68,7 @@ def _show(console: Console, pair: Pair, everything: bool) -> None:
         console.print(_head(line), overflow="ellipsis", no_wrap=True)
         console.print(_line(line))
     if rest := len(pair.lines) - len(shown):
-        console.print(Text(f"{rest} more {'line' if rest == 1 else 'lines'} that differ; --all shows them"))
+        console.print(Text(f"{rest} more {'line differs' if rest == 1 else 'lines differ'}; --all shows them"))
     if pair.figure("shared").worse != 0:
         for letter, found in zip("AB", pair.held, strict=True):
             console.print()
@@ -170,7 +170,7 @@ def _conversions(facts: LineFacts) -> list[str]:
 
 def conversion_words(one: ConversionFact) -> str:
     """A conversion: its tensor, how far it goes, and how it is lowered."""
-    how = f", {one.lowering}" if one.lowering and one.lowering != FOLDED else ""
+    how = f", {one.lowering}" if one.lowering not in ("", FOLDED, one.crosses) else ""
     loops = f", in {one.loops} loop{'s' * (one.loops > 1)}" if one.loops else ""
     return f"{short_type(one.source)} -> {short_encoding(one.destination)} {one.crosses}{how}{loops}"
 

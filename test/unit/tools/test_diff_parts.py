@@ -13,6 +13,7 @@ from triton_linear.ptxas.cubin import code, loops, mma_loops
 from triton_linear.tools.diff import assembly
 from triton_linear.tools.diff.assembly import instructions
 from triton_linear.tools.diff.began import began, layouts_began, plain
+from triton_linear.tools.diff.facts import ConversionFact
 from triton_linear.tools.diff.figures import occupancy
 from triton_linear.tools.diff.gate import Condition
 from triton_linear.tools.diff.ir import conversions, layouts, operations
@@ -165,6 +166,14 @@ def test_operations_have_their_types_and_loops() -> None:
     assert [type_.partition(",")[0] for type_ in conversion.types] == ["tensor<4096xf32"] * 2
     found = [one for at in layouts(ops, every=True).values() for one in at]
     assert [(one.operation, one.tensor) for one in found] == [("tt.load", "4096xf32"), ("tt.store", "4096xf32")]
+
+
+def test_a_lowering_may_show_that_data_stay_nearer() -> None:
+    far = ConversionFact("across warps", "a", "b")
+    assert [far.by(kind).crosses for kind in ("registers", "shuffle", "warp-shared", "cta-shared", "")] == [
+        *("registers", "across lanes", "across lanes", "across warps", "across warps")
+    ]
+    assert ConversionFact("no-op", "a", "b").by("registers").crosses == "no-op"
 
 
 def test_lines_of_an_edited_file_are_those_with_the_same_text(tmp_path: Path) -> None:
