@@ -1,4 +1,4 @@
-"""`triton-linear`: verify, explain, view, demo, fuzz, headroom, tune, decisions, doctor, version."""
+"""`triton-linear`: verify, explain, diff, view, demo, fuzz, headroom, tune, decisions, doctor, version."""
 
 from __future__ import annotations
 
@@ -112,6 +112,12 @@ def _explain(arguments: argparse.Namespace) -> int:
     return run(arguments)
 
 
+def _diff(arguments: argparse.Namespace) -> int:
+    from triton_linear.tools.diff.command import run
+
+    return run(arguments)
+
+
 def _view(arguments: argparse.Namespace) -> int:
     from triton_linear.tools.view.command import run
 
@@ -181,11 +187,16 @@ def parser() -> argparse.ArgumentParser:
     verify.add_argument("--json", action="store_true", help="print the results as JSON")
     add_pipeline_options(verify, lowering=False)
 
+    from triton_linear.tools.diff import options as diff
     from triton_linear.tools.explain import options as explain
     from triton_linear.tools.view import options as view
 
     explain.add_arguments(
         command("explain", _explain, "say why each conversion is there, how it is done and what it costs")
+    )
+
+    diff.add_arguments(
+        command("diff", _diff, "show two compiles of one kernel, and where they began to differ")
     )
 
     view.add_arguments(command("view", _view, "draw a layout or a conversion, as text, picture or page"))

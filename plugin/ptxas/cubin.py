@@ -63,15 +63,55 @@ class Loops:
     special: bool
 
 
+def code(cubin: object) -> bytes | None:
+    """The instructions of a cubin's kernel; None where they cannot be read, or there are several functions."""
+    try:
+        (found,) = (data for name, data in _sections(cubin) if name.startswith(_CODE))
+    except (struct.error, ValueError, LookupError, OverflowError):
+        return None
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop: the numbers of its first and last instruction, and the clocks that a warp takes at least to go
+    through all of them once."""
+
+    first: int
+    last: int
+    clocks: int
+
+
+def loops(cubin: object) -> list[Loop]:
+    """Every loop of a kernel, inner ones too, in the order of their first instructions; none where it cannot be
+    read.
+
+    Requires: the compute capability is 7.0 or more.
+    """
+    try:
+        instructions = list(_INSTRUCTION.iter_unpack(code(cubin) or b""))
+    except struct.error:
+        return []
+    return [
+        Loop(first, last, sum(_clocks(high) for _, high in instructions[first : last + 1]))
+        for first, last in sorted(set(_loops(instructions)))
+        if first >= 0
+    ]
+
+
+def _clocks(high: int) -> int:
+    """The clocks from an instruction, whose upper half is `high`, to the warp's next one."""
+    return (high >> 41) & 15
+
+
 def mma_loops(cubin: object) -> Loops | None:
     """Those of a cubin; None where there are none, or they cannot be read.
 
     Requires: the cubin is for compute capability 9.0, the one that has such MMAs.
     """
     try:
-        (code,) = (data for name, data in _sections(cubin) if name.startswith(_CODE))
-        instructions = list(_INSTRUCTION.iter_unpack(code))
-    except (struct.error, ValueError, LookupError, OverflowError):
+        instructions = list(_INSTRUCTION.iter_unpack(code(cubin) or b""))
+    except struct.error:
         return None
     mmas = [number for number, (low, _) in enumerate(instructions) if low & _OPCODE in _MMAS]
     if not mmas:
@@ -84,7 +124,7 @@ def mma_loops(cubin: object) -> Loops | None:
     if not inside:
         return None
     opcodes = [low & _OPCODE for low, _ in inside]
-    clocks = sum((high >> 41) & 15 for _, high in inside)
+    clocks = sum(_clocks(high) for _, high in inside)
     return Loops(clocks, sum(each in _MMAS for each in opcodes), _SPECIAL in opcodes)
 
 

@@ -374,7 +374,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     CodeMutant(
         "plugin/ptxas/cubin.py",
-        "mma_loops",
+        "_clocks",
         "(high >> 41) & 15",
         "(high >> 41) & 7",
         "clocks after an instruction",

@@ -1,0 +1,285 @@
+"""`triton-linear diff`: what differs is found by itself, in prepared pairs and between whole compiles."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from diff_kernels import SCRIPT, TARGETS, converted, copies, copy
+
+from triton_linear.tools import cli
+
+Pair = Callable[[str, bool], str]
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+def written(folder: Path, pair: Pair, target: str, first: bool) -> list[str]:
+    """A pair as files, A and B; `first` says which of both is A."""
+    paths = []
+    for name, choice in (("a", first), ("b", not first)):
+        path = folder / f"{name}.ttgir"
+        path.write_text(pair(target, choice))
+        paths.append(str(path))
+    return paths
+
+
+def compared(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> dict[str, Any]:
+    """The one kernel of a comparison, as data."""
+    assert cli.main(["diff", "--json", *arguments]) == status
+    (kernel,) = json.loads(capsys.readouterr().out)["kernels"]
+    return dict(kernel)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_changed_width_of_a_load_is_found(
+    target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernel = compared(capsys, *written(tmp_path, copy, target, True), "--fail-on", "width", status=1)
+    (line,) = [line for line in kernel["lines"] if "tt.load" in line["code"]]
+    assert line["narrower"] == ["global loads"]
+    assert line["a"]["instructions"]["global loads"] == {
+        "128": 4096 // 4 // (128 if target == "cuda:90" else 256)
+    }
+    assert set(line["b"]["instructions"]["global loads"]) == {"32"}
+    assert "layouts" in line["differs"]
+    assert kernel["began"]["stage"].startswith("TTGIR")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_extra_conversion_is_found(target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = written(tmp_path, converted, target, False)
+    kernel = compared(capsys, *paths, "--fail-on", "conversions", status=1)
+    assert kernel["figures"]["conversions"] == {"a": 0, "b": 1, "worse": 1}
+    (line,) = [line for line in kernel["lines"] if "conversions" in line["differs"]]
+    (conversion,) = line["b"]["conversions"]
+    assert (conversion["crosses"], conversion["lowering"]) == ("across warps", "cta-shared")
+    assert kernel["figures"]["shared"]["worse"] > 0
+    assert kernel["shared_memory"][0]["shares"] == []
+    assert [share["kind"] for share in kernel["shared_memory"][1]["shares"]] == ["conversion"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_grown_registers_are_found(target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = written(tmp_path, copies, target, False)
+    kernel = compared(capsys, *paths, "--fail-on", "registers > 8", status=1)
+    assert kernel["figures"]["registers"]["worse"] > 8
+    assert kernel["figures"]["conversions"]["worse"] == 0
+    assert kernel["narrower"] == []
+
+
+@pytest.mark.parametrize("pair", [copy, converted, copies])
+def test_what_got_better_fails_nothing(pair: Pair, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    better = pair is copy
+    gates = [word for name in ("registers", "width", "conversions", "shared") for word in ("--fail-on", name)]
+    compared(
+        capsys, *written(tmp_path, pair, "cuda:90", not better), *(gates if pair is not copies else gates[2:])
+    )
+
+
+def test_equal_modules_have_the_same_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a.ttgir", "b.ttgir"):
+        (tmp_path / name).write_text(converted("cuda:90", True))
+    names = ("code", "registers", "spills", "shared", "occupancy", "width", "conversions", "clocks")
+    gates = [word for name in names for word in ("--fail-on", name)]
+    kernel = compared(capsys, str(tmp_path / "a.ttgir"), str(tmp_path / "b.ttgir"), *gates)
+    assert kernel["same_code"]
+    assert [line for line in kernel["lines"] if line["differs"]] == []
+
+
+def test_the_text_says_differences_first_in_100_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["diff", *written(tmp_path, copy, "cuda:90", True)]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 100 or str(tmp_path) in max(out.splitlines(), key=len)
+    rows = out[out.index("began to differ") :].splitlines()
+    names = [row.split("  ")[0] for row in rows]
+    assert names.index("global loads") < names.index("bytes of shared memory")
+    assert "%v = tt.load" in out
+
+
+def test_without_and_with_the_plugin(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kernel = compared(capsys, str(script), "--target", "cuda:90")
+    assert kernel["began"]["stage"] == "the passes of triton-linear"
+    (line,) = [line for line in kernel["lines"] if line["a"]["conversions"]]
+    assert "tl.store" in line["code"]
+    assert [one["lowering"] for one in line["a"]["conversions"]] == ["cta-shared"]
+    assert [one["lowering"] for one in line["b"]["conversions"]] == ["cta-shared"]
+
+
+def test_a_cache_is_compared_with_another(
+    script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import triton
+    from triton.backends.compiler import GPUTarget
+
+    from triton_linear import enabled
+
+    folders = [tmp_path / "A", tmp_path / "B"]
+    path = tmp_path / "kernel.ttgir"
+    path.write_text(converted("cuda:90", True))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_CACHE_DIR", str(folders[0]))
+        triton.compile(str(path), target=GPUTarget("cuda", 90, 32))
+        patch.setenv("TRITON_CACHE_DIR", str(folders[1]))
+        with enabled(decisions="none"):
+            triton.compile(str(path), target=GPUTarget("cuda", 90, 32))
+    kernel = compared(capsys, *map(str, folders))
+    assert not kernel["same_code"]
+    assert kernel["figures"]["registers"]["a"] is not None
+
+
+def test_a_dump_is_compiled_as_far_as_it_was_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, conversion in (("A", False), ("B", True)):
+        (tmp_path / name / "hash").mkdir(parents=True)
+        (tmp_path / name / "hash" / "copy.ttgir").write_text(converted("hip:gfx942", conversion))
+    folders = [str(tmp_path / "A"), str(tmp_path / "B")]
+    kernel = compared(capsys, *folders, "--fail-on", "shared", status=1)
+    assert kernel["figures"]["shared"]["a"] == 0
+    assert kernel["figures"]["registers"]["b"] is not None
+    assert kernel["figures"]["conversions"]["worse"] == 1
+
+
+def test_what_nobody_knows_is_said_and_fails_a_condition(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, bits in (("A", 32), ("B", 64)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "k.ptx").write_text(f".version 8.0\n.entry k() {{\nst.global.b{bits} [%r], 0;\n}}\n")
+    folders = [str(tmp_path / "A"), str(tmp_path / "B")]
+    for name in ("registers", "conversions", "clocks", "occupancy"):
+        assert cli.main(["diff", *folders, "--fail-on", name]) == 1
+        captured = capsys.readouterr()
+        assert "not known of both sides" in captured.err
+        assert "one side has no TTGIR" in captured.out
+    assert cli.main(["diff", *folders, "--fail-on", "width", "--page", str(tmp_path / "page.html")]) == 0
+
+
+def test_an_interpreter_may_be_named(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [f"A={sys.executable}", "B=ours"]
+    kernel = compared(capsys, str(script), *words, "--target", "hip:gfx942")
+    assert kernel["target"] == ["hip:gfx942"] * 2
+    assert kernel["figures"]["registers"]["a"] is not None
+
+
+def test_a_module_goes_to_another_interpreter_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "kernel.ttgir"
+    path.write_text(converted("cuda:90", True))
+    kernel = compared(capsys, str(path), f"A={sys.executable}", "B=stock")
+    assert kernel["same_code"]
+    assert "tt.load" in "".join(line["code"] for line in kernel["lines"])
+
+
+def test_two_sets_of_options(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kernel = compared(capsys, str(script), "A=lower=0,assign=0", "B=ours", "--target", "cuda:90")
+    assert not kernel["same_code"]
+
+
+def test_what_an_edit_did_is_found_at_its_line(
+    script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edited = tmp_path / "edited.py"
+    edited.write_text("# another line\n" + SCRIPT.replace(".trans()", ""))
+    kernel = compared(capsys, str(script), str(edited), "A=stock", "B=stock", "--target", "cuda:90")
+    assert kernel["figures"]["conversions"] == {"a": 1, "b": 0, "worse": -1}
+    assert {line["file"] for line in kernel["lines"] if line["line"]} == {str(script)}
+
+
+LAUNCHES = """\
+import triton
+import triton.language as tl
+from triton.runtime.jit import MockTensor
+
+
+@triton.autotune(configs=[triton.Config({"N": 64}), triton.Config({"N": 128}, num_warps=8)], key=[])
+@triton.jit
+def turn(source, destination, N: tl.constexpr):
+    i = tl.arange(0, N)[:, None]
+    j = tl.arange(0, N)[None, :]
+    tl.store(destination + i * N + j, tl.load(source + i * N + j).trans())
+
+
+turn[(1,)](MockTensor(tl.float16), MockTensor(tl.float16))
+print("done")
+"""
+
+
+def test_launches_compile_for_a_gpu_that_is_not_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "launches.py"
+    path.write_text(LAUNCHES)
+    assert cli.main(["diff", "--json", str(path), "--target", "cuda:90"]) == 0
+    kernels = json.loads(capsys.readouterr().out)["kernels"]
+    assert [(kernel["kernel"], kernel["num_warps"]) for kernel in kernels] == [
+        ("turn", [4, 4]),
+        ("turn", [8, 8]),
+    ]
+
+
+BAD = {
+    "nothing is there": (["none.ttgir", "none.ttgir"], "No such file"),
+    "no such kind of file": (["script.txt", "script.txt"], "neither a script"),
+    "one folder": (["folder"], "another folder"),
+    "a folder with what cannot be read": (["damaged", "damaged2"], "damaged/k.ttgir:1:7"),
+    "folders without kernels": (["folder", "other"], "no compiled kernel"),
+    "both the same": (["script.py", "A=stock", "B=stock"], "both sides are the same"),
+    "no option": (["script.py", "B=fast"], "no option 'fast'"),
+    "options of stock Triton": (["script.py", "A=stock,exact"], "stock Triton has no options"),
+    "no Python": (["script.py", "A=/nowhere/python"], "no Python is there"),
+    "said twice": (["script.py", "A=stock", "A=ours"], "said twice"),
+    "no target": (["script.py"], "say --target"),
+    "launches and no GPU": (["launches.py"], "say --target"),
+    "no such target": (["script.py", "--target", "cuda"], "neither cuda:NUMBER"),
+    "no condition": (["script.py", "--fail-on", "speed"], "is no condition"),
+    "a module that cannot be read": (["bad.ttgir", "bad.ttgir", "B=ours"], "bad.ttgir:1"),
+    "a module without a kernel": (["empty.ttgir", "empty.ttgir", "B=ours"], "no kernel"),
+    "TTIR without a target": (["plain.ttir", "plain.ttir", "B=ours"], "say --target"),
+    "a script that fails": (["raises.py", "--target", "cuda:90"], "ZeroDivisionError"),
+    "a script that ends": (["ends.py", "--target", "cuda:90"], "status 3"),
+    "a script without kernels": (["idle.py", "--target", "cuda:90"], "compiled no kernel"),
+    "no folder for the page": (["script.py", "--page", "nowhere/page.html"], "no such folder"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_clear_error(
+    name: str, tmp_path: Path, script: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "other").mkdir()
+    for folder in ("damaged", "damaged2"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "k.ttgir").write_text("module {")
+    files = {
+        "script.txt": "",
+        "bad.ttgir": "module {",
+        "empty.ttgir": 'module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"} {}',
+        "plain.ttir": "module { tt.func public @nothing() { tt.return } }",
+        "raises.py": "1 / 0",
+        "ends.py": "raise SystemExit(3)",
+        "idle.py": "",
+        "launches.py": LAUNCHES,
+    }
+    for file, text in files.items():
+        (tmp_path / file).write_text(text)
+    arguments, message = BAD[name]
+    assert cli.main(["diff", *arguments]) == 1
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert message in captured.err
+    assert captured.err.count("error:") == 1
+    assert "Traceback" not in captured.err

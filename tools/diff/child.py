@@ -1,0 +1,119 @@
+"""Compiles the kernels of one side, in whatever Python and with whatever Triton that side names.
+
+    python child.py REQUEST.json
+
+It is run by its path and knows of this package only what it is told: `library` is a folder that has
+`triton_linear`, looked into last, so what the interpreter has itself comes first. Triton compiles, with an
+empty cache and a dump of what it has before each pass, as the environment says; what it leaves is read by the
+parent (`made.py`). An answer is always written: what was run, what the plugin reported, and why it ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+
+def _gpu(name: str) -> Any:
+    """The target called `cuda:90` or `hip:gfx942`."""
+    from triton.backends.compiler import GPUTarget
+
+    backend, _, arch = name.partition(":")
+    if backend == "cuda":
+        return GPUTarget("cuda", int(arch), 32)
+    return GPUTarget("hip", arch, 64 if arch.startswith("gfx9") else 32)
+
+
+def _launch_nothing(gpu: Any) -> None:
+    """Let launches compile for `gpu`, which need not be there, and go no further."""
+    from triton.runtime import driver
+    from triton.runtime.autotuner import Autotuner
+    from triton.runtime.jit import JITFunction
+
+    from triton_linear.tools.doctor.fake_driver import FakeDriver
+
+    driver._active = FakeDriver(gpu)
+    run = JITFunction.run
+
+    def compiled(function: Any, *arguments: Any, **options: Any) -> Any:
+        return run(function, *arguments, **{**options, "warmup": True})
+
+    def every(tuner: Any, *arguments: Any, **options: Any) -> Any:
+        options.pop("warmup", None)
+        return tuner.warmup(*arguments, **options)
+
+    JITFunction.run = compiled
+    Autotuner.run = every
+
+
+def _compile(request: dict[str, Any]) -> None:
+    import triton
+
+    gpu = _gpu(request["target"]) if request["target"] else None
+    for path in request["modules"]:
+        triton.compile(path, target=gpu)
+    if not request["script"]:
+        return
+    if gpu is not None:
+        _launch_nothing(gpu)
+    sys.argv = [request["script"], *request["arguments"]]
+    sys.path.insert(0, os.path.dirname(request["script"]))
+    found = runpy.run_path(request["script"], run_name="__main__")
+    specs = found.get("compile_specs")
+    if callable(specs):
+        if gpu is None:
+            raise ValueError("its kernels are for any target: say --target=cuda:NUMBER or hip:gfxNAME")
+        for spec in specs(gpu):
+            triton.compile(spec.source(), target=gpu, options=dict(spec.options))
+
+
+def _reported(report: Any) -> dict[str, Any]:
+    # What brings partial results of a reduction together is a part of that.
+    own = [one for one in report.conversions if not one.partials]
+    conversions = [(one.location, one.source, one.destination, one.lowering) for one in own]
+    return {
+        "kernel": report.kernel,
+        "outcome": report.outcome.value,
+        "conversions": conversions,
+        "remarks": list(report.remarks),
+    }
+
+
+def main() -> None:
+    """Do what the file says that is named on the command line."""
+    del sys.path[0]  # this file's folder, whose names are none of the script's business
+    request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    sys.path.append(request["library"])
+    answer: dict[str, Any] = {"triton": "", "reports": [], "error": ""}
+    try:
+        import triton
+
+        answer["triton"] = triton.__version__
+        with ExitStack() as stack:
+            reports: list[Any] = []
+            if request["plugin"] is not None:
+                from triton_linear import enabled
+
+                reports = stack.enter_context(enabled(**request["plugin"]))
+            _compile(request)
+            answer["reports"] = [_reported(report) for report in reports]
+    except SystemExit as end:
+        if end.code:
+            answer["error"] = f"the script ended with status {end.code}"
+        else:
+            answer["reports"] = [_reported(report) for report in reports]
+    except Exception as error:
+        words = str(error).strip().splitlines() or ["no reason is given"]
+        answer["error"] = f"{type(error).__name__}: {words[0]}"
+        if "active drivers" in words[0] and not request["target"]:
+            answer["error"] = "there is no GPU to compile for: say --target=cuda:NUMBER or hip:gfxNAME"
+    Path(request["answer"]).write_text(json.dumps(answer), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""The command line of `triton-linear diff`; it imports nothing that takes time."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line of `diff`."""
+    parser.usage = "%(prog)s WHAT [WHAT] [A=WORDS] [B=WORDS] [ARGUMENT ...] [OPTION ...]"
+    parser.add_argument(
+        "subjects",
+        nargs="+",
+        metavar="WHAT",
+        help="two modules (.ttir, .ttgir, .mlir), two folders that Triton has left (a cache or a dump), or one "
+        "or two scripts, with arguments behind. A=WORDS and B=WORDS say how a side is compiled: stock, ours, "
+        "options as in TRITON_LINEAR, the path of a virtual environment or a Python; with commas between. Of "
+        "one subject without words, A is stock Triton and B has the plugin",
+    )
+    parser.add_argument("--target", help="cuda:NUMBER or hip:gfxNAME; by default what a module or the GPU says")
+    parser.add_argument("--all", action="store_true", help="show every line that differs, not the first few")
+    parser.add_argument("--json", action="store_true", help="print the comparison as JSON (docs/diff.md)")
+    parser.add_argument(
+        "--page",
+        type=Path,
+        metavar="FILE",
+        help="write a page with TTIR, TTGIR and assembly side by side as well",
+    )
+    parser.add_argument(
+        "--fail-on",
+        action="append",
+        default=[],
+        metavar="CONDITION",
+        help="exit with status 1 where B is worse, as 'registers > 8', 'spills', 'shared', 'occupancy', "
+        "'width', 'conversions' or 'clocks', or another 'code'; may be given several times",
+    )
