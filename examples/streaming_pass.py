@@ -1,6 +1,7 @@
 """A pass of one's own over TritonGPU IR: what is loaded once need not stay in the L1 cache.
 
     triton_linear.install(passes=["examples/streaming_pass.py"])
+    triton-linear-opt --pass-plugin examples/streaming_pass.py kernel.ttgir
 
 A load outside of loops happens once in each program, so its lines make room first for those that loops load
 again: NVIDIA's PTX has `ld.global.L1::evict_first` for it. What says how it is to be cached is left alone.
