@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import plugin_support as support
 import pytest
 import triton
 import triton.language as tl
@@ -22,9 +21,11 @@ from triton.runtime.jit import MockTensor
 
 import triton_linear
 from triton_linear import environment, hook, user_passes
+from triton_linear.dialect import bridge
 from triton_linear.report import FallbackWarning, Outcome, Report
 from triton_linear.setting import Options
 from triton_linear.stage import LLIRStage
+from triton_linear.tools.opt import command as opt
 from triton_linear.user_passes import PassError, UserPass
 
 __all__ = ["fake_driver"]
@@ -418,7 +419,6 @@ def test_a_bad_variable_is_one_warning() -> None:
 
 
 def test_the_function_stays_a_function(written: Callable[..., str]) -> None:
-    from triton_linear.dialect import bridge
     from triton_linear.dialect.mlir_adapter import Module
 
     (loaded,) = user_passes.load(str(EXAMPLE))
@@ -430,6 +430,17 @@ def test_the_function_stays_a_function(written: Callable[..., str]) -> None:
     assert "evict_first" in str(module)
 
 
-def test_support_is_there() -> None:
-    """What the tests look for is what stock Triton never writes here."""
-    assert EVICTED not in assembly(compile_kernel(support.row_sums))
+def test_the_tool_compiles_what_the_plugin_does(tmp_path: Path, written: Callable[..., str]) -> None:
+    paths = [str(EXAMPLE), written(AFTER)]
+    _, report = compiled(transpose, passes=paths, dump=tmp_path / "dump", occupancy=False, strict=True)
+    assert (report.outcome, report.passes) == (Outcome.CONVERTED, ("stream_loads", "sees_calls"))
+    before, after = (next((tmp_path / "dump").glob(f"*.{side}.ttgir")) for side in ("before", "after"))
+    plugins = [f"--pass-plugin={path}" for path in paths]
+    out = tmp_path / "out.ttgir"
+    assert opt.main([str(before), *plugins, "--linear-pipeline", "--emit=ttgir", "-o", str(out)]) == 0
+    assert out.read_text() == bridge.parse_triton(after, bridge.triton_context()).str_nodebug()
+
+
+def test_the_page_shows_the_example() -> None:
+    source = EXAMPLE.read_text()
+    assert source[source.index("from mlir.ir import") :] in (ROOT / "docs" / "user-passes.md").read_text()
