@@ -6,9 +6,12 @@ import pickle
 import re
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import plugin_support as support
 import pytest
 import triton
 import triton.language as tl
@@ -22,6 +25,7 @@ from triton.runtime.jit import MockTensor
 import triton_linear
 from triton_linear import environment, hook, user_passes
 from triton_linear.dialect import bridge
+from triton_linear.inductor import Job
 from triton_linear.report import FallbackWarning, Outcome, Report
 from triton_linear.setting import Options
 from triton_linear.stage import LLIRStage
@@ -339,6 +343,13 @@ def test_what_the_script_defines_stays_in_its_process(tmp_path: Path) -> None:
     sent = pickle.loads(bytes.fromhex(pickled))
     with pytest.warns(FallbackWarning, match="'leaves' is defined in the script that was started"):
         compiled(double, passes=[sent])
+
+
+def test_a_worker_gets_them_with_its_job() -> None:
+    job = Job(support.assembly_in_worker, Options(passes=user_passes.load(str(EXAMPLE))), None)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        assert EVICTED not in pool.submit(support.assembly_in_worker).result(timeout=120)
+        assert EVICTED in pool.submit(job).result(timeout=120)
 
 
 def test_a_pass_is_sent_by_reference(written: Callable[..., str]) -> None:
