@@ -191,7 +191,7 @@ class LLIRStage:
             if self._setting.options.strict:
                 attempt.outcome, attempt.error = Outcome.FAILED, error
                 raise
-            llir, attempt.remarks, attempt.passes = None, (str(error),), ()
+            llir, attempt.remarks = None, (str(error),)
             self._warn(attempt, error, metadata)
         except Exception as error:
             llir, attempt.outcome, attempt.error = None, Outcome.FAILED, error
@@ -226,7 +226,13 @@ class LLIRStage:
             return None
         attempt.source = self._changed(src, "before", attempt)
         changed_before = attempt.passes
-        llir = self._ours(attempt.source, metadata, attempt)
+        try:
+            llir = self._ours(attempt.source, metadata, attempt)
+        except UnknownTarget as error:  # which keeps ours from running, and no one else's
+            if self._setting.options.strict:
+                raise
+            llir, attempt.remarks = None, (str(error),)
+            self._warn(attempt, error, metadata)
         if llir is not None:
             return llir
         attempt.passes = changed_before

@@ -195,6 +195,17 @@ def test_the_kernel_that_a_veto_takes_has_them_too(monkeypatch: pytest.MonkeyPat
     assert EVICTED in llir and "ld.global" in llir
 
 
+def test_they_run_for_a_gpu_without_a_table() -> None:
+    odd = type(CUDA)("cuda", 75, 32)
+    with (
+        pytest.warns(FallbackWarning, match="no table for cuda:75") as caught,
+        triton_linear.enabled(passes=[EXAMPLE]) as reports,
+    ):
+        made = compile_kernel(transpose, odd)
+    assert (len(caught), reports[0].outcome, reports[0].passes) == (1, Outcome.REWRITTEN, ("stream_loads",))
+    assert EVICTED in assembly(made)
+
+
 def test_only_and_skip_hold_for_them(written: Callable[..., str]) -> None:
     _, report = compiled(double, passes=[written(RAISES)], skip="double", strict=True)
     assert (report.outcome, report.passes) == (Outcome.LEFT, ())
