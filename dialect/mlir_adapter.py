@@ -7,6 +7,7 @@ else. The bindings carry no type marker that type checkers accept, so what is im
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 import resource
 import sys
@@ -25,6 +26,7 @@ with mlir_provider.serving():
         Block,
         Context,
         DenseElementsAttr,
+        DialectRegistry,
         FlatSymbolRefAttr,
         InsertionPoint,
         IntegerAttr,
@@ -69,6 +71,7 @@ __all__ = [
     "Value",
     "block_arguments",
     "load_irdl",
+    "load_upstream",
     "new_context",
     "operations",
     "text_of",
@@ -99,6 +102,15 @@ def new_context() -> Context:
     context.enable_multithreading(False)
     context.allow_unregistered_dialects = True
     return context
+
+
+def load_upstream(context: Context, dialects: Iterable[str]) -> None:
+    """Let a context know these dialects of upstream's own, for passes that ask what an operation does."""
+    registry = DialectRegistry()
+    importlib.import_module("mlir._mlir_libs._mlirRegisterEverything").register_dialects(registry)
+    context.append_dialect_registry(registry)
+    for dialect in dialects:
+        _ = context.dialects[dialect]  # which loads it
 
 
 class _Handle(ctypes.Structure):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from difflib import get_close_matches
 from typing import Any, get_type_hints
 
 from triton_linear.dialect.mlir_adapter import PassManager, new_context
 from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.registry import PASSES
+from triton_linear.passes.upstream import UPSTREAM
 
 
 class PipelineError(ValueError):
@@ -57,8 +59,50 @@ def _upstream(name: str, options: str) -> str:
     try:
         PassManager("builtin.module", new_context()).add(text)
     except ValueError as error:
-        raise PipelineError(f"pass pipeline: no pass '{name}'; ours are {', '.join(PASSES)}") from error
+        if options and is_upstream(name):
+            raise PipelineError(f"{name}: upstream MLIR refuses the options '{options}'") from error
+        hint = suggestion(name, (*PASSES, *UPSTREAM)) or f"ours are {', '.join(PASSES)}"
+        raise PipelineError(f"pass pipeline: no pass '{name}'; {hint}") from error
     return text
+
+
+def is_upstream(name: str) -> bool:
+    """Whether upstream MLIR has a pass of this name."""
+    if re.fullmatch(r"[\w.-]+", name) is None:
+        return False
+    try:
+        PassManager("builtin.module", new_context()).add(name)
+    except ValueError:
+        return False
+    return True
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Which of the known names was probably meant, as a question; "" if none is near.
+
+    >>> suggestion("canonicalise", ["canonicalize", "cse"])
+    "did you mean 'canonicalize'?"
+    """
+    meant = nearest(name, known)
+    return f"did you mean '{meant}'?" if meant else ""
+
+
+_LIKENESS = 0.75
+"""How like two names are where one was probably meant: names of passes have `linear-` in common anyway."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Which of the known names was probably meant: the one that begins so, or one that differs in little.
+
+    There may be none, which is "".
+
+    >>> nearest("linear-fold", PASSES), nearest("linear-fold-conversion", PASSES), nearest("linear", PASSES)
+    ('linear-fold-conversions', 'linear-fold-conversions', '')
+    """
+    there = list(known)
+    begin = [each for each in there if name and each.startswith(name)]
+    meant = begin if len(begin) == 1 else get_close_matches(name, there, n=1, cutoff=_LIKENESS)
+    return meant[0] if meant else ""
 
 
 def make_pass(name: str, options: Mapping[str, str]) -> Pass:
@@ -71,7 +115,7 @@ def make_pass(name: str, options: Mapping[str, str]) -> Pass:
     values: dict[str, Any] = {}
     for option, text in options.items():
         if option not in known:
-            has = f"it has {', '.join(known)}" if known else "it has none"
+            has = suggestion(option, known) or (f"it has {', '.join(known)}" if known else "it has none")
             raise PipelineError(f"{name}: no option '{option}'; {has}")
         if types[known[option]] is bool:
             if text not in ("true", "false"):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from triton_linear.environment import EnvironmentWarning
     from triton_linear.hook import enabled, install, uninstall
     from triton_linear.report import FallbackWarning, LimitWarning, Report, ReportWarning, last_report
+    from triton_linear.user_passes import PassError, ttgir_pass
 
 __version__ = "0.1.0"
 
@@ -31,8 +32,10 @@ _HOME = {
     "EnvironmentWarning": "environment",
     "FallbackWarning": "report",
     "LimitWarning": "report",
+    "PassError": "user_passes",
     "Report": "report",
     "ReportWarning": "report",
+    "ttgir_pass": "user_passes",
 }
 
 __all__ = [
@@ -40,12 +43,14 @@ __all__ = [
     "EnvironmentWarning",
     "FallbackWarning",
     "LimitWarning",
+    "PassError",
     "Report",
     "ReportWarning",
     "__version__",
     "enabled",
     "install",
     "last_report",
+    "ttgir_pass",
     "uninstall",
 ]
 

@@ -59,10 +59,11 @@ def parse(text: str) -> Options | None:
             raise ValueError(f"no option '{name}'; there are {', '.join(_defaults())}, or 1 alone for on")
         if name in chosen:
             raise ValueError(f"option '{name}' is there twice")
-        if isinstance(default, str):
+        if isinstance(default, (str, tuple)):
             if not value and not default:
                 raise ValueError(f"option '{name}' has no value")
-            chosen[name] = value  # `Options` says what there is
+            # `Options` says what texts there are.
+            chosen[name] = _passes(value) if isinstance(default, tuple) else value
             continue
         chosen[name] = _value(name, value if equals else "1", isinstance(default, bool), bool(equals))
     return Options(**chosen)  # type: ignore[arg-type]
@@ -75,6 +76,12 @@ def _defaults() -> dict[str, object]:
     from triton_linear.setting import Options
 
     return {field.name: field.default for field in fields(Options) if not field.metadata.get("internal")}
+
+
+def _passes(text: str) -> object:
+    from triton_linear import user_passes
+
+    return user_passes.parse(text)
 
 
 def _value(name: str, text: str, is_flag: bool, given: bool) -> object:
@@ -90,10 +97,14 @@ def _value(name: str, text: str, is_flag: bool, given: bool) -> object:
 
 def text_of(options: Options) -> str:
     """The text that `parse` reads as `options`."""
+    from triton_linear import user_passes
+
     words = []
     for name, default in _defaults().items():
         value = getattr(options, name)
-        if value is True and default is False:
+        if isinstance(value, tuple):
+            words += [f"{name}={text}"] if (text := user_passes.text_of(value)) else []
+        elif value is True and default is False:
             words.append(name)
         elif value != default:
             words.append(f"{name}={_text(value)}")

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, suppress
 from triton_linear.interfaces import Metadata
 from triton_linear.report import FallbackWarning
 from triton_linear.setting import Setting
+from triton_linear.user_passes import PassError
 
 
 class UnknownTarget(ValueError):
@@ -45,6 +46,8 @@ def warn(
             text = f"kernels are compiled by stock Triton: {error}"
         elif isinstance(error, ImportError) and not (error.name or "").startswith("triton_linear"):
             text += f"{error}; the plugin needs MLIR's Python bindings (module 'mlir')"
+        elif isinstance(error, PassError):
+            text += f"{error}{_trace_of(error.__cause__)}"
         elif isinstance(error, (OSError, MemoryError)):
             text += f"the plugin failed: {type(error).__name__}: {error}"
         else:
@@ -55,6 +58,10 @@ def warn(
                 f"this is a bug; please attach {_module_file(kernel, metadata)} and this:\n{trace}"
             )
         warnings.warn(f"triton_linear: {text}", FallbackWarning, stacklevel=3)
+
+
+def _trace_of(error: BaseException | None) -> str:
+    return "" if error is None else "\n" + "".join(traceback.format_exception(error))
 
 
 def _module_file(kernel: str, metadata: Metadata) -> str:

@@ -25,7 +25,7 @@ from contextlib import AbstractContextManager, contextmanager
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, cast
 
-from triton_linear import environment, fallback, limited
+from triton_linear import environment, fallback, limited, user_passes
 from triton_linear.decisions import NONE
 from triton_linear.dialect import triton_versions
 from triton_linear.interfaces import Backend, Metadata, Stages
@@ -34,6 +34,7 @@ from triton_linear.patch import Patch
 from triton_linear.report import Report
 from triton_linear.setting import FINGERPRINT, Options, Setting
 from triton_linear.state import State
+from triton_linear.user_passes import UserPass
 
 if TYPE_CHECKING:
     from triton_linear.lowering.target.targets import Target
@@ -53,6 +54,7 @@ def install(
     skip: str | Iterable[str] = "",
     decisions: str | os.PathLike[str] = "",
     exact: bool = False,
+    passes: UserPass | str | os.PathLike[str] | Iterable[UserPass | str | os.PathLike[str]] = (),
     on_report: Callable[[Report], object] | None = None,
 ) -> None:
     """Compile every kernel of this process with the plugin from here on.
@@ -70,12 +72,14 @@ def install(
     skip: patterns of kernels that are left to stock Triton.
     decisions: the file or URL of what `triton-linear tune` decided; "" for the user's own, "none" for none.
     exact: give the bits that stock Triton gives: no sum of floats in another order, none rounded elsewhere.
+    passes: passes of your own (`ttgir_pass`), or names of files that have some, to run before or after ours.
     on_report: called with the `Report` of each compile, in the thread that compiled.
 
     Raises `UnsupportedTriton` where the installed Triton is none that this package works with.
 
     Again after `install`, the new options replace the old ones; one `uninstall` undoes both. Processes that are
-    started later get the options, but `on_report`, in the environment variable `TRITON_LINEAR`.
+    started later get the options in the environment variable `TRITON_LINEAR`, but neither `on_report` nor
+    passes that the script that was started defines itself.
     """
     options = Options(
         strict,
@@ -90,6 +94,7 @@ def install(
         _patterns(skip),
         _place(decisions),
         exact,
+        user_passes.chosen(passes),
     )
     setting = Setting(options, _listeners(on_report))
     environment.come_first()
@@ -126,6 +131,7 @@ def enabled(
     skip: str | Iterable[str] = "",
     decisions: str | os.PathLike[str] = "",
     exact: bool = False,
+    passes: UserPass | str | os.PathLike[str] | Iterable[UserPass | str | os.PathLike[str]] = (),
     on_report: Callable[[Report], object] | None = None,
 ) -> AbstractContextManager[list[Report]]:
     """Compile with the plugin within the block, which gets the list of reports of what is compiled in it.
@@ -146,6 +152,7 @@ def enabled(
         _patterns(skip),
         _place(decisions),
         exact,
+        user_passes.chosen(passes),
     )
     return _block(options, _listeners(on_report))
 

@@ -35,6 +35,8 @@ class Outcome(Enum):
     """Its conversions went through the passes, and what they made of it was compiled."""
     LEFT = "left to Triton"
     """No conversion of it needs code of ours, for the reasons the report gives; stock Triton compiled it."""
+    REWRITTEN = "rewritten by passes of the user's"
+    """There is no code of ours in it; stock Triton compiled what passes of the user's made of it."""
     FAILED = "failed"
     """The plugin failed: stock Triton compiled the untouched kernel or, if strict, nobody did."""
 
@@ -96,7 +98,7 @@ class Report:
     `seen` counts operations before any pass; folding may leave fewer in `conversions`. `staged` counts
     accesses to shared memory that go by way of another layout: each brings a conversion. `variant` is the one
     that was decided on by measuring, if one was (`triton_linear.variants`). `key` tells the kernel among those
-    that were decided about; empty where nobody asked.
+    that were decided about; empty where nobody asked. `passes` are those of the user's that changed the kernel.
     """
 
     kernel: str
@@ -112,6 +114,7 @@ class Report:
     staged: int = 0
     variant: str = ""
     key: str = ""
+    passes: tuple[str, ...] = ()
 
     @property
     def ours(self) -> int:
@@ -160,6 +163,8 @@ class Report:
         lines = [f"{self.kernel} for {self.target}: {self.outcome.value}; {counts}"]
         if self.variant:
             lines.append(f"  decided by measuring: {self.variant}")
+        if self.passes:
+            lines.append(f"  changed by passes of the user's: {', '.join(self.passes)}")
         lines += [
             f"  {c.location}: {'of partial results, ' if c.partials else ''}{c.lowering}"
             f"{f' ({c.detail})' if c.detail else ''}"

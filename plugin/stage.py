@@ -10,12 +10,13 @@ import logging
 import re
 import traceback
 import warnings
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from triton_linear import fallback, limited
+from triton_linear import fallback, limited, user_passes
 from triton_linear.decisions import kernel_digest, ptxas_version
 from triton_linear.fallback import UnknownTarget
 from triton_linear.interfaces import Compile, Metadata, TritonModule
@@ -32,9 +33,11 @@ from triton_linear.report import (
 )
 from triton_linear.screen import count_operations, has_short_rows, screened
 from triton_linear.setting import Setting
+from triton_linear.user_passes import PassError, UserPass
 from triton_linear.variants import variant
 
 if TYPE_CHECKING:
+    from triton_linear.dialect.mlir_adapter import Module
     from triton_linear.passes.framework.plans import DecidedConversion, DecidedGather
 
 _log = logging.getLogger("triton_linear")
@@ -48,7 +51,11 @@ _AWAITED = "dots are waited for whose registers the code of Triton overwrites wh
 
 @dataclass
 class _Attempt:
-    """One compile under way: what is known of it so far."""
+    """One compile under way: what is known of it so far.
+
+    source: the module as ours find it, which is what passes of the user's before them have made. upstream: the
+    same in upstream MLIR, where it is at hand.
+    """
 
     kernel: str
     clock: PhaseClock
@@ -61,8 +68,11 @@ class _Attempt:
     before: str = ""
     after: str = ""
     error: Exception | None = None
+    source: TritonModule | None = None
+    upstream: Module | None = None
     variant: str = ""
     key: str = ""
+    passes: tuple[str, ...] = ()
 
     def report(self, target: str) -> Report:
         error = self.error
@@ -80,6 +90,7 @@ class _Attempt:
             traceback=None if error is None else "".join(traceback.format_exception(error)),
             variant=self.variant,
             key=self.key,
+            passes=self.passes,
         )
 
 
@@ -126,7 +137,7 @@ class LLIRStage:
         if not (self.awaited and self.converted):
             self.finish()
         elif not (attempt.variant or self.options.keyed):
-            self._before = src, before, llir
+            self._before = attempt.source or src, before, llir
         return llir
 
     def __del__(self) -> None:
@@ -135,7 +146,7 @@ class LLIRStage:
             self.finish()
 
     def stock_again(self, llir: object) -> tuple[str, Metadata] | None:
-        """LLVM IR of stock Triton's kernel with its metadata, where `llir` is what became of the kernel.
+        """LLVM IR of the kernel without code of ours, with its metadata, where `llir` is what became of it.
 
         None where there is nothing to compare: the kernel is stock Triton's, measuring decides about it, or
         somebody has changed or replaced `llir` since (another stage, TRITON_KERNEL_OVERRIDE, `ir_override`)."""
@@ -144,7 +155,7 @@ class LLIRStage:
         src, metadata, _ = self._before
         self._before = None
         with self._attempt.clock.phase("veto"):
-            return self._stock(src, metadata), metadata
+            return self._stock(self._changed(src, "after", self._attempt), metadata), metadata
 
     def finish(self, vetoed: str = "") -> None:
         """Report what became of the kernel; `vetoed`: why it is stock Triton's after all.
@@ -155,7 +166,8 @@ class LLIRStage:
         if attempt is None:
             return
         if vetoed:
-            attempt.outcome, attempt.after = Outcome.LEFT, attempt.before
+            attempt.outcome = Outcome.REWRITTEN if attempt.passes else Outcome.LEFT
+            attempt.after = attempt.before
             attempt.conversions, attempt.gathers, attempt.staged = (), (), 0
             attempt.remarks += (vetoed,)
         failures: list[Exception] = []
@@ -183,7 +195,9 @@ class LLIRStage:
             self._warn(attempt, error, metadata)
         except Exception as error:
             llir, attempt.outcome, attempt.error = None, Outcome.FAILED, error
-            attempt.conversions, attempt.gathers, attempt.staged = (), (), 0
+            if attempt.passes and not isinstance(error, PassError):
+                attempt.remarks += (f"passes of the user's had changed it: {', '.join(attempt.passes)}",)
+            attempt.conversions, attempt.gathers, attempt.staged, attempt.passes = (), (), 0, ()
             if self._setting.options.strict:
                 raise
         if llir is not None:
@@ -201,6 +215,83 @@ class LLIRStage:
             attempt.seen = count_operations(src).conversions
             attempt.remarks = (reason,)
             return None
+        if self.options.passes:
+            return self._with_passes(src, metadata, attempt)
+        return self._ours(src, metadata, attempt)
+
+    def _with_passes(self, src: TritonModule, metadata: Metadata, attempt: _Attempt) -> str | None:
+        """The kernel with passes of the user's before and after ours, or None where nothing is to change it."""
+        if mode := _instrumentation_mode(metadata):
+            attempt.remarks = (f"instrumentation mode '{mode}' is on, and passes of the user's do not run",)
+            return None
+        attempt.source = self._changed(src, "before", attempt)
+        changed_before = attempt.passes
+        try:
+            llir = self._ours(attempt.source, metadata, attempt)
+        except UnknownTarget as error:  # which keeps ours from running, and no one else's
+            if self._setting.options.strict:
+                raise
+            llir, attempt.remarks = None, (str(error),)
+            self._warn(attempt, error, metadata)
+        if llir is not None:
+            return llir
+        attempt.passes = changed_before
+        module = self._changed(attempt.source, "after", attempt)
+        if not attempt.passes:
+            return None
+        after = str(module) if self._setting.options.dump else ""
+        trial = dict(metadata)
+        try:
+            with attempt.clock.phase("stock"):
+                llir = self._stock(module, trial)
+        except Exception as error:
+            raise PassError(f"Triton cannot compile what {', '.join(attempt.passes)} made of it") from error
+        metadata.update(trial)
+        attempt.outcome, attempt.after = Outcome.REWRITTEN, after
+        return llir
+
+    def _changed(self, module: TritonModule, when: str, attempt: _Attempt) -> TritonModule:
+        """What passes of the user's make of a module: `module` itself where they change nothing."""
+        passes = [each for each in self.options.passes if each.when == when]
+        if not passes:
+            return module
+        with attempt.clock.phase("import"):
+            from triton_linear.dialect import bridge  # noqa: F401
+        upstream = self._upstream(module, attempt)
+        made = self._run(passes, upstream, module.context, attempt)
+        if made is None:
+            attempt.upstream = upstream
+            return module
+        return made
+
+    @staticmethod
+    def _upstream(module: TritonModule, attempt: _Attempt) -> Module:
+        """A module in upstream MLIR, for its taker to change."""
+        from triton_linear.dialect import bridge
+
+        found, attempt.upstream = attempt.upstream, None
+        with attempt.clock.phase("to MLIR"):
+            return found or bridge.to_upstream(module, bridge.upstream_context())
+
+    def _run(
+        self, passes: Sequence[UserPass], module: Module, context: object, attempt: _Attempt
+    ) -> TritonModule | None:
+        """Run passes of the user's over a module of upstream MLIR, in place; what Triton takes it for if they
+        change it."""
+        from triton_linear.dialect import bridge
+
+        made: list[TritonModule] = []
+
+        def verify(changed: Module) -> None:
+            made[:] = [cast(TritonModule, bridge.to_triton(changed, context))]
+
+        with attempt.clock.phase("passes of the user's"):
+            changed = user_passes.run_passes(passes, module, verify)
+        attempt.passes += tuple(name for name in changed if name not in attempt.passes)
+        return made[0] if made else None
+
+    def _ours(self, src: TritonModule, metadata: Metadata, attempt: _Attempt) -> str | None:
+        """The kernel as the plugin would have it, or None where `src` has no need of code of ours."""
         asked = self.options.pipeline
         with attempt.clock.phase("screen"):
             found = count_operations(src)
@@ -252,8 +343,7 @@ class LLIRStage:
             from triton_linear import pipeline
             from triton_linear.dialect import bridge
             from triton_linear.lowering.emit.marks import without_marks
-        with attempt.clock.phase("to MLIR"):
-            upstream = bridge.to_upstream(src, bridge.upstream_context())
+        upstream = self._upstream(src, attempt)
         with attempt.clock.phase("passes"):
             prepared = pipeline.prepare(upstream, options, target, seen=attempt.seen)
         attempt.staged = prepared.rewritten.staged
@@ -263,6 +353,8 @@ class LLIRStage:
             if attempt.seen == 0 and not attempt.gathers:
                 attempt.outcome = Outcome.NOTHING_TO_DO
             return None
+        if after_ours := [each for each in self.options.passes if each.when == "after"]:
+            self._run(after_ours, prepared.module, src.context, attempt)
         versions = prepared.attempts()
         while True:
             with attempt.clock.phase("embed"):

@@ -1,4 +1,4 @@
-"""`triton-linear`: verify, explain, diff, view, demo, fuzz, headroom, tune, decisions, doctor, version."""
+"""`triton-linear`: verify, explain, diff, view, demo, fuzz, headroom, tune, decisions, doctor, opt, version."""
 
 from __future__ import annotations
 
@@ -142,6 +142,12 @@ def _decisions(arguments: argparse.Namespace) -> int:
     return run(arguments)
 
 
+def _opt(arguments: argparse.Namespace) -> int:
+    from triton_linear.tools.opt import command as opt
+
+    return opt.main(arguments.rest)
+
+
 def _version(arguments: argparse.Namespace) -> int:
     from triton_linear.tools import version
 
@@ -224,6 +230,8 @@ def parser() -> argparse.ArgumentParser:
         command("doctor", _doctor, "try out a Triton that is no tested release, and keep what is found")
     )
 
+    command("opt", _opt, "run passes over a module and print any stage: triton-linear-opt", own_help=True)
+
     command("version", _version, "print what is installed, and which passes do their work with this Triton")
     return top
 
@@ -233,7 +241,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     top = parser()
     arguments, rest = top.parse_known_args(argv)
     arguments.rest = rest
-    if arguments.rest and arguments.run is not _demo:
+    if arguments.rest and arguments.run not in (_demo, _opt):
         arguments.parser.error(f"unrecognized arguments: {' '.join(arguments.rest)}")
     printer = Printer()
     arguments.sources = printer.sources

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import Any
 
 from triton_linear.dialect.mlir_adapter import MLIRError, Module, Operation, PassManager
 from triton_linear.passes.framework import diagnostics
@@ -13,6 +13,9 @@ from triton_linear.passes.framework.base import Pass, PassRun
 from triton_linear.passes.framework.diagnostics import PassDiagnostic
 from triton_linear.passes.framework.plans import Plans
 from triton_linear.passes.framework.verifiers import Verifier
+
+Watch = Callable[[str, bool, Operation], None]
+"""What is told of each pass: its name, whether it has run, and the module before or after it."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +45,13 @@ def run_passes(
     *,
     verify: bool = False,
     remarks: bool = True,
-    print_after_all: TextIO | None = None,
+    watch: Watch | None = None,
 ) -> PipelineRun:
     """Run `passes` over `module`; a string is a pass, or a pipeline of passes, of upstream MLIR.
 
     The run ends at the first pass that fails. `verify` checks what each pass requires and ensures, and MLIR's
-    own rules, between passes. Without `remarks` none is composed, which takes time. `print_after_all` gets the
-    module as each pass leaves it.
+    own rules, between passes. Without `remarks` none is composed, which takes time. `watch` is called before
+    and after each pass.
     """
     context = module.context
     manager = PassManager("builtin.module", context)
@@ -57,6 +60,8 @@ def run_passes(
     plans = Plans()
     for pass_ in passes:
         clock = _Clock()
+        if watch is not None:
+            manager.add(_watched(pass_, False, watch), name="watch")
         if isinstance(pass_, str):
             manager.add(clock.start, name="start")
             manager.add(pass_)
@@ -64,7 +69,9 @@ def run_passes(
         else:
             manager.add(_guarded(pass_, plans, clock, verify), name=pass_.name)
             name = pass_.name
-        manager.add(_observer(name, clock, seconds, print_after_all), name="observe")
+        manager.add(_observer(name, clock, seconds), name="observe")
+        if watch is not None:
+            manager.add(_watched(pass_, True, watch), name="watch")
     with diagnostics.capture(context, remarks) as found:
         try:
             manager.run(module.operation)
@@ -114,12 +121,18 @@ def _holds(verifiers: Sequence[Verifier], op: Operation) -> bool:
     return not failed
 
 
-def _observer(
-    name: str, clock: _Clock, seconds: list[tuple[str, float]], stream: TextIO | None
-) -> Callable[[Operation, Any], None]:
+def name_of(pass_: Pass | str) -> str:
+    """What a pass, ours or upstream MLIR's, is called."""
+    return pass_.partition("{")[0] if isinstance(pass_, str) else pass_.name
+
+
+def _observer(name: str, clock: _Clock, seconds: list[tuple[str, float]]) -> Callable[[Operation, Any], None]:
     def callback(op: Operation, external: Any) -> None:
         seconds.append((name, time.perf_counter() - clock.began))
-        if stream is not None:
-            print(f"// -----// IR Dump After {name} //----- //\n{op}\n", file=stream)
 
     return callback
+
+
+def _watched(pass_: Pass | str, done: bool, watch: Watch) -> Callable[[Operation, Any], None]:
+    name = name_of(pass_)
+    return lambda op, external: watch(name, done, op)

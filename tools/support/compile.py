@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from triton_linear.dialect import bridge
+from triton_linear.dialect import bridge, release_marks, triton_versions
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import (
     Attribute,
@@ -96,7 +96,18 @@ def read_module(text: str, context: Context, filename: str) -> Module:
         _check(module, filename)
         return module
     errors = [_in_file(d, filename) for d in found if d.severity == "error"]
-    raise ToolError(*(errors or [Diagnostic("error", str(failure), filename)])) from failure
+    errors = errors or [Diagnostic("error", str(failure), filename)]
+    raise ToolError(*_with_hints(errors, text)) from failure
+
+
+def _with_hints(errors: list[Diagnostic], text: str) -> list[Diagnostic]:
+    """Errors about a text, the last with a note where the text has the words of another release of Triton."""
+    marks = release_marks.of_another(text, triton_versions.installed_release())
+    if not marks:
+        return errors
+    what = "; ".join(map(str, marks))
+    note = Diagnostic("note", f"the module may be another release's: {what}; this is {triton_versions.found()}")
+    return [*errors[:-1], replace(errors[-1], notes=(*errors[-1].notes, note))]
 
 
 def _check(module: Module, filename: str) -> None:
@@ -380,4 +391,4 @@ def to_triton(text: str) -> Any:
         except bridge.BridgeError as error:
             failure = error
     found, _ = parse_diagnostics(captured.text)
-    raise ToolError(*(found or [Diagnostic("error", str(failure))])) from failure
+    raise ToolError(*_with_hints(found or [Diagnostic("error", str(failure))], text)) from failure

@@ -1,4 +1,4 @@
-// RUN: triton-linear-opt %s --linear-narrow-operands --split-input-file | FileCheck %s
+// RUN: triton-linear-opt %s --no-aliases --linear-narrow-operands --split-input-file | FileCheck %s
 
 // A product of doubles, of which the left were bytes: four neighbours along k in a thread, where the instruction
 // has one. Everything of that encoding changes, the constant too.

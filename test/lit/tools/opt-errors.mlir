@@ -13,7 +13,7 @@
 // PASS-NEXT:    ttg.convert_layout %x
 // PASS-NEXT:    {{^ +}}^
 // PASS-NOT:     Traceback
-// OPTION:       error: linear-select-lowering: no option 'tarjet'; it has target, scratch-limit
+// OPTION:       error: linear-select-lowering: no option 'tarjet'; did you mean 'target'?
 // NUMBER:       error: linear-select-lowering: option 'scratch-limit' takes a number, got 'few'
 // NAME:         error: pass pipeline: no pass 'no-such-pass'; ours are linear-assign-layouts
 // TARGET:       error: unknown target 'cuda:9000'; known: cuda:80

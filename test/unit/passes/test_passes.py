@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
@@ -273,15 +272,21 @@ def test_an_unknown_target_is_an_error_at_the_module() -> None:
     assert 'loc("f.ttgir":3:1)' in error.location
 
 
-def test_times_and_modules_after_each_pass_can_be_had() -> None:
-    stream = io.StringIO()
+def test_times_and_modules_around_each_pass_can_be_had() -> None:
+    told: list[tuple[str, bool, str]] = []
     passes = pipeline(LOWERING, None, attach=True)
     names = [pass_.name for pass_ in passes]
-    outcome = run_passes(module(CONVERSION), passes, print_after_all=stream)
+    outcome = run_passes(
+        module(CONVERSION), passes, watch=lambda name, done, op: told.append((name, done, str(op)))
+    )
     assert [name for name, _ in outcome.seconds] == names
     assert all(0 < seconds < 1 for _, seconds in outcome.seconds)
-    printed = stream.getvalue()
-    assert [printed.count(f"IR Dump After {name}") for name in names] == [1] * len(names)
+    assert [(name, done) for name, done, _ in told] == [
+        (name, done) for name in names for done in (False, True)
+    ]
+    texts = [text for _, _, text in told]
+    assert texts[1:-1:2] == texts[2::2]
+    assert texts[0] != texts[-1]
 
 
 def test_passes_of_upstream_run_between_ours() -> None:
@@ -306,7 +311,11 @@ def test_a_pipeline_is_read_from_text() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("linear-fold", "no pass 'linear-fold'; ours are linear-assign-layouts, linear-attach-layouts"),
+        ("fold", "no pass 'fold'; ours are linear-assign-layouts, linear-attach-layouts"),
+        ("linear-fold", "no pass 'linear-fold'; did you mean 'linear-fold-conversions'"),
+        ("canonicalise", "no pass 'canonicalise'; did you mean 'canonicalize'"),
+        ("canonicalize{max=yes}", "canonicalize: upstream MLIR refuses the options 'max=yes'"),
+        ("linear-select-lowering{tarjet=b}", "no option 'tarjet'; did you mean 'target'"),
         ("linear-attach-layouts{a=b}", "linear-attach-layouts: no option 'a'; it has none"),
         ("linear-fold-conversions{lowering=old}", "no lowering 'old'; there are linear, legacy"),
         ("linear-select-lowering{a=b}", "no option 'a'; it has target, scratch-limit, lowering"),

@@ -15,13 +15,15 @@ from plugin_processes import STARTUP, run
 from plugin_support import fresh_plugin
 
 import triton_linear
-from triton_linear import environment
+from triton_linear import environment, user_passes
 from triton_linear.lowering.plan.strategies import STRATEGIES
 from triton_linear.setting import Options
 
 __all__ = ["fresh_plugin"]
 
 pytestmark = pytest.mark.usefixtures("fresh_plugin")
+
+PASSES = user_passes.load(str(Path(__file__).parents[3] / "examples" / "streaming_pass.py"))
 
 
 # What it says
@@ -56,7 +58,7 @@ def test_every_option_has_a_text() -> None:
     taken = [field for field in fields(Options) if not field.metadata.get("internal")]
     assert {field.name for field in taken} == set(signature(triton_linear.install).parameters) - {"on_report"}
     for field in taken:
-        kinds: dict[type, tuple[object, ...]] = {bool: (False, True), str: STRATEGIES}
+        kinds: dict[type, tuple[object, ...]] = {bool: (False, True), str: STRATEGIES, tuple: ((), PASSES)}
         for value in kinds.get(type(field.default), (0, 77, None)):
             options = Options(**{field.name: value})  # type: ignore[arg-type]
             assert environment.parse(environment.text_of(options)) == options

@@ -346,8 +346,18 @@ def _opt_words(rng: random.Random) -> list[str]:
             ("--split-input-file", "--verify-diagnostics", "--verify-diagnostics=all", "--verify-diagnostics=x")
         ),
         lambda: rng.choice(
-            ("--mlir-print-ir-after-all", "--mlir-print-debuginfo", "--mlir-timing", "--no-verify-each")
+            (
+                "--mlir-print-ir-after-all",
+                "--mlir-print-ir-diff",
+                f"--mlir-print-ir-before={rng.choice(PASSES)}",
+                "--mlir-print-debuginfo",
+                "--mlir-timing",
+                "--no-verify-each",
+                "--no-aliases",
+            )
         ),
+        lambda: f"--{rng.choice(UPSTREAM)}{rng.choice(('', '', '=x', '=max-iterations=1'))}",
+        lambda: f"--pass-plugin={rng.choice(('/no/such.py', '/', '', '..', 'no.module', '::x', FILE))}",
         lambda: rng.choice(
             ("--linear-pipeline", "--linear-pipeline=x", "--linear", "--frob", "-x", "--", "", "-o")
         ),

@@ -152,6 +152,11 @@ def compile_in_worker() -> bool:
     return is_ours(compile_kernel(num_warps=8))
 
 
+def assembly_in_worker() -> str:
+    """What tests have a worker process do: compile under what is in force there."""
+    return assembly(compile_kernel(double))
+
+
 @pytest.fixture
 def fresh_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An empty cache, the stand-ins in place, and the plugin off before and after."""

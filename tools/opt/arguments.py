@@ -1,0 +1,187 @@
+"""The command line of `triton-linear-opt`: a flag for each pass, ours and upstream MLIR's, and the rest."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, NoReturn
+
+from triton_linear import __version__
+from triton_linear.tools.support.options import add_pipeline_options
+
+EMIT = ("mlir", "ttgir", "llvm", "llvmir", "ptx", "cubin", "amdgcn", "hsaco")
+BINARY = ("cubin", "hsaco")
+PIPELINE = "linear-pipeline"
+PLUGIN = "pass-plugin"
+TEXT = "pass-pipeline"
+
+
+def _docstring(kind: type) -> str:
+    return inspect.cleandoc(kind.__doc__ or "")
+
+
+def pass_help() -> str:
+    """What each pass does and its options, for --help."""
+    from triton_linear.passes.registry import PASSES
+    from triton_linear.passes.upstream import UPSTREAM
+
+    sections = []
+    for name, kind in PASSES.items():
+        lines = [f"  --{name}", *(f"      {line}".rstrip() for line in _docstring(kind).splitlines())]
+        for option in fields(kind):  # type: ignore[arg-type]
+            help_text = option.metadata.get("help", "")
+            lines.append(f"      option {option.name.replace('_', '-')}=...: {help_text}")
+        sections.append("\n".join(lines))
+    upstream = "\n".join(_listed(UPSTREAM))
+    others = "Any other pass that upstream MLIR registers has a flag of its name too."
+    return "passes:\n" + "\n\n".join(sections) + f"\n\npasses of upstream MLIR:\n{upstream}\n\n{others}"
+
+
+def list_passes() -> str:
+    """Every pass that has a flag, in a line."""
+    from triton_linear.passes.registry import PASSES
+    from triton_linear.passes.upstream import UPSTREAM
+
+    ours = {name: kind.summary for name, kind in PASSES.items()}
+    ours[PIPELINE] = "the passes that the plugin runs with the installed Triton, in order"
+    upstream = _listed(UPSTREAM)
+    return "\n".join(("passes of this package:", *_listed(ours), "passes of upstream MLIR:", *upstream))
+
+
+def _listed(passes: Mapping[str, str]) -> list[str]:
+    return [f"  --{name:<28} {summary}" for name, summary in passes.items()]
+
+
+class _PassFlag(argparse.Action):
+    """Appends (pass, options) to `passes`, so that flags of all passes keep their order."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        name = self.option_strings[0].removeprefix("--")
+        namespace.passes = [*namespace.passes, (name, values or "")]
+
+
+class _ListPasses(argparse.Action):
+    """Prints the passes, and that is all."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        print(list_passes())
+        parser.exit()
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that says what a flag was probably meant to be."""
+
+    def error(self, message: str) -> NoReturn:
+        from triton_linear.passes import parse
+
+        prefix = "unrecognized arguments: "
+        if message.startswith(prefix + "--"):
+            given = message.removeprefix(prefix).split()[0].partition("=")[0]
+            known = [word for action in self._actions for word in action.option_strings]
+            meant = parse.nearest(given, known)
+            hint = f"did you mean {meant}?" if meant else "--list-passes has the passes"
+            message = f"there is no pass or option {given}; {hint}"
+        super().error(message)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line, but for the flags of passes."""
+    top = _Parser(
+        prog="triton-linear-opt",
+        description="Run passes over TritonGPU IR, in the order of their flags, and print any stage.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    option = top.add_argument
+    option("--version", action="version", version=f"%(prog)s {__version__}")
+    option("file", nargs="?", default="-", metavar="FILE", help="input; - or nothing: standard input")
+    option("-o", dest="output", default="-", metavar="FILE", help="where to write (default: -)")
+    option("--emit", choices=EMIT, default="mlir", help="the stage to print (default: %(default)s)")
+    option("--target", help="cuda:NUMBER or hip:gfxNAME; by default what the module says")
+    option("--list-passes", action=_ListPasses, nargs=0, help="print each pass in a line, and end")
+    option(
+        f"--{TEXT}",
+        action=_PassFlag,
+        metavar="TEXT",
+        help="passes as text, 'builtin.module(linear-select-lowering{target=cuda:90},cse)'",
+    )
+    option(
+        f"--{PIPELINE}",
+        action=_PassFlag,
+        nargs=0,
+        metavar=PIPELINE,
+        help="the passes that the plugin runs with the installed Triton, in order",
+    )
+    option(
+        f"--{PLUGIN}",
+        action=_PassFlag,
+        metavar="FILE",
+        help="passes of your own (docs/user-passes.md), in the place of this flag; beside "
+        f"--{PIPELINE}, before or after it as they say",
+    )
+    option(
+        "--split-input-file", action="store_true", help="compile the parts between lines '// -----' one by one"
+    )
+    option(
+        "--verify-diagnostics",
+        nargs="?",
+        choices=("all", "only-expected"),
+        const="all",
+        help="compare what is reported with comments such as // expected-error@+1 {{text}}; print nothing else",
+    )
+    option(
+        "--no-verify-each", dest="verify_each", action="store_false", help="do not check the IR between passes"
+    )
+    option("--no-aliases", action="store_true", help="print layouts in full, not as #blocked and the like")
+    option("--mlir-print-debuginfo", action="store_true", help="print locations")
+    option("--mlir-timing", action="store_true", help="print the seconds each pass took, to standard error")
+    option(
+        "--remarks",
+        action="store_true",
+        help=f"print the remarks of --{PIPELINE}; passes named one by one print theirs always",
+    )
+    _add_printing(top)
+    add_pipeline_options(top)
+    top.set_defaults(passes=[])
+    return top
+
+
+def _add_printing(top: argparse.ArgumentParser) -> None:
+    group = top.add_argument_group("printing between passes", "To the standard error.")
+    for when in ("before", "after"):
+        group.add_argument(
+            f"--mlir-print-ir-{when}",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help=f"print the IR {when} this pass; may be given several times",
+        )
+        group.add_argument(
+            f"--mlir-print-ir-{when}-all", action="store_true", help=f"print the IR {when} each pass"
+        )
+    group.add_argument(
+        "--mlir-print-ir-diff", action="store_true", help="print what each pass has changed, as a unified diff"
+    )
+
+
+def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
+    """The command line; every pass has a flag, which takes its options after an equals sign."""
+    from triton_linear.passes import parse
+    from triton_linear.passes.registry import PASSES
+    from triton_linear.passes.upstream import UPSTREAM
+
+    top = parser()
+    top.epilog = pass_help()
+    bare = {f"--{name}" for name in (*PASSES, *UPSTREAM)}
+    known = {word for action in top._actions for word in action.option_strings} | bare
+    for word in argv:
+        name = word.partition("=")[0]
+        if name.startswith("--") and name not in known and parse.is_upstream(name[2:]):
+            bare.add(name)
+    for name in sorted(bare):
+        top.add_argument(name, action=_PassFlag, help=argparse.SUPPRESS)
+    words = [f"{word}=" if word in bare else word for word in argv]
+    words = ["--verify-diagnostics=all" if word == "--verify-diagnostics" else word for word in words]
+    return top.parse_args(words)
