@@ -57,6 +57,10 @@ class Memory:
         names = tuple(str(row * line) for row in range(rows))
         return Grid("shared memory", "byte \\ element", names, tuple(spans), cells)
 
+    def row(self, offset: int) -> int:
+        """The number of the row in which an element lies."""
+        return int(self.addresses[offset]) // self.target.wavefront_bytes
+
     def touches(self, registers: LinearLayout, kind: str = LOAD) -> tuple[Touch, ...]:
         """What warp 0 asks to load or store a tensor so laid out, with the widest vectors that fit every lane.
 
@@ -84,10 +88,24 @@ def _label(point: tuple[int, ...] | None, count: int) -> str:
 
 
 def memory_text(subject: Subject, target: Target, most_rows: int) -> str:
-    """The rows of banks; see `Memory.grid`."""
-    from triton_linear.tools.view.text import grid_lines
+    """The rows of banks, see `Memory.grid`: as many lines as `most_rows` however wide they are, then which
+    elements are further on."""
+    from triton_linear.tools.view.text import at_once, grid_lines, wrapped
 
-    return "\n".join(grid_lines(Memory(subject, target).grid(), most_rows))
+    memory = Memory(subject, target)
+    grid = memory.grid()
+    parts = -(-len(grid.columns) // at_once(grid))
+    rows = max(1, most_rows // parts)
+    lines = list(grid_lines(grid, rows))
+    if rows < len(grid.rows):
+        # The first offset whose bit is not in the rows shown, and those after it.
+        steps = [bit for bit in range(len(memory.addresses).bit_length() - 1) if memory.row(1 << bit) >= rows]
+        vectors = [subject.layout.basis("offset", bit) for bit in steps]
+        by = ", ".join(f"({', '.join(map(str, vector))})" for vector in vectors)
+        starts = ", ".join(str(int(memory.addresses[1 << bit])) for bit in steps)
+        if steps:
+            lines += wrapped(f"from byte {starts} on: coordinates xor {by}")
+    return "\n".join(lines)
 
 
 def access_text(memory: Subject, registers: Subject, target: Target) -> str:

@@ -29,13 +29,14 @@ MOST_LINES = 8
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A layout with what is known of it: how the user called it, its encoding if it has one, and the width of
-    its elements in bits."""
+    """A layout with what is known of it: how the user called it, its encoding if it has one, the width of its
+    elements in bits, and the line of code that it is of."""
 
     layout: LinearLayout
     text: str
     encoding: str = ""
     element_bits: int = 32
+    source: str = ""
 
     @property
     def element_bytes(self) -> int:

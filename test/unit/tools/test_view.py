@@ -85,7 +85,7 @@ def test_the_tensor_view_names_each_holder_once() -> None:
     layout = subject("mma").layout
     lanes = layout.in_dim_size("lane")
     shown: set[tuple[int, int]] = set()
-    for label in labels(tensor_text(layout)):
+    for label in labels(tensor_text(layout, tile=(32, 32))):
         for holder in label.split("|"):
             thread, first, last = re.fullmatch(r"T(\d+):(\d+)(?:-(\d+))?", holder).groups()  # type: ignore[union-attr]
             for register in range(int(first), int(last or first) + 1):
@@ -125,7 +125,15 @@ def test_text_of_a_small_layout() -> None:
 
 
 def test_rows_beyond_what_was_asked_for_are_counted() -> None:
-    assert tensor_text(subject("blocked").layout, 4).splitlines()[-1] == "... 28 more rows"
+    text = drawn([subject("swizzled", "f32")], "text", "memory", HOPPER, 4).decode()
+    assert "... 28 more rows" in text
+    assert text.splitlines()[-1] == "from byte 512, 1024, 2048 on: coordinates xor (4, 0), (8, 0), (16, 0)"
+
+
+def test_a_tensor_has_no_more_rows_than_were_asked_for() -> None:
+    lines = tensor_text(subject("blocked").layout, 4).splitlines()
+    assert [line.split()[0] for line in lines[1:5]] == ["0", "1", "2", "3"]
+    assert lines[5] == "a tile of 4x32, repeats 8x1 times:"
 
 
 # Memory
@@ -271,7 +279,10 @@ def test_a_line_of_a_file_is_its_conversion(tmp_path: Path, capsys: pytest.Captu
         ((ROWS, "--shape", "32x32", "--rows", "0"), "rows: 0 is less than one"),
         ((ROWS, "--shape", "32x32", "-o", "a.jpeg"), "no format is called 'jpeg'"),
         ((ROWS, "--shape", "1024x2048"), "is too large to draw"),
-        ((COLUMNS, "--shape", "128x128", "--format", "png"), "is too large, 8192 at most"),
+        ((COLUMNS, "--shape", "128x128", "--format", "png", "--tile", "all"), "is too large, 1800 at most"),
+        ((COLUMNS, "--shape", "128x128", "--tile", "1"), "there are 8x16 of 16x8 elements, [1] is not one"),
+        ((COLUMNS, "--shape", "128x128", "--tile", "8,0"), "[8, 0] is not one"),
+        ((COLUMNS, "--shape", "128x128", "--tile", "a"), "tile: 'a' is neither numbers with a comma"),
         (("nowhere.ttgir:3",), "cannot open input file: No such file or directory"),
         (("BlockedLayout([1, 2], [4, 8])", "--shape", "4x4"), "missing 2 required positional arguments"),
         (("BlockedLayout([1, 3], [4, 8], [1, 1], [1, 0])", "--shape", "4x4"), "must be a power of two"),
@@ -332,6 +343,7 @@ def test_output_goes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str
         ("a.png", b"\x89PNG"),
         ("a.html", b"<!DOCTYPE html>"),
         ("a.txt", b"tensor:"),
+        ("a.tex", b"% made by"),
     ):
         assert view(capsys, ROWS, "--shape", "16x16", "-o", str(tmp_path / name)) == (0, "", "")
         assert (tmp_path / name).read_bytes().startswith(start)
