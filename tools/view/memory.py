@@ -27,6 +27,7 @@ class Memory:
         self.size = subject.element_bytes
         self.target = target
         parsed = encodings.parse(subject.encoding) if subject.encoding else None
+        self.is_padded = isinstance(parsed, PaddedShared)
         self._padded: Callable[[int], int] = (
             parsed.padded_offset if isinstance(parsed, PaddedShared) else lambda offset: offset
         )
