@@ -30,11 +30,11 @@ def run(arguments: argparse.Namespace) -> int:
         fail(f"rows: {arguments.rows} is less than one")
     shown = subjects(arguments.what, arguments.shape, arguments.element)
     if arguments.to is not None:
-        shown = (shown[0], *subjects(arguments.to, arguments.shape, arguments.element))
-    together(shown)
+        shown = (shown[0], subjects(arguments.to, arguments.shape, arguments.element)[-1])
+        together(shown[:2])
     kind = arguments.format or _kind_of(arguments.output)
     try:
-        content = drawn(shown[:2], kind, arguments.view, target, arguments.rows, arguments.tile)
+        content = drawn(shown, kind, arguments.view, target, arguments.rows, arguments.tile)
     except ValueError as error:
         file, line = place_of(arguments.what) or ("", 0)
         fail(str(error), file, line, min(line, 1))
@@ -94,7 +94,9 @@ def _text_of_rows(
     tiles = tiles_of([subject.layout for subject in shown], lambda alike: texts.text_tile(alike, most), tile)
     parts = []
     for subject, (size, at) in zip(shown, tiles, strict=True):
-        parts.append(subject.text if count > 1 else "")
+        names = [subject.text if count > 1 or subject.source else ""]
+        names += texts.wrapped(subject.source) if subject.source else []
+        parts.append("\n".join(filter(None, names)))
         if view in (None, "tensor"):
             body = texts.tensor_text(subject.layout, most, size, at)
             parts.append("tensor: who holds each element\n" + body)
@@ -104,7 +106,7 @@ def _text_of_rows(
             parts.append("memory: what is in the banks\n" + memory_text(subject, target, most))
         if view == "matrix" or (view is None and count <= 2):
             parts.append("matrix over F2\n" + texts.matrix_text(subject.layout))
-    if count == 2 and view is None:
+    if count == 2 and view is None and shown[0].layout.out_dims == shown[1].layout.out_dims:
         parts.append("\n".join(part for line in plan_of(shown, target) for part in texts.wrapped(line)))
         for memory in shown:
             parts += [
@@ -115,7 +117,9 @@ def _text_of_rows(
 
 def plan_of(shown: Sequence[Subject], target: Target) -> tuple[str, ...]:
     """How a conversion is done and why not otherwise; nothing unless both layouts are of registers."""
-    if len(shown) != 2 or not all(is_distributed(subject.layout) for subject in shown):
+    if len(shown) != 2 or shown[0].layout.out_dims != shown[1].layout.out_dims:
+        return ("",)
+    if not all(is_distributed(subject.layout) for subject in shown):
         return ("",)
     source, destination = shown
     from triton_linear.lowering.planners.select import select

@@ -28,6 +28,8 @@ ROW = 20
 _MARGIN, _GAP, _LINE = 14, 34, 15
 _NARROWEST = 460
 """Pixels of a panel, so that the name of an encoding is a few lines and no column of words."""
+ROOM, ROOM_BETWEEN = WIDEST - 2 * _MARGIN, _GAP
+"""Pixels for panels, and between two of them."""
 INK, SOFT = "#1d2430", "#5b6472"
 _ONE, _ZERO = "#4c86d9", "#eceff3"
 Align = Literal["left", "center", "right"]

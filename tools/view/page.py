@@ -56,7 +56,7 @@ def described(subjects: Sequence[Subject], target: Target, plan: str) -> dict[st
             if memory.is_padded:
                 record["addresses"] = memory.addresses.tolist()
             for registers in subjects:
-                if not registers.is_shared:
+                if is_distributed(registers.layout) and registers.layout.out_dims == layout.out_dims:
                     touches += [_touched(touch) for touch in memory.touches(registers.layout)]
         layouts.append(record)
     machine = {"name": target.name, "banks": target.banks, "bankBytes": target.bank_bytes}

@@ -14,6 +14,8 @@ from triton_linear.lowering.target.targets import Target
 from triton_linear.tools.support.errors import fail
 from triton_linear.tools.view.drawing import (
     MOST_ROWS,
+    ROOM,
+    ROOM_BETWEEN,
     SIZE,
     WIDEST,
     Drawing,
@@ -65,9 +67,7 @@ def picture(
 
 def _tensors(subjects: Sequence[Subject], target: Target, most: int, tile: str | None) -> list[Panel]:
     def fitting(alike: Sequence[LinearLayout]) -> Sizes:
-        # Others, of other tensors, have to find room too.
-        room = WIDEST * len(alike) / len(subjects)
-        return tile_of(alike, partial(_fits, alike, most, room))
+        return tile_of(alike, partial(_fits, alike, len(subjects), most))
 
     panels = []
     tiles = tiles_of([subject.layout for subject in subjects], fitting, tile)
@@ -80,12 +80,17 @@ def _tensors(subjects: Sequence[Subject], target: Target, most: int, tile: str |
     return panels
 
 
-def _fits(layouts: Sequence[LinearLayout], most: int, room: float, tile: Sizes) -> bool:
-    """Whether a tile of each layout is on one screen, the tiles beside each other."""
-    if prod(tile[-2:-1]) > most or tile[-1] * prod(tile[:-2]) * len(layouts) > WIDEST:
+def _fits(layouts: Sequence[LinearLayout], count: int, most: int, tile: Sizes) -> bool:
+    """Whether a tile of each layout is on one screen: two of all that are shown beside each other."""
+    slices = prod(tile[:-2])
+    # Bounds on what is tried; no more than so many of either are ever on a screen.
+    if prod(tile[-2:-1]) * -(-count // 2) > most or slices > 2 or tile[-1] > WIDEST:
         return False
-    grids = [grid for layout in layouts for grid in tensor_grids(layout, tile)]
-    return panels_width([Panel(Subject(layouts[0], ""), grid) for grid in grids]) <= room
+    widths = [grid_width(grid) for layout in layouts for grid in tensor_grids(layout, tile)]
+    beside = min(2, max(count, slices))
+    if len(widths) == beside:
+        return sum(widths) <= ROOM - (beside - 1) * ROOM_BETWEEN
+    return max(widths) <= (ROOM - ROOM_BETWEEN) / beside
 
 
 def _by_bank(grid: Grid, subject: Subject, target: Target) -> Grid:

@@ -149,16 +149,13 @@ def test_the_matrix_says_what_a_bit_does(browser: Any, tmp_path: Path) -> None:
 # What is on the screen
 
 SIZES = [(1400, 900), (1024, 768), (390, 844)]
+SWIZZLED = "#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}>"
 LARGE = {
     "blocked to mma": (ROWS, MMA),
     "mma to dot operand": (WGMMA, f"#ttg.dot_op<{{opIdx = 0, parent = {WGMMA}, kWidth = 2}}>"),
-    "registers to memory": (
-        ROWS,
-        "#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}>",
-    ),
+    "registers to memory": (ROWS, SWIZZLED),
 }
-# For each cell: is it whole in the window, and is it what a finger on its middle meets? `behind`: the same of a part
-# that is moved under another.
+# Of each cell: whether it is inside the window, and is what a finger on its middle meets.
 ON_SCREEN = """
 const cells = [...document.querySelectorAll("rect.cell, rect.moves")], wrong = [];
 for (const cell of cells) {
@@ -172,6 +169,17 @@ for (const cell of cells) {
 scrollTo(0, 0);
 return { count: cells.length, wrong: wrong.slice(0, 3), wide: document.documentElement.scrollWidth,
   high: Math.max(...cells.map(cell => cell.getBoundingClientRect().bottom)) };
+"""
+TEXTS = """
+const texts = [...document.querySelectorAll("text")];
+const boxes = texts.map(text => [text.getBoundingClientRect(), text.textContent]);
+const size = document.documentElement.getBoundingClientRect(), met = [];
+boxes.forEach(([a, one], i) => boxes.slice(i + 1).forEach(([b, other]) => {
+  const beside = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+  if (beside > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4) met.push([one, other]);
+}));
+return { met: met.slice(0, 5), wide: size.width, high: size.height, count: boxes.length,
+  right: Math.max(...boxes.map(([a]) => a.right)) };
 """
 
 
@@ -236,18 +244,7 @@ def test_a_picture_in_a_browser_hides_nothing_and_fits(
     file = tmp_path / "a.svg"
     file.write_bytes(drawn(shown, "svg", None, HOPPER, None))
     browser.get(file.as_uri())
-    seen = browser.execute_script(
-        """
-        const boxes = [...document.querySelectorAll("text")].map(text => [text.getBoundingClientRect(), text.textContent]);
-        const size = document.documentElement.getBoundingClientRect(), met = [];
-        boxes.forEach(([a, one], i) => boxes.slice(i + 1).forEach(([b, other]) => {
-          if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4)
-            met.push([one, other]);
-        }));
-        return { met: met.slice(0, 5), wide: size.width, high: size.height, count: boxes.length,
-          right: Math.max(...boxes.map(([a]) => a.right)) };
-        """
-    )
+    seen = browser.execute_script(TEXTS)
     assert seen["count"] > 50
     assert seen["met"] == []
     assert seen["right"] <= seen["wide"] <= 1400
