@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -98,15 +98,21 @@ def memory_text(subject: Subject, target: Target, most_rows: int) -> str:
     parts = -(-len(grid.columns) // at_once(grid))
     rows = max(1, most_rows // parts)
     lines = list(grid_lines(grid, rows))
-    if rows < len(grid.rows):
-        # The first offset whose bit is not in the rows shown, and those after it.
-        steps = [bit for bit in range(len(memory.addresses).bit_length() - 1) if memory.row(1 << bit) >= rows]
-        vectors = [subject.layout.basis("offset", bit) for bit in steps]
-        by = ", ".join(f"({', '.join(map(str, vector))})" for vector in vectors)
-        starts = ", ".join(str(int(memory.addresses[1 << bit])) for bit in steps)
-        if steps:
-            lines += wrapped(f"from byte {starts} on: coordinates xor {by}")
+    lines += [part for line in memory_words(memory, rows) for part in wrapped(line)]
     return "\n".join(lines)
+
+
+def memory_words(memory: Memory, rows: int) -> Iterator[str]:
+    """Which elements are in later rows than the first ones, in a line; none where there are no more rows."""
+    if rows >= memory.row(len(memory.addresses) - 1) + 1:
+        return
+    # The first offset whose bit is not in the rows shown, and those after it.
+    steps = [bit for bit in range(len(memory.addresses).bit_length() - 1) if memory.row(1 << bit) >= rows]
+    vectors = [memory.layout.basis("offset", bit) for bit in steps]
+    by = ", ".join(f"({', '.join(map(str, vector))})" for vector in vectors)
+    starts = ", ".join(str(int(memory.addresses[1 << bit])) for bit in steps)
+    if steps:
+        yield f"from byte {starts} on: coordinates xor {by}"
 
 
 def access_text(memory: Subject, registers: Subject, target: Target) -> str:

@@ -15,8 +15,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "what",
         metavar="WHAT",
         help="an encoding ('#ttg.blocked<...>'), a Gluon layout ('BlockedLayout([1, 4], ...)'), bases as JSON, "
-        "FILE:LINE of a TTGIR module, whose conversion is shown if the line has one, or SCRIPT.py:LINE: the "
-        "script is run, and what the line compiles to is shown",
+        "FILE:LINE of a TTGIR module, whose conversion is shown if the line has one, or SCRIPT.py:LINE or "
+        "SCRIPT.py:KERNEL:LINE: the script is run, and what the line compiles to is shown",
     )
     parser.add_argument(
         "--to", metavar="WHAT", help="a second layout: where the first is converted or stored to"

@@ -29,7 +29,7 @@ from triton_linear.tools.view.drawing import (
 )
 from triton_linear.tools.view.fold import Sizes, tile_of, tiles_of, words
 from triton_linear.tools.view.latex import latex
-from triton_linear.tools.view.memory import Memory
+from triton_linear.tools.view.memory import Memory, memory_words
 from triton_linear.tools.view.places import Grid, hardware_grid, is_distributed, tensor_grids
 from triton_linear.tools.view.subject import Subject
 from triton_linear.tools.view.text import hardware_words
@@ -125,11 +125,12 @@ def _hardware(subject: Subject, most: int, wide: float) -> Panel:
 def _memory(subject: Subject, target: Target, most: int, wide: float) -> list[Panel]:
     if not subject.is_shared:
         fail("view: only layouts of shared memory have banks; this one's views are tensor, hardware and matrix")
-    grid = Memory(subject, target).grid()
+    memory = Memory(subject, target)
+    grid = memory.grid()
     parts = stacked(grid, wide)
     rows = max(1, most // len(parts))
     left = len(grid.rows) - rows
-    said = (f"{left} more rows: --rows",) if left > 0 else ()
+    said = (f"... {left} more rows", *memory_words(memory, rows)) if left > 0 else ()
     return [Panel(subject, shortened(part, rows), said) for part in parts]
 
 
