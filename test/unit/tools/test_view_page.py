@@ -156,6 +156,7 @@ LARGE = {
     "registers to memory": (ROWS, SWIZZLED),
 }
 # Of each cell: whether it is inside the window, and is what a finger on its middle meets.
+ARRIVE = "const s = document.getElementById('time'); s.value = 1000; s.dispatchEvent(new Event('input'));"
 ON_SCREEN = """
 const cells = [...document.querySelectorAll("rect.cell, rect.moves")], wrong = [];
 for (const cell of cells) {
@@ -210,6 +211,9 @@ def test_every_cell_is_to_be_seen_at_every_size(
         assert seen["count"] >= 4, tab
         assert seen["wrong"] == [], tab
         assert seen["wide"] <= size[0], tab
+        if tab == "Conversion":
+            browser.execute_script(ARRIVE)
+            assert browser.execute_script(ON_SCREEN)["wrong"] == []
         # A telephone is scrolled downwards; on a screen all cells are there at once.
         assert size[0] < 760 or seen["high"] <= size[1], tab
         if folder := os.environ.get("TRITON_LINEAR_SCREENS"):
