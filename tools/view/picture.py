@@ -34,7 +34,7 @@ from triton_linear.tools.view.places import Grid, hardware_grid, is_distributed,
 from triton_linear.tools.view.subject import Subject
 from triton_linear.tools.view.text import hardware_words
 
-MOST_CELLS = 1800
+MOST_CELLS = 1500
 """Cells of a picture: of so many an SVG is just below a megabyte."""
 _DPI = 96
 """Pixels of an inch, as browsers count them: a PNG and an SVG have the same size there."""
@@ -86,7 +86,10 @@ def _fits(layouts: Sequence[LinearLayout], count: int, most: int, tile: Sizes) -
     # Bounds on what is tried; no more than so many of either are ever on a screen.
     if prod(tile[-2:-1]) * -(-count // 2) > most or slices > 2 or tile[-1] > WIDEST:
         return False
-    widths = [grid_width(grid) for layout in layouts for grid in tensor_grids(layout, tile)]
+    grids = [grid for layout in layouts for grid in tensor_grids(layout, tile)]
+    widths = [grid_width(grid) for grid in grids]
+    if sum(len(grid.cells) * len(grid.columns) for grid in grids) > MOST_CELLS:
+        return False
     beside = min(2, max(count, slices))
     if len(widths) == beside:
         return sum(widths) <= ROOM - (beside - 1) * ROOM_BETWEEN

@@ -15,6 +15,7 @@ from triton_linear.tools.view.colours import thread_colour
 from triton_linear.tools.view.command import drawn
 from triton_linear.tools.view.drawing import WIDEST
 from triton_linear.tools.view.fold import tile_of, words
+from triton_linear.tools.view.picture import MOST_CELLS
 from triton_linear.tools.view.places import holders
 from triton_linear.tools.view.subject import Subject, subjects
 from triton_linear.tools.view.text import text_tile
@@ -155,6 +156,22 @@ def test_a_picture_fits_a_screen_and_hides_nothing(name: str, shape: str) -> Non
         assert overlaps(boxes) == []
         written = "".join("".join(ElementTree.fromstring(svg).itertext()).split())
         assert "".join(source.split()) in written or written.count("#ttg.") == 2
+
+
+def test_the_largest_picture_is_below_a_megabyte() -> None:
+    one = of(MMA, "64x32")
+    svg = drawn([one], "svg", "tensor", HOPPER, 64)
+    assert 1000 < len(boxes_of(svg)[2]) <= MOST_CELLS
+    assert len(svg) / len(boxes_of(svg)[2]) * MOST_CELLS < 1_000_000
+
+
+def test_a_picture_of_more_than_one_slice_or_layout_fits() -> None:
+    (cube,) = subjects("BlockedLayout([1, 1, 4], [1, 4, 8], [1, 2, 2], [2, 1, 0])", "8x16x64", "f16")
+    for shown in ([cube], [of(kind, "128x128") for kind in (ROWS, MMA, MMA3)]):
+        wide, high, boxes = boxes_of(drawn(shown, "svg", "tensor", HOPPER, None))
+        assert wide <= WIDEST
+        assert high <= 900
+        assert overlaps(boxes) == []
 
 
 Boxes = list[tuple[float, float, float, float, str]]
