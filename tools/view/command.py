@@ -13,6 +13,7 @@ from triton_linear.lowering.target.targets import Target
 from triton_linear.lowering.target.targets import target as target_called
 from triton_linear.tools.support.errors import fail
 from triton_linear.tools.view import text as texts
+from triton_linear.tools.view.fold import tiles_of
 from triton_linear.tools.view.memory import access_text, memory_text
 from triton_linear.tools.view.options import FORMATS
 from triton_linear.tools.view.places import is_distributed
@@ -25,15 +26,15 @@ def run(arguments: argparse.Namespace) -> int:
         target = target_called(arguments.target)
     except ValueError as error:
         fail(str(error))
-    if arguments.rows < 1:
+    if arguments.rows is not None and arguments.rows < 1:
         fail(f"rows: {arguments.rows} is less than one")
     shown = subjects(arguments.what, arguments.shape, arguments.element)
     if arguments.to is not None:
-        shown = (shown[0], *subjects(arguments.to, arguments.shape, arguments.element))
-    together(shown)
+        shown = (shown[0], subjects(arguments.to, arguments.shape, arguments.element)[-1])
+        together(shown[:2])
     kind = arguments.format or _kind_of(arguments.output)
     try:
-        content = drawn(shown[:2], kind, arguments.view, target, arguments.rows)
+        content = drawn(shown, kind, arguments.view, target, arguments.rows, arguments.tile)
     except ValueError as error:
         file, line = place_of(arguments.what) or ("", 0)
         fail(str(error), file, line, min(line, 1))
@@ -44,14 +45,23 @@ def run(arguments: argparse.Namespace) -> int:
 def _kind_of(output: Path | None) -> str:
     if output is None or output.suffix == ".txt":
         return "text"
+    if output.suffix == ".tex":
+        return "latex"
     kind = output.suffix.removeprefix(".")
     if kind not in FORMATS:
         fail(f"output: no format is called '{kind}'; say --format={'|'.join(FORMATS)}", str(output))
     return kind
 
 
-def drawn(shown: Sequence[Subject], kind: str, view: str | None, target: Target, rows: int) -> bytes:
-    """The text, picture or page."""
+def drawn(
+    shown: Sequence[Subject],
+    kind: str,
+    view: str | None,
+    target: Target,
+    rows: int | None,
+    tile: str | None = None,
+) -> bytes:
+    """The text, picture or page; of a tensor that is folded the tile that is asked for."""
     if kind == "html":
         from triton_linear.tools.view.page import page
 
@@ -59,25 +69,45 @@ def drawn(shown: Sequence[Subject], kind: str, view: str | None, target: Target,
     if kind != "text":
         from triton_linear.tools.view.picture import picture
 
-        return picture(shown, view or "tensor", target, kind)
-    return (text_of(shown, view, target, rows) + "\n").encode()
+        return picture(shown, view or "tensor", target, kind, rows, tile)
+    return (text_of(shown, view, target, rows, tile) + "\n").encode()
 
 
-def text_of(shown: Sequence[Subject], view: str | None, target: Target, rows: int) -> str:
-    """Every layout's views, then what there is between two."""
+def text_of(
+    shown: Sequence[Subject], view: str | None, target: Target, rows: int | None, tile: str | None = None
+) -> str:
+    """Every layout's views, then what there is between two; as many rows as `rows`, or as a screen holds."""
+    if rows is not None:
+        return _text_of_rows(shown, view, target, (rows, rows), tile)
+    for most in texts.ROWS:
+        # Which tile is drawn must not change how large tiles are.
+        text = _text_of_rows(shown, view, target, most, "all" if tile == "all" else None)
+        if text.count("\n") + 1 < texts.MOST_LINES:
+            break
+    return text if tile is None else _text_of_rows(shown, view, target, most, tile)
+
+
+def _text_of_rows(
+    shown: Sequence[Subject], view: str | None, target: Target, rows: tuple[int, int], tile: str | None
+) -> str:
+    count, (most, lanes) = len(shown), rows
+    tiles = tiles_of([subject.layout for subject in shown], lambda alike: texts.text_tile(alike, most), tile)
     parts = []
-    for subject in shown:
-        parts.append(subject.text if len(shown) > 1 else "")
+    for subject, (size, at) in zip(shown, tiles, strict=True):
+        names = [subject.text if count > 1 or subject.source else ""]
+        names += texts.wrapped(subject.source) if subject.source else []
+        parts.append("\n".join(filter(None, names)))
         if view in (None, "tensor"):
-            parts.append("tensor: who holds each element\n" + texts.tensor_text(subject.layout, rows))
+            body = texts.tensor_text(subject.layout, most, size, at)
+            parts.append("tensor: who holds each element\n" + body)
         if view in (None, "hardware") and is_distributed(subject.layout):
-            parts.append("hardware: what each lane holds\n" + texts.hardware_text(subject.layout, rows))
+            parts.append("hardware: what each lane holds\n" + texts.hardware_text(subject.layout, lanes))
         if view in (None, "memory") and subject.is_shared:
-            parts.append("memory: what is in the banks\n" + memory_text(subject, target, rows))
-        if view in (None, "matrix"):
+            parts.append("memory: what is in the banks\n" + memory_text(subject, target, most))
+        if view == "matrix" or (view is None and count <= 2):
             parts.append("matrix over F2\n" + texts.matrix_text(subject.layout))
-    if len(shown) == 2 and view is None:
-        parts.append("\n".join(plan_of(shown, target)))
+    if count == 2 and view is None and shown[0].layout.out_dims == shown[1].layout.out_dims:
+        parts.append("\n".join(part for line in plan_of(shown, target) for part in texts.wrapped(line)))
         for memory in shown:
             parts += [
                 access_text(memory, r, target) for r in shown if memory.is_shared and is_distributed(r.layout)
@@ -87,7 +117,9 @@ def text_of(shown: Sequence[Subject], view: str | None, target: Target, rows: in
 
 def plan_of(shown: Sequence[Subject], target: Target) -> tuple[str, ...]:
     """How a conversion is done and why not otherwise; nothing unless both layouts are of registers."""
-    if len(shown) != 2 or not all(is_distributed(subject.layout) for subject in shown):
+    if len(shown) != 2 or shown[0].layout.out_dims != shown[1].layout.out_dims:
+        return ("",)
+    if not all(is_distributed(subject.layout) for subject in shown):
         return ("",)
     source, destination = shown
     from triton_linear.lowering.planners.select import select
@@ -108,7 +140,7 @@ def plan_of(shown: Sequence[Subject], target: Target) -> tuple[str, ...]:
 
 def _write(content: bytes, output: Path | None, kind: str) -> None:
     if output is None:
-        if kind != "text" and sys.stdout.isatty():
+        if kind in ("png", "html", "svg") and sys.stdout.isatty():
             fail(f"a {kind} is not for a terminal: -o FILE")
         sys.stdout.flush()
         sys.stdout.buffer.write(content)

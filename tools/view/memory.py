@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class Memory:
         self.size = subject.element_bytes
         self.target = target
         parsed = encodings.parse(subject.encoding) if subject.encoding else None
+        self.is_padded = isinstance(parsed, PaddedShared)
         self._padded: Callable[[int], int] = (
             parsed.padded_offset if isinstance(parsed, PaddedShared) else lambda offset: offset
         )
@@ -57,6 +58,10 @@ class Memory:
         names = tuple(str(row * line) for row in range(rows))
         return Grid("shared memory", "byte \\ element", names, tuple(spans), cells)
 
+    def row(self, offset: int) -> int:
+        """The number of the row in which an element lies."""
+        return int(self.addresses[offset]) // self.target.wavefront_bytes
+
     def touches(self, registers: LinearLayout, kind: str = LOAD) -> tuple[Touch, ...]:
         """What warp 0 asks to load or store a tensor so laid out, with the widest vectors that fit every lane.
 
@@ -84,10 +89,30 @@ def _label(point: tuple[int, ...] | None, count: int) -> str:
 
 
 def memory_text(subject: Subject, target: Target, most_rows: int) -> str:
-    """The rows of banks; see `Memory.grid`."""
-    from triton_linear.tools.view.text import grid_lines
+    """The rows of banks, see `Memory.grid`: as many lines as `most_rows` however wide they are, then which
+    elements are further on."""
+    from triton_linear.tools.view.text import at_once, grid_lines, wrapped
 
-    return "\n".join(grid_lines(Memory(subject, target).grid(), most_rows))
+    memory = Memory(subject, target)
+    grid = memory.grid()
+    parts = -(-len(grid.columns) // at_once(grid))
+    rows = max(1, most_rows // parts)
+    lines = list(grid_lines(grid, rows))
+    lines += [part for line in memory_words(memory, rows) for part in wrapped(line)]
+    return "\n".join(lines)
+
+
+def memory_words(memory: Memory, rows: int) -> Iterator[str]:
+    """Which elements are in later rows than the first ones, in a line; none where there are no more rows."""
+    if rows >= memory.row(len(memory.addresses) - 1) + 1:
+        return
+    # The first offset whose bit is not in the rows shown, and those after it.
+    steps = [bit for bit in range(len(memory.addresses).bit_length() - 1) if memory.row(1 << bit) >= rows]
+    vectors = [memory.layout.basis("offset", bit) for bit in steps]
+    by = ", ".join(f"({', '.join(map(str, vector))})" for vector in vectors)
+    starts = ", ".join(str(int(memory.addresses[1 << bit])) for bit in steps)
+    if steps:
+        yield f"from byte {starts} on: coordinates xor {by}"
 
 
 def access_text(memory: Subject, registers: Subject, target: Target) -> str:

@@ -8,7 +8,8 @@ from importlib.util import find_spec
 
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.target.targets import target
-from triton_linear.tools.view.picture import Panel, panels_drawn
+from triton_linear.tools.view.drawing import Panel
+from triton_linear.tools.view.picture import panels_drawn
 from triton_linear.tools.view.places import tensor_grids
 from triton_linear.tools.view.subject import Subject
 
@@ -32,8 +33,8 @@ def svg_of(layout: LinearLayout) -> str | None:
     if layout.num_out_dims <= 2 and layout.total_in_bits <= MOST_POINTS.bit_length() - 1:
         (grid,) = tensor_grids(layout)
         if len(grid.rows) * len(grid.columns) <= MOST_CELLS:
-            panels.append((Subject(layout, "who holds each element"), grid))
-    panels.append((Subject(layout, "matrix over F2"), None))
+            panels.append(Panel(Subject(layout, "who holds each element"), grid))
+    panels.append(Panel(Subject(layout, "matrix over F2")))
     return panels_drawn(panels, target(_COLOURED_FOR), "svg").decode()
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-FORMATS = ("text", "svg", "png", "html")
+FORMATS = ("text", "svg", "png", "html", "latex")
 VIEWS = ("tensor", "hardware", "memory", "matrix")
-MOST_ROWS = 64
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,8 +15,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "what",
         metavar="WHAT",
         help="an encoding ('#ttg.blocked<...>'), a Gluon layout ('BlockedLayout([1, 4], ...)'), bases as JSON, "
-        "FILE:LINE of a TTGIR module, whose conversion is shown if the line has one, or SCRIPT.py:LINE: the "
-        "script is run, and what the line compiles to is shown",
+        "FILE:LINE of a TTGIR module, whose conversion is shown if the line has one, or SCRIPT.py:LINE or "
+        "SCRIPT.py:KERNEL:LINE: the script is run, and what the line compiles to is shown",
     )
     parser.add_argument(
         "--to", metavar="WHAT", help="a second layout: where the first is converted or stored to"
@@ -29,5 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--view", choices=VIEWS, help="only this one (default: all that there are; of pictures the first)"
     )
-    parser.add_argument("--rows", type=int, default=MOST_ROWS, help="rows of text (default %(default)s)")
+    parser.add_argument(
+        "--rows", type=int, metavar="N", help="at most so many rows of each view (default: what a screen holds)"
+    )
+    parser.add_argument(
+        "--tile",
+        metavar="I,J",
+        help="which tile of a tensor that is folded is drawn (default: the first); 'all': do not fold",
+    )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: the standard output")

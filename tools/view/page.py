@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from importlib.resources import files
+from math import prod
 from typing import Any
 
+from triton_linear.dialect.linear_layout import LANE, WARP
 from triton_linear.lowering.interpreter.banks import Touch
 from triton_linear.lowering.target.targets import Target
+from triton_linear.tools.view.colours import thread_colour
+from triton_linear.tools.view.fold import Sizes, tile_of, tiles_of, words
 from triton_linear.tools.view.memory import Memory
+from triton_linear.tools.view.places import is_distributed
 from triton_linear.tools.view.subject import Subject
+
+MOST_ROWS, MOST_COLUMNS = 16, 32
 
 
 def page(subjects: Sequence[Subject], target: Target, plan: str = "") -> str:
@@ -26,23 +33,39 @@ def described(subjects: Sequence[Subject], target: Target, plan: str) -> dict[st
     """What the page draws from: bases, as everything else follows from them, and what padding adds."""
     layouts: list[dict[str, Any]] = []
     touches: list[dict[str, Any]] = []
-    for subject in subjects:
+    tiles = tiles_of([subject.layout for subject in subjects], lambda alike: tile_of(alike, _fits), None)
+    for subject, (tile, _) in zip(subjects, tiles, strict=True):
         layout = subject.layout
         record: dict[str, Any] = {
             "text": subject.text,
             "bits": subject.element_bits,
             "bases": [[name, [list(vector) for vector in vectors]] for name, vectors in layout.bases],
             "outs": [list(dim) for dim in layout.out_dims],
+            "tile": list(tile),
+            "words": list(words(layout, tile)),
+            "encoding": subject.encoding if subject.encoding != subject.text else "",
+            "source": subject.source,
+            "shared": subject.is_shared,
         }
+        if is_distributed(layout):
+            lanes, warps = layout.in_dim_size(LANE), layout.in_dim_size(WARP)
+            record["colours"] = [[thread_colour(w, lane, lanes) for lane in range(lanes)] for w in range(warps)]
         if subject.is_shared:
             memory = Memory(subject, target)
-            record["addresses"] = memory.addresses.tolist()
+            # Where nothing is padded they are the offsets, as many bytes apart as an element has.
+            if memory.is_padded:
+                record["addresses"] = memory.addresses.tolist()
             for registers in subjects:
-                if not registers.is_shared:
+                if is_distributed(registers.layout) and registers.layout.out_dims == layout.out_dims:
                     touches += [_touched(touch) for touch in memory.touches(registers.layout)]
         layouts.append(record)
     machine = {"name": target.name, "banks": target.banks, "bankBytes": target.bank_bytes}
     return {"layouts": layouts, "target": machine, "plan": plan, "touches": touches}
+
+
+def _fits(tile: Sizes) -> bool:
+    """Whether a tile fits a window of 1400 by 900 pixels, a cell for each element; narrower ones show parts."""
+    return prod(tile[-2:-1]) <= MOST_ROWS and tile[-1] <= MOST_COLUMNS and prod(tile[:-2]) == 1
 
 
 def _touched(touch: Touch) -> dict[str, Any]:

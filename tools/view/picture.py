@@ -1,139 +1,196 @@
-"""Grids and matrices as pictures, SVG or PNG, by matplotlib."""
+"""Views of layouts as pictures: SVG and PNG by matplotlib, or TikZ."""
 
 from __future__ import annotations
 
+import dataclasses
 import io
-import textwrap
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from functools import partial
+from math import prod
 
-from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.encodings.shared import PARTITION
+from triton_linear.dialect.linear_layout import LANE, REGISTER, LinearLayout
 from triton_linear.lowering.target.targets import Target
 from triton_linear.tools.support.errors import fail
-from triton_linear.tools.view.memory import Memory
-from triton_linear.tools.view.places import Grid, hardware_grid, is_distributed, matrix_rows, tensor_grids
+from triton_linear.tools.view.drawing import (
+    MOST_ROWS,
+    ROOM,
+    ROOM_BETWEEN,
+    SIZE,
+    WIDEST,
+    Drawing,
+    Panel,
+    Panels,
+    drawing,
+    grid_width,
+    panels_width,
+    shortened,
+    stacked,
+)
+from triton_linear.tools.view.fold import Sizes, tile_of, tiles_of, words
+from triton_linear.tools.view.latex import latex
+from triton_linear.tools.view.memory import Memory, memory_words
+from triton_linear.tools.view.places import Grid, hardware_grid, is_distributed, tensor_grids
 from triton_linear.tools.view.subject import Subject
+from triton_linear.tools.view.text import hardware_words
 
-_INCH = 0.42
-"""Height of a row; a column is as wide as its label."""
-_MOST_CELLS = 8192
-_LETTERS = 5.5
-"""Letters of a title for each unit of width."""
-Panel: TypeAlias = "tuple[Subject, Grid | None]"
-"""A layout, and what is drawn of it: a grid, or where there is none the matrix."""
+MOST_CELLS = 1500
+"""Cells of a picture: of so many an SVG is just below a megabyte."""
+_DPI = 96
+"""Pixels of an inch, as browsers count them: a PNG and an SVG have the same size there."""
 
 
-def _colour(number: int | None, of: int) -> tuple[float, float, float]:
-    from matplotlib.colors import hsv_to_rgb  # type: ignore[import-untyped, unused-ignore]
-
-    if number is None:
-        return 0.87, 0.87, 0.87
-    red, green, blue = hsv_to_rgb(
-        (number % of / of, 0.28 + 0.14 * (number % 2), 0.97 - 0.06 * (number // 2 % 2))
-    )
-    return float(red), float(green), float(blue)
-
-
-def _draw_grid(axes: Any, grid: Grid, colours: int) -> None:
-    from matplotlib.patches import Rectangle  # type: ignore[import-untyped, unused-ignore]
-
-    labels = [run.label for row in grid.cells for run in row]
-    wide = max(1.0, max(map(len, labels), default=1) * 0.24)
-    for y, row in enumerate(grid.cells):
-        for x, run in enumerate(row):
-            face = _colour(run.colour, colours)
-            axes.add_patch(Rectangle((x * wide, y), wide, 1, facecolor=face, edgecolor="white"))
-            axes.text((x + 0.5) * wide, y + 0.5, run.label, ha="center", va="center", fontsize=8)
-        axes.text(-0.15, y + 0.5, grid.rows[y], ha="right", va="center", fontsize=8, color="#555")
-    for x, (at, count) in enumerate(grid.columns):
-        head = str(at) if count == 1 else f"{at}-{at + count - 1}"
-        axes.text((x + 0.5) * wide, -0.2, head, ha="center", va="bottom", fontsize=8, color="#555")
-    axes.text(-0.15, -0.2, grid.corner, ha="right", va="bottom", fontsize=8, color="#555")
-    axes.set_xlim(0, wide * len(grid.columns))
-    axes.set_ylim(len(grid.cells), 0)
-    axes.set_aspect("equal")
-    axes.axis("off")
-
-
-def _draw_matrix(axes: Any, layout: LinearLayout) -> None:
-    from matplotlib.patches import Rectangle  # type: ignore[import-untyped, unused-ignore]
-
-    rows, columns, entries = matrix_rows(layout)
-    for y, row in enumerate(entries):
-        for x, entry in enumerate(row):
-            face = "#4c86d9" if entry else "#eef0f3"
-            axes.add_patch(Rectangle((x, y), 1, 1, facecolor=face, edgecolor="white"))
-            if entry:
-                axes.text(x + 0.5, y + 0.5, "1", ha="center", va="center", fontsize=8, color="white")
-        axes.text(-0.15, y + 0.5, rows[y], ha="right", va="center", fontsize=8, color="#555")
-    for x, name in enumerate(columns):
-        dim, _, bit = name.partition(":")
-        axes.text(x + 0.5, -0.15, dim[0] + bit, ha="center", va="bottom", fontsize=8, color="#555")
-    axes.set_xlim(0, len(columns))
-    axes.set_ylim(len(rows), 0)
-    axes.set_aspect("equal")
-    axes.axis("off")
-
-
-def grids_of(subject: Subject, view: str, target: Target) -> list[Grid]:
-    """The grids of a view of a layout. Fails where the layout has no such view."""
+def picture(
+    subjects: Sequence[Subject],
+    view: str,
+    target: Target,
+    kind: str,
+    most_rows: int | None = None,
+    tile: str | None = None,
+) -> bytes:
+    """The layouts beside each other, in one view, as `svg`, `png` or `latex`. Fails for one too large."""
+    most = MOST_ROWS if most_rows is None else most_rows
+    wide = (WIDEST - 70) / len(subjects)
     if view == "tensor":
-        return list(tensor_grids(subject.layout))
-    if view == "hardware":
-        if not is_distributed(subject.layout):
-            fail("view: lanes hold nothing of a layout of memory; its views are tensor, memory and matrix")
-        return [hardware_grid(subject.layout)]
+        panels = _tensors(subjects, target, most, tile)
+    elif view == "matrix":
+        panels = [Panel(subject) for subject in subjects]
+    elif view == "hardware":
+        panels = [_hardware(subject, most, wide) for subject in subjects]
+    else:
+        panels = [panel for subject in subjects for panel in _memory(subject, target, most, wide)]
+    cells = sum(len(panel.grid.cells) * len(panel.grid.columns) for panel in panels if panel.grid is not None)
+    if cells > MOST_CELLS:
+        fail(f"view: a picture of {cells} cells is too large, {MOST_CELLS} at most; --format html has no bound")
+    return panels_drawn(panels, target, kind)
+
+
+def _tensors(subjects: Sequence[Subject], target: Target, most: int, tile: str | None) -> list[Panel]:
+    def fitting(alike: Sequence[LinearLayout]) -> Sizes:
+        return tile_of(alike, partial(_fits, alike, len(subjects), most))
+
+    panels = []
+    tiles = tiles_of([subject.layout for subject in subjects], fitting, tile)
+    for subject, (size, at) in zip(subjects, tiles, strict=True):
+        said = tuple(words(subject.layout, size, at))
+        panels += [
+            Panel(subject, _by_bank(grid, subject, target), said)
+            for grid in tensor_grids(subject.layout, size, at)
+        ]
+    return panels
+
+
+def _fits(layouts: Sequence[LinearLayout], count: int, most: int, tile: Sizes) -> bool:
+    """Whether a tile of each layout is on one screen: two of all that are shown beside each other."""
+    slices = prod(tile[:-2])
+    # Bounds on what is tried; no more than so many of either are ever on a screen.
+    if prod(tile[-2:-1]) * -(-count // 2) > most or slices > 2 or tile[-1] > WIDEST:
+        return False
+    grids = [grid for layout in layouts for grid in tensor_grids(layout, tile)]
+    widths = [grid_width(grid) for grid in grids]
+    if sum(len(grid.cells) * len(grid.columns) for grid in grids) > MOST_CELLS:
+        return False
+    beside = min(2, max(count, slices))
+    if len(widths) == beside:
+        return sum(widths) <= ROOM - (beside - 1) * ROOM_BETWEEN
+    return max(widths) <= (ROOM - ROOM_BETWEEN) / beside
+
+
+def _by_bank(grid: Grid, subject: Subject, target: Target) -> Grid:
+    """The grid of a tensor in memory, coloured by the banks in which its elements lie."""
+    if not subject.is_shared or subject.layout.has_in_dim(PARTITION):
+        return grid
+    addresses = Memory(subject, target).addresses
+    cells = tuple(
+        tuple(
+            run
+            if run.colour is None
+            else dataclasses.replace(run, colour=int(addresses[run.colour]) // target.bank_bytes)
+            for run in row
+        )
+        for row in grid.cells
+    )
+    return dataclasses.replace(grid, cells=cells)
+
+
+def _hardware(subject: Subject, most: int, wide: float) -> Panel:
+    layout = subject.layout
+    if not is_distributed(layout):
+        fail("view: lanes hold nothing of a layout of memory; its views are tensor, memory and matrix")
+    shown: Mapping[str, int] = {REGISTER: layout.in_dim_size(REGISTER), LANE: layout.in_dim_size(LANE)}
+    while shown[LANE] > most:
+        shown = {**shown, LANE: shown[LANE] // 2}
+    while (grid := hardware_grid(layout, **shown)) and shown[REGISTER] > 1 and grid_width(grid) > wide:
+        shown = {**shown, REGISTER: shown[REGISTER] // 2}
+    return Panel(subject, grid, tuple(hardware_words(layout, shown)))
+
+
+def _memory(subject: Subject, target: Target, most: int, wide: float) -> list[Panel]:
     if not subject.is_shared:
         fail("view: only layouts of shared memory have banks; this one's views are tensor, hardware and matrix")
-    return [Memory(subject, target).grid()]
+    memory = Memory(subject, target)
+    grid = memory.grid()
+    parts = stacked(grid, wide)
+    rows = max(1, most // len(parts))
+    left = len(grid.rows) - rows
+    said = (f"... {left} more rows", *memory_words(memory, rows)) if left > 0 else ()
+    return [Panel(subject, shortened(part, rows), said) for part in parts]
 
 
-def picture(subjects: Sequence[Subject], view: str, target: Target, kind: str) -> bytes:
-    """The layouts beside each other, in one view, as `svg` or `png`. Raises ToolError for one too large."""
-    if view == "matrix":
-        drawn: list[Panel] = [(subject, None) for subject in subjects]
-    else:
-        drawn = [(subject, grid) for subject in subjects for grid in grids_of(subject, view, target)]
-    cells = sum(len(grid.cells) * len(grid.columns) for _, grid in drawn if grid is not None)
-    if cells > _MOST_CELLS:
-        fail(
-            f"view: a picture of {cells} cells is too large, {_MOST_CELLS} at most; --format html has no bound"
-        )
-    return panels_drawn(drawn, target, kind)
+def panels_drawn(panels: Panels, target: Target, kind: str) -> bytes:
+    """The panels, as `svg`, `png` or `latex`: in rows, as many beside each other as a screen is wide."""
+    rows: list[list[Panel]] = []
+    for panel in panels:
+        if rows and panels_width([*rows[-1], panel]) <= WIDEST:
+            rows[-1].append(panel)
+        else:
+            rows.append([panel])
+    drawn = drawing(rows, target)
+    return latex(drawn) if kind == "latex" else _by_matplotlib(drawn, kind)
 
 
-def panels_drawn(panels: Sequence[Panel], target: Target, kind: str) -> bytes:
-    """The panels beside each other, as `svg` or `png`; cells of memory have the colours of banks."""
+def _by_matplotlib(drawn: Drawing, kind: str) -> bytes:
     try:
         from matplotlib.figure import Figure  # type: ignore[import-untyped, unused-ignore]
+        from matplotlib.patches import Rectangle  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
         fail("pictures need matplotlib: pip install 'triton-linear[view]'")
     import matplotlib  # type: ignore[import-untyped, unused-ignore]
 
-    sizes = [_size(subject, grid) for subject, grid in panels]
+    points = SIZE * 72 / _DPI
     # Names of glyphs and identifiers would differ from run to run.
     with matplotlib.rc_context({"svg.hashsalt": "triton-linear", "svg.fonttype": "none"}):
-        figure = Figure(figsize=(sum(w for w, _ in sizes) * _INCH, max(h for _, h in sizes) * _INCH))
-        axes = figure.subplots(1, len(panels), squeeze=False, width_ratios=[w for w, _ in sizes])[0]
-        for one, (width, _), (subject, grid) in zip(axes, sizes, panels, strict=True):
-            if grid is None:
-                _draw_matrix(one, subject.layout)
-            else:
-                colours = target.banks if subject.is_shared else 32
-                _draw_grid(one, grid, colours)
-            title = subject.text + (f", {grid.title}" if grid is not None and grid.title else "")
-            one.set_title(textwrap.fill(title, max(12, int(width * _LETTERS))), fontsize=9, pad=18)
-            one.set_anchor("N")
-        figure.tight_layout()
+        figure = Figure(figsize=(drawn.width / _DPI, drawn.height / _DPI), facecolor="white")
+        axes = figure.add_axes((0, 0, 1, 1))
+        axes.set_xlim(0, drawn.width)
+        axes.set_ylim(drawn.height, 0)
+        axes.axis("off")
+        for box in drawn.boxes:
+            corner = (box.x, box.y)
+            axes.add_patch(
+                Rectangle(
+                    corner,
+                    box.width,
+                    box.height,
+                    facecolor=box.fill,
+                    edgecolor="white",
+                    linewidth=0.6,
+                    clip_on=False,
+                )
+            )
+        for text in drawn.texts:
+            axes.text(
+                text.x,
+                text.y,
+                text.text,
+                ha=text.align,
+                va="center_baseline",
+                fontsize=points,
+                family="monospace",
+                color=text.colour,
+                weight="bold" if text.bold else "normal",
+                parse_math=False,
+            )
         file = io.BytesIO()
-        figure.savefig(file, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
+        figure.savefig(file, format=kind, dpi=_DPI, metadata={"Date": None} if kind == "svg" else None)
     return file.getvalue()
-
-
-def _size(subject: Subject, grid: Grid | None) -> tuple[float, float]:
-    if grid is None:
-        layout = subject.layout
-        return layout.total_in_bits + 4.0, layout.total_out_bits + 5.0
-    labels = [run.label for row in grid.cells for run in row]
-    wide = max(1.0, max(map(len, labels), default=1) * 0.24)
-    return wide * len(grid.columns) + 3.0, len(grid.cells) + 3.0

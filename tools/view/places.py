@@ -61,14 +61,20 @@ def coordinates(layout: LinearLayout) -> Table:
     return found
 
 
-def holders(layout: LinearLayout) -> dict[tuple[int, ...], list[tuple[int, ...]]]:
+def holders(
+    layout: LinearLayout, start: Sequence[int] | None = None, sizes: Sequence[int] | None = None
+) -> dict[tuple[int, ...], list[tuple[int, ...]]]:
     """Who holds each element: its coordinates to the inputs that map there, in order of the inputs, last dim
-    slowest."""
+    slowest; of the elements from `start` on, as many as `sizes` says, or of all."""
     table = coordinates(layout)
+    inside = np.ones(table.shape[:-1], bool)
+    if start is not None and sizes is not None:
+        low = np.array(start, np.int64)
+        inside &= ((table >= low) & (table < low + np.array(sizes, np.int64))).all(axis=-1)
     found: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
-    axes = [range(size) for size in table.shape[:-1]]
-    for reversed_index in itertools.product(*reversed(axes)):
-        index = reversed_index[::-1]
+    # Of a transposed array the last dim of the layout is the slowest.
+    for reversed_index in np.argwhere(inside.T).tolist():
+        index = tuple(reversed_index[::-1])
         found.setdefault(tuple(table[index].tolist()), []).append(index)
     return found
 
@@ -118,7 +124,12 @@ def _label(layout: LinearLayout, first: _Cell, count: int) -> str:
 
 
 def _grid(
-    layout: LinearLayout, title: str, corner: str, names: Sequence[str], rows: Sequence[Sequence[_Cell]]
+    layout: LinearLayout,
+    title: str,
+    corner: str,
+    names: Sequence[str],
+    rows: Sequence[Sequence[_Cell]],
+    first: int,
 ) -> Grid:
     """Merge columns wherever every row goes on with the next element of the same owner."""
     width = len(rows[0])
@@ -127,63 +138,85 @@ def _grid(
     cells = tuple(
         tuple(
             LaneRun(
-                _label(layout, row[at], count), row[at].owners[0] if row[at].owners else (), _colour(row[at])
+                _label(layout, row[at], count),
+                row[at].owners[0] if row[at].owners else (),
+                _colour(layout, row[at]),
             )
             for at, count in spans
         )
         for row in rows
     )
-    return Grid(title, corner, tuple(names), tuple(spans), cells)
+    return Grid(title, corner, tuple(names), tuple((first + at, count) for at, count in spans), cells)
 
 
-def _colour(cell: _Cell) -> int | None:
-    return cell.owners[0][-1] if cell.owners and cell.owners[0] else None
+def _colour(layout: LinearLayout, cell: _Cell) -> int | None:
+    """The lane; in memory, the offset, which the bank follows from."""
+    if not cell.owners:
+        return None
+    return cell.owners[0][-1] if is_distributed(layout) else cell.numbers[0]
 
 
-def tensor_grids(layout: LinearLayout) -> Iterator[Grid]:
+def tensor_grids(
+    layout: LinearLayout, tile: Sequence[int] | None = None, at: Sequence[int] = ()
+) -> Iterator[Grid]:
     """Who holds element i, j: a row for each index of the last dimension but one; a grid for each slice of
-    the dimensions before."""
-    held = holders(layout)
-    sizes = [size for _, size in layout.out_dims]
-    *leading, rows, columns = (1, 1, *sizes)[-max(2, len(sizes)) :]
-    for slice_ in itertools.product(*map(range, leading)):
+    the dimensions before. Of the whole tensor, or of one tile of it, where `at` counts tiles."""
+    sizes = tuple(tile) if tile is not None else tuple(size for _, size in layout.out_dims)
+    start = tuple(which * size for which, size in itertools.zip_longest(at, sizes, fillvalue=0)) if at else ()
+    start = start or (0,) * len(sizes)
+    held = holders(layout, start, sizes)
+    ranges = [range(low, low + size) for low, size in zip(start, sizes, strict=True)]
+    *leading, rows, columns = (range(1), range(1), *ranges)[-max(2, len(sizes)) :]
+    for slice_ in itertools.product(*leading):
         cells = []
-        for row in range(rows):
+        for row in rows:
             line = []
-            for column in range(columns):
-                point = (*slice_, row, column)[-len(sizes) :]
+            for column in columns:
+                point = (*slice_, row, column)[-len(sizes) :] if sizes else ()
                 found = [owner_of(layout, index) for index in held.get(point, ())]
                 line.append(_Cell(tuple(o for o, _ in found), tuple(n for _, n in found)))
             cells.append(line)
         title = f"slice [{', '.join(map(str, slice_))}]" if slice_ else ""
         dims = layout.out_dim_names
         corner = f"{dims[-2]} \\ {dims[-1]}" if len(dims) > 1 else dims[-1]
-        names = [str(row) for row in range(rows)] if len(dims) > 1 else [""]
-        yield _grid(layout, title, corner, names, cells)
+        names = [str(row) for row in rows] if len(dims) > 1 else [""]
+        yield _grid(layout, title, corner, names, cells, columns.start)
 
 
-def hardware_grid(layout: LinearLayout, warp: int = 0, block: int = 0) -> Grid:
-    """What each lane of a warp holds: a row for each lane, a column for each register.
+def heads(grid: Grid) -> list[str]:
+    """The names of the columns of a grid."""
+    return [str(at) if count == 1 else f"{at}-{at + count - 1}" for at, count in grid.columns]
+
+
+def hardware_grid(
+    layout: LinearLayout,
+    warp: int = 0,
+    block: int = 0,
+    register: int | None = None,
+    lane: int | None = None,
+) -> Grid:
+    """What each lane of a warp holds: a row for each lane, a column for each register; or for the first ones,
+    as many as `register` and `lane` say.
 
     Requires: the layout is distributed.
     """
-    table = coordinates(layout)[:, :, warp, block]
+    table = coordinates(layout)[:register, :lane, warp, block]
     registers, lanes, _ = table.shape
     starts = [0]
-    for register in range(1, registers):
-        step = table[register] - table[register - 1]
+    for at in range(1, registers):
+        step = table[at] - table[at - 1]
         if not ((step[:, -1] == 1).all() and (step[:, :-1] == 0).all()):
-            starts.append(register)
+            starts.append(at)
     spans = [(at, following - at) for at, following in itertools.pairwise([*starts, registers])]
     rows = []
-    for lane in range(lanes):
+    for which in range(lanes):
         row = []
         for at, count in spans:
-            *front, last = table[at, lane].tolist()
+            *front, last = table[at, which].tolist()
             whole = [*map(str, front), str(last) if count == 1 else f"{last}-{last + count - 1}"]
-            row.append(LaneRun(",".join(whole), (block, warp, lane), lane))
+            row.append(LaneRun(",".join(whole), (block, warp, which), which))
         rows.append(tuple(row))
-    names = tuple(f"lane {lane}" for lane in range(lanes))
+    names = tuple(f"lane {which}" for which in range(lanes))
     return Grid(
         f"warp {warp}" + (f" of block {block}" if block else ""), "register", names, tuple(spans), tuple(rows)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import json
 import re
 from collections.abc import Sequence
@@ -20,22 +21,29 @@ from triton_linear.tools.support.inputs import modules, read_input
 _TYPE = re.compile(
     r"(?P<kind>tensor|memdesc)<(?P<shape>(?:\d+x)+)(?P<element>[^,<>]+|!tt\.ptr<[^<>]*>), ?(?P<encoding>#)"
 )
+_DEFINED = re.compile(r"(?P<name>#[A-Za-z_]\w*) = ")
+_KERNEL = re.compile(r"(?P<file>.+\.py):(?P<kernel>[A-Za-z_]\w*):(?P<line>\d+)")
 _PLACE = re.compile(r"(?P<file>.+):(?P<line>\d+)")
 _ALIAS = re.compile(r"#[A-Za-z_]\w*")
 _GLUON = re.compile(r"(?:\w+\.)*(?P<class>\w*Layout)\(", re.DOTALL)
 MOST_LINES = 8
 """Lines of a file that are named where none was given."""
+MOST_SHOWN = 4
+"""Layouts of a line that are drawn."""
+MOST_LETTERS = 90
+"""Letters of a line of code that stand in a heading."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A layout with what is known of it: how the user called it, its encoding if it has one, and the width of
-    its elements in bits."""
+    """A layout with what is known of it: how the user called it, its encoding if it has one, the width of its
+    elements in bits, and the line of code that it is of."""
 
     layout: LinearLayout
     text: str
     encoding: str = ""
     element_bits: int = 32
+    source: str = ""
 
     @property
     def element_bytes(self) -> int:
@@ -152,41 +160,93 @@ def _gluon_value(node: ast.expr) -> Any:
 
 
 def of_line(text: str, name: str, line: int) -> tuple[Subject, ...]:
-    """The layouts of the types on a line of a TTGIR file, each once, in order: one, or two for a conversion."""
-    lines = bridge.expand_aliases(text).split("\n")
+    """The layouts that a line of a TTGIR file is about, each once: those of its types; of an alias, that of the
+    first tensor that has it; else those of the values that are named on it."""
+    given, lines = text.split("\n"), bridge.expand_aliases(text).split("\n")
     if not 1 <= line <= len(lines):
         fail(f"the file has {len(lines)} lines", name, line, 1)
-    found = _of_texts([lines[line - 1][m.start() :] for m in _TYPE.finditer(lines[line - 1])], name, line)
-    if not found:
-        fail("no type with an encoding is on this line", name, line, 1)
-    if len({subject.layout.out_dims for subject in found}) > 1:
-        fail("the types on this line are of tensors of different shapes", name, line, 1)
-    return found
+    types = _types(lines[line - 1])
+    if not types and (alias := _DEFINED.match(given[line - 1])):
+        types = _first_with(alias["name"], given, lines)
+    if not types:
+        values = dict.fromkeys(re.findall(r"%\w+", given[line - 1]))
+        made = [_types(lines[at])[-1:] for value in values if (at := _defining(value, given, line)) is not None]
+        types = [one for found in made for one in found]
+    if not types:
+        have = [at for at, other in enumerate(lines, 1) if _TYPE.search(other)]
+        fail(f"no type with an encoding is on this line{_nearest(have, line)}", name, line, 1)
+    return _of_texts(types, name, line, given[line - 1])[:MOST_SHOWN]
 
 
-def of_source_line(name: str, line: int) -> tuple[Subject, ...]:
+def _types(line: str) -> list[str]:
+    """The types with encodings on a line, each with what stands behind it."""
+    return [line[match.start() :] for match in _TYPE.finditer(line)]
+
+
+def _first_with(alias: str, given: Sequence[str], expanded: Sequence[str]) -> list[str]:
+    """The first type whose encoding is an alias; the lines are as they were and with aliases expanded."""
+    for before, after in zip(given, expanded, strict=True):
+        for written, whole in zip(_types(before), _types(after), strict=False):
+            if re.match(rf"\w+<[^#]*, ?{alias}\b", written):
+                return [whole]
+    return []
+
+
+def _defining(value: str, lines: Sequence[str], line: int) -> int | None:
+    """The index of the line before a line on which a value is made."""
+    for at in range(line - 2, -1, -1):
+        if re.match(rf"\s*(%[\w:]+, )*{value}(:\d+)?(, %[\w:]+)* = ", lines[at]):
+            return at
+    return None
+
+
+def _nearest(have: Sequence[int], line: int) -> str:
+    """Which lines around one are to be named instead."""
+    near = sorted(sorted(have, key=lambda at: (abs(at - line), at))[:2])
+    return f"; the nearest with one: {', '.join(map(str, near))}" if near else ""
+
+
+def of_source_line(name: str, line: int, kernel: str = "") -> tuple[Subject, ...]:
     """The layouts of what a line of a script compiles to: of its first conversion, else of its first tensor.
 
-    The script is run, and its kernels are looked through in the order of their names.
+    The script is run, and its kernels are looked through in the order of their names, or the one that is named.
     """
     converting: dict[int, None] = {}
-    tensors: list[str] = []
+    making: dict[int, None] = {}
+    first: tuple[list[str], str] | None = None
+    kernels: dict[str, None] = {}
     for file_name, text in modules(name):
+        called = Path(file_name).stem
+        kernels[called] = None
+        if kernel and called != kernel:
+            continue
         module = bridge.text_to_upstream(text, bridge.upstream_context(), file_name)
         for op in operations(module.operation):
             file, at, _ = user_position(str(op.location))
             if not file or not Path(file).exists() or not Path(file).samefile(name):
                 continue
+            if _encoded(op):
+                making[at] = None
             if op.name == "ttg.convert_layout":
                 converting[at] = None
                 if at == line:
-                    return _of_texts([str(op.operands[0].type), str(op.results[0].type)], name, line)
-            elif at == line:
-                tensors += _encoded(op)
-    if tensors:
-        return _of_texts(tensors[:1], name, line)
+                    types = [str(op.operands[0].type), str(op.results[0].type)]
+                    return _of_texts(types, name, line, _code(name, line, called))
+            elif at == line and first is None and _encoded(op):
+                first = _encoded(op)[:1], called
+    if kernel and kernel not in kernels:
+        fail(f"no kernel is called '{kernel}'; the script compiles {', '.join(kernels)}", name)
+    if first is not None:
+        return _of_texts(first[0], name, line, _code(name, line, first[1]))
     lines = ", ".join(map(str, sorted(converting)[:MOST_LINES]))
-    fail(f"no tensor is made on this line; conversions are on lines {lines or '(none)'}", name, line, 1)
+    near = _nearest(list(making), line)
+    fail(f"no tensor is made on this line{near}; conversions are on lines {lines or '(none)'}", name, line, 1)
+
+
+def _code(name: str, line: int, kernel: str) -> str:
+    """A line of a script, and the kernel that it is compiled in."""
+    lines = read_input(name).split("\n")
+    return f"{kernel}, line {line}: {lines[line - 1].strip() if line <= len(lines) else ''}"
 
 
 def _encoded(op: Operation) -> list[str]:
@@ -195,9 +255,11 @@ def _encoded(op: Operation) -> list[str]:
     return [type_ for type_ in types if _TYPE.match(type_)]
 
 
-def _of_texts(types: Sequence[str], name: str, line: int) -> tuple[Subject, ...]:
+def _of_texts(types: Sequence[str], name: str, line: int, source: str) -> tuple[Subject, ...]:
     """The layouts of types, each once, each at the beginning of a text; `name` and `line` are where they
-    are."""
+    are, `source` is what stands there."""
+    source = source.strip()
+    shown = source if len(source) <= MOST_LETTERS else f"{source[: MOST_LETTERS - 3]}..."
     found: dict[Subject, None] = {}
     for text in types:
         match = _TYPE.search(text)
@@ -206,7 +268,8 @@ def _of_texts(types: Sequence[str], name: str, line: int) -> tuple[Subject, ...]
         shape = tuple(map(int, match["shape"].strip("x").split("x")))
         what = f"{match['shape']}{match['element']} {encodings_name(encoding)}"
         try:
-            found[of_encoding(encoding, shape, bits_of(match["element"]), what)] = None
+            one = of_encoding(encoding, shape, bits_of(match["element"]), what)
+            found[dataclasses.replace(one, source=shown)] = None
         except ToolError as error:
             fail(error.diagnostics[0].message, name, line, 1)
     return tuple(found)
@@ -222,10 +285,12 @@ def encodings_name(encoding: str) -> str:
 
 
 def subjects(what: str, shape: str | None, element: str) -> tuple[Subject, ...]:
-    """What `what` names: `FILE:LINE`, JSON bases, an encoding attribute, or a Gluon layout."""
+    """What `what` names: `FILE:LINE`, `SCRIPT.py:KERNEL:LINE`, JSON bases, an encoding, or a Gluon layout."""
     what = what.strip()
     bits = bits_of(element)
     if place := place_of(what):
+        if kernel := _KERNEL.fullmatch(what):
+            return of_source_line(*place, kernel["kernel"])
         if place[0].endswith(".py"):
             return of_source_line(*place)
         return of_line(read_input(place[0]), *place)
@@ -249,7 +314,8 @@ def place_of(what: str) -> tuple[str, int] | None:
     place = _PLACE.fullmatch(what.strip())
     if place is None or what.strip().startswith(("#", "{")):
         return None
-    return place["file"], int(place["line"])
+    kernel = _KERNEL.fullmatch(what.strip())
+    return (kernel or place)["file"], int(place["line"])
 
 
 def _ask_for_a_line(text: str, name: str) -> NoReturn:

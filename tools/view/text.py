@@ -2,50 +2,120 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 
-from triton_linear.dialect.linear_layout import BLOCK, WARP, LinearLayout
-from triton_linear.tools.view.options import MOST_ROWS
-from triton_linear.tools.view.places import Grid, hardware_grid, is_distributed, matrix_rows, tensor_grids
+from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
+from triton_linear.tools.view.fold import Sizes, tile_of
+from triton_linear.tools.view.fold import words as fold_words
+from triton_linear.tools.view.places import (
+    Grid,
+    hardware_grid,
+    heads,
+    matrix_rows,
+    tensor_grids,
+)
 
 WIDTH = 100
+MOST_ROWS = 32
+"""Rows of a view that is drawn alone."""
+ROWS = ((32, 32), (16, 16), (16, 8), (8, 8), (8, 4), (4, 4))
+"""Rows of the tensor and of the lanes of each layout: the first with which all is below `MOST_LINES`."""
+MOST_LINES = 120
+MOST_IN_CELL = 32
+"""Elements beside each other of one thread, at most so many: a bound on what is tried, not on what is right."""
 
 
 def grid_lines(grid: Grid, most_rows: int = MOST_ROWS) -> Iterator[str]:
     """A grid as lines: as many columns side by side as there is room for, then the others below."""
-    heads = [str(at) if count == 1 else f"{at}-{at + count - 1}" for at, count in grid.columns]
     shown = grid.cells[:most_rows]
     names = grid.rows[:most_rows]
-    left = max(map(len, (grid.corner, *names)))
-    wide = max(len(label) for label in (*heads, *(run.label for row in shown for run in row)))
-    at_once = max(1, (WIDTH - left) // (wide + 2))
+    left, wide, beside = max(map(len, (grid.corner, *grid.rows))), _widest(grid), at_once(grid)
     if grid.title:
         yield grid.title
-    for start in range(0, len(heads), at_once):
-        block = slice(start, start + at_once)
-        yield grid.corner.ljust(left) + "".join("  " + head.ljust(wide) for head in heads[block]).rstrip()
+    for start in range(0, len(grid.columns), beside):
+        block = slice(start, start + beside)
+        line = grid.corner.ljust(left) + "".join("  " + head.ljust(wide) for head in heads(grid)[block])
+        yield line.rstrip()
         for name, row in zip(names, shown, strict=True):
             yield (name.rjust(left) + "".join("  " + run.label.ljust(wide) for run in row[block])).rstrip()
     if len(grid.cells) > len(shown):
         yield f"... {len(grid.cells) - len(shown)} more rows"
 
 
-def tensor_text(layout: LinearLayout, most_rows: int = MOST_ROWS) -> str:
+def at_once(grid: Grid) -> int:
+    """Columns of a grid that stand beside each other in a line."""
+    left = max(map(len, (grid.corner, *grid.rows)))
+    return max(1, (WIDTH - left) // (_widest(grid) + 2))
+
+
+def _widest(grid: Grid) -> int:
+    return max(len(label) for label in (*heads(grid), *(run.label for row in grid.cells for run in row)))
+
+
+def text_tile(layouts: Sequence[LinearLayout], most_rows: int = MOST_ROWS) -> Sizes:
+    """The tile of a tensor of which all rows of all slices are at most so many, and no longer than a line."""
+
+    def fits(tile: Sizes) -> bool:
+        if prod(tile[:-1]) > most_rows or tile[-1] > WIDTH * MOST_IN_CELL:
+            return False
+        grids = [grid for layout in layouts for grid in tensor_grids(layout, tile)]
+        return all(len(grid.columns) <= at_once(grid) for grid in grids)
+
+    return tile_of(layouts, fits)
+
+
+def tensor_text(
+    layout: LinearLayout,
+    most_rows: int = MOST_ROWS,
+    tile: Sequence[int] | None = None,
+    at: Sequence[int] = (),
+) -> str:
     """Who holds each element: `T5:2` is register 2 of thread 5 of the CTA, `T5:0-3` registers 0 to 3 for the
-    elements beside each other; `|` stands between two holders of copies, ` x4` after one of four."""
-    return "\n".join(line for grid in tensor_grids(layout) for line in grid_lines(grid, most_rows))
+    elements beside each other; `|` stands between two holders of copies, ` x4` after one of four.
+
+    Where it is more than fits, one tile of it (`tile` where that is given, the tile number `at`), and how the
+    others differ.
+    """
+    tile = tile or text_tile([layout], most_rows)
+    lines = [line for grid in tensor_grids(layout, tile, at) for line in grid_lines(grid, prod(tile))]
+    return "\n".join((*lines, *(part for line in fold_words(layout, tile, at) for part in wrapped(line))))
+
+
+def wrapped(line: str) -> list[str]:
+    """A line as lines of at most `WIDTH`, the later ones set in."""
+    return textwrap.wrap(line, WIDTH, subsequent_indent=" " * 6) or [""]
 
 
 def hardware_text(layout: LinearLayout, most_rows: int = MOST_ROWS) -> str:
-    """What each lane of the first warp holds, and by how much the elements of other warps differ."""
-    lines = list(grid_lines(hardware_grid(layout), most_rows))
-    for dim in (WARP, BLOCK):
-        for bit in range(layout.in_dim_bits(dim)):
-            vector = layout.basis(dim, bit)
-            moved = ", ".join(map(str, vector))
-            copy = "a copy" if not any(vector) else f"coordinates xor ({moved})"
-            lines.append(f"{dim} {1 << bit}: {copy}")
+    """What the lanes of the first warp hold, as many lanes and registers as there is room for, and by how much
+    the elements of others differ."""
+    shown = {REGISTER: layout.in_dim_size(REGISTER), LANE: layout.in_dim_size(LANE)}
+    while shown[LANE] > max(1, most_rows):
+        shown[LANE] //= 2
+    grid = hardware_grid(layout, **shown)
+    while shown[REGISTER] > 1 and len(grid.columns) > at_once(grid):
+        shown[REGISTER] //= 2
+        grid = hardware_grid(layout, **shown)
+    lines = list(grid_lines(grid, most_rows))
+    for line in hardware_words(layout, shown):
+        lines += wrapped(line)
     return "\n".join(lines)
+
+
+def hardware_words(layout: LinearLayout, shown: Mapping[str, int]) -> Iterator[str]:
+    """By how much the elements of other inputs differ: a line for each in-dim, but copies apart."""
+    for dim in (REGISTER, LANE, WARP, BLOCK):
+        first = shown.get(dim, 1).bit_length() - 1
+        moved = [(1 << bit, layout.basis(dim, bit)) for bit in range(first, layout.in_dim_bits(dim))]
+        for copies, group in itertools.groupby(moved, lambda entry: not any(entry[1])):
+            same = list(group)
+            numbers = ", ".join(str(number) for number, _ in same)
+            by = ", ".join(f"({', '.join(map(str, vector))})" for _, vector in same)
+            said = ("a copy" if len(same) == 1 else "copies") if copies else f"coordinates xor {by}"
+            yield f"{dim} {numbers}: {said}"
 
 
 def matrix_text(layout: LinearLayout) -> str:
@@ -73,12 +143,3 @@ def matrix_text(layout: LinearLayout) -> str:
             at += count
         lines.append(line.rstrip())
     return "\n".join(lines)
-
-
-def layout_text(layout: LinearLayout, most_rows: int = MOST_ROWS) -> str:
-    """All views that a layout has, with their headings."""
-    parts = [("tensor: who holds each element", tensor_text(layout, most_rows))]
-    if is_distributed(layout):
-        parts.append(("hardware: what each lane holds", hardware_text(layout, most_rows)))
-    parts.append(("matrix over F2", matrix_text(layout)))
-    return "\n\n".join(f"{heading}\n{body}" for heading, body in parts)

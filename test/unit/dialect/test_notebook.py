@@ -54,7 +54,7 @@ def test_a_layout_is_drawn_with_the_holder_of_every_element() -> None:
     shown = [re.fullmatch(r"T(\d+):(\d+)-(\d+)", word) for word in written]
     found = {(int(m[1]), register) for m in shown if m for register in range(int(m[2]), int(m[3]) + 1)}
     assert found == {(lane, register) for ((register, lane, _, _),) in holders(MMA).values()}
-    ones = written[written.index("who holds each element") :].count("1")
+    ones = written[written.index("matrix over F2") :].count("1")
     assert ones == sum(column.bit_count() for column in MMA.matrix())
 
 

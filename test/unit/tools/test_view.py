@@ -85,7 +85,7 @@ def test_the_tensor_view_names_each_holder_once() -> None:
     layout = subject("mma").layout
     lanes = layout.in_dim_size("lane")
     shown: set[tuple[int, int]] = set()
-    for label in labels(tensor_text(layout)):
+    for label in labels(tensor_text(layout, tile=(32, 32))):
         for holder in label.split("|"):
             thread, first, last = re.fullmatch(r"T(\d+):(\d+)(?:-(\d+))?", holder).groups()  # type: ignore[union-attr]
             for register in range(int(first), int(last or first) + 1):
@@ -125,7 +125,15 @@ def test_text_of_a_small_layout() -> None:
 
 
 def test_rows_beyond_what_was_asked_for_are_counted() -> None:
-    assert tensor_text(subject("blocked").layout, 4).splitlines()[-1] == "... 28 more rows"
+    text = drawn([subject("swizzled", "f32")], "text", "memory", HOPPER, 4).decode()
+    assert "... 28 more rows" in text
+    assert text.splitlines()[-1] == "from byte 512, 1024, 2048 on: coordinates xor (4, 0), (8, 0), (16, 0)"
+
+
+def test_a_tensor_has_no_more_rows_than_were_asked_for() -> None:
+    lines = tensor_text(subject("blocked").layout, 4).splitlines()
+    assert [line.split()[0] for line in lines[1:5]] == ["0", "1", "2", "3"]
+    assert lines[5] == "a tile of 4x32, repeats 8x1 times:"
 
 
 # Memory
@@ -255,7 +263,10 @@ def test_a_line_of_a_file_is_its_conversion(tmp_path: Path, capsys: pytest.Captu
     assert "conversion on cuda:90: cta-shared" in out
     assert "not registers: destination register=" in out
     status, _, err = view(capsys, f"{file}:5")
-    assert (status, err.splitlines()[0]) == (1, f"{file}:5:1: error: no type with an encoding is on this line")
+    assert (status, err.splitlines()[0]) == (
+        1,
+        f"{file}:5:1: error: no type with an encoding is on this line; the nearest with one: 3, 4",
+    )
 
 
 @pytest.mark.parametrize(
@@ -271,7 +282,10 @@ def test_a_line_of_a_file_is_its_conversion(tmp_path: Path, capsys: pytest.Captu
         ((ROWS, "--shape", "32x32", "--rows", "0"), "rows: 0 is less than one"),
         ((ROWS, "--shape", "32x32", "-o", "a.jpeg"), "no format is called 'jpeg'"),
         ((ROWS, "--shape", "1024x2048"), "is too large to draw"),
-        ((COLUMNS, "--shape", "128x128", "--format", "png"), "is too large, 8192 at most"),
+        ((COLUMNS, "--shape", "128x128", "--format", "png", "--tile", "all"), "is too large, 1500 at most"),
+        ((COLUMNS, "--shape", "128x128", "--tile", "1"), "there are 8x16 of 16x8 elements, [1] is not one"),
+        ((COLUMNS, "--shape", "128x128", "--tile", "8,0"), "[8, 0] is not one"),
+        ((COLUMNS, "--shape", "128x128", "--tile", "a"), "tile: 'a' is neither numbers with a comma"),
         (("nowhere.ttgir:3",), "cannot open input file: No such file or directory"),
         (("BlockedLayout([1, 2], [4, 8])", "--shape", "4x4"), "missing 2 required positional arguments"),
         (("BlockedLayout([1, 3], [4, 8], [1, 1], [1, 0])", "--shape", "4x4"), "must be a power of two"),
@@ -332,6 +346,7 @@ def test_output_goes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str
         ("a.png", b"\x89PNG"),
         ("a.html", b"<!DOCTYPE html>"),
         ("a.txt", b"tensor:"),
+        ("a.tex", b"% made by"),
     ):
         assert view(capsys, ROWS, "--shape", "16x16", "-o", str(tmp_path / name)) == (0, "", "")
         assert (tmp_path / name).read_bytes().startswith(start)
@@ -362,12 +377,82 @@ def test_the_document_shows_what_is_printed(capsys: pytest.CaptureFixture[str]) 
 def test_what_is_wrong_on_a_line_is_said_with_the_line(tmp_path: Path) -> None:
     file = tmp_path / "two.ttgir"
     blocked = "#ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>"
-    file.write_text(f"{blocked.replace('1', '3', 1)}\ntensor<64xf32, {blocked}> -> tensor<32xf32, {blocked}>\n")
-    with pytest.raises(ToolError, match=rf"{file}:2:1: error: the types on this line are of tensors of diff"):
-        subjects(f"{file}:2", None, "f32")
     file.write_text(f"tensor<64xf32, {blocked.replace('[32]', '[32, 1]')}>\n")
     with pytest.raises(ToolError, match=rf"{file}:1:1: error: #ttg.blocked"):
         subjects(f"{file}:1", None, "f32")
+
+
+MODULE = f"""#rows = {ROWS}
+#columns = {COLUMNS}
+#unused = {ROWS}
+module {{
+  %0 = tt.make_range : tensor<32x64xf16, #rows>
+  %1:2 = "tt.both"(%0) : tensor<32x64xf16, #rows> -> tensor<64xf32, #ttg.slice<{{dim = 0, parent = #columns}}>>
+  %2 = "tt.reduce"(%0) ({{
+    tt.use %1#1, %0
+  }}) : (tensor<64x64xf32, #columns>) -> tensor<32x64xf16, #rows>
+}}
+"""
+
+
+def test_every_line_of_a_module_that_has_to_do_with_tensors_can_be_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An alias, a line of types of different shapes, one whose types are at the end of its region."""
+    file = tmp_path / "a.ttgir"
+    file.write_text(MODULE)
+    named = {line: [s.text for s in subjects(f"{file}:{line}", None, "f32")] for line in (1, 2, 5, 6, 7, 8, 9)}
+    assert named == {
+        1: ["32x64xf16 blocked"],
+        2: ["64x64xf32 blocked"],
+        5: ["32x64xf16 blocked"],
+        6: ["32x64xf16 blocked", "64xf32 slice"],
+        7: ["32x64xf16 blocked"],
+        8: ["64xf32 slice", "32x64xf16 blocked"],
+        9: ["64x64xf32 blocked", "32x64xf16 blocked"],
+    }
+    for line in (3, 4, 10):
+        status, out, err = view(capsys, f"{file}:{line}")
+        assert (status, out) == (1, "")
+        assert (
+            f"{file}:{line}:1: error: no type with an encoding is on this line; the nearest with one: " in err
+        )
+    for line, kind in itertools.product(named, ("text", "svg", "html", "latex")):
+        output = tmp_path / "out"
+        assert view(capsys, f"{file}:{line}", "--format", kind, "-o", str(output)) == (0, "", "")
+        assert MODULE.splitlines()[line - 1].strip()[:6] in output.read_text().replace("\\", ""), (line, kind)
+
+
+SCRIPT = """import torch, triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+
+@triton.jit
+def turned(x, y):
+    at = tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    value = tl.load(x + at)
+    tl.store(y + at, value.trans())
+
+for kernel in (turned,):
+    source = triton.compiler.ASTSource(fn=kernel, signature={"x": "*fp16", "y": "*fp16"}, constexprs={})
+    triton.compile(source, target=GPUTarget("cuda", 90, 32))
+"""
+
+
+def test_a_kernel_of_a_script_is_named_with_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "script.py"
+    file.write_text(SCRIPT.replace("import torch, triton", "import triton"))
+    status, out, err = view(capsys, f"{file}:turned:8", "--view", "tensor")
+    assert (status, err) == (0, "")
+    assert "turned, line 8: value = tl.load(x + at)" in out
+    assert "64x64x" in out
+    status, _, err = view(capsys, f"{file}:other:8")
+    assert (status, err) == (1, f"{file}: error: no kernel is called 'other'; the script compiles turned\n")
+    status, _, err = view(capsys, f"{file}:turned:4")
+    assert status == 1
+    assert f"{file}:4:1: error: no tensor is made on this line; the nearest with one: 7, 8; conversions" in err
 
 
 def test_a_conversion_that_has_no_plan_is_named_by_its_line(

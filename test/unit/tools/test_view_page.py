@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import time
@@ -14,12 +15,15 @@ from drawn_encodings import COLUMNS, MMA, ROWS
 
 from triton_linear.lowering.target.targets import target
 from triton_linear.tools.view.command import drawn
+from triton_linear.tools.view.places import holders
 from triton_linear.tools.view.subject import Subject, subjects
 
 webdriver = pytest.importorskip("selenium.webdriver")
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no Chromium with its driver")
 HOPPER = target("cuda:90")
+FIRST_OF_LANE_9 = {"register": 0, "lane": 9, "warp": 0, "block": 0}
+WGMMA = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 64, 16]}>"
 OPTIONS = (
     "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --disable-dev-shm-usage --window-size=1400,900"
@@ -84,7 +88,8 @@ def test_clicking_an_element_shows_who_holds_it_and_what_else(browser: Any, tmp_
         ",".join(map(str, source.layout.apply({"register": r, "lane": 6, "warp": 0, "block": 0}).values()))
         for r in range(source.layout.in_dim_size("register"))
     }
-    assert marked == held
+    assert marked == held & {rect.get_attribute("data-key") for rect in find(browser, "rect.cell")}
+    assert len(marked) > 4
 
 
 def test_clicking_a_lane_lists_its_elements(browser: Any, tmp_path: Path) -> None:
@@ -124,11 +129,14 @@ def test_a_conversion_plays(browser: Any, tmp_path: Path) -> None:
     assert find(browser, "#time")[0].get_attribute("value") == "1000"
     end = moving.get_attribute("transform")
     assert end != start
-    # Lane 9's first register: the source has element [2, 8] with lane 8, in register 4.
+    # It was beside the name of the lane that had it, and came to its own lane.
+    names = {text.text: float(text.get_attribute("y")) for text in find(browser, "svg text.head")}
+    source, destination = conversion()
+    (holder,) = holders(source.layout)[tuple(destination.layout.apply(FIRST_OF_LANE_9).values())]
     _, y = map(float, re.findall(r"[\d.]+", start))
-    assert y == 20 + 8 * 22
+    assert y == names[f"lane {holder[1]}"] - 12
     _, y = map(float, re.findall(r"[\d.]+", end))
-    assert y == 20 + 9 * 22
+    assert y == names["l9"] - 12
 
 
 def test_the_matrix_says_what_a_bit_does(browser: Any, tmp_path: Path) -> None:
@@ -136,3 +144,112 @@ def test_the_matrix_says_what_a_bit_does(browser: Any, tmp_path: Path) -> None:
     turn_to(browser, "Matrix")
     find(browser, 'rect.cell[data-key="lane2"]')[0].click()
     assert facts(browser) == ["lane bit 2", "lane=4 -> [1, 0]"]
+
+
+# What is on the screen
+
+SIZES = [(1400, 900), (1024, 768), (390, 844)]
+SWIZZLED = "#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}>"
+LARGE = {
+    "blocked to mma": (ROWS, MMA),
+    "mma to dot operand": (WGMMA, f"#ttg.dot_op<{{opIdx = 0, parent = {WGMMA}, kWidth = 2}}>"),
+    "registers to memory": (ROWS, SWIZZLED),
+}
+# Of each cell: whether it is inside the window, and is what a finger on its middle meets.
+ARRIVE = "const s = document.getElementById('time'); s.value = 1000; s.dispatchEvent(new Event('input'));"
+ON_SCREEN = """
+const cells = [...document.querySelectorAll("rect.cell, rect.moves")], wrong = [];
+for (const cell of cells) {
+  const at = cell.getBoundingClientRect();
+  if (at.left < 0 || at.right > innerWidth + .5) wrong.push(["beside the window", cell.dataset.key]);
+  cell.scrollIntoView({ block: "nearest" });
+  const now = cell.getBoundingClientRect();
+  const met = document.elementFromPoint((now.left + now.right) / 2, (now.top + now.bottom) / 2);
+  if (met !== cell) wrong.push(["hidden", cell.dataset.key, met && met.outerHTML.slice(0, 80)]);
+}
+scrollTo(0, 0);
+return { count: cells.length, wrong: wrong.slice(0, 3), wide: document.documentElement.scrollWidth,
+  high: Math.max(...cells.map(cell => cell.getBoundingClientRect().bottom)) };
+"""
+TEXTS = """
+const texts = [...document.querySelectorAll("text")];
+const boxes = texts.map(text => [text.getBoundingClientRect(), text.textContent]);
+const size = document.documentElement.getBoundingClientRect(), met = [];
+boxes.forEach(([a, one], i) => boxes.slice(i + 1).forEach(([b, other]) => {
+  const beside = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+  if (beside > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4) met.push([one, other]);
+}));
+return { met: met.slice(0, 5), wide: size.width, high: size.height, count: boxes.length,
+  right: Math.max(...boxes.map(([a]) => a.right)) };
+"""
+
+
+@pytest.fixture
+def sized(browser: Any) -> Iterator[Any]:
+    """The browser with a window of any size; afterwards it has its own again."""
+
+    def size(wide: int, high: int) -> None:
+        metrics = {"width": wide, "height": high, "deviceScaleFactor": 1, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+    yield size
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", LARGE)
+def test_every_cell_is_to_be_seen_at_every_size(
+    browser: Any, sized: Any, tmp_path: Path, name: str, size: tuple[int, int]
+) -> None:
+    sized(*size)
+    shown = [subjects(encoding, "128x128", "f16")[0] for encoding in LARGE[name]]
+    assert len(drawn(shown, "html", None, HOPPER, None)) < 2_000_000
+    show(browser, tmp_path, *shown)
+    for tab in [button.text for button in find(browser, "nav button")]:
+        turn_to(browser, tab)
+        seen = browser.execute_script(ON_SCREEN)
+        assert seen["count"] >= 4, tab
+        assert seen["wrong"] == [], tab
+        assert seen["wide"] <= size[0], tab
+        if tab == "Conversion":
+            browser.execute_script(ARRIVE)
+            assert browser.execute_script(ON_SCREEN)["wrong"] == []
+        # A telephone is scrolled downwards; on a screen all cells are there at once.
+        assert size[0] < 760 or seen["high"] <= size[1], tab
+        if folder := os.environ.get("TRITON_LINEAR_SCREENS"):
+            browser.save_screenshot(f"{folder}/{name.replace(' ', '-')}-{tab}-{size[0]}.png")
+    assert browser.get_log("browser") == []
+
+
+def test_a_map_leads_to_another_tile(browser: Any, sized: Any, tmp_path: Path) -> None:
+    sized(1400, 900)
+    (one,) = subjects(WGMMA, "128x128", "f16")
+    show(browser, tmp_path, one)
+    assert find(browser, "#words")[0].text.startswith("a tile of 8x8, repeats 16x16 times:")
+    assert not find(browser, 'rect.cell[data-key="100,100"]')
+    map_ = find(browser, "#map")[0]
+    script = (
+        "const at = arguments[0].getBoundingClientRect(); arguments[0].dispatchEvent(new MouseEvent('click', "
+    )
+    script += "{clientX: at.left + at.width * 100.5 / 128, clientY: at.top + at.height * 100.5 / 128}))"
+    browser.execute_script(script, map_)
+    (cell,) = find(browser, 'rect.cell[data-key="100,100"]')
+    cell.click()
+    (holder,) = holders(one.layout)[100, 100]
+    assert facts(browser)[1] == f"warp {holder[2]} lane {holder[1]} register {holder[0]}"
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_picture_in_a_browser_hides_nothing_and_fits(
+    browser: Any, sized: Any, tmp_path: Path, name: str
+) -> None:
+    sized(1400, 900)
+    shown = [subjects(encoding, "128x128", "f16")[0] for encoding in LARGE[name]]
+    file = tmp_path / "a.svg"
+    file.write_bytes(drawn(shown, "svg", None, HOPPER, None))
+    browser.get(file.as_uri())
+    seen = browser.execute_script(TEXTS)
+    assert seen["count"] > 50
+    assert seen["met"] == []
+    assert seen["right"] <= seen["wide"] <= 1400
+    assert seen["high"] <= 900

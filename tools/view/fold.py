@@ -1,0 +1,167 @@
+"""A tensor folded: one tile of it is drawn, and of the others is said by which inputs they differ.
+
+A layout is a matrix over F2, so an element 2^b further along a dimension has the holders of the first with one
+fixed vector of inputs added, whatever element it is. Where that vector is a single bit of the registers, the
+warps or the blocks, the rest of the tensor is the tile again with larger numbers, and drawing it shows nothing
+new.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from triton_linear.dialect import f2
+from triton_linear.dialect.linear_layout import LANE, LinearLayout
+from triton_linear.tools.support.errors import fail
+
+LEAST = 8
+"""Elements of a dimension that are left of a tile, where the dimension has so many: fewer show no pattern."""
+Sizes = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What follows from going `size` elements along `dim`: the inputs that change, each by a number; None where
+    no inputs do that. `adds`: the bits are zero in the whole tile and in no other step, so the numbers add."""
+
+    dim: str
+    size: int
+    inputs: tuple[tuple[str, int], ...] | None
+    adds: bool
+
+
+def _row(layout: LinearLayout, dim: int) -> int:
+    """The number of the first row of the matrix that is of an out-dim."""
+    return sum(size.bit_length() - 1 for _, size in layout.out_dims[:dim])
+
+
+def _inputs(layout: LinearLayout, vector: int) -> tuple[tuple[str, int], ...]:
+    """A flattened vector of inputs by in-dim, those that are not zero."""
+    found = []
+    for name, vectors in layout.bases:
+        part, vector = vector & (1 << len(vectors)) - 1, vector >> len(vectors)
+        if part:
+            found.append((name, part))
+    return tuple(found)
+
+
+def _only_translates(layout: LinearLayout, dim: int, bit: int) -> bool:
+    """Whether a bit of an index is one bit of the registers, warps, blocks or memory, and that nothing else."""
+    row = 1 << _row(layout, dim) + bit
+    touching = [at for at, column in enumerate(layout.matrix()) if column & row]
+    if len(touching) != 1 or layout.matrix()[touching[0]] != row:
+        return False
+    return _inputs(layout, 1 << touching[0])[0][0] != LANE
+
+
+def steps(layout: LinearLayout, tile: Sequence[int]) -> tuple[Step, ...]:
+    """What each step to another tile changes, of the first dimension first, small steps first."""
+    inside = sum(
+        (size - 1) << _row(layout, dim) for dim, size in enumerate(tile)
+    )  # the rows of the matrix that tell elements of a tile apart
+    used = 0
+    for unseen in f2.null_space([column & ~inside for column in layout.matrix()]):
+        used |= unseen
+    wanted: list[tuple[str, int, int | None]] = []
+    for dim, (name, size) in enumerate(layout.out_dims):
+        for bit in range(tile[dim].bit_length() - 1, size.bit_length() - 1):
+            wanted.append((name, 1 << bit, f2.solve(layout.matrix(), 1 << _row(layout, dim) + bit)))
+    found = []
+    for at, (name, size, vector) in enumerate(wanted):
+        if vector is None:
+            found.append(Step(name, size, None, False))
+            continue
+        others = used
+        for other, (_, _, changed) in enumerate(wanted):
+            if other != at and changed is not None:
+                others |= changed
+        found.append(Step(name, size, _inputs(layout, vector), not vector & others))
+    return tuple(found)
+
+
+def words(layout: LinearLayout, tile: Sequence[int], at: Sequence[int] = ()) -> Iterator[str]:
+    """How the tensor goes on beyond its tile, in lines; none where the tile is the tensor.
+
+    Steps of one dimension that change the same in-dims stand together: `dim0 += 16, 32: warp += 1, 2`.
+    """
+    sizes = [size for _, size in layout.out_dims]
+    if list(tile) == sizes:
+        return
+    times = "x".join(str(size // part) for size, part in zip(sizes, tile, strict=True))
+    place = f"tile [{', '.join(map(str, at))}]" if any(at) else "a tile"
+    yield f"{place} of {'x'.join(map(str, tile))}, repeats {times} times:"
+    groups: list[tuple[tuple[object, ...], list[Step]]] = []
+    for step in steps(layout, tile):
+        names = None if step.inputs is None else tuple(name for name, _ in step.inputs)
+        key = (step.dim, names, step.adds)
+        if groups and groups[-1][0] == key:
+            groups[-1][1].append(step)
+        else:
+            groups.append((key, [step]))
+    for _, same in groups:
+        moved = f"{same[0].dim} += {', '.join(str(step.size) for step in same)}"
+        if same[0].inputs is None:
+            yield f"  {moved}: no inputs do that"
+            continue
+        sign = "+=" if same[0].adds else "^="
+        changed = [
+            f"{name} {sign} {', '.join(str((step.inputs or ())[which][1]) for step in same)}"
+            for which, (name, _) in enumerate(same[0].inputs)
+        ]
+        yield f"  {moved}: {' and '.join(changed)}"
+
+
+def tile_of(layouts: Sequence[LinearLayout], fits: Callable[[Sizes], bool]) -> Sizes:
+    """The tile in which all layouts of one tensor are drawn: the tensor where that fits; else as little as
+    repeats itself in all layouts, and of that as much as fits.
+
+    Requires: a single element fits.
+    """
+    sizes = [size for _, size in layouts[0].out_dims]
+    if fits(tuple(sizes)):
+        return tuple(sizes)
+    tile = list(sizes)
+    for dim, size in enumerate(sizes):
+        while tile[dim] > min(LEAST, size) and all(
+            _only_translates(layout, dim, tile[dim].bit_length() - 2) for layout in layouts
+        ):
+            tile[dim] //= 2
+    while not fits(tuple(tile)) and prod(tile) > 1:
+        halves = [dim for dim, size in enumerate(tile) if size > 1]
+        # One half that fits is enough; else slices first, then rows or columns, of which there are more.
+        enough = [dim for dim in halves if fits(tuple(size >> (at == dim) for at, size in enumerate(tile)))]
+        leading = [dim for dim in halves if dim < len(tile) - 2]
+        tile[(enough or leading or [max(halves, key=lambda dim: (tile[dim], -dim))])[0]] //= 2
+    return tuple(tile)
+
+
+def place_of_tile(text: str, layout: LinearLayout, tile: Sequence[int]) -> Sizes:
+    """The number of a tile, as in `1,0`. Fails where there is no such tile."""
+    if not re.fullmatch(r"\d+(,\d+)*", text):
+        fail(f"tile: '{text}' is neither numbers with a comma between, as in 1,0, nor 'all'")
+    found = tuple(map(int, text.split(",")))
+    counts = [size // part for (_, size), part in zip(layout.out_dims, tile, strict=True)]
+    if len(found) != len(counts) or any(at >= count for at, count in zip(found, counts, strict=True)):
+        there = "x".join(map(str, counts))
+        size, given = "x".join(map(str, tile)), ", ".join(map(str, found))
+        fail(f"tile: there are {there} of {size} elements, [{given}] is not one")
+    return found
+
+
+def tiles_of(
+    layouts: Sequence[LinearLayout], fitting: Callable[[Sequence[LinearLayout]], Sizes], asked: str | None
+) -> list[tuple[Sizes, Sizes]]:
+    """For each layout the sizes of the tile that is drawn and its number: layouts of one tensor have one in
+    common, so that the same elements stand beside each other. `asked` is a number as the user writes it, `all`,
+    or None."""
+    found = []
+    for layout in layouts:
+        sizes = tuple(size for _, size in layout.out_dims)
+        alike = [other for other in layouts if other.out_dims == layout.out_dims]
+        tile = sizes if asked == "all" else fitting(alike)
+        at = (0,) * len(tile) if asked in (None, "all") else place_of_tile(asked or "", layout, tile)
+        found.append((tile, at))
+    return found
