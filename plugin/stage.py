@@ -7,16 +7,16 @@ through here too, and the untouched module is at hand when something fails.
 from __future__ import annotations
 
 import logging
-import re
 import traceback
 import warnings
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from triton_linear import fallback, limited
 from triton_linear.decisions import kernel_digest, ptxas_version
+from triton_linear.dialect.locations import user_line
 from triton_linear.fallback import UnknownTarget
 from triton_linear.interfaces import Compile, Metadata, TritonModule
 from triton_linear.passes.options import PipelineOptions
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from triton_linear.passes.framework.plans import DecidedConversion, DecidedGather
 
 _log = logging.getLogger("triton_linear")
-_POSITION = re.compile(r'"([^"]+)":(\d+)(?::\d+)?')
 UNNAMED = "unnamed"
 """The name of a kernel that does not say its own."""
 _REFUSED = "Triton refused the module with our code: what MLIR printed to the standard error is about that one"
@@ -55,6 +54,8 @@ class _Attempt:
     outcome: Outcome = Outcome.LEFT
     seen: int = 0
     staged: int = 0
+    avoided: int = 0
+    compiled: bool = False
     conversions: tuple[ReportedConversion, ...] = ()
     gathers: tuple[ReportedGather, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -64,6 +65,15 @@ class _Attempt:
     variant: str = ""
     key: str = ""
 
+    def compiling(self) -> AbstractContextManager[None]:
+        """The time of Triton's own stage: what it takes once, a kernel takes anyway."""
+        again, self.compiled = self.compiled, True
+        return self.clock.phase("stock again" if again else "stock")
+
+    def undo(self) -> None:
+        """The kernel is stock Triton's after all: what was said of its conversions does not hold."""
+        self.conversions, self.gathers, self.staged, self.avoided = (), (), 0, 0
+
     def report(self, target: str) -> Report:
         error = self.error
         return Report(
@@ -72,6 +82,7 @@ class _Attempt:
             outcome=self.outcome,
             seen=self.seen,
             staged=self.staged,
+            avoided=self.avoided,
             conversions=self.conversions,
             gathers=self.gathers,
             remarks=self.remarks,
@@ -143,8 +154,11 @@ class LLIRStage:
             return None
         src, metadata, _ = self._before
         self._before = None
-        with self._attempt.clock.phase("veto"):
-            return self._stock(src, metadata), metadata
+        return self._stock(src, metadata), metadata
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Count what a later stage does for the kernel within the block, as long as its report waits."""
+        return nullcontext() if self._attempt is None else self._attempt.clock.phase(name)
 
     def finish(self, vetoed: str = "") -> None:
         """Report what became of the kernel; `vetoed`: why it is stock Triton's after all.
@@ -156,7 +170,7 @@ class LLIRStage:
             return
         if vetoed:
             attempt.outcome, attempt.after = Outcome.LEFT, attempt.before
-            attempt.conversions, attempt.gathers, attempt.staged = (), (), 0
+            attempt.undo()
             attempt.remarks += (vetoed,)
         failures: list[Exception] = []
         with fallback.without_room():
@@ -183,12 +197,12 @@ class LLIRStage:
             self._warn(attempt, error, metadata)
         except Exception as error:
             llir, attempt.outcome, attempt.error = None, Outcome.FAILED, error
-            attempt.conversions, attempt.gathers, attempt.staged = (), (), 0
+            attempt.undo()
             if self._setting.options.strict:
                 raise
         if llir is not None:
             return llir
-        with attempt.clock.phase("stock"):
+        with attempt.compiling():
             llir = self._stock(src, metadata)
         if attempt.error is not None:
             self._warn(attempt, attempt.error, metadata)
@@ -255,8 +269,9 @@ class LLIRStage:
         with attempt.clock.phase("to MLIR"):
             upstream = bridge.to_upstream(src, bridge.upstream_context())
         with attempt.clock.phase("passes"):
-            prepared = pipeline.prepare(upstream, options, target, seen=attempt.seen)
+            prepared = pipeline.prepare(upstream, options, target)
         attempt.staged = prepared.rewritten.staged
+        attempt.avoided = prepared.rewritten.avoided
         attempt.conversions = tuple(map(_conversion, prepared.rewritten.conversions))
         attempt.gathers = tuple(map(_gather, prepared.rewritten.gathers))
         if not prepared.differs:
@@ -270,14 +285,15 @@ class LLIRStage:
             attempt.conversions = tuple(map(_conversion, prepared.conversions(version)))
             attempt.gathers = tuple(map(_gather, prepared.gathers(version)))
             if version is None:
-                attempt.staged = 0
+                attempt.staged = attempt.avoided = 0
+                attempt.conversions = tuple(found for found in attempt.conversions if found.own)
                 return None
             with attempt.clock.phase("to Triton"):
                 module = cast(TritonModule, bridge.parse_triton(version.text, src.context))
             after = str(module) if self._setting.options.dump else ""
             trial = dict(metadata)
             try:
-                with attempt.clock.phase("stock"):
+                with attempt.compiling():
                     llir = without_marks(self._stock(module, trial))
             except Exception:
                 attempt.remarks += (_REFUSED,)
@@ -329,19 +345,19 @@ class LLIRStage:
 def _conversion(found: DecidedConversion) -> ReportedConversion:
     lowering = TRITON if found.kind == "stock" else found.kind
     return ReportedConversion(
-        _place(found.location), found.source, found.destination, lowering, found.detail, found.partials
+        user_line(found.location),
+        found.source,
+        found.destination,
+        lowering,
+        found.detail,
+        found.partials,
+        found.made,
     )
 
 
 def _gather(found: DecidedGather) -> ReportedGather:
     lowering = TRITON if found.kind == "stock" else found.kind
-    return ReportedGather(_place(found.location), found.source, found.index, lowering, found.detail)
-
-
-def _place(location: str) -> str:
-    """File and line, if a location says them."""
-    position = _POSITION.search(location)
-    return f"{position[1]}:{position[2]}" if position else location
+    return ReportedGather(user_line(found.location), found.source, found.index, lowering, found.detail)
 
 
 def _instrumentation_mode(metadata: Metadata) -> str:
