@@ -388,7 +388,6 @@ def test_failures_carry_their_place() -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        "support.errors",
         "fuzzing.random_layouts",
         "fuzzing.pairs",
         "verify.command",
