@@ -76,7 +76,7 @@ def sample(mode: str, kernel: str, target: str) -> dict[str, Any]:
     if mode == "plugin":
         result["phases"] = dict(reports[-1].seconds)
         result["conversions"] = reports[-1].seen
-        result["ours"] = reports[-1].ours
+        result["ours"] = reports[-1].emitted
     return result
 
 

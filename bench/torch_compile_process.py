@@ -215,7 +215,7 @@ def phase(setting: str, lane: Lane, kernels: set[tuple[str, str]]) -> dict[str, 
         "made": {key: code for key, code in codes().items() if key not in codes_before},
         "keys": records()[records_before:],
         "reports": [f"{r.kernel}: {r.outcome.value}, {r.ours} of {r.seen} ours" for r in reports],
-        "ours": sum(r.ours for r in reports),
+        "ours": sum(r.emitted for r in reports),
         "graph hits": counters["inductor"]["fxgraph_cache_hit"]
         + counters["aot_autograd"]["autograd_cache_hit"],
         "graph misses": counters["inductor"]["fxgraph_cache_miss"],

@@ -64,6 +64,7 @@ STAGED = "ll.staged"
 SPLIT = "ll.split"
 PARTIALS = "ll.partials"
 AGREE = "ll.agree"
+OWN = "ll.own"
 
 DEFINITION = """
 irdl.dialect @ll {

@@ -7,11 +7,11 @@ do. What is to be left out is left out by `PipelineOptions`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from triton_linear.dialect import ll
-from triton_linear.dialect.mlir_adapter import Module, operations
+from triton_linear.dialect.mlir_adapter import Module, Operation, operations
 from triton_linear.lowering.plan.stubs import Stub
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.assignment.assign import AssignLayouts
@@ -25,9 +25,12 @@ from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.conversions.stubs import stubs_of
 from triton_linear.passes.fixes.await_operands import AwaitOperands
 from triton_linear.passes.fixes.narrow_operands import NarrowOperands
+from triton_linear.passes.framework import provenance
 from triton_linear.passes.framework.base import Pass
-from triton_linear.passes.framework.plans import DecidedConversion, DecidedGather
+from triton_linear.passes.framework.planning import function_of
+from triton_linear.passes.framework.plans import STOCK, DecidedConversion, DecidedGather, Plans
 from triton_linear.passes.framework.run import PipelineRun, run_passes
+from triton_linear.passes.framework.verifiers import CONVERT
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.reductions.split_reductions import SplitReductions, spares_memory
 from triton_linear.passes.staging.local import LowerLocal
@@ -80,6 +83,9 @@ _CHANGES = (ll.AWAITED, ll.NARROWED, ll.ASSIGNED, ll.PERMUTED, ll.SPLIT, ll.WIDE
 """What passes leave on a module that they change beyond its conversions and gathers."""
 
 
+_NOT_ASKED = "conversions are not lowered (lower=False)"
+
+
 @dataclass(frozen=True)
 class Rewritten:
     """A module after the pipeline.
@@ -88,6 +94,7 @@ class Rewritten:
     stubs: what calls of outlined functions are to do, by name; every plan is proved.
     conversions, gathers: what becomes of each, in the order of the module.
     changed: whether layouts, reductions or accesses are other than they were.
+    seen: conversions that the module came with. avoided: those of them that choosing layouts has made needless.
     staged: accesses to shared memory that go by way of another layout.
     awaited: whether dots are waited for whose operands Triton has overwritten while they are read.
     spares_memory: whether scratch is to take no more memory where that would save barriers.
@@ -98,6 +105,8 @@ class Rewritten:
     conversions: tuple[DecidedConversion, ...] = ()
     gathers: tuple[DecidedGather, ...] = ()
     changed: bool = False
+    seen: int = 0
+    avoided: int = 0
     staged: int = 0
     awaited: bool = False
     spares_memory: bool = False
@@ -121,6 +130,7 @@ def rewrite(
 
     Raises PassFailure with what was reported where a pass fails.
     """
+    seen = provenance.number(operations(module.operation))
     done = run_passes(
         module,
         pipeline(options, target.spelled, attach=verify),
@@ -129,20 +139,43 @@ def rewrite(
     )
     if not done.succeeded:
         raise PassFailure(done.errors)
-    return rewritten(module, done, target)
+    return rewritten(module, done, target, seen, lower=options.lower)
 
 
-def rewritten(module: Module, done: PipelineRun, target: Target) -> Rewritten:
-    """What a run that ended well has made of `module`."""
+def rewritten(
+    module: Module, done: PipelineRun, target: Target, seen: int = 0, *, lower: bool = True
+) -> Rewritten:
+    """What a run that ended well has made of `module`, which came with `seen` conversions."""
     attributes = module.operation.attributes
     ops = operations(module.operation)
+    if not lower:
+        _leave(ops, done.plans)
+    lowered = done.plans.lowered
+    provenance.forget(ops)
     return Rewritten(
         done,
         stubs_of(ops, target, done.plans),
         tuple(done.plans.conversions),
         tuple(done.plans.gathers),
         any(mark in attributes for mark in _CHANGES),
+        seen,
+        0 if lowered is None else seen - len(lowered),
         sum(ll.STAGED in op.attributes for op in ops),
         ll.AWAITED in attributes,
         spares_memory(module, target),
     )
+
+
+def _leave(ops: Sequence[Operation], plans: Plans) -> None:
+    """Say of each conversion that Triton lowers it, as nothing of ours does."""
+    plans.lowered = provenance.numbers(ops)
+    own = set[int]()
+    for op in ops:
+        if op.name == CONVERT:
+            made = not provenance.claim(op, own)
+            types = str(op.operands[0].type), str(op.results[0].type)
+            plans.conversions.append(
+                DecidedConversion(
+                    str(op.location), *types, STOCK, _NOT_ASKED, function=function_of(op), made=made
+                )
+            )

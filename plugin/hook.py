@@ -446,7 +446,10 @@ def _wrapped(stages: Stages, options: object, target: str, setting: Setting) -> 
 
     from triton_linear.ptxas.veto import Veto
 
-    assembler = Assembler(stages["ptx"], stages["cubin"], applies, gpu, fails)
+    def again() -> AbstractContextManager[None]:
+        return stage.phase("assemble again")
+
+    assembler = Assembler(stages["ptx"], stages["cubin"], applies, gpu, fails, again)
     veto = Veto(assembler, stages["ptx"], stages["cubin"], stage, fails)
     stage.awaited = True
     return {"llir": stage, "ptx": veto.ptx, "cubin": veto.cubin}

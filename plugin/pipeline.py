@@ -120,20 +120,18 @@ def prepare(
     options: PipelineOptions | None,
     target: Target,
     *,
-    seen: int | None = None,
     verify: bool = False,
     remarks: bool = False,
 ) -> Prepared:
-    """Run the passes over `module`, in place, which has `seen` conversions (None: they are counted).
+    """Run the passes over `module`, in place.
 
     Requires: `options` are those that are left for this module after screening; None: nothing concerns it.
     """
     if options is None:
         return Prepared(module, target, PipelineOptions(), Rewritten(PipelineRun.of_nothing()), differs=False)
-    if seen is None:
-        seen = sum(op.name == "ttg.convert_layout" for op in operations(module.operation))
     found = rewrite(module, options, target, verify=verify, remarks=remarks)
-    folds = options.lower and not options.free and len(found.conversions) != seen
+    own = sum(not one.made for one in found.conversions)
+    folds = options.lower and not options.free and own != found.seen
     differs = bool(found.stubs or found.changed or found.staged or folds)
     return Prepared(module, target, options, found, differs)
 

@@ -7,7 +7,8 @@ setting that was in force, the list that `enabled()` yields, and `last_report()`
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -55,7 +56,8 @@ class ReportedConversion:
     "noop", or "triton" where no plan was found; then `detail` is the reason. Where there is a plan, `detail` is
     its one-line summary. "free" is one that was left out to see what the kernel takes without: its result is
     garbage. `partials`: it is none of the kernel's, but brings partial results of a reduction together, which
-    was taken apart.
+    was taken apart. `made`: it is none of the kernel's either, but came with layouts that were chosen, or where
+    an access goes by way of another layout.
     """
 
     location: str
@@ -64,6 +66,12 @@ class ReportedConversion:
     lowering: str
     detail: str = ""
     partials: bool = False
+    made: bool = False
+
+    @property
+    def own(self) -> bool:
+        """Whether it is one of the kernel's, as Triton made that."""
+        return not (self.made or self.partials)
 
     @property
     def ours(self) -> bool:
@@ -95,10 +103,13 @@ class ReportedGather:
 class Report:
     """One compile: `seen` conversions were in the kernel, `seconds` are exclusive per phase.
 
-    `seen` counts operations before any pass; folding may leave fewer in `conversions`. `staged` counts
-    accesses to shared memory that go by way of another layout: each brings a conversion. `variant` is the one
-    that was decided on by measuring, if one was (`triton_linear.variants`). `key` tells the kernel among those
-    that were decided about; empty where nobody asked. `passes` are those of the user's that changed the kernel.
+    `seen` counts operations before any pass. Of these, `ours` run code of this package, `noop` move nothing,
+    `folded` were removed, `avoided` are not needed with the layouts that were chosen, and `kept` are lowered by
+    Triton; they add up, and `made` are beside them. `conversions` has those that are in the kernel at last.
+    `staged` counts accesses to shared memory that go by way of another layout: each brings a conversion.
+    `variant` is the one that was decided on by measuring, if one was (`triton_linear.variants`). `key` tells
+    the kernel among those that were decided about; empty where nobody asked. `passes` are those of the user's
+    that changed the kernel.
     """
 
     kernel: str
@@ -112,35 +123,56 @@ class Report:
     traceback: str | None = None
     gathers: tuple[ReportedGather, ...] = ()
     staged: int = 0
+    avoided: int = 0
     variant: str = ""
     key: str = ""
     passes: tuple[str, ...] = ()
 
     @property
+    def own(self) -> tuple[ReportedConversion, ...]:
+        """Conversions of the kernel as Triton made it that are still there."""
+        return tuple(conversion for conversion in self.conversions if conversion.own)
+
+    @property
+    def made(self) -> tuple[ReportedConversion, ...]:
+        """Conversions that were not in the kernel: layouts that were chosen, accesses that go by way of another
+        layout and reductions that were taken apart have brought them."""
+        return tuple(conversion for conversion in self.conversions if not conversion.own)
+
+    @property
     def ours(self) -> int:
-        """Conversions that run code of this package."""
+        """The kernel's conversions that run code of this package."""
+        return sum(conversion.ours for conversion in self.own)
+
+    @property
+    def emitted(self) -> int:
+        """Conversions that run code of this package, those that were made included."""
         return sum(conversion.ours for conversion in self.conversions)
 
     @property
     def noop(self) -> int:
-        """Conversions that move nothing."""
-        return sum(conversion.lowering == NOOP for conversion in self.conversions)
+        """The kernel's conversions that move nothing."""
+        return _count(self.own, NOOP)
 
     @property
     def free(self) -> int:
         """Conversions that were left out, for measuring; if there are any, the kernel's results are garbage."""
-        return sum(conversion.lowering == FREE for conversion in self.conversions)
+        return _count(self.own, FREE)
 
     @property
     def folded(self) -> int:
-        """Conversions that the passes removed."""
-        there = self.seen + self.staged
-        own = sum(not conversion.partials for conversion in self.conversions)
-        return max(0, there - own) if self.outcome is Outcome.CONVERTED else 0
+        """The kernel's conversions that the passes removed where layouts stayed."""
+        converted = self.outcome is Outcome.CONVERTED
+        return self.seen - self.avoided - len(self.own) if converted else 0
+
+    @property
+    def kept(self) -> int:
+        """The kernel's conversions that Triton lowers, whether they are listed with a reason or not."""
+        return self.seen - self.ours - self.noop - self.free - self.folded - self.avoided
 
     @property
     def left(self) -> tuple[ReportedConversion, ...]:
-        """Conversions that Triton lowers, each with the reason."""
+        """Conversions that Triton lowers, each with the reason; those that were made are among them."""
         return tuple(conversion for conversion in self.conversions if conversion.lowering == TRITON)
 
     @property
@@ -150,11 +182,13 @@ class Report:
 
     def __str__(self) -> str:
         counts = f"{self.seen} conversion{'' if self.seen == 1 else 's'}"
-        if added := sum(conversion.partials for conversion in self.conversions):
-            counts += f" and {added} of partial results"
-        if self.conversions:
-            counts += f": {self.ours} ours, {self.noop} no-op, {self.folded} folded, {len(self.left)} left"
+        if self.seen:
+            counts += f": {self.ours} ours, {self.noop} no-op, {self.folded} folded, {self.avoided} avoided"
+            counts += f", {self.kept} left"
             counts += f", {self.free} FREE: the results are garbage" if self.free else ""
+        if made := self.made:
+            ours, noop, left = sum(c.ours for c in made), _count(made, NOOP), _count(made, TRITON)
+            counts += f"; {len(made)} more that our passes made: {ours} ours, {noop} no-op, {left} left"
         if self.gathers:
             counts += f"; {len(self.gathers)} gather{'' if len(self.gathers) == 1 else 's'}"
             counts += f": {sum(gather.ours for gather in self.gathers)} ours"
@@ -165,21 +199,39 @@ class Report:
             lines.append(f"  decided by measuring: {self.variant}")
         if self.passes:
             lines.append(f"  changed by passes of the user's: {', '.join(self.passes)}")
-        lines += [
-            f"  {c.location}: {'of partial results, ' if c.partials else ''}{c.lowering}"
-            f"{f' ({c.detail})' if c.detail else ''}"
-            for c in self.conversions
-        ]
-        for gather in self.gathers:
-            left = "" if gather.ours else "left to Triton: "
-            lines.append(f"  {gather.location}: gather: {left}{gather.detail.removeprefix('gather: ')}")
-        lines += [f"  remark: {remark}" for remark in self.remarks]
+        lines += _once(f"  {_line(conversion)}" for conversion in self.conversions)
+        lines += _once(
+            f"  {gather.location}: gather: {'' if gather.ours else 'left to Triton: '}"
+            f"{gather.detail.removeprefix('gather: ')}"
+            for gather in self.gathers
+        )
+        lines += [f"  remark: {remark}" for remark in dict.fromkeys(self.remarks)]
         if self.error is not None:
             lines.append(f"  error: {self.error}")
         if self.seconds:
             times = ", ".join(f"{phase} {1e3 * seconds:.1f}" for phase, seconds in self.seconds.items())
             lines.append(f"  ms: {times}")
         return "\n".join(lines)
+
+
+def _count(conversions: Iterable[ReportedConversion], lowering: str) -> int:
+    return sum(conversion.lowering == lowering for conversion in conversions)
+
+
+def _line(conversion: ReportedConversion) -> str:
+    """What is said of a conversion."""
+    whose = "of partial results, " if conversion.partials else "made, " if conversion.made else ""
+    detail = f" ({conversion.detail})" if conversion.detail else ""
+    return f"{conversion.location}: {whose}{conversion.lowering}{detail}"
+
+
+def _once(lines: Iterable[str]) -> list[str]:
+    """Each line once, with the number of times where it is several.
+
+    >>> _once(["a", "b", "a"])
+    ['a, 2 times', 'b']
+    """
+    return [f"{line}, {times} times" if times > 1 else line for line, times in Counter(lines).items()]
 
 
 class PhaseClock:

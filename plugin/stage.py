@@ -7,17 +7,17 @@ through here too, and the untouched module is at hand when something fails.
 from __future__ import annotations
 
 import logging
-import re
 import traceback
 import warnings
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from triton_linear import fallback, limited, user_passes
 from triton_linear.decisions import kernel_digest, ptxas_version
+from triton_linear.dialect.locations import user_line
 from triton_linear.fallback import UnknownTarget
 from triton_linear.interfaces import Compile, Metadata, TritonModule
 from triton_linear.passes.options import PipelineOptions
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from triton_linear.passes.framework.plans import DecidedConversion, DecidedGather
 
 _log = logging.getLogger("triton_linear")
-_POSITION = re.compile(r'"([^"]+)":(\d+)(?::\d+)?')
 UNNAMED = "unnamed"
 """The name of a kernel that does not say its own."""
 _REFUSED = "Triton refused the module with our code: what MLIR printed to the standard error is about that one"
@@ -62,6 +61,8 @@ class _Attempt:
     outcome: Outcome = Outcome.LEFT
     seen: int = 0
     staged: int = 0
+    avoided: int = 0
+    compiled: bool = False
     conversions: tuple[ReportedConversion, ...] = ()
     gathers: tuple[ReportedGather, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -74,6 +75,15 @@ class _Attempt:
     key: str = ""
     passes: tuple[str, ...] = ()
 
+    def compiling(self) -> AbstractContextManager[None]:
+        """The time of Triton's own stage: what it takes once, a kernel takes anyway."""
+        again, self.compiled = self.compiled, True
+        return self.clock.phase("stock again" if again else "stock")
+
+    def undo(self) -> None:
+        """The kernel is stock Triton's after all: what was said of its conversions does not hold."""
+        self.conversions, self.gathers, self.staged, self.avoided = (), (), 0, 0
+
     def report(self, target: str) -> Report:
         error = self.error
         return Report(
@@ -82,6 +92,7 @@ class _Attempt:
             outcome=self.outcome,
             seen=self.seen,
             staged=self.staged,
+            avoided=self.avoided,
             conversions=self.conversions,
             gathers=self.gathers,
             remarks=self.remarks,
@@ -154,8 +165,11 @@ class LLIRStage:
             return None
         src, metadata, _ = self._before
         self._before = None
-        with self._attempt.clock.phase("veto"):
-            return self._stock(self._changed(src, "after", self._attempt), metadata), metadata
+        return self._stock(self._changed(src, "after", self._attempt), metadata), metadata
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Count what a later stage does for the kernel within the block, as long as its report waits."""
+        return nullcontext() if self._attempt is None else self._attempt.clock.phase(name)
 
     def finish(self, vetoed: str = "") -> None:
         """Report what became of the kernel; `vetoed`: why it is stock Triton's after all.
@@ -168,7 +182,7 @@ class LLIRStage:
         if vetoed:
             attempt.outcome = Outcome.REWRITTEN if attempt.passes else Outcome.LEFT
             attempt.after = attempt.before
-            attempt.conversions, attempt.gathers, attempt.staged = (), (), 0
+            attempt.undo()
             attempt.remarks += (vetoed,)
         failures: list[Exception] = []
         with fallback.without_room():
@@ -197,12 +211,13 @@ class LLIRStage:
             llir, attempt.outcome, attempt.error = None, Outcome.FAILED, error
             if attempt.passes and not isinstance(error, PassError):
                 attempt.remarks += (f"passes of the user's had changed it: {', '.join(attempt.passes)}",)
-            attempt.conversions, attempt.gathers, attempt.staged, attempt.passes = (), (), 0, ()
+            attempt.undo()
+            attempt.passes = ()
             if self._setting.options.strict:
                 raise
         if llir is not None:
             return llir
-        with attempt.clock.phase("stock"):
+        with attempt.compiling():
             llir = self._stock(src, metadata)
         if attempt.error is not None:
             self._warn(attempt, attempt.error, metadata)
@@ -242,7 +257,7 @@ class LLIRStage:
         after = str(module) if self._setting.options.dump else ""
         trial = dict(metadata)
         try:
-            with attempt.clock.phase("stock"):
+            with attempt.compiling():
                 llir = self._stock(module, trial)
         except Exception as error:
             raise PassError(f"Triton cannot compile what {', '.join(attempt.passes)} made of it") from error
@@ -345,8 +360,9 @@ class LLIRStage:
             from triton_linear.lowering.emit.marks import without_marks
         upstream = self._upstream(src, attempt)
         with attempt.clock.phase("passes"):
-            prepared = pipeline.prepare(upstream, options, target, seen=attempt.seen)
+            prepared = pipeline.prepare(upstream, options, target)
         attempt.staged = prepared.rewritten.staged
+        attempt.avoided = prepared.rewritten.avoided
         attempt.conversions = tuple(map(_conversion, prepared.rewritten.conversions))
         attempt.gathers = tuple(map(_gather, prepared.rewritten.gathers))
         if not prepared.differs:
@@ -362,14 +378,15 @@ class LLIRStage:
             attempt.conversions = tuple(map(_conversion, prepared.conversions(version)))
             attempt.gathers = tuple(map(_gather, prepared.gathers(version)))
             if version is None:
-                attempt.staged = 0
+                attempt.staged = attempt.avoided = 0
+                attempt.conversions = tuple(found for found in attempt.conversions if found.own)
                 return None
             with attempt.clock.phase("to Triton"):
                 module = cast(TritonModule, bridge.parse_triton(version.text, src.context))
             after = str(module) if self._setting.options.dump else ""
             trial = dict(metadata)
             try:
-                with attempt.clock.phase("stock"):
+                with attempt.compiling():
                     llir = without_marks(self._stock(module, trial))
             except Exception:
                 attempt.remarks += (_REFUSED,)
@@ -421,19 +438,19 @@ class LLIRStage:
 def _conversion(found: DecidedConversion) -> ReportedConversion:
     lowering = TRITON if found.kind == "stock" else found.kind
     return ReportedConversion(
-        _place(found.location), found.source, found.destination, lowering, found.detail, found.partials
+        user_line(found.location),
+        found.source,
+        found.destination,
+        lowering,
+        found.detail,
+        found.partials,
+        found.made,
     )
 
 
 def _gather(found: DecidedGather) -> ReportedGather:
     lowering = TRITON if found.kind == "stock" else found.kind
-    return ReportedGather(_place(found.location), found.source, found.index, lowering, found.detail)
-
-
-def _place(location: str) -> str:
-    """File and line, if a location says them."""
-    position = _POSITION.search(location)
-    return f"{position[1]}:{position[2]}" if position else location
+    return ReportedGather(user_line(found.location), found.source, found.index, lowering, found.detail)
 
 
 def _instrumentation_mode(metadata: Metadata) -> str:

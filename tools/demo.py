@@ -25,6 +25,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from triton_linear.dialect.locations import position
 from triton_linear.examples import examples, specs
 from triton_linear.examples.compare import Comparison, compare, gpu_name
 from triton_linear.examples.spec import KernelSpec, gpu_target
@@ -32,7 +33,7 @@ from triton_linear.lowering.target.targets import target as target_called
 from triton_linear.tools.support.backend import vendor_of
 from triton_linear.tools.support.compile import Compilation, compile_text
 from triton_linear.tools.support.console import WIDTH_WITHOUT_TERMINAL, show
-from triton_linear.tools.support.errors import fail, position
+from triton_linear.tools.support.errors import fail
 from triton_linear.tools.verify.command import Checked, check, short_encoding, short_type
 
 TARGETS = ("cuda:80", "cuda:90", "hip:gfx942")

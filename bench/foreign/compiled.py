@@ -85,7 +85,7 @@ def fate(report: Report | None) -> dict[str, Any]:
     kinds = Counter(conversion.lowering for conversion in report.conversions if conversion.ours)
     found: dict[str, Any] = {
         "seen": report.seen,
-        "ours": report.ours,
+        "ours": report.emitted,
         "noop": report.noop,
         "folded": report.folded,
         "left": dict(reasons),

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
+from triton_linear.dialect import ll
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.mlir_adapter import (
     Attribute,
@@ -25,6 +27,7 @@ from triton_linear.passes.analysis import weights
 from triton_linear.passes.assignment.candidates import sliced
 from triton_linear.passes.assignment.graph import Edge, Graph, Group
 from triton_linear.passes.assignment.nodes import OpNode, ValueNode
+from triton_linear.passes.framework import provenance
 from triton_linear.passes.framework.verifiers import CONVERT
 
 _DISPOSABLE = frozenset({"tt.expand_dims", "tt.broadcast", CONVERT})
@@ -51,7 +54,20 @@ class Rewriter:
             use.op.op.operands[use.index] = self._recomputed(value, sliced(self.encodings[group], path))
         for edge in self.graph.edges:
             self._connect(edge)
-        self._sweep()
+        self._follow(self._sweep())
+
+    def _follow(self, swept: Sequence[tuple[str, Attribute]]) -> None:
+        """Let conversions that were made stand for those of as many elements of the same type that are gone:
+        they have moved, as from behind a transposition to before it. `swept`: what is converted, by number."""
+        gone: dict[str, list[Attribute]] = {}
+        for what, number in swept:
+            gone.setdefault(what, []).append(number)
+        for value in self.made.values():
+            conversion = _conversion(value)
+            if conversion is None or provenance.number_of(conversion) is not None:
+                continue
+            if numbers := gone.get(_elements(conversion)):
+                conversion.attributes[ll.OWN] = numbers.pop(0)
 
     def _type(self, value: ValueNode, encoding: str) -> Type:
         """The type of a value in an encoding."""
@@ -74,7 +90,10 @@ class Rewriter:
         for use in edge.uses:
             as_is = same or (alike and self._is_alone(edge, use.op))
             operand = edge.value.value if as_is else self._converted(edge, wanted, use.op)
+            old = use.op.op.operands[use.index]
             use.op.op.operands[use.index] = operand
+            if not as_is and (before := _conversion(old)) is not None:
+                provenance.hand_over(before, operand.owner.operation)
 
     def _is_alone(self, edge: Edge, user: OpNode) -> bool:
         """Whether no other value is an operand: those of a join have to be of one type."""
@@ -128,12 +147,29 @@ class Rewriter:
         self.made[key] = clone.results[0]
         return clone.results[0]
 
-    def _sweep(self) -> None:
-        """Erase what has lost its last use, users first."""
+    def _sweep(self) -> list[tuple[str, Attribute]]:
+        """Erase what has lost its last use, users first; gives what the module's own conversions among that
+        converted, and their numbers."""
+        swept: list[tuple[str, Attribute]] = []
         pending = [op for op in reversed(self.ops) if _is_disposable(op)]
         for op in pending:
             if not any(_is_used(result) for result in op.results):
+                if op.name == CONVERT and ll.OWN in op.attributes:
+                    swept.append((_elements(op), op.attributes[ll.OWN]))
                 op.erase()
+        return swept[::-1]
+
+
+def _elements(conversion: Operation) -> str:
+    """How many elements of which type are converted."""
+    type_ = conversion.results[0].type
+    return f"{prod(type_.shape)} {type_.element_type}"
+
+
+def _conversion(value: Value) -> Operation | None:
+    """The conversion that gives a value, if one does."""
+    op = getattr(value.owner, "operation", None)  # a block has none
+    return op if op is not None and op.name == CONVERT else None
 
 
 def _is_used(value: Value) -> bool:

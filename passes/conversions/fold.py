@@ -20,6 +20,7 @@ from triton_linear.dialect.mlir_adapter import (
 from triton_linear.lowering.plan.strategies import STRATEGIES
 from triton_linear.lowering.planners.conversion import Reach
 from triton_linear.lowering.planners.conversion import conversion as conversion_between
+from triton_linear.passes.framework import provenance
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown
 from triton_linear.passes.framework.planning import check_lowering, exact_field, lowering_field
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier
@@ -71,6 +72,8 @@ class FoldConversions:
 
     def __call__(self, op: Operation, pass_: Any) -> None:
         ops = operations(op)
+        if pass_.plans.lowered is None:
+            pass_.plans.lowered = provenance.numbers(ops)
         held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()
         conversions = [inner for inner in ops if inner.name == CONVERT and inner.results[0] not in held]
         fold = _Fold(producers_of(ops), by_kind=not STRATEGIES[self.lowering].folds_by_map)

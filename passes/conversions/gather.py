@@ -32,7 +32,7 @@ from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.accumulators import accumulators
 from triton_linear.passes.conversions.select import PartialCode
 from triton_linear.passes.conversions.stubs import GATHER_PREFIX
-from triton_linear.passes.framework import diagnostics
+from triton_linear.passes.framework import diagnostics, provenance
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
 from triton_linear.passes.framework.planning import (
@@ -100,6 +100,7 @@ class LowerGathers(Planning):
 
     def __call__(self, op: Operation, pass_: PassRun) -> None:
         ops = operations(op)
+        pass_.plans.lowered = provenance.numbers(ops)
         gathers = [inner for inner in ops if inner.name == GATHER]
         if not gathers:
             return

@@ -20,7 +20,7 @@ from triton_linear.lowering.plan.plans import Plan
 from triton_linear.lowering.plan.stubs import ConversionStub
 from triton_linear.passes.analysis.accumulators import accumulators
 from triton_linear.passes.conversions.stubs import ACCUMULATORS, CONVERSION_PREFIX
-from triton_linear.passes.framework import diagnostics
+from triton_linear.passes.framework import diagnostics, provenance
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
 from triton_linear.passes.framework.planning import function_of
@@ -59,11 +59,12 @@ class OutlineConversions:
         raw = accumulators(ops)
         # Told beforehand: the results of conversions are replaced on the way.
         conversions = [(inner, inner.operands[0] in raw) for inner in ops if inner.name == CONVERT]
+        own = set[int]()
         stubs = _Stubs(op, ops, pass_.plans)
         for conversion, unsettled in conversions:
             if ll.STOCK in conversion.attributes:
                 reason = conversion.attributes[ll.STOCK].value
-                pass_.plans.conversions.append(_decided(conversion, STOCK, reason))
+                pass_.plans.conversions.append(_decided(conversion, own, STOCK, reason))
                 continue
             if ll.PLAN not in conversion.attributes:
                 diagnostics.error(
@@ -75,21 +76,24 @@ class OutlineConversions:
             plan = pass_.plans.of(conversion)
             if kind == NOOP:
                 pass_.plans.conversions.append(
-                    _decided(conversion, kind, "" if plan is None else plan.summary())
+                    _decided(conversion, own, kind, "" if plan is None else plan.summary())
                 )
                 continue
             symbol = stubs.symbol(conversion, plan, unsettled)
             detail = "" if plan is None else plan.summary()
-            pass_.plans.conversions.append(_decided(conversion, kind, detail, symbol))
+            pass_.plans.conversions.append(_decided(conversion, own, kind, detail, symbol))
             _call(conversion, symbol)
 
 
-def _decided(conversion: Operation, kind: str, detail: str, stub: str | None = None) -> DecidedConversion:
+def _decided(
+    conversion: Operation, own: set[int], kind: str, detail: str, stub: str | None = None
+) -> DecidedConversion:
+    made = not provenance.claim(conversion, own)
     source, result = conversion.operands[0].type, conversion.results[0].type
     partials = ll.PARTIALS in conversion.attributes
     function = function_of(conversion)
     return DecidedConversion(
-        str(conversion.location), str(source), str(result), kind, detail, partials, stub, function
+        str(conversion.location), str(source), str(result), kind, detail, partials, stub, function, made
     )
 
 

@@ -24,7 +24,8 @@ class DecidedConversion:
     """A conversion that was left after folding, and what becomes of it.
 
     `kind` is that of its plan, which `detail` sums up; `STOCK` where Triton lowers it, `detail` then says why.
-    `partials`: it was made where a reduction was taken apart. `stub`: the function that is called in its place.
+    `made`: it is none of those that the module came with. `partials`: it was made where a reduction was taken
+    apart. `stub`: the function that is called in its place.
     `function`: the one that it is in.
     """
 
@@ -36,6 +37,7 @@ class DecidedConversion:
     partials: bool = False
     stub: str | None = None
     function: str = ""
+    made: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +56,17 @@ class DecidedGather:
 @dataclass(slots=True)
 class Plans:
     """The plans of one run: selections by the types of a conversion, stubs by name, and what became of each
-    conversion and gather, in the order of the module."""
+    conversion and gather, in the order of the module.
+
+    lowered: the numbers of the module's own conversions (`provenance`) that were there as lowering began; None
+    before.
+    """
 
     selections: dict[tuple[Type, Type], Selection] = field(default_factory=dict)
     stubs: dict[str, Stub] = field(default_factory=dict)
     conversions: list[DecidedConversion] = field(default_factory=list)
     gathers: list[DecidedGather] = field(default_factory=list)
+    lowered: set[int] | None = None
 
     def of(self, conversion: Operation) -> Plan | None:
         """The plan of a conversion; None where this run has not planned it."""

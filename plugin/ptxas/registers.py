@@ -35,7 +35,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -192,6 +192,7 @@ class Assembler:
 
     applies: tells whether the kernel is ours. gpu: what it is for, with the thresholds that count for it.
     fails: is given what went wrong here, and raises it if it should; otherwise the kernel is assembled as ever.
+    again: counts the time of what is assembled once more.
     """
 
     def __init__(
@@ -201,12 +202,14 @@ class Assembler:
         applies: Callable[[], bool],
         gpu: Callable[[], Target],
         fails: Callable[[Exception, Metadata], None] = _raised,
+        again: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._ptx = ptx
         self._cubin = cubin
         self._applies = applies
         self._gpu = gpu
         self._fails = fails
+        self._again = again
         self._made: _Made = None
         self._failed: tuple[object, Exception] | None = None
 
@@ -234,7 +237,7 @@ class Assembler:
             return text
         made = self._made
         bounded = f"{text[: threads.end()]}\n{advice.directive}{text[threads.end() :]}"
-        with held_back() as printed:
+        with self._again(), held_back() as printed:
             now = self._assembled(bounded, metadata)
         if now is None or now.stack > used.stack or not advice.serves(made, self._made):
             self._made, self._failed = made, None

@@ -9,7 +9,7 @@ speed. A kernel of ours that spills nothing is not compared, so most are assembl
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Protocol
 
 from triton_linear.ptxas.cubin import usage
@@ -24,6 +24,9 @@ class Compiled(Protocol):
     def stock_again(self, llir: object) -> tuple[str, Metadata] | None:
         """LLVM IR of stock Triton's kernel with its metadata; None where there is nothing to compare, or `llir`
         is not what the stage has made."""
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Count the time of the block under this name."""
 
     def finish(self, vetoed: str = "") -> None:
         """The kernel is decided about; `vetoed`: why it is stock Triton's after all."""
@@ -70,7 +73,7 @@ class Veto:
         ours = usage(self._assembler.cubin_of(text))
         if ours is None or not ours.stack:
             return None
-        with held_back():
+        with self._kernel.phase("veto"), held_back():
             again = self._kernel.stock_again(src)
             if again is None:
                 return None

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 from triton_linear.dialect import bridge, encodings
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
+from triton_linear.dialect.locations import user_position
 from triton_linear.dialect.triton_versions import Release
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.passes.framework.verifiers import CONVERT
 from triton_linear.tools.diff.assembly import Where
 from triton_linear.tools.explain.anchors import REASONS
 from triton_linear.tools.explain.words import in_words
-from triton_linear.tools.support.errors import user_position
 
 NOOP, REGISTERS, LANES, WARPS, CTAS = "no-op", "registers", "across lanes", "across warps", "across CTAs"
 UNKNOWN = "unknown"

@@ -18,6 +18,7 @@ from typing import Any
 import triton_linear
 from triton_linear import environment
 from triton_linear.dialect import bridge
+from triton_linear.dialect.locations import user_position
 from triton_linear.report import Outcome
 from triton_linear.tools.diff.passes import Dump, dumps
 from triton_linear.tools.diff.sides import Side
@@ -35,7 +36,6 @@ from triton_linear.tools.support.errors import (
     ToolError,
     fail,
     parse_diagnostics,
-    user_position,
 )
 from triton_linear.tools.support.inputs import read_input
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from triton_linear.dialect import f2, ll
 from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.locations import position
 from triton_linear.dialect.mlir_adapter import Module, Operation, Type, Value, producers_of
 from triton_linear.lowering.interpreter.counts import Counts
 from triton_linear.lowering.plan.element import element_type
@@ -32,7 +33,6 @@ from triton_linear.tools.explain.records import (
     ReductionReport,
 )
 from triton_linear.tools.explain.words import in_words
-from triton_linear.tools.support.errors import position
 from triton_linear.tools.verify.command import short_type
 
 COPY = "ttg.async_copy_global_to_local"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from triton_linear.dialect.locations import user_position
 from triton_linear.dialect.mlir_adapter import Operation, Value, producers_of
 from triton_linear.passes.conversions.gather import GATHER
 from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX, GATHER_PREFIX
 from triton_linear.passes.framework.verifiers import CONVERT
-from triton_linear.tools.support.errors import user_position
 
 # What a layout is chosen for, by the name of the operation.
 REASONS: Mapping[str, str] = {

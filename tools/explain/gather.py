@@ -85,19 +85,20 @@ def _explained(
         for op, one in zip(left, checked, strict=True)
     ]
     reports.sort(key=lambda report: report.weight, reverse=True)
-    own = sum(not one.conversion.partials for one in checked)
-    staged = sum(ll.STAGED in op.attributes for op in ops)
+    own = sum(not one.conversion.made for one in checked)
     return ModuleReport(
         filename,
         compilation.target.name,
         compilation.num_warps,
         tuple(kernels(given)),
         tuple(reports),
-        max(0, before + staged - own),
+        before - compilation.avoided - own,
+        compilation.avoided,
+        sum(one.conversion.made for one in checked),
         accesses(ops, _surroundings(compilation.module, compilation)),
         reductions(operations(given.operation), _surroundings(given, compilation)),
         _ledgers(compilation, side),
-        _assignment(compilation, before, own - staged),
+        _assignment(compilation, before),
         tuple(map(str, check_gathers(compilation, verdicts))),
     )
 
@@ -191,7 +192,7 @@ def _bits_of(type_: Type) -> int:
         return 0
 
 
-def _assignment(compilation: Compilation, before: int, after: int) -> tuple[str, ...]:
+def _assignment(compilation: Compilation, before: int) -> tuple[str, ...]:
     """What choosing layouts made of the module, in the remarks of its passes; empty where it changed
     nothing."""
     said = [
@@ -201,7 +202,9 @@ def _assignment(compilation: Compilation, before: int, after: int) -> tuple[str,
     ]
     if not said:
         return ()
-    return (f"{before} conversion{'s' * (before != 1)} before layouts were chosen, {after} after", *said)
+    made = sum(one.made for one in compilation.conversions)
+    seen = f"{before} conversion{'s' * (before != 1)} before layouts were chosen"
+    return (f"{seen}: {compilation.avoided} avoided; {made} made by our passes", *said)
 
 
 def _conversions(module: Module) -> int:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from triton_linear.dialect.locations import user_position
 from triton_linear.tools.explain.anchors import Anchor
-from triton_linear.tools.support.errors import user_position
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +222,8 @@ class ModuleReport:
     kernels: tuple[str, ...]
     conversions: tuple[ConversionReport, ...]
     folded: int
+    avoided: int
+    made: int
     accesses: tuple[AccessReport, ...]
     reductions: tuple[ReductionReport, ...]
     shared_memory: tuple[Ledger, ...]

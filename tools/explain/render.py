@@ -117,6 +117,8 @@ def module(report: ModuleReport, top: int | None) -> RenderableType:
         kinds[one.kind] = kinds.get(one.kind, 0) + 1
     summary = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items())) or "no conversions"
     folded = f", {report.folded} folded away" if report.folded else ""
+    folded += f", {report.avoided} avoided by layouts" if report.avoided else ""
+    folded += f"; {report.made} of these made by our passes" if report.made else ""
     parts: list[RenderableType] = [
         Text(f"{report.target}, {count(report.num_warps, 'warp')}: {summary}{folded}")
     ]

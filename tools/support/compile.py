@@ -15,6 +15,7 @@ from typing import Any
 
 from triton_linear.dialect import bridge, release_marks, triton_versions
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
+from triton_linear.dialect.locations import position
 from triton_linear.dialect.mlir_adapter import (
     Attribute,
     Context,
@@ -49,7 +50,6 @@ from triton_linear.tools.support.errors import (
     fail,
     now_at,
     parse_diagnostics,
-    position,
 )
 
 _MEMORY_FILE = re.compile(r"/proc/self/fd/\d+|-")
@@ -207,6 +207,7 @@ class Compilation:
     options: what of the pipeline concerned it; None where nothing did.
     module: what the passes made of it, stubs and all.
     conversions, gathers: what becomes of each that was left after folding, in the order of the module.
+    avoided: the module's own conversions that choosing layouts has made needless.
     """
 
     target: Target
@@ -216,6 +217,7 @@ class Compilation:
     stubs: Mapping[str, Stub]
     conversions: tuple[DecidedConversion, ...]
     gathers: tuple[DecidedGather, ...]
+    avoided: int
     remarks: tuple[Diagnostic, ...]
     kernels: tuple[CompiledKernel, ...]
 
@@ -278,6 +280,7 @@ def compile_module(
         found.stubs,
         tuple(prepared.in_attempt(one, attempt_at(one)) for one in found.conversions),
         tuple(prepared.in_attempt(one, attempt_at(one)) for one in found.gathers),
+        found.avoided,
         tuple(map(from_pass, found.run.diagnostics)),
         tuple(made),
     )

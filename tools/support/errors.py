@@ -18,6 +18,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO, NoReturn, TextIO
 
+from triton_linear.dialect.locations import position
 from triton_linear.dialect.triton_versions import UnsupportedMLIR, UnsupportedTriton
 
 SEVERITIES = ("error", "warning", "remark", "note")
@@ -54,37 +55,11 @@ def fail(message: str, file: str = "", line: int = 0, column: int = 0) -> NoRetu
     raise ToolError(Diagnostic("error", message, file, line, column))
 
 
-# A location's first file position, inside whatever wraps it: a name, a call site, a fusion.
-_POSITION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
-_LIBRARY = re.compile(r"[/\\]triton[/\\](?:language|experimental)[/\\]")
 _SEVERITY = "|".join(SEVERITIES)
 _TRITON = re.compile(
     rf"^(?P<place>loc\(.*?\)|<unknown>:0|[^\s:][^:\n]*:\d+:\d+): (?P<severity>{_SEVERITY}): (?P<message>.*)$"
 )
 _BARE = re.compile(rf"^(?P<place>)(?P<severity>{_SEVERITY}): (?P<message>.*)$")
-
-
-def position(location: str) -> tuple[str, int, int]:
-    """File, line and column of a printed location; `("", 0, 0)` when it holds none.
-
-    >>> position('loc("kernel"("a.py":3:4))')
-    ('a.py', 3, 4)
-    """
-    if found := _POSITION.search(location):
-        return found[1], int(found[2]), int(found[3])
-    if found := re.fullmatch(r"(.+):(\d+):(\d+)", location):
-        return found[1], int(found[2]), int(found[3])
-    return "", 0, 0
-
-
-def user_position(location: str) -> tuple[str, int, int]:
-    """The same in the user's own source: of a call into Triton's library, where it is called.
-
-    >>> user_position('loc(callsite("/x/triton/language/standard.py":1:2 at "a.py":3:4))')
-    ('a.py', 3, 4)
-    """
-    found = [(file, int(line), int(column)) for file, line, column in _POSITION.findall(location)]
-    return next((place for place in found if not _LIBRARY.search(place[0])), position(location))
 
 
 def parse_diagnostics(text: str) -> tuple[list[Diagnostic], str]:

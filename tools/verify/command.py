@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequenc
 from dataclasses import dataclass
 from typing import Any
 
+from triton_linear.dialect.locations import user_position
 from triton_linear.lowering.emit.embed import THREAD_NUMBER
 from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.interpreter.verify import Verdict, verify_conversion
@@ -24,7 +25,7 @@ from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.framework.plans import NOOP, DecidedConversion, DecidedGather
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.support.compile import DEFAULTS, Compilation, compile_text
-from triton_linear.tools.support.errors import Diagnostic, ToolError, position
+from triton_linear.tools.support.errors import Diagnostic, ToolError
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Checked:
     @property
     def place(self) -> str:
         """Where the conversion is, as `file:line:column`."""
-        file, line, column = position(self.conversion.location)
+        file, line, column = user_position(self.conversion.location)
         return f"{file}:{line}:{column}" if line else self.conversion.location
 
     def __str__(self) -> str:
@@ -100,7 +101,7 @@ class CheckedGather:
     @property
     def place(self) -> str:
         """Where the gather is, as `file:line:column`."""
-        file, line, column = position(self.gather.location)
+        file, line, column = user_position(self.gather.location)
         return f"{file}:{line}:{column}" if line else self.gather.location
 
     def __str__(self) -> str:

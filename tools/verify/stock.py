@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from triton_linear.dialect import bridge, encodings
 from triton_linear.dialect.linear_layout import BLOCK, LinearLayout
+from triton_linear.dialect.locations import position
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.interpreter.memory import IllegalAccess, SimulationError
 from triton_linear.lowering.interpreter.verify import Verdict, verify_kernel
@@ -24,7 +25,7 @@ from triton_linear.lowering.target.targets import target as target_called
 from triton_linear.tools.support import errors
 from triton_linear.tools.support.backend import lower
 from triton_linear.tools.support.compile import read_module, set_target, to_triton
-from triton_linear.tools.support.errors import ToolError, position
+from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.functions import sink
 from triton_linear.tools.support.isolated import Isolation, Lost
 from triton_linear.tools.verify.command import figures, findings, short_encoding, short_type

@@ -13,9 +13,10 @@ from typing import Any, NoReturn
 
 from triton_linear.dialect import bridge, encodings, gluon
 from triton_linear.dialect.linear_layout import LinearLayout, dim_names
+from triton_linear.dialect.locations import user_position
 from triton_linear.dialect.mlir_adapter import Operation, operations
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.tools.support.errors import ToolError, fail, user_position
+from triton_linear.tools.support.errors import ToolError, fail
 from triton_linear.tools.support.inputs import modules, read_input
 
 _TYPE = re.compile(

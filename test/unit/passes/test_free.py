@@ -102,7 +102,7 @@ def test_nothing_of_a_conversion_is_left(kernel: Any, target: GPUTarget) -> None
     stock, (free, report) = compile_kernel(kernel, target), compiled_free(kernel, target)
     assert [c.lowering for c in report.conversions] == [FREE]
     assert report.free == 1
-    assert report.ours == 0
+    assert report.emitted == 0
     assert "1 FREE: the results are garbage" in str(report)
     # Of the sums, the shuffles of the reduction are left, and they are what they were.
     kept = [re.findall(EXCHANGE, assembly(kernel_)) for kernel_ in (stock, free)]

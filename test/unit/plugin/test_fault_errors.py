@@ -403,7 +403,7 @@ def test_a_very_large_module_takes_time_in_proportion() -> None:
         module = bridge.parse_triton(large(conversions), bridge.triton_context())
         begun = time.process_time()
         upstream = bridge.to_upstream(module, bridge.upstream_context())
-        made = pipeline.prepare(upstream, PipelineOptions(), targets.target("cuda:90"), seen=conversions)
+        made = pipeline.prepare(upstream, PipelineOptions(), targets.target("cuda:90"))
         assert made.differs
         bridge.parse_triton(next(made.attempts()).text, module.context)
         seconds.append(time.process_time() - begun)

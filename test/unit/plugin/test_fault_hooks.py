@@ -81,7 +81,7 @@ def test_a_hook_that_wraps_the_stage(order: str) -> None:
     kernel = compile_kernel(transpose, width=32)
     report = triton_linear.last_report()
     assert kernel.asm["llir"].count("; theirs") == 1
-    assert report is not None and (report.outcome, report.ours) == (Outcome.CONVERTED, 1)
+    assert report is not None and (report.outcome, report.emitted) == (Outcome.CONVERTED, 1)
     triton_linear.uninstall()
     kept: Any = knobs.runtime.add_stages_inspection_hook
     assert isinstance(kept, Hook) and kept.does is wrapped

@@ -72,9 +72,9 @@ def test_each_kernel_for_each_target(name: str, gpu: str) -> None:
     report = made.report
     assert report is not None
     assert made.metadata["shared"] <= target(gpu).max_shared_bytes
-    assert report.ours >= OURS[name]
+    assert report.emitted >= OURS[name]
     assert report.outcome in (Outcome.CONVERTED, Outcome.LEFT, Outcome.NOTHING_TO_DO)
-    assert (report.outcome is Outcome.CONVERTED) == (report.ours > 0)
+    assert (report.outcome is Outcome.CONVERTED) == (report.emitted > 0)
     for conversion in report.left:
         assert any(reason in conversion.detail for reason in REASONS), conversion
     assert bool(report.left) == (name in ("clusters", "clusters_dot", "partitions"))

@@ -117,7 +117,7 @@ def test_more_scratch_than_there_is_goes_in_rounds(gpu: str) -> None:
     ):
         found = made(gpu, text, plugin)
         assert found.report is not None
-        assert (found.report.outcome, found.report.ours) == (Outcome.CONVERTED, 1)
+        assert (found.report.outcome, found.report.emitted) == (Outcome.CONVERTED, 1)
         assert 0 < found.shared <= most
 
 

@@ -17,6 +17,7 @@ from rich.console import Console, RenderableType
 
 from triton_linear.dialect import bridge
 from triton_linear.dialect.encodings import layout_of
+from triton_linear.dialect.locations import user_position
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.examples import specs
 from triton_linear.examples.spec import gpu_target
@@ -31,7 +32,7 @@ from triton_linear.tools.explain.records import ModuleReport
 from triton_linear.tools.explain.render_memory import field
 from triton_linear.tools.explain.words import in_words
 from triton_linear.tools.support.compile import compile_text
-from triton_linear.tools.support.errors import ToolError, user_position
+from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.functions import LOWERING
 from triton_linear.tools.support.progress import told
 from triton_linear.tools.verify.command import Checked, check

@@ -17,6 +17,7 @@ import pytest
 from explain_support import SCHEMA, layout_of, shared_bytes
 
 from triton_linear.dialect import bridge
+from triton_linear.dialect.locations import position
 from triton_linear.dialect.mlir_adapter import Operation, Type, operations
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.passes.analysis.shared_memory import LocalAccess
@@ -28,7 +29,6 @@ from triton_linear.tools.explain.gather import explained
 from triton_linear.tools.explain.records import Ledger, ModuleReport, Place
 from triton_linear.tools.support.allocation import OFFSET, allocate
 from triton_linear.tools.support.compile import Compilation, compile_text, to_triton
-from triton_linear.tools.support.errors import position
 from triton_linear.tools.support.functions import LOWERING
 
 DATA = Path(__file__).parents[2] / "data" / "ttgir"

@@ -16,6 +16,7 @@ from rich.console import Console
 from tool_modules import ATTRIBUTES, HEADER, module_of
 
 from triton_linear import __version__, pipeline
+from triton_linear.dialect.locations import position
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.lowering.emit.embed import Embedded
 from triton_linear.tools import cli, demo
@@ -31,7 +32,6 @@ from triton_linear.tools.support.errors import (
     fail,
     guarded,
     parse_diagnostics,
-    position,
 )
 from triton_linear.tools.support.functions import LOWERING
 from triton_linear.tools.verify import command as verify
@@ -389,7 +389,6 @@ def test_failures_carry_their_place() -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        "support.errors",
         "fuzzing.random_layouts",
         "fuzzing.pairs",
         "verify.command",

@@ -77,16 +77,16 @@ def test_the_four_settings() -> None:
     """Layouts change with `assign`, conversions that are left with `lower`; with neither, nothing does."""
     plain = stock()
     neither, report = compiled(assign=False, lower=False)
-    assert (report.outcome, report.ours) == (Outcome.LEFT, 0)
+    assert (report.outcome, report.emitted) == (Outcome.LEFT, 0)
     assert instructions(neither) == instructions(plain)
 
     lowered, report = compiled(assign=False)
     assert report.outcome is Outcome.CONVERTED
-    assert report.ours > 0
+    assert report.emitted > 0
 
     new_layouts, report = compiled(lower=False)
     assert report.outcome is Outcome.CONVERTED
-    assert report.ours == 0
+    assert report.emitted == 0
     assert shared_accesses(new_layouts) < shared_accesses(plain)
 
     both, report = compiled()

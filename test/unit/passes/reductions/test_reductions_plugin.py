@@ -50,8 +50,8 @@ def test_a_kernel_with_nothing_but_a_reduction() -> None:
     ptx, report = compiled(total)
     assert (report.outcome, report.seen, report.folded) == (Outcome.CONVERTED, 0, 0)
     (conversion,) = report.conversions
-    assert conversion.partials and conversion.lowering == "cta-shared" and report.ours == 1
-    assert "converted; 0 conversions and 1 of partial results: 1 ours, 0 no-op, 0 folded, 0 left" in str(report)
+    assert conversion.partials and conversion.lowering == "cta-shared" and report.emitted == 1
+    assert "converted; 0 conversions; 1 more that our passes made: 1 ours, 0 no-op, 0 left" in str(report)
     assert "of partial results, cta-shared (cta-shared: 1 store of 32 bits, " in str(report)
     stock, left = compiled(total, reductions=False)
     assert (left.outcome, left.conversions) == (Outcome.NOTHING_TO_DO, ())
@@ -87,8 +87,11 @@ def test_conversions_that_went_are_counted_without_those_that_came() -> None:
     own = ReportedConversion("here", "A", "B", "shuffle")
     made = ReportedConversion("here", "C", "D", "cta-shared", partials=True)
     report = Report("k", "cuda:90", Outcome.CONVERTED, seen=2, conversions=(own, made, made))
-    assert (report.folded, report.ours) == (1, 3)
-    assert "2 conversions and 2 of partial results: 3 ours, 0 no-op, 1 folded, 0 left" in str(report)
+    assert (report.folded, report.ours, report.emitted) == (1, 1, 3)
+    assert (
+        "2 conversions: 1 ours, 0 no-op, 1 folded, 0 avoided, 0 left; 2 more that our passes made: 2 ours, "
+        in str(report)
+    )
 
 
 def test_the_option_is_one_of_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:

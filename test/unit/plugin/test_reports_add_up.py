@@ -1,0 +1,211 @@
+"""Reports account for every conversion that Triton's module has, whatever a kernel is made of.
+
+What is counted here does not come from the report: conversions before the passes and conversions and calls of
+stubs after them are counted in the modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import fault_kernels
+import pytest
+import triton
+import triton.language as tl
+from bridge_kernels import CASES, TARGETS, Case
+from fault_kernels import KERNELS, lowered
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+import triton_linear
+from triton_linear import pipeline
+from triton_linear.dialect.mlir_adapter import operations
+from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.report import Outcome, Report
+
+ALL = {**TARGETS, "hip:gfx1200": GPUTarget("hip", "gfx1200", 32)}
+SMALL = {"x": "*fp32", "out": "*fp32"}
+
+
+@triton.jit
+def sums(x, out, B: tl.constexpr, KIND: tl.constexpr):
+    """A tile loaded across its rows, and one of the things that may be done with it."""
+    i, j = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
+    tile = tl.trans(tl.load(x + i * B + j))
+    if KIND == "sort":
+        tile = tl.sort(tile, 1)
+    elif KIND == "topk":
+        tile = tl.broadcast_to(tl.max(tl.topk(tile, 4), 1)[:, None], (B, B))
+    elif KIND == "sum":
+        tile += tl.sum(tile, 0)[None, :]
+    elif KIND == "argmax":
+        tile += tl.argmax(tile, 1)[:, None]
+    elif KIND == "cumsum":
+        tile = tl.cumsum(tile, 0)
+    elif KIND == "flip":
+        tile = tl.flip(tile, 1)
+    elif KIND == "print":
+        tl.device_print("tile", tile)
+    elif KIND == "assert":
+        tl.device_assert(tile > 0, "positive")
+    elif KIND == "atomic":
+        tile = tl.atomic_add(out + i * B + j, tile)
+    elif KIND == "gather":
+        tile = tl.gather(tile, (i * 0 + j) % B, 1)
+    elif KIND == "histogram":
+        tile += tl.histogram(tl.reshape(tile, [B * B]).to(tl.int32) & 31, B)[None, :]
+    elif KIND == "join":
+        tile = tl.sum(tl.join(tile, tile * 2), 2)
+    elif KIND == "reshape":
+        tile = tl.reshape(tile, [B // 2, B * 2]).reshape([B, B])
+    elif KIND == "dot":
+        tile = tl.dot(tile.to(tl.float16), tl.trans(tile).to(tl.float16))
+    elif KIND == "loop":
+        for k in range(4):
+            tile += tl.trans(tile) + tl.load(x + k + i * B + j)
+    elif KIND == "softmax":
+        tile = tl.exp(tile - tl.max(tile, 1)[:, None])
+        tile /= tl.sum(tile, 1)[:, None]
+    elif KIND == "cast":
+        tile = tile.to(tl.float8e5).to(tl.float32)
+    elif KIND == "masked":
+        tile = tl.load(x + j * B + i, mask=tile > 0, other=0.0)
+    tl.store(out + i * B + j, tile)
+
+
+KINDS = [
+    *("transpose", "sort", "topk", "sum", "argmax", "cumsum", "flip", "print", "assert", "atomic"),
+    *("gather", "histogram", "join", "reshape", "dot", "loop", "softmax", "cast", "masked"),
+]
+WARPS = (1, 2, 8, 16, 32)
+MADE = {
+    **{kind: Case(sums, SMALL, {"B": 32, "KIND": kind}, {"debug": kind == "assert"}) for kind in KINDS},
+    **{
+        f"{kind}, {warps} warps": Case(sums, SMALL, {"B": 64, "KIND": kind}, {"num_warps": warps})
+        for kind in ("transpose", "softmax", "dot", "sum")
+        for warps in WARPS
+    },
+    **{
+        f"matmul, {stages} stages": replace(CASES["matmul"], options={"num_stages": stages})
+        for stages in (1, 2, 4)
+    },
+    **{name: CASES[name] for name in ("matmul_eight_warps", "control_flow", "shapes", "dot_scaled")},
+    **KERNELS,
+}
+"""Kinds of kernels by name; those of `fault_kernels` have clusters, Gluon, descriptors, calls and assembly."""
+
+
+def source(name: str, gpu: GPUTarget) -> ASTSource:
+    if name in KERNELS:
+        return fault_kernels.source(name, gpu)
+    case = MADE[name]
+    signature = {**case.signature, **dict.fromkeys(case.constants, "constexpr")}
+    pointers = [i for i, kind in enumerate(case.signature.values()) if kind[0] == "*"]
+    aligned = {(i,): [["tt.divisibility", 16]] for i in pointers}
+    return ASTSource(case.kernel, signature, constexprs=dict(case.constants), attrs=aligned)
+
+
+def is_possible(name: str, gpu: str) -> bool:
+    """Whether Triton itself compiles a kernel for a target."""
+    warps = MADE[name].options.get("num_warps", 4)
+    if gpu.startswith("hip") and (warps * ALL[gpu].warp_size > 1024 or name == "partitions"):
+        return False
+    if name == "dot_scaled":
+        return gpu in ("cuda:90", "cuda:100")
+    if name == "shapes":
+        return gpu.startswith("cuda")
+    return not name.startswith("clusters") or gpu in ("cuda:90", "cuda:100")
+
+
+POSSIBLE = [(name, gpu) for name in MADE for gpu in ALL if is_possible(name, gpu)]
+
+
+def _few() -> list[tuple[str, str]]:
+    """Each kind once, the targets in turn."""
+    chosen = []
+    for number, name in enumerate(MADE):
+        targets = [gpu for kind, gpu in POSSIBLE if kind == name]
+        chosen.append((name, targets[number % len(targets)]))
+    return chosen
+
+
+class Counted:
+    """Conversions of the module before the passes, and conversions and calls of conversions after them."""
+
+    before = after = 0
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
+    found, prepare = Counted(), pipeline.prepare
+
+    def counting(module: Any, *rest: Any, **options: Any) -> pipeline.Prepared:
+        found.before = sum(op.name == CONVERT for op in operations(module.operation))
+        made = prepare(module, *rest, **options)
+        found.after = sum(
+            (op.name == CONVERT and "ll.widened" not in op.attributes)
+            or (op.name == "tt.call" and op.attributes["callee"].value.startswith("__ll_cvt_"))
+            for op in operations(module.operation)
+        )
+        assert "ll.own" not in str(module)
+        return made
+
+    monkeypatch.setattr(pipeline, "prepare", counting)
+    yield found
+    triton_linear.uninstall()
+
+
+def check(report: Report, counted: Counted) -> None:
+    assert report.seen == report.ours + report.noop + report.folded + report.avoided + report.kept
+    parts = report.ours, report.noop, report.folded, report.avoided, report.kept
+    assert min(parts) >= 0, parts
+    if report.outcome is Outcome.CONVERTED:
+        assert report.seen == counted.before
+        assert len(report.own) + len(report.made) == len(report.conversions) == counted.after
+        assert report.kept == sum(one.own for one in report.left)
+    for one in (*report.conversions, *report.gathers):
+        assert "/triton/language/" not in one.location and "loc(" not in one.location, one.location
+    lines = str(report).splitlines()
+    assert len(set(lines)) == len(lines)
+
+
+def compiled(name: str, gpu: str, options: Mapping[str, Any]) -> Report:
+    made = lowered(source(name, ALL[gpu]), ALL[gpu], MADE[name].options, {"strict": True, **options})
+    assert made.report is not None
+    return made.report
+
+
+@pytest.mark.parametrize(("name", "gpu"), _few())
+def test_each_kind_of_kernel_adds_up(name: str, gpu: str, counted: Counted) -> None:
+    check(compiled(name, gpu, {}), counted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "gpu"), POSSIBLE)
+def test_each_kind_of_kernel_adds_up_for_each_target(name: str, gpu: str, counted: Counted) -> None:
+    check(compiled(name, gpu, {}), counted)
+
+
+@pytest.mark.parametrize(
+    "options", [{"lower": False}, {"assign": False}, {"lowering": "legacy"}, {"skip": "*"}], ids=str
+)
+def test_it_adds_up_with_options(options: dict[str, Any], counted: Counted) -> None:
+    for name in ("softmax", "dot", "in_branches"):
+        report = compiled(name, "cuda:90", options)
+        check(report, counted)
+        if "skip" in options:
+            assert report.kept == report.seen > 0
+
+
+def test_kinds_are_many() -> None:
+    assert len(MADE) >= 55
+    assert {gpu for _, gpu in _few()} == set(ALL)
+
+
+def test_a_place_inside_a_sort_is_that_of_its_call(counted: Counted) -> None:
+    report = compiled("sort", "cuda:80", {})
+    assert report.conversions
+    assert {Path(one.location.rpartition(":")[0]).name for one in report.conversions} == {Path(__file__).name}
