@@ -24,15 +24,25 @@ SECTOR = 32
 
 @dataclass(frozen=True, slots=True)
 class GlobalAccess:
-    """A load or store: its pointers (deltas in bytes), mask, and bytes per element."""
+    """A load or store: its pointers (deltas in bytes), mask, and bytes per element.
+
+    given: the layout that Triton chose, where the pointers do not tell along which dimension memory goes: by it
+    they are taken to go along `fastest_dimension`. That counts for what an access costs, never for how wide it
+    may be, and no layout is taken to be better than the given one.
+    """
 
     pointer: Affine
     mask: Mask | None
     element_bytes: int
     is_store: bool
+    given: LinearLayout | None = None
 
     def delta(self, bit: Bit) -> int | None:
-        return self.pointer.deltas[bit[0]][bit[1]]
+        """How far apart in bytes a bit of the coordinates moves; None where nobody knows."""
+        known = self.pointer.deltas[bit[0]][bit[1]]
+        if known is None and self.given is not None and bit[0] == fastest_dimension(self.given):
+            return self.element_bytes << bit[1]
+        return known
 
     def vector(self, registers: Sequence[Basis], others: Sequence[Basis] = (), most: int = VECTOR) -> Vector:
         """What one instruction of `most` bytes covers once `linear-widen-accesses` has seen to it."""
@@ -52,7 +62,7 @@ class GlobalAccess:
                 break
             dimension = moved[0][0]
             width = self.element_bytes << count
-            if self.delta((dimension, count)) != width or not self._aligned(2 * width, dimension, count):
+            if self.pointer.deltas[dimension][count] != width or not self._aligned(2 * width, dimension, count):
                 break
             if self.mask is not None and not self.mask[dimension][count]:
                 break
@@ -101,6 +111,12 @@ class GlobalAccess:
     def clocks(self, layout: LinearLayout, costs: MemoryCosts, most: int = VECTOR) -> tuple[float, float]:
         """Clocks of one warp, on average over those of the CTA: of memory, and to issue the instructions, which
         move `most` bytes for a lane at most."""
+        memory, issued = self._clocks(layout, costs, most)
+        if self.given is not None and layout != self.given:
+            memory = max(memory, self.clocks(self.given, costs, most)[0])
+        return memory, issued
+
+    def _clocks(self, layout: LinearLayout, costs: MemoryCosts, most: int) -> tuple[float, float]:
         bases = dict(layout.bases)
         registers = [basis for basis in bases[REGISTER] if any(basis)]
         lanes = [basis for basis in bases[LANE] if any(basis)]
@@ -149,6 +165,32 @@ class GlobalAccess:
         covered = self.vector([basis_of(bit, rank) for bit in order[: max(0, most)]]).bits
         # What lies on top of something else does not move, and comes last.
         return len(covered) if set(covered) == set(order[: len(covered)]) else 0
+
+
+def is_unplaced(pointer: Affine) -> bool:
+    """Whether nothing tells along which dimension pointers go through memory: no delta that is known leads to
+    the same sector, and some are not known."""
+    if any(bits and bits[0] is not None and 0 < abs(bits[0]) < SECTOR for bits in pointer.deltas):
+        return False
+    return any(None in bits for bits in pointer.deltas)
+
+
+@functools.lru_cache(maxsize=1024)
+def fastest_dimension(layout: LinearLayout) -> int | None:
+    """The dimension along which a layout that Triton chose for an access has neighbours in a thread or a warp.
+
+    Strides that a kernel is given as numbers may be anything, but they are not: authors put the stride of 1
+    where Triton's rule has the fastest dimension.
+
+    >>> fastest_dimension(LinearLayout({"register": [(4, 0)], "lane": [(0, 1), (0, 2)]}, ["dim0", "dim1"]))
+    1
+    """
+    bases = dict(layout.bases)
+    for basis in (*bases[REGISTER], *bases[LANE]):
+        moved = [(axis, value) for axis, value in enumerate(basis) if value]
+        if len(moved) == 1 and moved[0][1] == 1:
+            return moved[0][0]
+    return None
 
 
 def _is_far(delta: int | None) -> bool:

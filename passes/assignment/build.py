@@ -8,6 +8,7 @@ and the operations behind what is recomputed are added to the work of the groups
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from triton_linear.dialect.encodings import layout_of
@@ -18,7 +19,7 @@ from triton_linear.passes.analysis import weights
 from triton_linear.passes.analysis.addressing import constancy
 from triton_linear.passes.analysis.axis import AxisAnalysis, pointee_bytes
 from triton_linear.passes.analysis.frequencies import Frequencies
-from triton_linear.passes.analysis.global_memory import GlobalAccess
+from triton_linear.passes.analysis.global_memory import GlobalAccess, is_unplaced
 from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.analysis.widths import VECTOR
 from triton_linear.passes.assignment.graph import (
@@ -337,7 +338,11 @@ class _Builder:
         if mask is not None and mask.kind is not None:
             flags = self.axis.mask(self.resolve(mask))
         pointer = op.operands[0]
-        return GlobalAccess(self.axis.of(pointer), flags, pointee_bytes(pointer.type), is_store)
+        places, kind, given = self.axis.of(pointer), pointer.kind, None
+        if kind is not None and is_unplaced(places):
+            with suppress(ValueError):  # of an encoding that is not known
+                given = layout_of(kind.encoding, kind.shape)
+        return GlobalAccess(places, flags, pointee_bytes(pointer.type), is_store, given)
 
     def _reduce(self, op: OpNode, frequency: float) -> None:
         kind = next((k for operand in op.operands if (k := operand.kind) is not None), None)

@@ -13,6 +13,7 @@ from triton_linear.lowering.strategies import PLANNERS, Tensor
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.accumulators import changed_signs
 from triton_linear.passes.analysis.addresses import address_conversions
+from triton_linear.passes.analysis.recurrence import with_few_warps
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown, element_of
@@ -71,6 +72,7 @@ class SelectLowering(Planning):
         conversions = [inner for inner in ops if inner.name == CONVERT]
         if not conversions:
             return
+        gpu = with_few_warps(gpu, ops)
         partial = PartialCode.find(ops)
         addresses, signs = address_conversions(ops), changed_signs(ops)
         held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()

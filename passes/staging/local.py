@@ -23,6 +23,7 @@ from triton_linear.passes.analysis.accumulators import changed_signs
 from triton_linear.passes.analysis.addresses import HINTS
 from triton_linear.passes.analysis.equivalence import NotEquivalent, Numbering
 from triton_linear.passes.analysis.global_memory import encoding_text
+from triton_linear.passes.analysis.recurrence import with_few_warps
 from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown, element_of, memory_of
@@ -72,6 +73,7 @@ class LowerLocal(Planning):
         if reason := unfit(op, list(ops)):
             diagnostics.remark(op, f"accesses to shared memory are left to Triton: {reason}")
             return
+        gpu = with_few_warps(gpu, ops)
         table = LayoutTable()
         signs = changed_signs(ops)
         held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()

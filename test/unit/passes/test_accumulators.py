@@ -16,6 +16,7 @@ from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.examples.spec import gpu_target
 from triton_linear.passes.analysis.accumulators import accumulators, changed_signs
+from triton_linear.passes.conversions import select
 from triton_linear.passes.conversions.outline import OutlineConversions
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.conversions.stubs import ACCUMULATORS, CONVERSION_PREFIX
@@ -55,6 +56,12 @@ COMPUTED = {
     "wide and back": f"%n1 = arith.extf %next : {ACC} to {WIDE}\n%m = arith.truncf %n1 : {WIDE} to {ACC}",
     "bits and back": f"%n1 = tt.bitcast %next : {ACC} -> {BITS}\n%m = tt.bitcast %n1 : {BITS} -> {ACC}",
 }
+
+
+@pytest.fixture(autouse=True)
+def many_warps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop reads what it carries, and would be converted through memory; shuffles are what is tested."""
+    monkeypatch.setattr(select, "with_few_warps", lambda gpu, _: gpu)
 
 
 @pytest.mark.parametrize("name", ["as it is", *COMPUTED])

@@ -22,6 +22,7 @@ from triton_linear.passes.analysis.global_memory import (
     blocked_text,
     coalesced,
     encoding_text,
+    is_unplaced,
     layout_of_bits,
     meeting,
 )
@@ -222,3 +223,46 @@ def test_a_vector_is_at_most_so_wide() -> None:
     access = GlobalAccess(Affine((tuple(4 << b for b in range(8)),), 1 << 20), None, 4, False)
     assert access.element_bytes << access.vector_bits(dict(layout.bases)[REGISTER]) == VECTOR
     assert basis_of((0, 2), 1) == dict(layout.bases)[REGISTER][2]
+
+
+# Pointers that do not tell along which dimension they go through memory
+
+
+ROW_BY_ROW = layout_of_bits(
+    (64, 32), [(0, b) for b in range(2, 6)], [(1, b) for b in range(5)], [(0, 0), (0, 1)], (5, 2)
+)
+IN_TILES = layout_of_bits(
+    (64, 32),
+    [(1, 0), (1, 3), (1, 4), (0, 3)],
+    [(1, 1), (1, 2), (0, 0), (0, 1), (0, 2)],
+    [(0, 4), (0, 5)],
+    (5, 2),
+)
+COLUMN_BY_COLUMN = layout_of_bits(
+    (64, 32), [(0, 5), *((1, b) for b in range(2, 5))], [(0, b) for b in range(5)], [(1, 0), (1, 1)], (5, 2)
+)
+
+
+@pytest.mark.parametrize("is_store", [False, True])
+def test_strides_that_nobody_knows_are_those_for_which_triton_chose(is_store: bool) -> None:
+    """Both strides are numbers that the kernel is given: lanes that go along a row of 64 bytes are no worse
+    than others, however often the model cannot tell them apart, and nothing is better than what was there."""
+    unknown = Affine(((None,) * 6, (None,) * 5), 16)
+    costs = H200
+    assert is_unplaced(unknown)
+    access = GlobalAccess(unknown, None, 2, is_store, ROW_BY_ROW)
+    given, tiles, columns = (access.clocks(each, costs)[0] for each in (ROW_BY_ROW, IN_TILES, COLUMN_BY_COLUMN))
+    assert given < tiles
+    assert given < columns
+    assert access.vector_bits(dict(IN_TILES.bases)[REGISTER]) == 0  # nothing is promised
+    blind = GlobalAccess(unknown, None, 2, is_store)
+    assert blind.clocks(ROW_BY_ROW, costs)[0] == blind.clocks(COLUMN_BY_COLUMN, costs)[0]
+    other = GlobalAccess(unknown, None, 2, is_store, COLUMN_BY_COLUMN)
+    assert other.clocks(ROW_BY_ROW, costs)[0] >= other.clocks(COLUMN_BY_COLUMN, costs)[0]
+
+
+def test_one_known_stride_tells() -> None:
+    rows = Affine(((None,) * 6, tuple(2 << b for b in range(5))), 16)
+    assert not is_unplaced(rows)
+    assert not is_unplaced(Affine(((256, 512), (2, 4)), 16))
+    assert is_unplaced(Affine(((256, 512), (None, None)), 16))

@@ -1,0 +1,72 @@
+"""Which kernels go through a sequence with a state: loops that carry a tensor and read it in each iteration.
+
+    for step in range(steps):
+        store(h)                  # read: what the state is before this step
+        h = h * decay + dot(k, v)
+
+An accumulator of a product alone is carried as well, but nobody reads it before the loop ends. Where the state
+is read, iterations cannot be given to different CTAs, so that such kernels have grids of few CTAs: warps wait
+for their own conversions, and few others hide that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value
+from triton_linear.lowering.target.targets import Target, target, with_policy
+from triton_linear.passes.framework.verifiers import DOTS
+
+_READS = frozenset(
+    {"tt.store", "tt.atomic_rmw", "tt.reduce", "tt.descriptor_store", "ttg.local_alloc", "ttg.local_store"}
+)
+_WAIT = "ttng.warp_group_dot_wait"
+_FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
+
+
+def with_few_warps(gpu: Target, ops: Sequence[Operation]) -> Target:
+    """The GPU to choose ways by for a kernel of these operations: as it is, or with as few warps on each
+    multiprocessor as kernels with a state have (`Policy.state_warps`)."""
+    if gpu.policy.state_warps >= gpu.likely_warps or not carries_state(ops):
+        return gpu
+    return target(with_policy(gpu, likely_warps=gpu.policy.state_warps).spelled)
+
+
+def carries_state(ops: Sequence[Operation]) -> bool:
+    """Whether a loop among these operations reads, in each iteration, a tensor of floats that it carries.
+
+    Of one dimension are the sums and maxima of a softmax, which are carried along with an accumulator.
+    """
+    return any(_reads_its_state(op) for op in ops if op.name == "scf.for")
+
+
+def _reads_its_state(loop: Operation) -> bool:
+    body = loop.regions[0].blocks[0]
+    return any(_is_read(argument) for argument in list(body.arguments)[1:] if _may_be_state(argument))
+
+
+def _may_be_state(value: Value) -> bool:
+    type_ = value.type
+    if not isinstance(type_, RankedTensorType) or type_.rank < 2:
+        return False
+    return str(type_.element_type) in _FLOATS
+
+
+def _is_read(state: Value) -> bool:
+    """Whether a value, or what follows from it, is read in the block that it is an argument of."""
+    seen, left = {state}, [state]
+    while left:
+        value = left.pop()
+        for use in value.uses:
+            user = use.owner.operation
+            if user.block != state.owner:
+                continue
+            if user.name in _READS or (user.name in DOTS and value in list(user.operands)[:2]):
+                return True
+            results = list(user.results)
+            if user.name == _WAIT:  # hands each operand on by itself
+                results = results[use.operand_number : use.operand_number + 1]
+            following = [result for result in results if result not in seen]
+            seen.update(following)
+            left += following
+    return False
