@@ -62,6 +62,7 @@ ASSEMBLED = {
     "given_up_stack",
     "given_up_registers",
     "loop_left",
+    "loop_near",
     "tensor_cores_busy",
 }
 """Fields that decide after the PTX."""

@@ -32,6 +32,15 @@ from triton_linear.examples import specs
 from triton_linear.examples.spec import KernelSpec, gpu_target
 
 MODES = ("stock", "plugin")
+PHASES = {
+    "to MLIR": "to MLIR",
+    "passes": "passes",
+    "embed": "code put in",
+    "to Triton": "to Triton",
+    "stock": "Triton's stage",
+    "assemble again": "assembled again",
+}
+"""Phases of a report that have a column, and how the table calls them."""
 
 
 @triton.jit
@@ -132,6 +141,14 @@ def markdown(result: dict[str, Any]) -> str:
         )
         for row in result["rows"]
     ]
+    phases = [
+        (
+            row["target"],
+            row["kernel"],
+            *(f"{row['phases_ms'].get(phase, 0.0):.0f}" for phase in PHASES),
+        )
+        for row in result["rows"]
+    ]
     extra = statistics.median(row["first_compile_extra_ms"] for row in result["rows"])
     return page(
         f"Compile time, Triton {result['triton']}, Python {result['python']}, {result['date']}: least of "
@@ -140,6 +157,10 @@ def markdown(result: dict[str, Any]) -> str:
         *table(
             "target | kernel | conversions: | stock: | with the plugin: | overhead: | in processor time:", rows
         ),
+        "",
+        "What the plugin does in them, and Triton's own stage from TTGIR to LLVM IR with what it is given:",
+        "",
+        *table("target | kernel | " + " | ".join(f"{name}:" for name in PHASES.values()), phases),
         "",
         f"A process's first compile takes {extra:.0f} ms longer: it imports the MLIR bindings.",
     )

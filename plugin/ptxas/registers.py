@@ -17,7 +17,8 @@ anyway, and that is taken if its loops have fewer clocks, which the instructions
 wait for the unit for exponentials that all of a multiprocessor share: loops of attention, of which two CTAs are
 resident, took 1 to 3 % longer with 5 % fewer clocks, while loops that unpack mxfp4 took up to 15 % less time.
 So loops with such instructions, and those that wait for MMAs anyway, their own or those of other warps,
-stay where several CTAs are.
+stay where several CTAs are; and a loop that takes hardly more clocks than its own MMAs stays everywhere, as no
+other order of its instructions spares those.
 
 And of a large kernel without barriers it may make one of 32 registers that spills most of what it works on,
 with 255 at hand. Told that it may have them (`.maxnreg` too), it spills what has to be.
@@ -183,6 +184,18 @@ def hidden(loops: Loops, widths: Sequence[int], groups: int, busy: float) -> boo
     return loops.special or loops.clocks <= clocks * loops.mmas
 
 
+def covered(loops: Loops, widths: Sequence[int], near: float) -> bool:
+    """Whether loops take hardly more clocks than their own MMAs, up to so many times as many.
+
+    >>> covered(Loops(clocks=276, mmas=4, special=False), [128], near=1.1)
+    True
+    >>> covered(Loops(clocks=277, mmas=2, special=False), [128], near=1.1)
+    False
+    """
+    mean = sum(widths) / len(widths) / MMA_COLUMNS
+    return loops.clocks <= near * MMA_CLOCKS * mean * loops.mmas
+
+
 def _loops(made: _Made) -> Loops | None:
     return mma_loops(made[1]) if made is not None else None
 
@@ -289,6 +302,7 @@ class Assembler:
             if (
                 not ctas
                 or loops is None
+                or covered(loops, widths, policy.loop_near)
                 or (ctas > 1 and hidden(loops, widths, groups, policy.tensor_cores_busy))
             ):
                 return None

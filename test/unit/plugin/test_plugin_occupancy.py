@@ -289,6 +289,7 @@ def _special(clocks: int | None) -> Loops | None:
         (150, 3, True, 32, 1),
         (150, 4, False, 32, 1),
         (150, 2, False, 128, 1),
+        (150, 4, False, 128, None),  # 256 clocks for those of one group
     ],
 )
 def test_loops_that_hide_behind_another_cta_stay(

@@ -398,6 +398,14 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     CodeMutant(
         "plugin/ptxas/registers.py",
+        "covered",
+        "near * MMA_CLOCKS * mean",
+        "near * MMA_CLOCKS",
+        "loops of narrow products count as if those were wide",
+        (f"{OCCUPANCY}::test_loops_that_hide_behind_another_cta_stay",),
+    ),
+    CodeMutant(
+        "plugin/ptxas/registers.py",
         "Assembler._advice",
         "ctas * warps // _GROUP_WARPS",
         "warps // _GROUP_WARPS",
