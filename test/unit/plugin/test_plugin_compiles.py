@@ -205,6 +205,57 @@ def test_processes_make_the_same_code_import_mlir_late_and_exit_clean(tmp_path: 
     assert output.startswith("False True ")
 
 
+FIRST_COMPILE = """
+import sys, triton, triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+@triton.jit
+def transpose(source, destination, SIZE: tl.constexpr):
+    index = tl.arange(0, SIZE)
+    tile = tl.load(source + index[:, None] * SIZE + index[None, :])
+    tl.store(destination + index[:, None] + index[None, :] * SIZE, tile)
+
+def compiled(size):
+    source = ASTSource(transpose, {"source": "*fp32", "destination": "*fp32"}, {"SIZE": size})
+    triton.compile(source, target=GPUTarget("cuda", 90, 32))
+
+compiled(64)
+before = set(sys.modules)
+import triton_linear
+print(*sorted(set(sys.modules) - before))
+triton_linear.install(strict=True)
+compiled(128)
+assert triton_linear.last_report().ours
+print(*sorted(set(sys.modules) - before))
+"""
+NEEDLESS = {
+    "triton_linear": {"examples", "gluon", "tools"},
+    "triton_linear.lowering": {"interpreter"},
+    "numpy": {"f2py", "fft", "ma", "polynomial", "random", "testing"},
+}
+"""What costs time to import and has no part in an ordinary compile."""
+
+
+def test_a_first_compile_imports_only_what_it_needs(tmp_path: Path) -> None:
+    script = tmp_path / "first.py"
+    script.write_text(FIRST_COMPILE)
+    settings = {"TRITON_CACHE_DIR": str(tmp_path / "cache"), "TRITON_DEFAULT_FP_FUSION": "1"}
+    command = [sys.executable, str(script)]
+    done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    package, compiled = (set(line.split()) for line in done.stdout.splitlines())
+    assert package == {"triton_linear"}
+    assert {"mlir", "triton_linear.passes.pipeline"} <= compiled
+    needless = {f"{parent}.{child}" for parent, children in NEEDLESS.items() for child in children}
+    assert needless & compiled == set()
+    roots = {name.split(".")[0] for name in compiled}
+    assert not roots & {"highspy", "hypothesis", "IPython", "matplotlib", "pytest", "scipy", "sqlite3", "torch"}
+    # The bindings import the dialects whose operations the passes look at, and `irdl` defines ours.
+    dialects = {name.split(".")[2] for name in compiled if name.startswith("mlir.dialects.")}
+    assert {name for name in dialects if not name.startswith("_")} <= {"arith", "builtin", "irdl"}
+
+
 def test_the_scratch_limit_reaches_the_planners(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = []
     run = pipeline.rewrite
