@@ -56,6 +56,7 @@ def install(
     exact: bool = False,
     passes: UserPass | str | os.PathLike[str] | Iterable[UserPass | str | os.PathLike[str]] = (),
     gluon: bool | str | Iterable[str] = False,
+    report: str | os.PathLike[str] = "",
     on_report: Callable[[Report], object] | None = None,
 ) -> None:
     """Compile every kernel of this process with the plugin from here on.
@@ -75,6 +76,7 @@ def install(
     exact: give the bits that stock Triton gives: no sum of floats in another order, none rounded elsewhere.
     passes: passes of your own (`ttgir_pass`), or names of files that have some, to run before or after ours.
     gluon: change the layouts of Gluon kernels too, of all or of those whose name matches one of these patterns.
+    report: a file to which each compile, in whatever process, adds its `Report` as a line of JSON.
     on_report: called with the `Report` of each compile, in the thread that compiled.
 
     Raises `UnsupportedTriton` where the installed Triton is none that this package works with.
@@ -98,6 +100,7 @@ def install(
         exact,
         user_passes.chosen(passes),
         _patterns(gluon),
+        os.path.abspath(report) if report else "",
     )
     setting = Setting(options, _listeners(on_report))
     environment.come_first()
@@ -136,6 +139,7 @@ def enabled(
     exact: bool = False,
     passes: UserPass | str | os.PathLike[str] | Iterable[UserPass | str | os.PathLike[str]] = (),
     gluon: bool | str | Iterable[str] = False,
+    report: str | os.PathLike[str] = "",
     on_report: Callable[[Report], object] | None = None,
 ) -> AbstractContextManager[list[Report]]:
     """Compile with the plugin within the block, which gets the list of reports of what is compiled in it.
@@ -158,6 +162,7 @@ def enabled(
         exact,
         user_passes.chosen(passes),
         _patterns(gluon),
+        os.path.abspath(report) if report else "",
     )
     return _block(options, _listeners(on_report))
 
@@ -194,7 +199,9 @@ def _block(options: Options, listeners: tuple[Callable[[Report], object], ...]) 
 def _patterns(given: bool | str | Iterable[str]) -> str:
     if isinstance(given, bool):
         return "*" if given else ""
-    return given if isinstance(given, str) else ":".join(given)
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        return given  # `Options` says what is wrong with others
+    return ":".join(given)
 
 
 def _place(decisions: str | os.PathLike[str]) -> str:

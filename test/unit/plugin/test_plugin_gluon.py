@@ -128,7 +128,7 @@ def test_a_hook_that_names_no_language_means_triton() -> None:
 
 @pytest.mark.parametrize("given", [1, None])
 def test_what_is_no_pattern_is_refused(given: Any) -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=f"gluon takes patterns, got {given}"):
         triton_linear.install(gluon=given)
     with pytest.raises(ValueError, match="gluon takes patterns without commas"):
         triton_linear.install(gluon="a,b")
