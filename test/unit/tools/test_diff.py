@@ -117,6 +117,20 @@ def test_without_and_with_the_plugin(script: Path, capsys: pytest.CaptureFixture
     assert [one["lowering"] for one in line["b"]["conversions"]] == ["cta-shared"]
 
 
+def test_a_script_that_turns_the_plugin_on_is_compiled_by_stock_triton_too(
+    script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = script.read_text()
+    script.write_text(
+        "import contextlib, triton_linear\n"
+        "triton_linear.install()\n"
+        "stack = contextlib.ExitStack()\n"
+        f"stack.enter_context(triton_linear.enabled(strict=True))\n{text}\nstack.close()\n"
+    )
+    kernel = compared(capsys, str(script), "--target", "cuda:90")
+    assert kernel["began"]["stage"] == "the passes of triton-linear"
+
+
 def test_a_cache_is_compared_with_another(
     script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
