@@ -32,6 +32,21 @@ def user_position(location: str) -> tuple[str, int, int]:
     return next((place for place in found if not _LIBRARY.search(place[0])), position(location))
 
 
+def library_position(location: str) -> tuple[str, int]:
+    """File and line in Triton's library of what the user's line calls; `("", 0)` where it calls nothing there.
+
+    >>> inner, outer = '"/x/triton/language/core.py":1:2', '"/x/triton/language/standard.py":3:4'
+    >>> library_position(f'loc(callsite({inner} at callsite({outer} at "a.py":5:6)))')
+    ('/x/triton/language/standard.py', 3)
+    """
+    before = "", 0
+    for file, line, _ in _POSITION.findall(location):
+        if not _LIBRARY.search(file):
+            return before
+        before = file, int(line)
+    return "", 0
+
+
 def user_line(location: str) -> str:
     """File and line in the user's own source; the location as it is where it says none.
 

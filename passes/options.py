@@ -3,7 +3,7 @@ it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from triton_linear.lowering.plan.strategies import LINEAR, STRATEGIES, Strategy
 
@@ -18,6 +18,7 @@ class PipelineOptions:
     lowering: how they are lowered, one of `STRATEGIES`.
     scratch_limit: most bytes of shared memory that one conversion may use as scratch; None: the target's.
     exact: results have the bits that stock Triton's have: what decides about those stays as it is.
+    staged: accesses to shared memory may go by way of another layout, with `lower`.
     free: for measuring: conversions of floats cost nothing and give garbage, and nothing else is done.
     free_only: the number of the only conversion that is free; None for all.
     without: for measuring: the name of a pass that is left out.
@@ -31,6 +32,7 @@ class PipelineOptions:
     lowering: str = LINEAR
     scratch_limit: int | None = None
     exact: bool = False
+    staged: bool = True
     free: bool = False
     free_only: int | None = None
     without: str = ""
@@ -54,5 +56,14 @@ class PipelineOptions:
     @property
     def stages_accesses(self) -> bool:
         """Whether accesses to shared memory may go by way of another layout."""
-        wanted = self.lower and self.without != "linear-lower-local"
+        wanted = self.staged and self.lower and self.without != "linear-lower-local"
         return wanted and self.strategy.stages_accesses and not self.free
+
+    def keeping_layouts(self) -> PipelineOptions:
+        """The same, less what changes layouts or makes tensors in others: conversions, gathers and fixes are
+        left.
+
+        >>> PipelineOptions().keeping_layouts() == PipelineOptions(assign=False, reductions=False, staged=False)
+        True
+        """
+        return replace(self, assign=False, reductions=False, staged=False)

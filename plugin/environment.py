@@ -59,6 +59,9 @@ def parse(text: str) -> Options | None:
             raise ValueError(f"no option '{name}'; there are {', '.join(_defaults())}, or 1 alone for on")
         if name in chosen:
             raise ValueError(f"option '{name}' is there twice")
+        if name in _flags() and (not equals or value in ("0", "1")):
+            chosen[name] = "" if value == "0" else "*"
+            continue
         if isinstance(default, (str, tuple)):
             if not value and not default:
                 raise ValueError(f"option '{name}' has no value")
@@ -76,6 +79,15 @@ def _defaults() -> dict[str, object]:
     from triton_linear.setting import Options
 
     return {field.name: field.default for field in fields(Options) if not field.metadata.get("internal")}
+
+
+def _flags() -> set[str]:
+    """The options that take patterns, or that are on or off for all names."""
+    from dataclasses import fields
+
+    from triton_linear.setting import Options
+
+    return {field.name for field in fields(Options) if field.metadata.get("flag")}
 
 
 def _passes(text: str) -> object:

@@ -55,6 +55,8 @@ def install(
     decisions: str | os.PathLike[str] = "",
     exact: bool = False,
     passes: UserPass | str | os.PathLike[str] | Iterable[UserPass | str | os.PathLike[str]] = (),
+    gluon: bool | str | Iterable[str] = False,
+    report: str | os.PathLike[str] = "",
     on_report: Callable[[Report], object] | None = None,
 ) -> None:
     """Compile every kernel of this process with the plugin from here on.
@@ -73,6 +75,8 @@ def install(
     decisions: the file or URL of what `triton-linear tune` decided; "" for the user's own, "none" for none.
     exact: give the bits that stock Triton gives: no sum of floats in another order, none rounded elsewhere.
     passes: passes of your own (`ttgir_pass`), or names of files that have some, to run before or after ours.
+    gluon: change the layouts of Gluon kernels too, of all or of those whose name matches one of these patterns.
+    report: a file to which each compile, in whatever process, adds its `Report` as a line of JSON.
     on_report: called with the `Report` of each compile, in the thread that compiled.
 
     Raises `UnsupportedTriton` where the installed Triton is none that this package works with.
@@ -95,6 +99,8 @@ def install(
         _place(decisions),
         exact,
         user_passes.chosen(passes),
+        _patterns(gluon),
+        os.path.abspath(report) if report else "",
     )
     setting = Setting(options, _listeners(on_report))
     environment.come_first()
@@ -132,6 +138,8 @@ def enabled(
     decisions: str | os.PathLike[str] = "",
     exact: bool = False,
     passes: UserPass | str | os.PathLike[str] | Iterable[UserPass | str | os.PathLike[str]] = (),
+    gluon: bool | str | Iterable[str] = False,
+    report: str | os.PathLike[str] = "",
     on_report: Callable[[Report], object] | None = None,
 ) -> AbstractContextManager[list[Report]]:
     """Compile with the plugin within the block, which gets the list of reports of what is compiled in it.
@@ -153,6 +161,8 @@ def enabled(
         _place(decisions),
         exact,
         user_passes.chosen(passes),
+        _patterns(gluon),
+        os.path.abspath(report) if report else "",
     )
     return _block(options, _listeners(on_report))
 
@@ -186,8 +196,12 @@ def _block(options: Options, listeners: tuple[Callable[[Report], object], ...]) 
             _state.settle()
 
 
-def _patterns(given: str | Iterable[str]) -> str:
-    return given if isinstance(given, str) else ":".join(given)
+def _patterns(given: bool | str | Iterable[str]) -> str:
+    if isinstance(given, bool):
+        return "*" if given else ""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        return given  # `Options` says what is wrong with others
+    return ":".join(given)
 
 
 def _place(decisions: str | os.PathLike[str]) -> str:
@@ -225,6 +239,8 @@ def _patches() -> tuple[Patch, ...]:
     return tuple(patches)
 
 
+GLUON = "GLUON"
+"""The name of the language, among Triton's, in which authors write layouts."""
 _state = State(_patches)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_state.forked)
@@ -263,7 +279,7 @@ class _Decision:
         self.applied = False
         type(self.backend).add_stages(self.backend, stages, options, language)
         if not self.applied:
-            _wrap(self.backend, stages, options, self.setting)
+            _wrap(self.backend, stages, options, language, self.setting)
 
 
 def _hashed(stock: Callable[[Backend], str]) -> Callable[[Backend], str]:
@@ -365,7 +381,7 @@ class StagesHook:
         else:
             setting = None if _called_by_compile() else _state.current()
         if setting is not None:
-            _wrap(backend, stages, options, setting)
+            _wrap(backend, stages, options, language, setting)
         return result
 
     def _key(self) -> tuple[str, str]:
@@ -403,25 +419,25 @@ def _is_called_by(function: Callable[..., object]) -> bool:
     return frame is not None
 
 
-def _wrap(backend: Backend, stages: Stages, options: object, setting: Setting) -> None:
+def _wrap(backend: Backend, stages: Stages, options: object, language: object, setting: Setting) -> None:
     """Put the plugin into the stages of a compile; where it fails to, they stay (strict: it is raised)."""
     if "llir" not in stages:
         return
     name = str(backend.target)
     try:
         name = target_name(backend, options)
-        stages.update(_wrapped(stages, options, name, setting))
+        stages.update(_wrapped(stages, options, language, name, setting))
     except Exception as error:
         if setting.options.strict:
             raise
         fallback.warn(setting, "any", name, error, {})
 
 
-def _wrapped(stages: Stages, options: object, target: str, setting: Setting) -> Stages:
+def _wrapped(stages: Stages, options: object, language: object, target: str, setting: Setting) -> Stages:
     """The stages that take the places of those of the same names."""
     from triton_linear.stage import LLIRStage
 
-    stage = LLIRStage(stages["llir"], target, setting)
+    stage = LLIRStage(stages["llir"], target, setting, gluon=getattr(language, "name", "") == GLUON)
     if not ({"ptx", "cubin"} <= stages.keys() and setting.options.occupancy):
         return {"llir": stage}
     from triton_linear.ptxas.registers import Assembler, has_say

@@ -23,7 +23,7 @@ class LimitWarning(UserWarning):
 
 
 class ReportWarning(UserWarning):
-    """A function that was given as `on_report` raised; the kernel is compiled all the same."""
+    """A report did not reach its function or file, or a dump its folder; kernels are compiled."""
 
 
 class Outcome(Enum):

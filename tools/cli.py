@@ -1,4 +1,5 @@
-"""`triton-linear`: verify, explain, diff, view, demo, fuzz, headroom, tune, decisions, doctor, opt, version."""
+"""`triton-linear`: verify, explain, diff, view, demo, fuzz, headroom, tune, decisions, report, doctor, opt,
+version."""
 
 from __future__ import annotations
 
@@ -142,6 +143,12 @@ def _decisions(arguments: argparse.Namespace) -> int:
     return run(arguments)
 
 
+def _report(arguments: argparse.Namespace) -> int:
+    from triton_linear.tools.report import run
+
+    return run(arguments)
+
+
 def _opt(arguments: argparse.Namespace) -> int:
     from triton_linear.tools.opt import command as opt
 
@@ -223,6 +230,10 @@ def parser() -> argparse.ArgumentParser:
         command("tune", _tune, "measure variants of a program's kernels on this GPU, and keep which is fastest")
     )
     tune.add_file_arguments(command("decisions", _decisions, "list, move or change what `tune` has decided"))
+
+    from triton_linear.tools import report
+
+    report.add_arguments(command("report", _report, "sum up a file of reports, kernel by kernel"))
 
     from triton_linear.tools.doctor import options as doctor
 

@@ -24,6 +24,7 @@ from triton_linear.tools.explain.alone import (
     taken_apart,
 )
 from triton_linear.tools.explain.anchors import loop_depth
+from triton_linear.tools.explain.library import sort_of
 from triton_linear.tools.explain.memory import memory_in_words, short_memory, views_of
 from triton_linear.tools.explain.records import (
     AccessFigures,
@@ -32,6 +33,7 @@ from triton_linear.tools.explain.records import (
     ReductionFigures,
     ReductionReport,
 )
+from triton_linear.tools.explain.sorts import gathered
 from triton_linear.tools.explain.words import in_words
 from triton_linear.tools.verify.command import short_type
 
@@ -117,10 +119,10 @@ def _words(type_: Type, table: LayoutTable, memory: Type | None = None) -> str:
 
 
 def reductions(ops: Sequence[Operation], around: Surroundings) -> tuple[ReductionReport, ...]:
-    """All reductions and scans, those in the innermost loops and the dearest of them first."""
+    """All reductions, scans and sorts, those in the innermost loops and the dearest of them first."""
     producers, table = producers_of(ops), LayoutTable()
     found = [_reduction(op, producers, table, around) for op in ops if op.name in REDUCTIONS]
-    return tuple(sorted(found, key=lambda report: report.weight, reverse=True))
+    return tuple(sorted(gathered(found), key=lambda report: report.weight, reverse=True))
 
 
 def _reduction(
@@ -136,11 +138,11 @@ def _reduction(
             split = around.run(rewritten)
     except NotAlone as error:
         counted = str(error)
-    layout = table.of(type_)
+    layout, sort = table.of(type_), sort_of(str(op.location))
     return ReductionReport(
         Place.of(str(op.location)),
         loop_depth(op),
-        op.name,
+        sort or op.name,
         axis,
         short_type(str(type_)),
         _words(type_, table),
@@ -148,6 +150,7 @@ def _reduction(
         _reduction_figures(counted) if isinstance(counted, Counted) else None,
         "" if isinstance(counted, Counted) else counted,
         _reduction_figures(split) if isinstance(split, Counted) else None,
+        int(bool(sort)),
     )
 
 

@@ -10,6 +10,7 @@ from triton_linear.dialect.mlir_adapter import Operation, Value, producers_of
 from triton_linear.passes.conversions.gather import GATHER
 from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX, GATHER_PREFIX
 from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.tools.explain.library import sort_of
 
 # What a layout is chosen for, by the name of the operation.
 REASONS: Mapping[str, str] = {
@@ -75,7 +76,10 @@ class Uses:
         for op in met:
             if op.name in REASONS:
                 name = name_of(op)
-                return Anchor(name, REASONS[name], *user_position(str(op.location)))
+                place = user_position(str(op.location))
+                if sort := sort_of(str(op.location)) if name == "tt.reduce" else "":
+                    return Anchor(sort, "left by a step of this sort", *place)
+                return Anchor(name, REASONS[name], *place)
         return None
 
     def _before(self, conversion: Operation) -> Iterator[Operation]:

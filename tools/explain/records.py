@@ -145,7 +145,8 @@ class ReductionFigures:
 class ReductionReport:
     """One reduction or scan; `spread` says how many coordinates of the axis each in-dim of the layout reaches.
     `figures` are of what Triton makes of it, `apart` of the same as `linear-split-reductions` takes it apart,
-    None where it does not. `detail` says why there are no figures."""
+    None where it does not. `detail` says why there are no figures. A sort, whose `operation` is what the user
+    calls, is one report: `steps` are its reductions, 0 for other reports, and the figures are those of all."""
 
     place: Place
     loop_depth: int
@@ -157,6 +158,7 @@ class ReductionReport:
     figures: ReductionFigures | None
     detail: str
     apart: ReductionFigures | None = None
+    steps: int = 0
 
     @property
     def weight(self) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,6 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.text import Text
 
+from triton_linear.report import NOOP
 from triton_linear.tools.explain.anchors import Anchor
 from triton_linear.tools.explain.records import ConversionReport, Figures, Measured, ModuleReport, StockReport
 from triton_linear.tools.explain.render_memory import (
@@ -64,13 +66,16 @@ def _stock(stock: StockReport) -> tuple[str | tuple[str, str], ...]:
     return (verdict, "red"), figures_text(stock.figures)
 
 
-def conversion(report: ConversionReport, rivals: bool = True) -> RenderableType:
-    """One conversion."""
+def conversion(report: ConversionReport, rivals: bool = True, times: int = 1) -> RenderableType:
+    """One conversion, or several that are alike; of several no-ops, only that they are there."""
     lines: list[RenderableType] = [head(report.place, report.loop_depth)]
 
     def line(name: str, *parts: str | tuple[str, str]) -> None:
         lines.append(field(name, *parts))
 
+    if report.kind == NOOP and times > 1:
+        line("lowered", (report.lowering, _COLOURS[NOOP]), f": {times} conversions that move nothing")
+        return Group(*lines)
     line("from", (report.source, "bold"), f"  {_anchor(report.from_anchor, 'nothing asks for it')}")
     if report.source_words:
         line("", report.source_words)
@@ -78,6 +83,8 @@ def conversion(report: ConversionReport, rivals: bool = True) -> RenderableType:
     if report.destination_words:
         line("", report.destination_words)
     line("lowered", (report.lowering, _COLOURS.get(report.kind, "")))
+    if times > 1:
+        line("times", f"{times}; of each:")
     if report.figures is not None:
         line("counted", figures_text(report.figures))
         if report.clocks:
@@ -122,9 +129,12 @@ def module(report: ModuleReport, top: int | None) -> RenderableType:
     parts: list[RenderableType] = [
         Text(f"{report.target}, {count(report.num_warps, 'warp')}: {summary}{folded}")
     ]
-    parts += _most(report.conversions, conversion, top)
+    parts += _most(_alike(report.conversions), lambda group: conversion(group[0], times=len(group)), top)
     parts += _most(report.accesses, access, top, "accesses to shared memory")
-    parts += _most(report.reductions, reduction, top, "reductions and scans")
+    sorts = any(one.steps for one in report.reductions)
+    parts += _most(
+        report.reductions, reduction, top, "reductions, scans and sorts" if sorts else "reductions and scans"
+    )
     if report.gathers:
         parts += [Text(), Text("gathers", "bold underline"), *map(Text, report.gathers)]
     for kernel in report.shared_memory:
@@ -143,6 +153,16 @@ def module(report: ModuleReport, top: int | None) -> RenderableType:
     if len(title) > MOST_OF_TITLE:
         title, parts = names, [Text(report.file), *parts]
     return Panel(Group(*parts), title=Text(title, "bold"), title_align="left")
+
+
+def _alike(reports: Sequence[ConversionReport]) -> list[list[ConversionReport]]:
+    """Conversions of which all that is said is the same; of no-ops, those of one line."""
+    groups: dict[object, list[ConversionReport]] = {}
+    for one in reports:
+        line = replace(one.place, column=0)
+        said = (line, one.loop_depth) if one.kind == NOOP else replace(one, place=line)
+        groups.setdefault(said, []).append(one)
+    return list(groups.values())
 
 
 _Report = TypeVar("_Report")

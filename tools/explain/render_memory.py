@@ -90,10 +90,13 @@ def access(report: AccessReport) -> RenderableType:
 
 
 def reduction(report: ReductionReport) -> RenderableType:
-    """One reduction or scan."""
-    name = report.operation.removeprefix("tt.")
+    """One reduction, scan or sort."""
+    name = report.operation.removeprefix("tt.").removeprefix("tl.")
     lines: list[RenderableType] = [head(report.place, report.loop_depth, name)]
-    lines.append(field(name, (report.source, "bold"), f" along dim{report.axis}"))
+    made = f" along dim{report.axis}"
+    if report.steps:
+        made = f"  {count(report.steps, 'step')}, which Triton makes as reductions"
+    lines.append(field(name, (report.source, "bold"), made))
     if report.source_words:
         lines.append(field("", report.source_words))
     if report.spread:

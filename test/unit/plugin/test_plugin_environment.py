@@ -45,6 +45,10 @@ def test_off(text: str) -> None:
         ("exact", Options(exact=True)),
         ("exact=0,reductions=0", Options(reductions=False)),
         ("scratch_limit=none", Options()),
+        ("gluon", Options(gluon="*")),
+        ("gluon=1", Options(gluon="*")),
+        ("gluon=0", Options()),
+        ("gluon=mine*:other", Options(gluon="mine*:other")),
         ("lowering=legacy, assign=0", Options(lowering="legacy", assign=False)),
     ],
 )

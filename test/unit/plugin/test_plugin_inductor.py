@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import subprocess
 import sys
@@ -235,6 +236,15 @@ def test_a_worker_compiles_under_the_setting_of_the_job(workers: ProcessPoolExec
         assert support.is_ours(support.compile_kernel(num_warps=8))
         assert triton_linear.last_report() is before  # the worker's kernel was under this very key
     assert not compiled_in(pool)
+
+
+def test_a_worker_writes_to_the_file_of_reports(workers: ProcessPoolExecutor, tmp_path: Path) -> None:
+    pool, path = subproc_pool(workers), tmp_path / "reports"
+    with triton_linear.enabled(scratch_limit=32, report=path):
+        assert compiled_in(pool)
+    (line,) = map(json.loads, path.read_text().splitlines())
+    assert line["process"] in workers._processes
+    assert line["kernel"] == support.row_sums.__name__
 
 
 def test_a_worker_that_was_started_while_on_obeys_too(monkeypatch: pytest.MonkeyPatch) -> None:

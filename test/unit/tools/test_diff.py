@@ -117,6 +117,17 @@ def test_without_and_with_the_plugin(script: Path, capsys: pytest.CaptureFixture
     assert [one["lowering"] for one in line["b"]["conversions"]] == ["cta-shared"]
 
 
+def test_a_script_that_turns_the_plugin_on_is_compiled_by_stock_triton_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That of the README."""
+    readme = (Path(__file__).parents[3] / "README.md").read_text()
+    (text,) = (part for part in readme.split("```") if "triton_linear.enabled() as reports" in part)
+    (tmp_path / "script.py").write_text(text.removeprefix("python").replace('"transpose.ttgir"', '"/dev/null"'))
+    kernel = compared(capsys, str(tmp_path / "script.py"))
+    assert kernel["began"]["stage"] == "the passes of triton-linear"
+
+
 def test_a_cache_is_compared_with_another(
     script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
