@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from bench.harness.child import empty_cache
-from bench.reported import counts, dry, report, run
+from bench.kernels import modes
+from bench.reported import counts, dry, kernels_packed, measure, packed, report, run
 from bench.reported.cases import CASES
+from triton_linear.tools.explain.pack import packings
 
 CALLED = {case.name: case for case in CASES}
 FEWER = {
@@ -48,6 +50,44 @@ def test_divisions_that_all_lanes_repeat_are_there_with_stock_triton_alone() -> 
     with empty_cache():
         assert (dry.stock(case)["divisions"] or 0) > 30 * each
         assert dry.ours(case)["divisions"] == each
+
+
+PACKED = [name for name, case in CALLED.items() if case.packed is not None]
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_packed_weights_are_read_in_whole_vectors_and_nothing_is_exchanged(name: str) -> None:
+    """64 bytes of weights a thread and iteration: by single bytes as they lie, in four vectors when packed."""
+    case = CALLED[name]
+    with empty_cache():
+        counted = [(count(case), count(case, packed=True)) for count in (dry.stock, dry.ours)]
+    for rows, tiles in counted:
+        assert rows["shared loads"] - tiles["shared loads"] == 64 - 4
+        assert tiles["shared stores"] <= rows["shared stores"]
+        assert not tiles["stack"]
+    became = counted[1][1]["became"]
+    assert became["noop"] == 2
+    assert became.keys() <= {"noop", "cta-shared"}
+    assert became["cta-shared"] <= 2, "the scales and the result, behind the loop"
+
+
+@pytest.mark.parametrize("name", ["int4_16", "int4_64", "mxfp4_16", "mxfp4_64"])
+def test_the_order_is_the_one_that_explain_derives_and_the_kernel_undoes(name: str) -> None:
+    with empty_cache():
+        text = dry.compiled(CALLED[name].kernel, "cuda:90").asm["ttgir"]
+    found = [each for each in packings(text, name) if each.packing == packed.PACKING]
+    assert len(found) == 1
+    printed = str(found[0]).partition("tile.")[2]
+    assert f"packed.{printed}" in kernels_packed.tile_of.src
+
+
+def test_every_way_of_a_packed_case_is_beside_stock_tritons_unpacked_one() -> None:
+    found = measure.ways(CALLED["int4_16"])
+    assert list(found) == [modes.STOCK, modes.OURS, "packed stock", "packed ours"]
+    assert found["stock"][0] is found["ours"][0] is not found["packed ours"][0]
+    assert list(measure.ways(CALLED["layer_norm"])) == [modes.STOCK, modes.OURS]
+    with pytest.raises(ValueError, match="layer_norm has no kernel that takes packed weights"):
+        dry.stock(CALLED["layer_norm"], packed=True)
 
 
 def test_instructions_are_counted_whatever_their_form() -> None:
