@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 from bench.harness.child import empty_cache
 from bench.kernels import modes
-from bench.reported import counts, dry, kernels_packed, measure, packed, report, run
+from bench.reported import counts, dry, kernels_packed, measure, packed, releases, report, run
 from bench.reported.cases import CASES
 from triton_linear.tools.explain.pack import packings
 
@@ -195,3 +196,16 @@ def test_bad_names_are_refused() -> None:
         run.main(["--dry", "--only", "nothing"])
     with pytest.raises(SystemExit, match="'hip:gfx942' is no NVIDIA GPU"):
         run.main(["--dry", "hip:gfx942"])
+
+
+def test_every_case_has_a_paragraph_a_picture_and_counts_of_four_releases() -> None:
+    root = Path(__file__).parents[3]
+    page = (root / "docs" / "reported.md").read_text()
+    known = json.loads(releases.COUNTS.read_text())
+    assert list(known) == list(CALLED)
+    for name, case in CALLED.items():
+        assert set(known[name]) >= {"3.6.0", "3.7.1", "3.8.0", "3.9.0"}
+        assert case.thread in page
+        if not name.endswith(("_64", "_256")):
+            assert f"img/reported-{name}.svg" in page
+            assert (root / "docs" / "img" / f"reported-{name}.svg").exists()
