@@ -55,7 +55,7 @@ class Reported:
     def number(self) -> str:
         """How people call the thread.
 
-        >>> from .cases import CASES
+        >>> from bench.reported.cases import CASES
         >>> CASES[0].number
         '#11373'
         """

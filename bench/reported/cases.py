@@ -293,6 +293,7 @@ def _cases() -> tuple[Reported, ...]:
                     {"num_warps": 4, "num_stages": 3},
                 ),
                 ("copies", "shared loads", "shared stores"),
+                tolerance=1e-3,
             ),
         )
     )

@@ -20,13 +20,18 @@ BLOCK_N, BLOCK_K = 128, 128
 
 @dataclass(frozen=True)
 class Packed(Kernel):
-    """A kernel that takes `w_ptr` as a packing leaves it; its inputs are made as those of the other."""
+    """A kernel that takes `w_ptr` as a packing leaves it; its inputs are made as those of the other.
+
+    `least` is added to scales that are exponents, of which 127 stands for one.
+    """
 
     packing: Packing | None = None
+    least: int = 0
 
     def make(self, torch: Any, inputs: Inputs) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """A launch on random input, which gives the outputs."""
         given = {name: tensor.made(inputs) for name, tensor in self.inputs.items()}
+        given["scale_ptr"] = given["scale_ptr"] + self.least
         if self.packing is not None:
             given["w_ptr"] = self.packing.pack(given["w_ptr"]).contiguous()
         return lambda: list(self.launch(torch, given).values()), ()
@@ -43,7 +48,7 @@ PACKING = Packing(
 def _kernel(name: str, rows: int, packing: Packing | None) -> Kernel:
     integers = name == "int4"
     kind = "float16" if integers else "bfloat16"
-    scale = Tensor("float32", (N,)) if integers else Tensor("int8", (N, K // 32), 4, index=True)
+    scale = Tensor("float32", (N,)) if integers else Tensor("int8", (N, K // 32), 7, index=True)
     return Packed(
         getattr(kernels_packed, f"{name}_matmul"),
         {"w_ptr": Tensor("int8", (N, K // 2), 128), "scale_ptr": scale, "x_ptr": Tensor(kind, (rows, K))},
@@ -60,6 +65,7 @@ def _kernel(name: str, rows: int, packing: Packing | None) -> Kernel:
         },
         {"num_warps": 4, "num_stages": 3},
         packing,
+        0 if integers else 120,
     )
 
 

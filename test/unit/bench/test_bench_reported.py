@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import math
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 from bench.harness.child import empty_cache
 from bench.kernels import modes
+from bench.reported import case as cases_are
 from bench.reported import counts, dry, kernels_packed, measure, packed, releases, report, run
 from bench.reported.cases import CASES
 from triton_linear.tools.explain.pack import packings
@@ -209,3 +211,8 @@ def test_every_case_has_a_paragraph_a_picture_and_counts_of_four_releases() -> N
         if not name.endswith(("_64", "_256")):
             assert f"img/reported-{name}.svg" in page
             assert (root / "docs" / "img" / f"reported-{name}.svg").exists()
+
+
+def test_examples() -> None:
+    for module, attempted in ((counts, 1), (releases, 1), (cases_are, 2)):
+        assert doctest.testmod(module) == doctest.TestResults(failed=0, attempted=attempted)
