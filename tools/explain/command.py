@@ -13,6 +13,7 @@ from rich.console import Console
 from triton_linear.tools.explain.gate import Condition
 from triton_linear.tools.explain.gather import explained
 from triton_linear.tools.explain.measure import check_script, measured
+from triton_linear.tools.explain.pack import packings
 from triton_linear.tools.explain.records import Measured, ModuleReport
 from triton_linear.tools.explain.render import WIDTH, as_html, show
 from triton_linear.tools.support.errors import Diagnostic, Printer, ToolError, fail
@@ -27,6 +28,8 @@ def run(arguments: argparse.Namespace) -> int:
     conditions = [Condition.parse(text) for text in arguments.fail_on]
     if arguments.top is not None and arguments.top < 0:
         fail(f"top: {arguments.top} is negative")
+    if arguments.pack:
+        return _pack(arguments)
     times: dict[str, tuple[Measured, ...]] | None = None
     if arguments.measure:
         check_script(arguments.what)
@@ -63,6 +66,22 @@ def run(arguments: argparse.Namespace) -> int:
             )
     wrong = any(c.figures and (c.figures.wrong or c.figures.races) for r in reports for c in r.conversions)
     return int(failed or wrong)
+
+
+def _pack(arguments: argparse.Namespace) -> int:
+    """Say in which order weights should lie."""
+    failed = False
+    for name, text in modules(arguments.what, arguments.arguments):
+        arguments.sources[name] = text
+        try:
+            found = packings(text, name)
+        except ToolError as error:
+            failed = True
+            for diagnostic in error.diagnostics:
+                Printer(arguments.sources).print(diagnostic)
+            continue
+        print("\n".join(map(str, found)) or f"{name}: no dot takes integers from a load in a loop")
+    return int(failed)
 
 
 def _write(path: Path, text: str) -> None:

@@ -30,6 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run the script on the GPU again, and say how long its kernels take with stock Triton, with "
         "ours and if conversions were free",
     )
+    parser.add_argument(
+        "--pack",
+        action="store_true",
+        help="say only in which order packed weights should lie in memory, so that loops exchange nothing",
+    )
     parser.add_argument("--json", action="store_true", help="print the reports as JSON (docs/explain.md)")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write one self-contained page as well")
     parser.add_argument(
