@@ -182,8 +182,9 @@ def fastest_dimension(layout: LinearLayout) -> int | None:
     Strides that a kernel is given as numbers may be anything, but they are not: authors put the stride of 1
     where Triton's rule has the fastest dimension.
 
-    >>> fastest_dimension(LinearLayout({"register": [(4, 0)], "lane": [(0, 1), (0, 2)]}, ["dim0", "dim1"]))
-    1
+    >>> bases = {"register": [(1, 0)], "lane": [(0, 1), (0, 2)]}
+    >>> fastest_dimension(LinearLayout.from_bases(bases, ["dim0", "dim1"]))
+    0
     """
     bases = dict(layout.bases)
     for basis in (*bases[REGISTER], *bases[LANE]):
