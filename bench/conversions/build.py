@@ -153,7 +153,7 @@ def _build(case: Case, method: str, target_name: str, verify: bool) -> Built:
     reports: Sequence[Any] = ()
     chosen: list[Plan | None] = []
     if method == "ours":
-        with triton_linear.enabled(strict=True, assign=False) as reports:
+        with triton_linear.enabled(strict=True, assign=False, occupancy=False) as reports:
             kernel = triton.compile(kernel_source, target=gpu, options=options)
         element = element_type(f"i{case.bits}")
         chosen = [selection.select(src, dst, element, target).plan for src, dst in directions(case)]
