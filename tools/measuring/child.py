@@ -61,6 +61,8 @@ class MeasuringPlan:
     shard: int = 0
     shards: int = 1
     """Of so many children that share the launches, which one this is."""
+    jobs: int = 1
+    """Processes that compile modes at once."""
 
     def to_json(self) -> str:
         """The plan as `MeasuringPlan(**json.loads(...))` reads it."""
@@ -202,9 +204,9 @@ def said(error: Exception) -> str:
     return f"{type(error).__name__}: {first}"
 
 
-def compiled(kernel: Any, name: str) -> tuple[Any, list[Report]]:
-    """The same source as that of `kernel`, compiled in a mode, and the reports; they are made in every mode
-    but `stock`, also where Triton's cache has the kernel.
+def compiled(kernel: Any, name: str, cached: bool = False) -> tuple[Any, list[Report]]:
+    """The same source as that of `kernel`, compiled in a mode, and the reports: they are made in every mode but
+    `stock`, also where Triton's cache has the kernel, unless what is `cached` will do.
     """
     import triton
     from triton import knobs
@@ -212,7 +214,7 @@ def compiled(kernel: Any, name: str) -> tuple[Any, list[Report]]:
     source = getattr(kernel.src, "path", kernel.src)
     options = {name: _as_option(value) for name, value in kernel.metadata._asdict().items()}
     with mode(name) as reports, knobs.compilation.scope():
-        if name != STOCK:
+        if name != STOCK and not cached:
             knobs.compilation.always_compile = True
         made = triton.compile(source, target=kernel.metadata.target, options=options)
     return made, reports

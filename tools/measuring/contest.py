@@ -1,8 +1,9 @@
 """The child of `triton-linear tune`: variants of a kernel against each other.
 
-Each is compiled, run once on copies of the arguments, and compared with what stock Triton's gives; those with
-the same code are one. They are timed in turn, with warm and with empty caches; then the fastest, stock Triton's
-and the plugin's are timed again, and that is what decides: the first figures favour who was lucky.
+Each is compiled, several at once where the plan has jobs, run once on copies of the arguments, and compared
+with what stock Triton's gives; those with the same code are one. They are timed in turn, with warm and with
+empty caches; then the fastest, stock Triton's and the plugin's are timed again, and that is what decides: the
+first figures favour who was lucky.
 
     {"kernel": KEY, "name": ..., "grid": [...], "warps": ...}           a launch that is new
     {"kernel": KEY, "begin": VARIANT}                                   it is compiled and run
@@ -16,14 +17,16 @@ from __future__ import annotations
 import functools
 import hashlib
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from triton_linear.decisions import ptxas_version
 from triton_linear.dialect.sources import source_digest
 from triton_linear.dialect.triton_versions import found as installed
-from triton_linear.report import Outcome
+from triton_linear.report import Outcome, Report
 from triton_linear.tools.measuring import choose
+from triton_linear.tools.measuring.beside import in_processes
 from triton_linear.tools.measuring.child import Child, compiled, nothing, said
 from triton_linear.tools.measuring.results import Results
 from triton_linear.tools.support.copies import Copies, NoCopy
@@ -144,23 +147,33 @@ class Contest(Child):
         plugin has them: TRITON_OVERRIDE_ARCH has kernels compiled for another target than the GPU."""
         made = {STOCK: compiled(launch.kernel, STOCK)[0]}
         about = ("", "")
-        for name in self._plan.modes:
+        for name, found in self._reports(launch):
             compiling = f"{COMPILING}:{name}"
-            if name == STOCK or (launch.key, compiling) in self._skip:
+            if isinstance(found, str):
+                self.record(kernel=launch.key, mode=compiling, problem=found)
                 continue
-            self.record(kernel=launch.key, begin=compiling)
-            try:
-                kernel, reports = compiled(launch.kernel, f"{VARIANT}:{name}")
-            except Exception as error:
-                self.record(kernel=launch.key, mode=compiling, problem=said(error))
-                continue
-            report = reports[-1]
-            about = report.key, report.target
-            if report.outcome is Outcome.CONVERTED:
-                made[name] = kernel
-            elif report.error is not None:
-                self.record(kernel=launch.key, mode=compiling, problem=f"stock Triton does it: {report.error}")
+            about = found.key, found.target
+            if found.outcome is Outcome.CONVERTED:
+                made[name] = compiled(launch.kernel, f"{VARIANT}:{name}", cached=True)[0]
+            elif found.error is not None:
+                self.record(kernel=launch.key, mode=compiling, problem=f"stock Triton does it: {found.error}")
         return made, about
+
+    def _reports(self, launch: Launch) -> Iterator[tuple[str, Report | str]]:
+        """Compile the variants into Triton's cache: what the plugin says of each, or why there is none."""
+        names = [name for name in self._plan.modes if name != STOCK]
+        names = [name for name in names if (launch.key, f"{COMPILING}:{name}") not in self._skip]
+        if self._plan.jobs > 1:
+            calls = {name: functools.partial(_report_of, launch.kernel, name) for name in names}
+            answers = in_processes(calls, self._plan.jobs)
+            yield from ((name, answers.problems.get(name) or answers.given[name]) for name in names)
+            return
+        for name in names:
+            self.record(kernel=launch.key, begin=f"{COMPILING}:{name}")
+            try:
+                yield name, _report_of(launch.kernel, name)
+            except Exception as error:
+                yield name, said(error)
 
     def _results(self, run: Callable[[], None], copies: Copies) -> Results:
         copies.restore()
@@ -186,3 +199,9 @@ class Contest(Child):
             }
             for flush in (False, True)
         ]
+
+
+def _report_of(kernel: Any, name: str) -> Report:
+    """Compile a variant into Triton's cache; what the plugin says of it, as far as that is asked for."""
+    _, reports = compiled(kernel, f"{VARIANT}:{name}")
+    return replace(reports[-1], seconds={}, traceback=None)

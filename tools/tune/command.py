@@ -15,7 +15,7 @@ import itertools
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -60,6 +60,7 @@ def run(chosen: argparse.Namespace) -> int:
         variants=chosen.variants,
         seconds=chosen.seconds,
         grids=chosen.grids,
+        jobs=chosen.jobs,
         gpus=chosen.gpus,
         cluster=chosen.cluster,
         again=chosen.again or chosen.check,
@@ -80,6 +81,7 @@ def tune(
     variants: Iterable[str] = VARIANTS,
     seconds: float = 0.5,
     grids: int = 4,
+    jobs: int = 1,
     gpus: int | None = None,
     cluster: str | None = None,
     again: bool = False,
@@ -114,7 +116,7 @@ def tune(
 
     run_folder = _new_folder(journal)
     lock = _hold(run_folder)
-    resumed = MeasuringPlan(**{**vars(plan), "skip": done(known)})
+    resumed = replace(plan, skip=done(known), jobs=jobs)
     try:
         if cluster is not None:
             records, status = shards.on_cluster(resumed, cluster, folder=run_folder, watch=keep_known)

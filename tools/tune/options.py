@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from triton_linear.variants import COMPARED, VARIANTS
@@ -31,6 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--grids", type=int, default=4, help="measure a kernel on so many grids at most (default %(default)s)"
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="processes that compile at once (default: %(default)s, one a core)",
     )
     parser.add_argument(
         "--gpus", type=int, metavar="N", help="share the work between so many GPUs (default: all)"

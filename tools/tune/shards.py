@@ -77,7 +77,7 @@ def on_gpus(
             shares = [
                 threads.submit(
                     measure_share,
-                    replace(plan, shard=index, shards=len(gpus)),
+                    replace(plan, shard=index, shards=len(gpus), jobs=max(1, plan.jobs // len(gpus))),
                     folder / str(index),
                     {VISIBLE: gpu},
                     watch=watch if index == 0 else None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -115,6 +117,35 @@ def test_the_fastest_variant_is_taken(tmp_path: Path, speeds: dict[bytes, float]
         compile_kernel(row_sums, width=32)
         compile_kernel(row_sums)
     assert kernel.circumstances.kernel in {report.key for report in reports} | {record["digest"]}
+
+
+@pytest.mark.parametrize("jobs", [2, 16])
+def test_variants_are_compiled_beside_each_other(tmp_path: Path, speeds: dict[bytes, float], jobs: int) -> None:
+    speeds[code_of("lower")] = 50.0
+    one_by_one = ended(visited(tmp_path))
+    (tmp_path / "records.jsonl").unlink()
+    records = visited(tmp_path, jobs=jobs)
+    beside = ended(records)
+    for name in ("digest", "target", "alike", "exact", "best"):
+        assert beside[name] == one_by_one[name]
+    assert not any(str(record.get("begin")).startswith(contest.COMPILING) for record in records)
+
+
+def test_a_variant_whose_compile_crashes_costs_that_variant(
+    tmp_path: Path, speeds: dict[bytes, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report_of = contest._report_of
+
+    def crashing(kernel: Any, name: str) -> Any:
+        if name == "ours":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return report_of(kernel, name)
+
+    monkeypatch.setattr(contest, "_report_of", crashing)
+    records = visited(tmp_path, jobs=2)
+    problems = {r["mode"]: r["problem"] for r in records if "problem" in r}
+    assert problems == {"compiling:ours": "its process ended by SIGKILL"}
+    assert "ours" not in ended(records)["alike"]
 
 
 def test_the_target_is_the_one_that_is_compiled_for(

@@ -1,0 +1,60 @@
+"""Calls in forked processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+from triton_linear.tools.measuring.beside import in_processes
+
+
+def test_each_call_gives_its_answer() -> None:
+    local = threading.Lock()  # what cannot be sent to another process
+    answers = in_processes({str(n): lambda n=n: (n * n, local.locked()) for n in range(7)}, jobs=3)
+    assert answers.given == {str(n): (n * n, False) for n in range(7)}
+    assert answers.problems == {}
+
+
+def test_large_answers_come_whole() -> None:
+    (answer,) = in_processes({"large": lambda: bytes(range(256)) * 4096}, jobs=1).given.values()
+    assert answer == bytes(range(256)) * 4096
+
+
+def test_what_goes_wrong_costs_one_call() -> None:
+    def raises() -> None:
+        raise ValueError("no\nand more")
+
+    calls = {
+        "raises": raises,
+        "crashes": lambda: os.kill(os.getpid(), signal.SIGSEGV),
+        "ends": lambda: os._exit(3),
+        "is no answer": lambda: lambda: None,
+        "well": lambda: 1,
+    }
+    answers = in_processes(calls, jobs=2)
+    assert answers.given == {"well": 1}
+    assert answers.problems["raises"] == "ValueError: no"
+    assert answers.problems["crashes"] == "its process ended by SIGSEGV"
+    assert answers.problems["ends"] == "its process ended by exit status 3"
+    assert "pickle" in answers.problems["is no answer"]
+
+
+def test_one_that_does_not_end_is_ended() -> None:
+    begun = time.monotonic()
+    answers = in_processes({"long": lambda: time.sleep(60), "short": lambda: 1}, jobs=2, patience=0.5)
+    assert answers.given == {"short": 1}
+    assert answers.problems == {"long": "its process ended by SIGKILL"}
+    assert time.monotonic() - begun < 30
+
+
+def test_no_more_than_the_jobs_run_at_once() -> None:
+    def clock() -> tuple[float, float]:
+        begun = time.monotonic()
+        time.sleep(0.05)
+        return begun, time.monotonic()
+
+    spans = in_processes({str(n): clock for n in range(6)}, jobs=2).given.values()
+    for moment, _ in spans:
+        assert sum(begun <= moment < ended for begun, ended in spans) <= 2
