@@ -11,6 +11,7 @@ rest. `--join` makes one report of several.
 from __future__ import annotations
 
 import argparse
+import json
 import tarfile
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -52,16 +53,20 @@ def measured(
     effort: Effort,
     ask: Callable[..., Any],
     ask_free: Callable[..., Any] | None = None,
+    configs: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The record of a case: `ask` measures modes in the process, `ask_free` (None: `ask`) those of garbage."""
+    """The record of a case: `ask` measures modes in the process, `ask_free` (None: `ask`) those of garbage.
+
+    configs: those of Inductor's kernels, where an earlier run is to say them.
+    """
     record: dict[str, Any] = {"name": case.name, "group": case.group, "kind": case.kind, "modes": {}}
     sound = [mode for mode in wanted if mode not in (modes.STOCK, modes.FREE)]
     if modes.OURS in sound:
         sound.append(modes.AGAIN)
     try:
-        record |= ask(measure.run, case.name, sound, effort)
+        record |= ask(measure.run, case.name, sound, effort, configs)
     except Exception as error:
-        record |= _one_by_one(case, sound, effort, ask, Failed.of(error))
+        record |= _one_by_one(case, sound, effort, ask, configs, Failed.of(error))
     if modes.FREE in wanted and "error" not in record["modes"].get(modes.STOCK, {"error": ""}):
         configs = record["modes"][modes.STOCK].get("configs", ())
         try:
@@ -88,13 +93,18 @@ def repeated(record: Mapping[str, Any], effort: Effort, times: int, ask: Callabl
 
 
 def _one_by_one(
-    case: Case, sound: Sequence[str], effort: Effort, ask: Callable[..., Any], reason: Failed
+    case: Case,
+    sound: Sequence[str],
+    effort: Effort,
+    ask: Callable[..., Any],
+    configs: Sequence[str],
+    reason: Failed,
 ) -> dict[str, Any]:
     """The record of a case that cannot be measured in all modes: stock alone, then beside each other mode."""
     found: dict[str, Any] = {"modes": {}, "together": reason.error, "seconds": {}}
     for mode in (modes.STOCK, *sound):
         try:
-            answer = ask(measure.run, case.name, [mode], effort)
+            answer = ask(measure.run, case.name, [mode], effort, configs)
         except Exception as error:
             found["modes"][mode] = Failed.of(error).facts()
             if mode == modes.STOCK:
@@ -111,6 +121,7 @@ def execute(options: argparse.Namespace) -> dict[str, Any]:
     folder = tempfile.mkdtemp() if options.dump else None
     turns, cold = (15, 0) if options.quick else (options.turns, COLD_TURNS)
     effort = Effort(turns, cold, options.pin, folder)
+    configs = configs_of(options.configs)
     child, apart = (Child(measure.start) for _ in range(2))
     run = Run(lambda report: write(report, options.output), options.budget)
     try:
@@ -119,7 +130,8 @@ def execute(options: argparse.Namespace) -> dict[str, Any]:
         for case in run.each(wanted):
             extra = (modes.UNPINNED,) if options.unpinned and case.kind == TORCH else ()
             ask_free = apart.ask if options.apart else None
-            record = measured(case, (*options.modes, *extra), effort, child.ask, ask_free)
+            of_case = configs.get(case.name, ())
+            record = measured(case, (*options.modes, *extra), effort, child.ask, ask_free, of_case)
             run.add(record, total_line(record))
         for record in run.report["cases"]:
             if (middle(record, modes.OURS) or 1.0) < LOSS and options.repeat:
@@ -133,6 +145,16 @@ def execute(options: argparse.Namespace) -> dict[str, Any]:
     if folder:
         pack(Path(folder), options.dump)
     return run.report
+
+
+def configs_of(report: Path | None) -> dict[str, list[str]]:
+    """The configurations of Inductor's kernels by case, as they were chosen with stock Triton in a run."""
+    if report is None:
+        return {}
+    found = {
+        record["name"]: record["modes"] for record in json.loads(report.read_text(encoding="utf-8"))["cases"]
+    }
+    return {name: ways.get(modes.STOCK, {}).get("configs", []) for name, ways in found.items()}
 
 
 def heading(facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,6 +217,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         default=True,
         help="Inductor's configurations are those chosen with stock Triton",
     )
+    configs_help = "take Inductor's configurations from an earlier kernels.json"
+    parser.add_argument("--configs", type=Path, metavar="JSON", help=configs_help)
     parser.add_argument("--unpinned", action="store_true", help="also ours with configurations chosen anew")
     parser.add_argument("--apart", action="store_true", help="free in a process of its own, stock beside it")
     parser.add_argument("--dump", type=Path, metavar="DIR", help="TTGIR and PTX there, as one archive")

@@ -263,6 +263,25 @@ def test_garbage_is_asked_for_last_with_the_configurations_of_stock() -> None:
     assert set(found["modes"]) == {"stock", "ours", "again", "free"}
 
 
+def test_configurations_come_from_an_earlier_run(tmp_path: Path) -> None:
+    asked = []
+
+    def ask(function: Any, name: str, wanted: list[str], effort: Any, configs: Any) -> dict[str, Any]:
+        asked.append(configs)
+        if len(asked) == 1:
+            raise RuntimeError("together they do not run")
+        return answer(wanted)
+
+    earlier = record("case", ours=1.0)
+    earlier["modes"]["stock"]["configs"] = ["XBLOCK=1 warps=4 stages=1"]
+    run.write(report_of(earlier, record("another", ours=1.0)), tmp_path)
+    configs = run.configs_of(tmp_path / "kernels.json")
+    assert configs == {"case": ["XBLOCK=1 warps=4 stages=1"], "another": []}
+    run.measured(CASE, ["stock", "ours"], EFFORT, ask, None, configs["case"])
+    assert asked == [configs["case"]] * 4
+    assert run.configs_of(None) == {}
+
+
 def test_a_fault_in_garbage_costs_nothing_else() -> None:
     def ask(function: Any, name: str, wanted: list[str], *rest: Any) -> dict[str, Any]:
         if modes.FREE in wanted:
