@@ -61,6 +61,7 @@ _LINE = re.compile(
     re.MULTILINE,
 )
 """A line of such a place, or of a call of one or two tensors."""
+_PROMISES = ("tt.contiguity", "tt.divisibility", "tt.constancy")
 _CAST = "builtin.unrealized_conversion_cast"
 _OWN = "%__own_"
 _STRUCT = "!llvm.struct<(ptr<3>, i32, i32)>"
@@ -159,6 +160,13 @@ class _Call:
         if isinstance(stub, GatherStub):
             return GatherSignature.of(stub.plan, stub.element, stub.index_element)
         return signature_of(stub.plan, stub.element)
+
+    @property
+    def promises(self) -> str:
+        """What Triton's axis analysis is told of the result, which it reads off whatever gives it."""
+        attributes = self.op.attributes
+        told = [f"{name} = {attributes[name]}" for name in _PROMISES if name in attributes]
+        return f" {{{', '.join(told)}}}" if told else ""
 
     @property
     def words(self) -> int:
@@ -318,13 +326,15 @@ class _Writer:
             self._free_scratch(after, call, home, settles=body.waits_for_cta and self._barrier == BARRIER)
         destination, given = line["destination"], own.type(signature.result)
         if self._target.vendor == "nvidia":
-            after.define(line["result"], f"{_CAST} {result} : {given} to {destination}")
+            after.define(line["result"], f"{_CAST} {result} : {given} to {destination}{call.promises}")
             return "".join((own.body(), body.body(), after.body()))
         # AMD's axis analysis gives the tensor the rank of the struct and stops where a loop or branch joins
         # it with another of its own rank; it looks at a conversion's own type, and this one is no code.
         tensor = after.define(f"{prefix}tensor", f"{_CAST} {result} : {given} to {destination}")
         ranked = self._lines(prefix, line["location"])
-        ranked.define(line["result"], f"ttg.convert_layout {tensor} : {destination} -> {destination}")
+        ranked.define(
+            line["result"], f"ttg.convert_layout {tensor}{call.promises} : {destination} -> {destination}"
+        )
         return "".join((own.body(), body.body(), after.body(), ranked.body()))
 
     def free(self, call: _Call) -> str:

@@ -3,7 +3,7 @@
 How wide a global access becomes depends on what that analysis knows of its pointers, offsets and masks: their
 contiguity, divisibility and constancy. It follows a `ttg.convert_layout`, but not the code that stands for one
 of ours, and would narrow a 128-bit load to single elements. So conversions on the way to an address or a mask
-are found here, and left to Triton.
+are found here: our code hands on what is known of them (`axis_hints`), else they are left to Triton.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def address_conversions(ops: Sequence[Operation]) -> frozenset[Operation]:
     found: list[Operation] = []
     while pending:
         value = pending.pop()
-        if value in seen or not _is_integral(value):
+        if value in seen or not is_integral(value):
             continue
         seen.add(value)
         producer = producers.get(value)
@@ -77,7 +77,7 @@ def _sinks(op: Operation) -> Iterator[Value]:
         yield from op.operands
 
 
-def _is_integral(value: Value) -> bool:
+def is_integral(value: Value) -> bool:
     """Whether the value is a tensor of integers or pointers."""
     type_ = value.type
     return isinstance(type_, RankedTensorType) and str(type_.element_type)[0] in "i!"

@@ -19,6 +19,7 @@ from triton_linear.dialect.mlir_adapter import (
 from triton_linear.lowering.plan.plans import Plan
 from triton_linear.lowering.plan.stubs import ConversionStub
 from triton_linear.passes.analysis.accumulators import accumulators
+from triton_linear.passes.analysis.addresses import HINTS
 from triton_linear.passes.conversions.stubs import ACCUMULATORS, CONVERSION_PREFIX
 from triton_linear.passes.framework import diagnostics, provenance
 from triton_linear.passes.framework.base import PassRun
@@ -101,8 +102,8 @@ def _call(conversion: Operation, symbol: str) -> None:
     """Put a call of a stub in the place of a conversion."""
     result = conversion.results[0]
     attributes = {"callee": FlatSymbolRefAttr.get(symbol, conversion.context)}
-    if ll.RESULTS in conversion.attributes:
-        attributes[ll.RESULTS] = conversion.attributes[ll.RESULTS]
+    kept = (ll.RESULTS, *HINTS)
+    attributes |= {name: conversion.attributes[name] for name in kept if name in conversion.attributes}
     call = Operation.create(
         "tt.call",
         results=[result.type],

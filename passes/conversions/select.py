@@ -7,12 +7,14 @@ from dataclasses import dataclass, fields
 from typing import ClassVar
 
 from triton_linear.dialect import ll
-from triton_linear.dialect.mlir_adapter import Attribute, Operation, StringAttr, operations
+from triton_linear.dialect.mlir_adapter import Attribute, Operation, StringAttr, operations, producers_of
 from triton_linear.lowering.plan.plans import PADDED, NoOpPlan, Selection
 from triton_linear.lowering.strategies import PLANNERS, Tensor
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.accumulators import changed_signs
 from triton_linear.passes.analysis.addresses import address_conversions
+from triton_linear.passes.analysis.axis import AxisAnalysis
+from triton_linear.passes.analysis.axis_hints import AxisHints, hints_of
 from triton_linear.passes.analysis.recurrence import with_few_warps
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import PassRun
@@ -28,7 +30,8 @@ from triton_linear.passes.framework.verifiers import CONVERT, Verifier, every_co
 from triton_linear.passes.reductions.held import HELD, held_values, is_for_nvidia
 
 _SEEN_THROUGH = (
-    "it leads to an address or a mask of a memory access, whose width Triton takes from what it knows of them"
+    "it leads to an address or a mask of a memory access, whose width Triton takes from what it knows of them, "
+    "which may be more than is known here: "
 )
 _SIGN = "it takes what `wgmma` left with its sign changed, in an integer instruction that ptxas has wrong"
 
@@ -41,10 +44,14 @@ class SelectLowering(Planning):
     its cost, and the planners that were passed over with the basis vectors that did not fit. A conversion
     that cannot be ours gets `ll.stock` instead, the reason why it is left to Triton, and a remark that says
     so: its layouts are not known, it crosses CTAs, it is in code that only some warps of the CTA run, it
-    leads to an address or a mask, where Triton's axis analysis has to see through it, or it takes accumulators
-    of `wgmma` with another sign (`passes/analysis/accumulators.py`), or, with `exact`, it gives a value that is
+    leads to an address or a mask of which Triton's axis analysis may know more than can be handed on, or it
+    takes accumulators of `wgmma` with another sign (`passes/analysis/accumulators.py`), or, with `exact`, it
+    gives a value that is
     held (`passes/reductions/held.py`). With `lowering=legacy` the plan is that of
     Triton before linear layouts (`lowering/baseline/legacy.py`), and `scratch-limit` has no effect.
+
+    A planned conversion that leads to an address or a mask promises what is known of its result
+    (`passes/analysis/axis_hints.py`), by `tt.contiguity`, `tt.divisibility` and `tt.constancy`.
 
     Requires: nothing.
     Ensures: every conversion has either attribute.
@@ -76,6 +83,7 @@ class SelectLowering(Planning):
         partial = PartialCode.find(ops)
         addresses, signs = address_conversions(ops), changed_signs(ops)
         held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()
+        axes = AxisAnalysis(producers_of(ops))
         table = LayoutTable()
         attributes: dict[Selection, Attribute] = {}
         for conversion in conversions:
@@ -84,8 +92,8 @@ class SelectLowering(Planning):
             if isinstance(decision, Selection):
                 pass_.plans.selections[conversion.operands[0].type, conversion.results[0].type] = decision
             if isinstance(decision, Selection) and decision.plan != NoOpPlan():
-                if conversion in addresses:
-                    decision = _SEEN_THROUGH
+                if conversion in addresses and (unknown := _hand_on(conversion, axes)) is not None:
+                    decision = _SEEN_THROUGH + unknown
                 elif conversion.operands[0] in signs:
                     decision = _SIGN
                 elif conversion.results[0] in held:
@@ -135,6 +143,15 @@ class SelectLowering(Planning):
             return f"it moves pointers to the address space {space}, which AMD GPUs have apart"
         source, destination = sides
         return PLANNERS[self.lowering].conversion(source, destination, element, gpu, self.scratch_limit)
+
+
+def _hand_on(conversion: Operation, axes: AxisAnalysis) -> str | None:
+    """Let a conversion promise what is known of its result, or say why that may be less than Triton knows."""
+    known = hints_of(conversion.operands[0], axes)
+    if isinstance(known, AxisHints):
+        known.put(conversion)
+        return None
+    return known
 
 
 def _reasons(selection: Selection) -> Iterator[str]:

@@ -1,0 +1,161 @@
+"""What Triton's axis analysis is to be told of a conversion's result, which it cannot see through our code.
+
+Its numbers are taken from `AxisAnalysis`, which knows distances and no less than Triton does, except of a few
+operations: where one of those is on the way to the value, nothing is said, and the conversion stays Triton's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from triton_linear.dialect.mlir_adapter import Attribute, Operation, Value
+from triton_linear.passes.analysis.addresses import HINTS, is_integral, passed_to
+from triton_linear.passes.analysis.addressing import Affine, Mask
+from triton_linear.passes.analysis.axis import AxisAnalysis, pointee_bytes, shape_of
+
+MOST = 1 << 30
+"""Hints are read as signed integers of 32 bits; larger powers of two are cut to this one."""
+
+_FOLLOWED = frozenset(
+    {
+        *(f"arith.{name}" for name in ("addi", "subi", "muli", "divsi", "divui", "remsi", "remui", "cmpi")),
+        *(f"arith.{name}" for name in ("andi", "ori", "xori", "shli", "shrsi", "shrui")),
+        *(f"arith.{name}" for name in ("extsi", "extui", "trunci", "constant")),
+        *("tt.addptr", "tt.splat", "tt.expand_dims", "tt.broadcast", "tt.make_range", "tt.load"),
+        *("tt.bitcast", "ttg.convert_layout"),
+    }
+)
+"""Operations that both analyses follow; of a load, whether all elements are the same."""
+_BEYOND = frozenset({"arith.select", "arith.maxsi", "arith.maxui", "arith.minsi", "arith.minui"})
+"""Operations of which Triton may know what divides the result, and `AxisAnalysis` does not."""
+_BY_CONSTANTS = frozenset({"arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.shli"})
+
+
+@dataclass(frozen=True, slots=True)
+class AxisHints:
+    """Of each dimension of a tensor: the length of aligned runs that count up by one, the power of two that
+    divides the first element of each (for pointers: bytes), and the length of runs of equal elements.
+    """
+
+    contiguity: tuple[int, ...]
+    divisibility: tuple[int, ...]
+    constancy: tuple[int, ...]
+
+    def put(self, op: Operation) -> None:
+        """Let an operation promise it of its result."""
+        rows = (self.contiguity, self.divisibility, self.constancy)
+        for name, row in zip(HINTS, rows, strict=True):
+            op.attributes[name] = Attribute.parse(f"dense<{list(row)}> : tensor<{len(row)}xi32>", op.context)
+
+
+def hints_of(value: Value, analysis: AxisAnalysis) -> AxisHints | str:
+    """What is known of a tensor of integers, masks or pointers; else why it may be less than Triton knows."""
+    if (reason := _unfollowed(value, analysis)) is not None:
+        return reason
+    kind = str(value.type.element_type)
+    if kind == "i1":
+        return of_mask(analysis.mask(value))
+    known = analysis.of(value)
+    if known.constant is not None and known.is_uniform:
+        return "its value is a constant that Triton knows"
+    return of_affine(known, pointee_bytes(value.type) if kind.startswith("!") else 1)
+
+
+def of_affine(known: Affine, size: int) -> AxisHints:
+    """Of integers (`size` is 1), or of pointers to elements of `size` bytes.
+
+    >>> of_affine(Affine(((0, 0), (4, 8, 32)), divisor=16), 4)
+    AxisHints(contiguity=(1, 4), divisibility=(4, 16), constancy=(4, 1))
+    """
+    contiguity, divisibility = [], []
+    for axis, bits in enumerate(known.deltas):
+        run = _leading([delta == size << bit for bit, delta in enumerate(bits)])
+        rest = [*known.deltas[:axis], bits[run:], *known.deltas[axis + 1 :]]
+        steps = [known.step(delta) for deltas in rest for delta in deltas]
+        contiguity.append(1 << run)
+        divisibility.append(min(known.divisor, MOST, *steps))
+    constancy = tuple(1 << _leading([delta == 0 for delta in bits]) for bits in known.deltas)
+    return AxisHints(tuple(contiguity), tuple(divisibility), constancy)
+
+
+def of_mask(mask: Mask) -> AxisHints:
+    """Of a mask that changes, along each dimension, with the bits whose flags are false.
+
+    >>> of_mask(((True, True, False), (False,)))
+    AxisHints(contiguity=(1, 1), divisibility=(1, 1), constancy=(4, 1))
+    """
+    ones = (1,) * len(mask)
+    return AxisHints(ones, ones, tuple(1 << _leading(bits) for bits in mask))
+
+
+def _leading(flags: Sequence[bool]) -> int:
+    return next((number for number, flag in enumerate(flags) if not flag), len(flags))
+
+
+def _unfollowed(value: Value, analysis: AxisAnalysis, around: frozenset[Value] = frozenset()) -> str | None:
+    """What is on the way to a value that Triton may follow further than `AxisAnalysis`, or None; `around`: the
+    values that are asked for already, and depend on this one."""
+    pending, seen = [value], set[Value]()
+    while pending:
+        at = pending.pop()
+        if at in seen or not (is_integral(at) or str(at.type)[0] in "i!"):
+            continue
+        seen.add(at)
+        op = analysis.maker(at)
+        if op is None:
+            owner = at.owner.owner.operation
+            if owner.name == "scf.for":
+                pending += passed_to(at) if at.arg_number else [owner.operands[0], owner.operands[2]]
+            elif owner.name != "tt.func" or _is_called(owner):
+                return f"an argument of '{owner.name}'"
+        elif op.name in _FOLLOWED:
+            if not _is_followed(op, analysis):
+                return f"'{op.name}'"
+            pending += op.operands
+        elif op.name in _BEYOND:
+            choices, inner = list(op.operands)[-2:], around | {value, at}
+            if not (_is_mask(at) or any(_says_nothing(choice, analysis, inner) for choice in choices)):
+                return f"'{op.name}'"
+            pending += op.operands
+        elif op.name.startswith(("scf.", "ub.", "amdg.", "amdgpu.")):
+            return f"'{op.name}'"
+    return None
+
+
+def _is_followed(op: Operation, analysis: AxisAnalysis) -> bool:
+    """Whether `AxisAnalysis` knows of an operation's result what Triton does, if it does of its operands.
+
+    Of what is divided or shifted by a number that is not known, Triton may know more, and it knows the result
+    where a comparison or difference has twice the same operand, also one that is so once it is simplified.
+    """
+    if len(op.operands) != 2:
+        return True
+    left, right = op.operands
+    if op.name in ("arith.cmpi", "arith.subi"):
+        first, second = analysis.of(left).deltas, analysis.of(right).deltas
+        known = any(delta for bits in first for delta in bits) and not any(None in bits for bits in first)
+        return bool(left != right) and not (known and first == second)
+    if op.name in _BY_CONSTANTS and shape_of(op.results[0].type):
+        by = analysis.of(right)
+        return by.is_uniform and by.constant is not None and by.constant >= (op.name != "arith.shli")
+    return True
+
+
+def _is_mask(value: Value) -> bool:
+    return str(value.type).startswith("tensor<") and str(value.type.element_type) == "i1"
+
+
+def _says_nothing(value: Value, analysis: AxisAnalysis, around: frozenset[Value]) -> bool:
+    """Whether elements of a tensor neither count up nor have a divisor, so that a choice of this or another
+    value does not either."""
+    if not is_integral(value) or value in around or _unfollowed(value, analysis, around) is not None:
+        return False
+    known = of_affine(analysis.of(value), 1)
+    return {*known.contiguity, *known.divisibility} == {1}
+
+
+def _is_called(function: Operation) -> bool:
+    """Whether other functions may call it, from which Triton then takes what it knows of the arguments."""
+    attributes = function.attributes
+    return "sym_visibility" in attributes and attributes["sym_visibility"].value != "public"
