@@ -199,9 +199,9 @@ MUTANTS: tuple[CodeMutant, ...] = (
     rewritten(
         "reductions/defer",
         "_defer",
-        "(total, other) if is_first else (other, total)",
-        "(total, total)",
-        "a loop adds up what it carries",
+        "user.operands[number] = total",
+        "user.operands[number] = whole",
+        "what a loop began with is lost",
         DEFERRED,
     ),
     rewritten(
@@ -413,7 +413,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "idle, pending = False, 0",
         "pending = 0",
         "waits for memory while MMAs are under way count as well",
-        (f"{OCCUPANCY}::test_clocks_of_loops_are_what_nvidia_s_tool_shows[attention]",),
+        (f"{OCCUPANCY}::test_a_loop_waits_for_loads_that_it_began_behind_its_products",),
     ),
     CodeMutant(
         "plugin/ptxas/registers.py",
