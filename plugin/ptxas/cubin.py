@@ -3,7 +3,8 @@
 A cubin is an ELF file of 64 bits (System V ABI, object files). `.nv.info` has the attributes that NVIDIA's
 cuobjdump shows as resource usage. Instructions of compute capability 9.0 have 16 bytes, which nvdisasm shows
 with their text; in their upper 8 is what the scheduler does after each, as published studies have it for all
-since 7.0 (Jia et al., arXiv 1804.06826): four bits from bit 105 are the clocks until the warp's next one.
+since 7.0 (Jia et al., arXiv 1804.06826): four bits from bit 105 are the clocks until the warp's next one, three
+from bit 110 the barrier that its result sets, six from bit 116 the barriers that it waits for.
 """
 
 from __future__ import annotations
@@ -25,6 +26,12 @@ _MMAS = frozenset({0x1F0, 0x1F1, 0x1F2, 0x1F3})
 _SPECIAL = 0x108
 """MUFU."""
 _BRANCH = 0x947
+_LOAD = 0x181
+"""LDG."""
+_MMA_WAIT = 0x9C5
+"""WARPGROUP.DEPBAR; with bit 47, as without it is WARPGROUP.ARRIVE. Eight bits from bit 72 are how many groups
+of MMAs may be under way behind it."""
+_NO_BARRIER = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +62,14 @@ class Loops:
 
     clocks: what a warp takes at least for one iteration, the sum of those after each of their instructions.
     mmas: how many instructions of those are MMAs. special: whether some are of the unit for
-    exponentials, logarithms and roots.
+    exponentials, logarithms and roots. waits: how often a warp waits for loads from global memory that it began
+    while none of its MMAs was under way: for as long as memory takes, nothing of the warp goes on then.
     """
 
     clocks: int
     mmas: int
     special: bool
+    waits: int = 0
 
 
 def code(cubin: object) -> bytes | None:
@@ -116,16 +125,38 @@ def mma_loops(cubin: object) -> Loops | None:
     mmas = [number for number, (low, _) in enumerate(instructions) if low & _OPCODE in _MMAS]
     if not mmas:
         return None
-    inside = [
-        instruction
-        for first, last in _innermost(_loops(instructions), mmas)
-        for instruction in instructions[first : last + 1]
-    ]
+    each = [instructions[first : last + 1] for first, last in _innermost(_loops(instructions), mmas)]
+    inside = [instruction for loop in each for instruction in loop]
     if not inside:
         return None
     opcodes = [low & _OPCODE for low, _ in inside]
     clocks = sum(_clocks(high) for _, high in inside)
-    return Loops(clocks, sum(each in _MMAS for each in opcodes), _SPECIAL in opcodes)
+    waits = sum(map(_waits, each))
+    return Loops(clocks, sum(opcode in _MMAS for opcode in opcodes), _SPECIAL in opcodes, waits)
+
+
+def _waits(loop: list[tuple[int, int]]) -> int:
+    """How often an iteration waits for loads that it began where no MMA was under way."""
+    ends = [number for number, (low, high) in enumerate(loop) if _ends_mmas(low, high)]
+    if not ends:
+        return 0
+    count, pending, idle = 0, 0, True
+    for low, high in (*loop[ends[-1] + 1 :], *loop[: ends[-1] + 1]):
+        if low & _OPCODE in _MMAS:
+            idle, pending = False, 0
+        elif _ends_mmas(low, high):
+            idle = True
+        elif idle:
+            if pending & (high >> 52) & 63:
+                count, pending = count + 1, pending & ~(high >> 52)
+            if low & _OPCODE == _LOAD and (barrier := (high >> 46) & 7) != _NO_BARRIER:
+                pending |= 1 << barrier
+    return count
+
+
+def _ends_mmas(low: int, high: int) -> bool:
+    """Whether an instruction waits until no MMA of the warp is under way."""
+    return low & _FORM == _MMA_WAIT and bool(low >> 47 & 1) and not high >> 8 & 255
 
 
 def _loops(instructions: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:

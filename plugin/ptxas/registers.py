@@ -13,8 +13,9 @@ for which there is memory (`.minnctapersm`).
 MMAs by `wgmma` load no such operands, but where ptxas spares registers it may put what an iteration
 computes behind them, where nothing goes on beside it, and a change after the loop is enough for that. A kernel
 of ours that has such a loop is assembled once more with the number of CTAs that find memory and registers
-anyway, and that is taken if its loops have fewer clocks, which the instructions say. They do not say how warps
-wait for the unit for exponentials that all of a multiprocessor share: loops of attention, of which two CTAs are
+anyway, and that is taken if its loops have fewer clocks, which the instructions say: those that each takes,
+and those of memory where it waits for a load that was put behind the MMAs. They do not say how warps wait for
+the unit for exponentials that all of a multiprocessor share: loops of attention, of which two CTAs are
 resident, took 1 to 3 % longer with 5 % fewer clocks, while loops that unpack mxfp4 took up to 15 % less time.
 So loops with such instructions, and those that wait for MMAs anyway, their own or those of other warps,
 stay where several CTAs are; and a loop that takes hardly more clocks than its own MMAs stays everywhere, as no
@@ -58,6 +59,8 @@ MMA_CLOCKS = 64
 """For how many the tensor cores are at an MMA of 64x128x16 in f16 (2048 multiplications and additions a clock);
 of other elements, what one instruction multiplies takes as long."""
 MMA_COLUMNS = 128
+MEMORY_CLOCKS = 200
+"""What an access to global memory takes at least, where L2 has it (Luo et al., arXiv 2402.13499)."""
 
 _THREADS = re.compile(r"^\.reqntid (\d+)[ \t]*$", re.M)
 _BOUND = ".maxnreg"
@@ -166,7 +169,12 @@ class _Advice:
         old, new = _loops(before), _loops(now)
         if old is None or new is None or old.mmas != new.mmas:
             return False
-        return new.clocks < self.below * old.clocks
+        return _with_waits(new) < self.below * _with_waits(old)
+
+
+def _with_waits(loops: Loops) -> int:
+    """The clocks of loops, and what they wait for memory at least."""
+    return loops.clocks + MEMORY_CLOCKS * loops.waits
 
 
 def hidden(loops: Loops, widths: Sequence[int], groups: int, busy: float) -> bool:
@@ -185,7 +193,8 @@ def hidden(loops: Loops, widths: Sequence[int], groups: int, busy: float) -> boo
 
 
 def covered(loops: Loops, widths: Sequence[int], near: float) -> bool:
-    """Whether loops take hardly more clocks than their own MMAs, up to so many times as many.
+    """Whether loops take hardly more clocks than their own MMAs, up to so many times as many, and wait for
+    nothing else.
 
     >>> covered(Loops(clocks=276, mmas=4, special=False), [128], near=1.1)
     True
@@ -193,7 +202,7 @@ def covered(loops: Loops, widths: Sequence[int], near: float) -> bool:
     False
     """
     mean = sum(widths) / len(widths) / MMA_COLUMNS
-    return loops.clocks <= near * MMA_CLOCKS * mean * loops.mmas
+    return not loops.waits and loops.clocks <= near * MMA_CLOCKS * mean * loops.mmas
 
 
 def _loops(made: _Made) -> Loops | None:

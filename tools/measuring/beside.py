@@ -15,8 +15,8 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 PATIENCE = 900.0
@@ -35,39 +35,81 @@ class _Process:
     read: bytes = b""
 
 
-@dataclass
-class Answers:
-    """What processes gave, by name, and of those that gave nothing, why."""
+class Processes:
+    """Calls in forked processes, `jobs` of them at a time; a process that crashes costs its call alone.
 
-    given: dict[str, Any] = field(default_factory=dict)
-    problems: dict[str, str] = field(default_factory=dict)
-
-
-def in_processes(calls: Mapping[str, Callable[[], Any]], jobs: int, patience: float = PATIENCE) -> Answers:
-    """What these calls give, each made in a forked process, `jobs` of them at a time.
-
-    What a call gives or raises must pickle; a process that crashes costs its call alone.
+    What a call gives goes to `given` by its name, and why one gave nothing to `failed`; what it gives must
+    pickle. One that takes longer than `patience`, in seconds, is ended.
     """
-    answers, waiting = Answers(), list(calls)
-    running: dict[int, _Process] = {}
-    with selectors.DefaultSelector() as selector:
-        try:
-            while waiting or running:
-                while waiting and len(running) < jobs:
-                    name = waiting.pop(0)
-                    process = _forked(name, calls[name], patience)
-                    running[process.pipe] = process
-                    selector.register(process.pipe, selectors.EVENT_READ)
-                for process in list(_that_end(selector, running)):
-                    selector.unregister(process.pipe)
-                    del running[process.pipe]
-                    _collect(process, answers)
-        finally:
-            for process in running.values():
-                _end(process)
-                os.close(process.pipe)
-                os.waitpid(process.number, 0)
-    return answers
+
+    def __init__(
+        self,
+        jobs: int,
+        given: Callable[[str, Any], object],
+        failed: Callable[[str, str], object],
+        patience: float = PATIENCE,
+    ) -> None:
+        self._jobs = jobs
+        self._given = given
+        self._failed = failed
+        self._patience = patience
+        self._selector = selectors.DefaultSelector()
+        self._running: dict[int, _Process] = {}
+
+    def submit(self, name: str, call: Callable[[], Any]) -> None:
+        """Begin a call, once there is room for it."""
+        while len(self._running) >= self._jobs:
+            self._step()
+        process = _forked(name, call, self._patience)
+        self._running[process.pipe] = process
+        self._selector.register(process.pipe, selectors.EVENT_READ)
+
+    def finish(self) -> None:
+        """Wait for all calls."""
+        while self._running:
+            self._step()
+
+    def _step(self) -> None:
+        """Wait for something to read from a process, and collect what has said all."""
+        left = min(process.deadline for process in self._running.values()) - time.monotonic()
+        for key, _ in self._selector.select(max(left, 0.0)):
+            process = self._running[key.fd]
+            chunk = os.read(process.pipe, _CHUNK)
+            process.read += chunk
+            if not chunk:
+                self._drop(process)
+                self._collect(process)
+        now = time.monotonic()
+        for process in self._running.values():
+            if process.deadline <= now:
+                os.kill(process.number, signal.SIGKILL)  # which ends its pipe
+                process.read = b""
+
+    def _drop(self, process: _Process) -> None:
+        self._selector.unregister(process.pipe)
+        del self._running[process.pipe]
+        os.close(process.pipe)
+
+    def _collect(self, process: _Process) -> None:
+        """Wait for a process that has closed its pipe, and hand on what it gave."""
+        status = os.waitstatus_to_exitcode(os.waitpid(process.number, 0)[1])
+        if status:
+            how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+            self._failed(process.name, f"its process ended by {how}")
+            return
+        is_given, answer = pickle.loads(process.read)
+        (self._given if is_given else self._failed)(process.name, answer)
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """End what still runs."""
+        for process in list(self._running.values()):
+            os.kill(process.number, signal.SIGKILL)
+            self._drop(process)
+            os.waitpid(process.number, 0)
+        self._selector.close()
 
 
 def _forked(name: str, call: Callable[[], Any], patience: float) -> _Process:
@@ -98,36 +140,3 @@ def _become(call: Callable[[], Any], pipe: int) -> None:
         status = 0
     finally:
         os._exit(status)
-
-
-def _that_end(selector: selectors.BaseSelector, running: Mapping[int, _Process]) -> Iterator[_Process]:
-    """Wait for something to read, and give the processes that have said all, or are given up."""
-    left = min(process.deadline for process in running.values()) - time.monotonic()
-    for key, _ in selector.select(max(left, 0.0)):
-        process = running[key.fd]
-        chunk = os.read(process.pipe, _CHUNK)
-        process.read += chunk
-        if not chunk:
-            yield process
-    now = time.monotonic()
-    for process in running.values():
-        if process.deadline <= now:
-            _end(process)
-            process.read = b""
-
-
-def _end(process: _Process) -> None:
-    """Kill it; its pipe then ends."""
-    os.kill(process.number, signal.SIGKILL)
-
-
-def _collect(process: _Process, answers: Answers) -> None:
-    """Wait for a process that has closed its pipe, and put what it gave among the answers."""
-    os.close(process.pipe)
-    status = os.waitstatus_to_exitcode(os.waitpid(process.number, 0)[1])
-    if status:
-        how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
-        answers.problems[process.name] = f"its process ended by {how}"
-        return
-    is_given, answer = pickle.loads(process.read)
-    (answers.given if is_given else answers.problems)[process.name] = answer

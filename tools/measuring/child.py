@@ -20,6 +20,7 @@ import argparse
 import atexit
 import dataclasses
 import functools
+import hashlib
 import json
 import os
 import sys
@@ -63,6 +64,10 @@ class MeasuringPlan:
     """Of so many children that share the launches, which one this is."""
     jobs: int = 1
     """Processes that compile modes at once."""
+    compiled: str = ""
+    """A file of what compiling has found (`ahead.py`)."""
+    ahead: bool = False
+    """Whether that file is to be written, and nothing to be measured."""
 
     def to_json(self) -> str:
         """The plan as `MeasuringPlan(**json.loads(...))` reads it."""
@@ -83,6 +88,10 @@ class Child:
     def record(self, **entry: Any) -> None:
         """Write one record."""
         print(json.dumps(entry), file=self._records, flush=True)
+
+    def measures(self, launch: Launch) -> bool:
+        """Whether a launch is in this child's share, by its code: grids of one kernel stay together."""
+        return shard_of(launch.kernel.hash, self._plan.shards) == self._plan.shard
 
     def finish(self) -> None:
         """Write what is known at the end only."""
@@ -195,6 +204,11 @@ class Child:
         return str(torch.cuda.get_device_name())
 
 
+def shard_of(code: str, shards: int) -> int:
+    """Which of several children measures the launches of a kernel, by the hash of its code."""
+    return int(hashlib.sha256(code.encode()).hexdigest(), 16) % shards
+
+
 def nothing() -> None:
     """What there is to do behind a launch that is not timed."""
 
@@ -228,6 +242,10 @@ def _as_option(value: Any) -> Any:
 def _made_for(plan: MeasuringPlan) -> Child:
     if not plan.contest:
         return Child(plan)
+    if plan.ahead:
+        from triton_linear.tools.measuring.ahead import Ahead
+
+        return Ahead(plan)
     from triton_linear.tools.measuring.contest import Contest
 
     return Contest(plan)

@@ -15,19 +15,17 @@ first figures favour who was lucky.
 from __future__ import annotations
 
 import functools
-import hashlib
 import statistics
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from triton_linear.decisions import ptxas_version
 from triton_linear.dialect.sources import source_digest
 from triton_linear.dialect.triton_versions import found as installed
-from triton_linear.report import Outcome, Report
-from triton_linear.tools.measuring import choose
-from triton_linear.tools.measuring.beside import in_processes
-from triton_linear.tools.measuring.child import Child, compiled, nothing, said
+from triton_linear.tools.measuring import ahead, choose
+from triton_linear.tools.measuring.ahead import CONTEST, Made, make
+from triton_linear.tools.measuring.beside import Processes
+from triton_linear.tools.measuring.child import Child, MeasuringPlan, compiled, nothing, said
 from triton_linear.tools.measuring.results import Results
 from triton_linear.tools.support.copies import Copies, NoCopy
 from triton_linear.tools.support.launches import Launch, again
@@ -35,18 +33,16 @@ from triton_linear.tools.support.modes import VARIANT
 from triton_linear.tools.support.timing import side_by_side
 from triton_linear.variants import OURS, STOCK
 
-CONTEST = "contest"
 TIMING, COMPILING = "timing", "compiling"
 """What a child says that it is at while variants are timed, and, with a variant's name, compiled."""
 
 
-def shard_of(key: str, shards: int) -> int:
-    """Which of several children measures a launch."""
-    return int(hashlib.sha256(key.encode()).hexdigest(), 16) % shards
-
-
 class Contest(Child):
     """Has the variants of the plan compete for each launch that a `Watch` shows."""
+
+    def __init__(self, plan: MeasuringPlan) -> None:
+        super().__init__(plan)
+        self._known = ahead.read(plan.compiled)
 
     def visit(self, launch: Launch) -> Callable[[], None] | None:
         """Copy the arguments of a launch; what is returned measures it. None while a graph is captured."""
@@ -55,7 +51,7 @@ class Contest(Child):
         if torch.cuda.is_current_stream_capturing():
             return None
         kernel, key = launch.kernel, launch.key
-        if shard_of(key, self._plan.shards) != self._plan.shard:
+        if not self.measures(launch):
             return nothing
         about = {"name": kernel.metadata.name, "grid": list(launch.grid), "warps": kernel.metadata.num_warps}
         self.record(kernel=key, **about)
@@ -147,33 +143,38 @@ class Contest(Child):
         plugin has them: TRITON_OVERRIDE_ARCH has kernels compiled for another target than the GPU."""
         made = {STOCK: compiled(launch.kernel, STOCK)[0]}
         about = ("", "")
-        for name, found in self._reports(launch):
+        for name, found in self._variants(launch).items():
             compiling = f"{COMPILING}:{name}"
             if isinstance(found, str):
                 self.record(kernel=launch.key, mode=compiling, problem=found)
                 continue
             about = found.key, found.target
-            if found.outcome is Outcome.CONVERTED:
+            if found.is_ours:
                 made[name] = compiled(launch.kernel, f"{VARIANT}:{name}", cached=True)[0]
             elif found.error is not None:
                 self.record(kernel=launch.key, mode=compiling, problem=f"stock Triton does it: {found.error}")
         return made, about
 
-    def _reports(self, launch: Launch) -> Iterator[tuple[str, Report | str]]:
+    def _variants(self, launch: Launch) -> dict[str, Made | str]:
         """Compile the variants into Triton's cache: what the plugin says of each, or why there is none."""
-        names = [name for name in self._plan.modes if name != STOCK]
-        names = [name for name in names if (launch.key, f"{COMPILING}:{name}") not in self._skip]
+        kernel, key = launch.kernel, launch.key
+        wanted = [name for name in self._plan.modes if name != STOCK]
+        wanted = [name for name in wanted if (key, f"{COMPILING}:{name}") not in self._skip]
+        found = {name: self._known[code] for name in wanted if (code := (kernel.hash, name)) in self._known}
+        missing = [name for name in wanted if name not in found]
         if self._plan.jobs > 1:
-            calls = {name: functools.partial(_report_of, launch.kernel, name) for name in names}
-            answers = in_processes(calls, self._plan.jobs)
-            yield from ((name, answers.problems.get(name) or answers.given[name]) for name in names)
-            return
-        for name in names:
-            self.record(kernel=launch.key, begin=f"{COMPILING}:{name}")
+            with Processes(self._plan.jobs, found.__setitem__, found.__setitem__) as processes:
+                for name in missing:
+                    processes.submit(name, functools.partial(make, kernel, name))
+                processes.finish()
+            return {name: found[name] for name in wanted}
+        for name in missing:
+            self.record(kernel=key, begin=f"{COMPILING}:{name}")
             try:
-                yield name, _report_of(launch.kernel, name)
+                found[name] = make(kernel, name)
             except Exception as error:
-                yield name, said(error)
+                found[name] = said(error)
+        return {name: found[name] for name in wanted}
 
     def _results(self, run: Callable[[], None], copies: Copies) -> Results:
         copies.restore()
@@ -199,9 +200,3 @@ class Contest(Child):
             }
             for flush in (False, True)
         ]
-
-
-def _report_of(kernel: Any, name: str) -> Report:
-    """Compile a variant into Triton's cache; what the plugin says of it, as far as that is asked for."""
-    _, reports = compiled(kernel, f"{VARIANT}:{name}")
-    return replace(reports[-1], seconds={}, traceback=None)

@@ -61,6 +61,7 @@ def run(chosen: argparse.Namespace) -> int:
         seconds=chosen.seconds,
         grids=chosen.grids,
         jobs=chosen.jobs,
+        compile_first=chosen.compile_first,
         gpus=chosen.gpus,
         cluster=chosen.cluster,
         again=chosen.again or chosen.check,
@@ -82,6 +83,7 @@ def tune(
     seconds: float = 0.5,
     grids: int = 4,
     jobs: int = 1,
+    compile_first: bool = False,
     gpus: int | None = None,
     cluster: str | None = None,
     again: bool = False,
@@ -116,7 +118,7 @@ def tune(
 
     run_folder = _new_folder(journal)
     lock = _hold(run_folder)
-    resumed = replace(plan, skip=done(known), jobs=jobs)
+    resumed = replace(plan, skip=done(known), jobs=jobs, ahead=compile_first)
     try:
         if cluster is not None:
             records, status = shards.on_cluster(resumed, cluster, folder=run_folder, watch=keep_known)

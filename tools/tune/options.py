@@ -37,7 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--jobs",
         type=int,
         default=os.cpu_count() or 1,
-        help="processes that compile at once (default: %(default)s, one a core)",
+        help="processes that compile (default: %(default)s, one for each core)",
+    )
+    parser.add_argument(
+        "--compile-first",
+        action="store_true",
+        help="run the program once more before, in which variants of all kernels are compiled at once",
     )
     parser.add_argument(
         "--gpus", type=int, metavar="N", help="share the work between so many GPUs (default: all)"

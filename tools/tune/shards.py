@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_linear.tools.measuring.child import MeasuringPlan
-from triton_linear.tools.measuring.rounds import rounds, run_child
+from triton_linear.tools.measuring.rounds import Ended, rounds, run_child
 from triton_linear.tools.support.errors import fail
 
 Records = list[dict[str, Any]]
@@ -44,15 +44,21 @@ def measure_share(
     with tempfile.TemporaryDirectory(prefix="triton-linear-tune-") as own:
         place = Path(own) if folder is None else folder
         place.mkdir(parents=True, exist_ok=True)
-        records, ended = rounds(
-            plan,
-            place,
-            lambda part, shown: run_child(
-                part, shown, command, environment=environment, watch=watch, stop=stop
-            ),
-            loud=loud,
-        )
+
+        def run(part: MeasuringPlan, shown: bool) -> Ended:
+            return run_child(part, shown, command, environment=environment, watch=watch, stop=stop)
+
+        if plan.ahead:
+            plan = replace(plan, compiled=str(place / "compiled.json"))
+            run(replace(plan, records=str(_touched(place / "ahead.jsonl"))), False)
+            plan = replace(plan, ahead=False)
+        records, ended = rounds(plan, place, run, loud=loud)
     return records, ended.status
+
+
+def _touched(path: Path) -> Path:
+    path.touch()
+    return path
 
 
 def visible_gpus() -> list[str]:

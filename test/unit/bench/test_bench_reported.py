@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
+import triton_linear
 from bench.harness.child import empty_cache
 from bench.kernels import modes
 from bench.reported import case as cases_are
 from bench.reported import counts, dry, kernels_packed, measure, packed, releases, report, run
 from bench.reported.cases import CASES
+from triton_linear.ptxas.cubin import mma_loops
 from triton_linear.tools.explain.pack import packings
 
 CALLED = {case.name: case for case in CASES}
@@ -53,6 +55,21 @@ def test_divisions_that_all_lanes_repeat_are_there_with_stock_triton_alone() -> 
     with empty_cache():
         assert (dry.stock(case)["divisions"] or 0) > 30 * each
         assert dry.ours(case)["divisions"] == each
+
+
+def test_scales_are_loaded_while_products_are_under_way() -> None:
+    """Behind them an iteration would wait for memory, for longer than its products take."""
+    kernel = CALLED["block_scaled"].kernel
+    waits = {}
+    with empty_cache():
+        for occupancy in (False, True):
+            with triton_linear.enabled(strict=True, occupancy=occupancy):
+                loops = mma_loops(dry.compiled(kernel, "cuda:90").asm["cubin"])
+            assert loops is not None
+            waits[occupancy] = loops.waits
+    if not waits[False]:
+        pytest.skip("this ptxas puts no load behind the products")
+    assert waits[True] == 0
 
 
 PACKED = [name for name, case in CALLED.items() if case.packed is not None]

@@ -318,8 +318,25 @@ def test_loops_with_other_products_are_not_compared(monkeypatch: pytest.MonkeyPa
     assert stages.run(shared=90 * 1024)[0] == stages.text
 
 
+def test_loops_that_wait_for_memory_behind_their_products_are_placed_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are, also where clocks are hardly more than those of products; a wait counts for many clocks."""
+    for before, after, taken in ((1, 0, True), (0, 0, False), (0, 1, False), (2, 2, False)):
+        stages = Stages(monkeypatch, Usage(176, 0), Usage(176, 0), body=GROUP)
+
+        def loops(cubin: Any, before: int = before, after: int = after) -> Loops:
+            now = ".minnctapersm" in cubin[0]
+            return Loops(260 if now else 250, 4, False, after if now else before)
+
+        monkeypatch.setattr(occupancy, "mma_loops", loops)
+        text = stages.run(shared=90 * 1024)[0]
+        assert (".minnctapersm" in text) == taken
+        assert occupancy.covered(Loops(256, 4, False, before), [128], near=1.1) == (before == 0)
+
+
 def _loops_of(text: str) -> list[list[tuple[str, int]]]:
-    """The instructions of each loop in what nvdisasm shows, and the clocks after each."""
+    """The instructions of each loop in what nvdisasm shows, and what the scheduler does after each."""
     labels: dict[str, int] = {}
     shown: list[tuple[str, int]] = []
     for line in text.splitlines():
@@ -328,9 +345,28 @@ def _loops_of(text: str) -> list[list[tuple[str, int]]]:
         elif op := re.match(r"\s+/\*[0-9a-f]{4,}\*/\s+(.*?);\s+/\* 0x", line):
             shown.append((op[1], 0))
         elif control := re.match(r"\s+/\* (0x[0-9a-f]{16}) \*/", line):
-            shown[-1] = shown[-1][0], int(control[1], 16) >> 41 & 15
+            shown[-1] = shown[-1][0], int(control[1], 16) >> 41
     branches = ((i, re.search(r"BRA.*`\((\.L_x_\d+)\)", op)) for i, (op, _) in enumerate(shown))
     return [shown[labels[to[1]] : i + 1] for i, to in branches if to and labels[to[1]] < i]
+
+
+def _waits_of(loop: list[tuple[str, int]]) -> int:
+    """Instructions that wait for a load which an iteration began behind its products, in two iterations, the
+    second of which counts."""
+    found, under_way = 0, True
+    begun: dict[int, bool] = {}
+    for number, (op, control) in enumerate([*loop, *loop]):
+        if "GMMA." in op:
+            under_way, begun = True, {}
+        elif re.match(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x0", op):
+            under_way = False
+        elif not under_way:
+            waited = [barrier for barrier in list(begun) if control >> 11 >> barrier & 1]
+            found += bool(waited) and number >= len(loop)
+            begun = {barrier: True for barrier in begun if barrier not in waited}
+            if re.match(r"(@!?U?P\d+ )?LDG\.", op) and (barrier := control >> 5 & 7) != 7:
+                begun[barrier] = True
+    return found
 
 
 @pytest.mark.parametrize("name", ["matmul_gelu", "attention_fp8", "attention", "argmax_in_loop"])
@@ -344,8 +380,9 @@ def test_clocks_of_loops_are_what_nvidia_s_tool_shows(name: str, tmp_path: Path)
     shown = [each for loop in loops for each in loop]
     special = any(re.search(r"\bMUFU\.", op) for op, _ in shown)
     products = sum("GMMA." in op for op, _ in shown)
-    clocks = sum(clocks for _, clocks in shown)
-    assert mma_loops(cubin) == (Loops(clocks, products, special) if shown else None)
+    clocks = sum(control & 15 for _, control in shown)
+    waits = sum(map(_waits_of, loops))
+    assert mma_loops(cubin) == (Loops(clocks, products, special, waits) if shown else None)
     assert special == name.startswith("attention")
 
 

@@ -6,8 +6,28 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from triton_linear.tools.measuring.beside import in_processes
+from triton_linear.tools.measuring.beside import PATIENCE, Processes
+
+
+@dataclass
+class Answers:
+    """What calls gave, and why those gave nothing that did not."""
+
+    given: dict[str, Any] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+
+
+def in_processes(calls: Mapping[str, Callable[[], Any]], jobs: int, patience: float = PATIENCE) -> Answers:
+    answers = Answers()
+    with Processes(jobs, answers.given.__setitem__, answers.problems.__setitem__, patience) as processes:
+        for name, call in calls.items():
+            processes.submit(name, call)
+        processes.finish()
+    return answers
 
 
 def test_each_call_gives_its_answer() -> None:
@@ -58,3 +78,12 @@ def test_no_more_than_the_jobs_run_at_once() -> None:
     spans = in_processes({str(n): clock for n in range(6)}, jobs=2).given.values()
     for moment, _ in spans:
         assert sum(begun <= moment < ended for begun, ended in spans) <= 2
+
+
+def test_what_is_left_running_is_ended() -> None:
+    answers = Answers()
+    begun = time.monotonic()
+    with Processes(1, answers.given.__setitem__, answers.problems.__setitem__) as processes:
+        processes.submit("long", lambda: time.sleep(60))
+    assert time.monotonic() - begun < 30
+    assert answers == Answers()

@@ -33,13 +33,18 @@ PLAYED = '''
 import json, sys
 from triton_linear.dialect.sources import source_digest
 from triton_linear.dialect.triton_versions import found
-from triton_linear.tools.measuring.contest import shard_of
+from triton_linear.tools.measuring.child import shard_of
 
 TRITON, PACKAGE = found(), source_digest()
 
 SPEEDS = json.loads(sys.argv[1])
 plan = json.load(open(sys.argv[2]))
 skip = {tuple(pair) for pair in plan["skip"]}
+if plan["ahead"]:
+    open(plan["compiled"], "w").write(f"{plan['jobs']} jobs")
+    sys.exit()
+if plan["compiled"]:
+    print(open(plan["compiled"]).read())
 file = open(plan["records"], "a")
 
 def record(**entry):
@@ -138,6 +143,16 @@ def test_what_was_measured_is_decided(play: Play, script: str, capsys: pytest.Ca
         "cuda:90",
         installed(),
     )
+
+
+def test_all_is_compiled_before_where_that_is_asked_for(
+    play: Play, script: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tune", "--compile-first", "--jobs", "7", script]) == 0
+    assert capfd.readouterr().out.startswith("7 jobs\n")
+    assert decided() == ALL
+    assert main(["tune", "--again", script]) == 0
+    assert "jobs" not in capfd.readouterr().out
 
 
 def test_grids_are_decided_together(play: Play, script: str) -> None:

@@ -17,9 +17,10 @@ from triton_linear.dialect.sources import source_digest
 from triton_linear.dialect.triton_versions import found
 from triton_linear.hook import pinned
 from triton_linear.setting import Options
-from triton_linear.tools.measuring import child, contest, rounds
-from triton_linear.tools.measuring.child import MeasuringPlan
-from triton_linear.tools.measuring.contest import CONTEST, TIMING, Contest, shard_of
+from triton_linear.tools.measuring import ahead, child, contest, rounds
+from triton_linear.tools.measuring.ahead import Ahead
+from triton_linear.tools.measuring.child import MeasuringPlan, shard_of
+from triton_linear.tools.measuring.contest import CONTEST, TIMING, Contest
 from triton_linear.tools.support.launches import Launch
 from triton_linear.tools.tune import figures
 from triton_linear.variants import VARIANTS
@@ -134,18 +135,64 @@ def test_variants_are_compiled_beside_each_other(tmp_path: Path, speeds: dict[by
 def test_a_variant_whose_compile_crashes_costs_that_variant(
     tmp_path: Path, speeds: dict[bytes, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    report_of = contest._report_of
+    make = contest.make
 
     def crashing(kernel: Any, name: str) -> Any:
         if name == "ours":
             os.kill(os.getpid(), signal.SIGKILL)
-        return report_of(kernel, name)
+        return make(kernel, name)
 
-    monkeypatch.setattr(contest, "_report_of", crashing)
+    monkeypatch.setattr(contest, "make", crashing)
     records = visited(tmp_path, jobs=2)
     problems = {r["mode"]: r["problem"] for r in records if "problem" in r}
     assert problems == {"compiling:ours": "its process ended by SIGKILL"}
     assert "ours" not in ended(records)["alike"]
+
+
+def test_what_was_compiled_before_is_only_measured(
+    tmp_path: Path, speeds: dict[bytes, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_by_one = ended(visited(tmp_path))
+    (tmp_path / "records.jsonl").unlink()
+    path = tmp_path / "compiled.json"
+    plan = MeasuringPlan(
+        str(tmp_path / "ahead.jsonl"),
+        "script.py",
+        [],
+        modes=list(VARIANTS),
+        jobs=2,
+        compiled=str(path),
+        contest=True,
+        ahead=True,
+    )
+    child_that_compiles = child._made_for(plan)
+    assert isinstance(child_that_compiles, Ahead)
+    for grid in (4, 5):  # the second has nothing to compile
+        launch = Launch(compile_kernel(row_sums), (grid, 1, 1), ("x", "out", 32, 64))
+        behind = child_that_compiles.visit(launch)
+        assert behind is child.nothing
+    child_that_compiles.finish()
+    known = ahead.read(str(path))
+    assert {name for _, name in known} == set(VARIANTS) - {"stock"}
+
+    def unwanted(kernel: Any, name: str) -> Any:
+        raise AssertionError(f"{name} is compiled again")
+
+    monkeypatch.setattr(contest, "make", unwanted)
+    now = ended(visited(tmp_path, compiled=str(path)))
+    for name in ("digest", "target", "alike", "exact", "best"):
+        assert now[name] == one_by_one[name]
+
+
+def test_a_cut_off_file_of_compiles_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    path = tmp_path / "compiled.json"
+    path.write_text(
+        '{"code": "c", "variant": "ours", "outcome": "converted", "key": "k", "target": "t", "error": null}\n'
+        '{"code": "c", "variant": "lower", "problem": "no"}\n{"code": "c", "vari'
+    )
+    known = ahead.read(str(path))
+    assert known == {("c", "ours"): ahead.Made("converted", "k", "t", None), ("c", "lower"): "no"}
+    assert ahead.read("") == ahead.read(str(tmp_path / "none")) == {}
 
 
 def test_the_target_is_the_one_that_is_compiled_for(
@@ -243,7 +290,8 @@ def test_what_has_ended_is_not_held_again(tmp_path: Path, speeds: dict[bytes, fl
 
 def test_each_launch_is_in_one_share(tmp_path: Path, speeds: dict[bytes, float]) -> None:
     key = visited(tmp_path, modes=["ours"])[0]["kernel"]
-    mine = shard_of(key, 3)
+    assert key
+    mine = shard_of(compile_kernel(row_sums).hash, 3)
     for shard in range(3):
         (tmp_path / "records.jsonl").unlink(missing_ok=True)
         records = visited(tmp_path, modes=["ours"], shard=shard, shards=3)
