@@ -383,8 +383,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "plugin/ptxas/registers.py",
         "_Advice.serves",
-        "new.clocks < self.below * old.clocks",
-        "new.clocks <= old.clocks",
+        "_with_waits(new) < self.below * _with_waits(old)",
+        "_with_waits(new) <= _with_waits(old)",
         "loops that are hardly shorter are taken",
         (f"{OCCUPANCY}::test_loops_of_group_products_are_placed_again_if_that_makes_them_shorter",),
     ),
