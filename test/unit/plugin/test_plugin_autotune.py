@@ -14,6 +14,7 @@ from autotune_support import Clock, LaunchingDriver, binaries, doubled, gpu, poi
 from plugin_support import triton_state
 from triton.runtime import autotuner as tritons
 from triton.runtime.errors import OutOfResources
+from triton.runtime.interpreter import InterpretedFunction
 
 import triton_linear
 from triton_linear import environment, hook
@@ -24,6 +25,8 @@ from triton_linear.tuned_configs import MARK, OFF, mark_of, marked, with_and_wit
 __all__ = ["gpu"]
 
 SMALL, LARGE = {"N": 32}, {"N": 64}
+STOCK_METHODS = {**vars(tritons.Autotuner), "launch": tritons.JITFunction.run}
+"""As they are before the plugin was ever on."""
 
 
 def autotuned(kernel: Any, clock: Clock, *sizes: dict[str, int], **options: Any) -> Any:
@@ -35,8 +38,8 @@ def clock_for(gpu: LaunchingDriver, best: bytes) -> Clock:
     return Clock(gpu, lambda binary: 1.0 if binary == best else 2.0)
 
 
-def state_of_autotuner() -> dict[str, int]:
-    return {name: id(value) for name, value in vars(tritons.Autotuner).items()}
+def methods() -> dict[str, object]:
+    return {**vars(tritons.Autotuner), "launch": tritons.JITFunction.run}
 
 
 @pytest.mark.parametrize("winner", ["stock", "ours"])
@@ -85,6 +88,37 @@ def test_one_configuration_alone_is_not_measured(gpu: LaunchingDriver) -> None:
     assert gpu.launched == [binaries(transposed, num_warps=4, **SMALL)[True]]
 
 
+def test_what_is_pruned_to_one_configuration_is_not_measured_for_the_plugin(gpu: LaunchingDriver) -> None:
+    def first(configs: list[Any], *_: object, **__: object) -> list[Any]:
+        return configs[:1]
+
+    clock = clock_for(gpu, b"")
+    prune = {"early_config_prune": first}
+    kernel = autotuned(transposed, clock, SMALL, LARGE, prune_configs_by=prune)
+    with triton_linear.enabled(autotune=True):
+        kernel[(1,)](*pointers())
+        assert len(kernel.warmup(*pointers(), grid=(1,))) == 1
+    assert clock.measured <= 1  # Triton before 3.9 measures it though there is nothing to choose from
+
+
+def test_what_is_interpreted_is_not_compiled_both_ways(gpu: LaunchingDriver) -> None:
+    interpreted = InterpretedFunction(transposed.fn)
+    kernel = autotuned(interpreted, clock_for(gpu, b""), SMALL, LARGE)
+    with triton_linear.enabled(autotune=True):
+        assert len(kernel.prune_configs({})) == 2
+
+
+def test_each_setting_chooses_for_itself(gpu: LaunchingDriver) -> None:
+    clock = clock_for(gpu, b"")
+    kernel = autotuned(transposed, clock, SMALL, LARGE)
+    measured = []
+    for limit in (None, 64, None, 64):
+        with triton_linear.enabled(autotune=True, scratch_limit=limit):
+            kernel[(1,)](*pointers())
+            measured.append(clock.measured)
+    assert measured == [4, 8, 8, 8]
+
+
 @pytest.mark.parametrize("winner", ["stock", "ours"])
 def test_a_choice_from_disk_holds(gpu: LaunchingDriver, winner: str) -> None:
     best = binaries(transposed, num_warps=4, **LARGE)[winner == "ours"]
@@ -112,7 +146,7 @@ def test_everything_is_put_back(gpu: LaunchingDriver) -> None:
     clock = clock_for(gpu, stock)
     kernel = autotuned(transposed, clock, SMALL, LARGE)
     kernel[(1,)](*pointers())
-    before, methods, choices = triton_state(), state_of_autotuner(), kernel.cache
+    before, choices = triton_state(), kernel.cache
     chosen = dict(choices)
     triton_linear.install(autotune=True)
     kernel[(1,)](*pointers())
@@ -125,7 +159,7 @@ def test_everything_is_put_back(gpu: LaunchingDriver) -> None:
     assert (clock.measured, gpu.launched[-1]) == (6, stock)
     assert mark_of(kernel.best_config) == OFF
     triton_linear.uninstall()
-    assert (triton_state(), state_of_autotuner()) == (before, methods)
+    assert (triton_state(), methods()) == (before, STOCK_METHODS)
     assert kernel.cache is choices and choices == chosen
     assert kernel.best_config.all_kwargs() == {**SMALL, "num_warps": 4, "num_ctas": 1, "num_stages": 3}
     transposed[(1,)](*pointers(), **kernel.best_config.all_kwargs())
@@ -218,11 +252,11 @@ def test_an_unknown_autotuner_is_left_alone_with_one_warning(
         monkeypatch.setattr(tritons.Autotuner, "_bench", strange)
     else:
         monkeypatch.setattr(tritons.JITFunction, "run", strange)
-    before, methods = triton_state(), state_of_autotuner()
+    before, found_methods = triton_state(), methods()
     with pytest.warns(triton_linear.LimitWarning, match="autotune=True does nothing") as found:
         for _ in range(2):
             with triton_linear.enabled(autotune=True):
-                assert state_of_autotuner() == methods
+                assert methods() == found_methods
     assert len([each for each in found if "autotune" in str(each.message)]) == 1
     assert triton_state() == before
 

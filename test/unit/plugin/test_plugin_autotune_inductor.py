@@ -143,6 +143,9 @@ def test_the_choice_on_disk_says_which(tmp_path: Path, mark: str) -> None:
     tuner = generated(transposed, 32, 64, folder=tmp_path)
     (best,) = (each for each in tuner.compile_results if each.config.kwargs == {"N": 64, MARK: mark})
     tuner.save(best.config)
+    module = importlib.import_module(MODULE)
+    found, _, _ = module.check_autotune_cache([each.config for each in tuner.compile_results], "file", {})
+    assert [config.kwargs for config in found] == [each.config.kwargs for each in tuner.compile_results]
     (again,) = generated(transposed, 32, 64, folder=tmp_path).compile_results
     assert again.config.kwargs == {"N": 64, MARK: mark}
     assert again.kernel.kernel == best.kernel.kernel
