@@ -114,19 +114,23 @@ def measure(subject: Subject, target: str) -> dict[str, Any]:
     warps = module.operation.attributes["ttg.num-warps"].value
     stock = bridge.triton_text(module)
     before = estimate(module.operation)
-    used = _usage(lower(to_triton(stock), target, "cubin").stages["cubin"])
+    found = used(lower(to_triton(stock), target, "cubin").stages["cubin"])
     prepared = prepared_module(module, gpu, concerning(DEFAULTS, module))
     row = {"group": subject.group, "module": subject.name, "warps": warps, "differs": prepared.differs}
-    row |= {"stock": [used.registers, used.stack], "before": before}
+    row |= {"stock": [found.registers, found.stack], "before": before}
     if prepared.differs:
         after = estimate(prepared.module.operation)
         made = compiled(prepared, "cubin", stock=stock)
-        used = _usage(made.lowered.stages["cubin"])
-        row |= {"ours": [used.registers, used.stack], "after": after}
+        found = used(made.lowered.stages["cubin"])
+        row |= {"ours": [found.registers, found.stack], "after": after}
     return row
 
 
-def _usage(cubin: object) -> Usage:
+def used(cubin: object) -> Usage:
+    """What the kernel of a cubin uses.
+
+    Raises ValueError where the cubin does not say it.
+    """
     found = usage(cubin)
     if found is None:
         raise ValueError("the cubin does not say what one kernel uses")

@@ -32,6 +32,7 @@ from triton_linear.passes.framework.plans import STOCK, DecidedConversion, Decid
 from triton_linear.passes.framework.run import PipelineRun, run_passes
 from triton_linear.passes.framework.verifiers import CONVERT
 from triton_linear.passes.options import PipelineOptions
+from triton_linear.passes.reductions.defer import DeferReductions
 from triton_linear.passes.reductions.split_reductions import SplitReductions, spares_memory
 from triton_linear.passes.staging.local import LowerLocal
 from triton_linear.passes.widening.widen import WidenAccesses
@@ -48,6 +49,8 @@ def pipeline(options: PipelineOptions, target: str | None, *, attach: bool = Fal
         return [FreeConversions(options.free_only), OutlineConversions()]
     limit, lowering, exact = options.scratch_limit, options.lowering, options.exact
     passes: list[Pass] = [AwaitOperands(at_once=options.strategy.awaits_at_once)]
+    if options.splits_reductions:
+        passes.append(DeferReductions(exact))
     if options.assign and not exact:  # both change which products a dot adds first
         passes += [NarrowOperands(), PermuteContraction(target, limit)]
     if options.assign:
@@ -79,7 +82,7 @@ def pipeline(options: PipelineOptions, target: str | None, *, attach: bool = Fal
     return [each for each in passes if each.name != options.without]
 
 
-_CHANGES = (ll.AWAITED, ll.NARROWED, ll.ASSIGNED, ll.PERMUTED, ll.SPLIT, ll.WIDENED)
+_CHANGES = (ll.AWAITED, ll.NARROWED, ll.ASSIGNED, ll.PERMUTED, ll.DEFERRED, ll.SPLIT, ll.WIDENED)
 """What passes leave on a module that they change beyond its conversions and gathers."""
 
 

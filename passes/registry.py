@@ -15,6 +15,7 @@ from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.fixes.await_operands import AwaitOperands
 from triton_linear.passes.fixes.narrow_operands import NarrowOperands
 from triton_linear.passes.framework.base import Pass
+from triton_linear.passes.reductions.defer import DeferReductions
 from triton_linear.passes.reductions.split_reductions import SplitReductions
 from triton_linear.passes.staging.local import LowerLocal
 from triton_linear.passes.widening.widen import WidenAccesses
@@ -23,6 +24,7 @@ PASSES: Mapping[str, type[Pass]] = {
     "linear-assign-layouts": AssignLayouts,
     "linear-attach-layouts": AttachLayouts,
     "linear-await-operands": AwaitOperands,
+    "linear-defer-reductions": DeferReductions,
     "linear-fold-conversions": FoldConversions,
     "linear-free-conversions": FreeConversions,
     "linear-lower-gathers": LowerGathers,

@@ -31,6 +31,7 @@ _INDUCTOR = (
     "torch.compiler.config",
     "torch._inductor.compile_worker.subproc_pool",
     "torch._inductor.compile_worker.tracked_process_pool",
+    "torch._inductor.runtime.triton_heuristics",
 )
 """The modules of torch's that `triton_linear.inductor` wants to see."""
 

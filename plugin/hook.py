@@ -8,10 +8,10 @@ While it is on, four things of Triton's are ours:
 - `triton.runtime.jit.compute_cache_key` and `JITFunction._do_compile`: the same for a process's own kernel
   cache.
 
-Nothing of the four is left when it is off (and no thread is compiling for a launch made while it was on). A
-compile keeps the setting under which its cache key was made, also if another thread turns the plugin on or off
-meanwhile, or if Triton's asynchronous mode runs it later in a thread of its own; so no cache entry holds a
-kernel of another setting.
+With the option `autotune`, what `triton_linear.autotuner` names is too. Nothing of all that is left when it is
+off (and no thread is compiling for a launch made while it was on). A compile keeps the setting under which its
+cache key was made, also if another thread turns the plugin on or off meanwhile, or if Triton's asynchronous
+mode runs it later in a thread of its own; so no cache entry holds a kernel of another setting.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ def install(
     skip: str | Iterable[str] = "",
     decisions: str | os.PathLike[str] = "",
     exact: bool = False,
+    autotune: bool = False,
     passes: UserPass | str | os.PathLike[str] | Iterable[UserPass | str | os.PathLike[str]] = (),
     gluon: bool | str | Iterable[str] = False,
     report: str | os.PathLike[str] = "",
@@ -74,6 +75,7 @@ def install(
     skip: patterns of kernels that are left to stock Triton.
     decisions: the file or URL of what `triton-linear tune` decided; "" for the user's own, "none" for none.
     exact: give the bits that stock Triton gives: no sum of floats in another order, none rounded elsewhere.
+    autotune: have `triton.autotune` and Inductor measure each configuration with the plugin and without.
     passes: passes of your own (`ttgir_pass`), or names of files that have some, to run before or after ours.
     gluon: change the layouts of Gluon kernels too, of all or of those whose name matches one of these patterns.
     report: a file to which each compile, in whatever process, adds its `Report` as a line of JSON.
@@ -98,6 +100,7 @@ def install(
         _patterns(skip),
         _place(decisions),
         exact,
+        autotune,
         user_passes.chosen(passes),
         _patterns(gluon),
         os.path.abspath(report) if report else "",
@@ -110,6 +113,7 @@ def install(
         _state.settle()
         environment.exported.put(lambda _: environment.text_of(options))
     limited.warn()
+    _state.autotuning.warn()
 
 
 def uninstall() -> None:
@@ -137,6 +141,7 @@ def enabled(
     skip: str | Iterable[str] = "",
     decisions: str | os.PathLike[str] = "",
     exact: bool = False,
+    autotune: bool = False,
     passes: UserPass | str | os.PathLike[str] | Iterable[UserPass | str | os.PathLike[str]] = (),
     gluon: bool | str | Iterable[str] = False,
     report: str | os.PathLike[str] = "",
@@ -160,6 +165,7 @@ def enabled(
         _patterns(skip),
         _place(decisions),
         exact,
+        autotune,
         user_passes.chosen(passes),
         _patterns(gluon),
         os.path.abspath(report) if report else "",
@@ -189,6 +195,7 @@ def _block(options: Options, listeners: tuple[Callable[[Report], object], ...]) 
         _state.settle()
     try:
         limited.warn()
+        _state.autotuning.warn()
         yield reports
     finally:
         with _state.lock:

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from triton_linear import environment
+from triton_linear import inductor_autotuner as tuning
 from triton_linear.decisions import DecisionError, Decisions, DecisionWarning
 from triton_linear.environment import BorrowedText
 from triton_linear.setting import FINGERPRINT, Options, Setting
@@ -68,6 +69,8 @@ def follow(setting: Setting | None) -> None:
             _forget_backend_hash()
         if setting is not None:
             _patch_pools()
+            if setting.options.autotune:
+                tuning.wrap()
     except Exception:
         _log.debug("torch.compile is not as expected", exc_info=True)
     _followed = fingerprint
@@ -144,6 +147,8 @@ class Job:
 
         environment.come_first()  # the job may be what imports Triton
         contexts: list[AbstractContextManager[object]] = []
+        if self.options is not None and self.options.autotune:
+            environment.after_import(tuning.MODULE, tuning.wrap)
         if self.options is not None or _state.current() is not None:
             contexts.append(
                 _state.pinned(None if self.options is None else _setting(self.options, self.decided))

@@ -48,6 +48,7 @@ class Options:
     has some, kernels that match none are left to Triton, and so are those that `skip` matches.
     decisions: the file or URL of measured decisions to follow; "" for the user's own, "none" for none.
     exact: give the bits that stock Triton gives: no sum of floats in another order, none rounded elsewhere.
+    autotune: have `triton.autotune` and Inductor measure each configuration with the plugin and without.
     passes: those of users that run before and after ours.
     gluon: patterns of Gluon kernels whose layouts may be changed as those of others; "*" for all.
     report: a file to which each compile adds its report, as a line of JSON; "" for none.
@@ -76,6 +77,7 @@ class Options:
     skip: str = ""
     decisions: str = ""
     exact: bool = False
+    autotune: bool = False
     passes: tuple[UserPass, ...] = ()
     gluon: str = field(default="", metadata=PATTERNS_OR_FLAG)
     report: str = field(default="", metadata=ASIDE)
@@ -89,7 +91,7 @@ class Options:
     keyed: bool = field(default=False, metadata=INTERNAL)
 
     def __post_init__(self) -> None:
-        for name in ("strict", "assign", "lower", "occupancy", "reductions", "exact"):
+        for name in ("strict", "assign", "lower", "occupancy", "reductions", "exact", "autotune"):
             value = getattr(self, name)
             if not isinstance(value, bool):
                 raise TypeError(f"{name} takes a bool, got {value!r}")
@@ -157,7 +159,7 @@ class Options:
         return PipelineOptions(**{f.name: getattr(self, f.name) for f in fields(PipelineOptions)})
 
 
-_BESIDE_DECISIONS = ("strict", "dump", "report", "only", "skip", "decisions", "everywhere")
+_BESIDE_DECISIONS = ("strict", "dump", "report", "only", "skip", "decisions", "autotune", "everywhere")
 """The options that have nothing to do with which variant of a kernel is fastest."""
 
 

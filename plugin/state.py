@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from triton_linear import environment, inductor
+from triton_linear.autotuner import Autotuning
 from triton_linear.patch import Patch
 from triton_linear.setting import Setting
 
@@ -26,6 +28,7 @@ class State:
         self.pins = 0
         self.patches: tuple[Patch, ...] = ()
         self.local = threading.local()
+        self.autotuning = Autotuning(self)
 
     def settle(self) -> None:
         """Patch Triton while a setting is in force or a thread is pinned to one. Requires: the lock is held."""
@@ -42,6 +45,7 @@ class State:
         if self.active is not before:
             environment.watch_inductor()
             inductor.follow(self.active)
+            self.autotuning.follow(self.active)
 
     def is_pinned(self) -> bool:
         """Whether this thread is in a `pinned` block."""
@@ -65,6 +69,18 @@ class State:
             self.local.pin = before
             self.count_pin(-1)
 
+    def stock(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a function with stock Triton in force in this thread: `pinned` without its lock, for launches.
+
+        Requires: a setting is in force, so Triton is patched anyway.
+        """
+        before = getattr(self.local, "pin", None)
+        self.local.pin = (None,)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            self.local.pin = before
+
     def count_pin(self, change: int) -> None:
         """One more `pinned` block of this thread, or one less."""
         with self.lock:
@@ -77,4 +93,5 @@ class State:
         `pinned` block, or goes on patching where it was. What another was about to do is done next time.
         """
         self.lock = threading.RLock()
+        self.autotuning.forked()
         self.pins = getattr(self.local, "pins", 0)

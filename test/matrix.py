@@ -31,7 +31,7 @@ _EVERYWHERE = (
 )
 UNITS = (*_EVERYWHERE, "algebra_against_triton", "examples", "functions", "plugin*", "simulate_function")
 """What depends on Triton at all."""
-ALIKE = (*_EVERYWHERE, "plugin_compiles", "plugin_one_warp", "plugin_passes")
+ALIKE = (*_EVERYWHERE, "plugin_compiles", "plugin_one_warp", "plugin_passes", "plugin_autotune*")
 """What a release decides on its own."""
 ROWS = (
     ("3.6.0", "3.11", UNITS),

@@ -40,7 +40,7 @@ class ReductionWriter:
         """The results of the reduction in the way's layout, or scalars. The reduction itself stays."""
         values = [self._cut(value, found) for value in self.reduction.operands]
         for axis in reversed(range(found.axis + found.crossing, found.axis + len(found.sizes))):
-            values = self._reduce(values, axis)
+            values = self.reduced(values, axis)
         if way.agree and found.copies:
             values = [self._agree(value) for value in values]
         partials: dict[int, Value] = {}
@@ -49,7 +49,7 @@ class ReductionWriter:
             partials.update(zip(pack, gathered, strict=True))
         values = [partials[index] for index in range(len(values))]
         for number in range(found.crossing):
-            values = self._reduce(values, found.axis)
+            values = self.reduced(values, found.axis)
             if way.agree and number + 1 == way.lanes:
                 values = [self._agree(value) for value in values]
         return values
@@ -68,7 +68,12 @@ class ReductionWriter:
             value = self._shaped("tt.trans", value, found.moved, {"order": Attribute.parse(text, self.context)})
         return self._shaped("tt.reshape", value, found.whole)
 
-    def _reduce(self, values: Sequence[Value], axis: int) -> list[Value]:
+    def reshaped(self, value: Value, shape: Sequence[int], encoding: str) -> Value:
+        """A tensor in another shape, with the encoding that it then has."""
+        result = self._tensor(shape, value.type.element_type, encoding)
+        return self._create("tt.reshape", [result], [value])[0]
+
+    def reduced(self, values: Sequence[Value], axis: int) -> list[Value]:
         """The reduction along another axis of other tensors, with all that it combines and says."""
         copy = self.reduction.clone(ip=self.ip)
         copy.attributes["axis"] = IntegerAttr.get(copy.attributes["axis"].type, axis)

@@ -22,6 +22,7 @@ from triton.compiler import ASTSource
 import triton_linear
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.lowering.target.targets import target
+from triton_linear.ptxas import cubin as cubins
 from triton_linear.ptxas import registers as occupancy
 from triton_linear.ptxas.cubin import Loops, Usage, mma_loops, usage
 from triton_linear.ptxas.registers import UNIT, Assembler, bound
@@ -348,6 +349,19 @@ def _loops_of(text: str) -> list[list[tuple[str, int]]]:
             shown[-1] = shown[-1][0], int(control[1], 16) >> 41
     branches = ((i, re.search(r"BRA.*`\((\.L_x_\d+)\)", op)) for i, (op, _) in enumerate(shown))
     return [shown[labels[to[1]] : i + 1] for i, to in branches if to and labels[to[1]] < i]
+
+
+def test_a_loop_waits_for_loads_that_it_began_behind_its_products() -> None:
+    product, wait_all, wait_older, other = (0x1F0, 0), (0x8000000009C5, 0), (0x8000000009C5, 0x100), (0x210, 0)
+    load = {barrier: (0x981, barrier << 46) for barrier in (0, 1)}
+    use = {barrier: (0x221, 7 << 46 | 1 << 52 + barrier) for barrier in (0, 1)}
+    assert cubins._waits([product, wait_all, load[0], other, use[0]]) == 1
+    assert cubins._waits([product, wait_all, load[0], load[1], use[0], use[1], use[1]]) == 2
+    assert cubins._waits([load[0], product, wait_all, use[0]]) == 0  # goes on beside the product
+    assert cubins._waits([wait_all, load[0], product, use[0], load[1], use[1]]) == 0
+    assert cubins._waits([product, wait_older, load[0], use[0]]) == 0
+    assert cubins._waits([use[0], product, wait_all, load[0]]) == 1  # in the next iteration, before its product
+    assert cubins._waits([use[0], load[0], other]) == 0
 
 
 def _waits_of(loop: list[tuple[str, int]]) -> int:

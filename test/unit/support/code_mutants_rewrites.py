@@ -15,6 +15,8 @@ STORED = f"{WIDEN}::test_a_kernel_stores_what_it_did_and_promises_what_is_so"
 IN_ORDER = f"{WIDEN}::test_registers_are_put_in_order"
 REFUSED = f"{WIDEN}::test_promises_that_do_not_follow_are_refused"
 REDUCED = "test/unit/passes/reductions/test_reductions_values.py"
+DEFER = "test/unit/passes/reductions/test_defer.py"
+DEFERRED = f"{DEFER}::test_a_whole_kernel_gives_what_stock_triton_s_gives"
 KINDS = f"{REDUCED}::test_every_kind_of_layout_gives_what_triton_gives"
 AGREE = f"{REDUCED}::test_lanes_that_combine_in_different_orders_agree_before_they_store"
 REDUCTION_PROOF = "test/unit/passes/reductions/test_reductions_proof.py"
@@ -193,12 +195,37 @@ MUTANTS: tuple[CodeMutant, ...] = (
         f"{WIDTHS}::test_vectors_are_next_to_each_other_aligned_and_masked_together",
         IN_ORDER,
     ),
+    # --- reductions behind a loop
+    rewritten(
+        "reductions/defer",
+        "_defer",
+        "user.operands[number] = total",
+        "user.operands[number] = whole",
+        "what a loop began with is lost",
+        DEFERRED,
+    ),
+    rewritten(
+        "reductions/defer",
+        "_is_sum",
+        "inside[0].name != combination.name",
+        "False",
+        "a loop that adds up maxima is taken for one that looks for one",
+        f"{DEFER}::test_what_stays[another region]",
+    ),
+    rewritten(
+        "reductions/defer",
+        "identity",
+        "-0.0",
+        "0.0",
+        "a sum of negative zeros is a positive one",
+        f"{DEFER}::test_identities_change_no_bit[arith.addf]",
+    ),
     # --- reductions taken apart
     rewritten(
         "reductions/rewrite",
         "ReductionWriter.write",
-        "self._reduce(values, found.axis)",
-        "self._reduce(values, found.axis + found.crossing - 1 - number)",
+        "self.reduced(values, found.axis)",
+        "self.reduced(values, found.axis + found.crossing - 1 - number)",
         "partial results are combined in the wrong order",
         KINDS,
     ),
@@ -381,10 +408,26 @@ MUTANTS: tuple[CodeMutant, ...] = (
         (f"{OCCUPANCY}::test_clocks_of_loops_are_what_nvidia_s_tool_shows[attention]",),
     ),
     CodeMutant(
+        "plugin/ptxas/cubin.py",
+        "_waits",
+        "idle, pending = False, 0",
+        "pending = 0",
+        "waits for memory while MMAs are under way count as well",
+        (f"{OCCUPANCY}::test_a_loop_waits_for_loads_that_it_began_behind_its_products",),
+    ),
+    CodeMutant(
+        "plugin/ptxas/registers.py",
+        "_with_waits",
+        "MEMORY_CLOCKS * loops.waits",
+        "loops.waits",
+        "a wait for memory counts as a clock",
+        (f"{OCCUPANCY}::test_loops_that_wait_for_memory_behind_their_products_are_placed_again",),
+    ),
+    CodeMutant(
         "plugin/ptxas/registers.py",
         "_Advice.serves",
-        "new.clocks < self.below * old.clocks",
-        "new.clocks <= old.clocks",
+        "_with_waits(new) < self.below * _with_waits(old)",
+        "_with_waits(new) <= _with_waits(old)",
         "loops that are hardly shorter are taken",
         (f"{OCCUPANCY}::test_loops_of_group_products_are_placed_again_if_that_makes_them_shorter",),
     ),

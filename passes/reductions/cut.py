@@ -1,0 +1,84 @@
+"""The axis of a `#ttg.blocked` tensor cut so that what each thread has of it is a dimension of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from triton_linear.dialect import encodings
+from triton_linear.dialect.encodings import Blocked, transfer
+from triton_linear.dialect.linear_layout import REGISTER, WARP
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A tensor whose axis became up to three dimensions.
+
+    encoding: of the tensor with those dimensions, in Triton's words. inside: the dimensions that lie in
+    registers, the last one first. Reduced along these, each thread has one partial result, and dimension `axis`
+    is that of the threads.
+    """
+
+    shape: tuple[int, ...]
+    encoding: str
+    inside: tuple[int, ...]
+    axis: int
+
+
+@lru_cache(maxsize=1024)
+def cut(encoding: str, shape: tuple[int, ...], axis: int) -> Cut | None:
+    """The axis as repetitions x threads x neighbours, those of more than one; None where one warp has the whole
+    axis, for other encodings than `#ttg.blocked`, and where threads hold copies. What has nothing of the axis
+    in registers stays as it is, whatever its encoding.
+
+    Ensures: reshaping moves nothing: every register holds what it did.
+
+    >>> text = "#ttg.blocked<{sizePerThread = [4], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>"
+    >>> found = cut(text, (1024,), 0)
+    >>> found.shape, found.inside, found.axis
+    ((2, 128, 4), (2, 0), 0)
+    """
+    layout = encodings.layout_of(encoding, shape)
+    along = {name for name, bases in layout.bases if any(basis[axis] for basis in bases)}
+    if WARP not in along:
+        return None
+    if REGISTER not in along:
+        return Cut(shape, encoding, (), axis)
+    blocked = encodings.parse(encoding)
+    if not isinstance(blocked, Blocked):
+        return None
+    neighbours, lanes, warps = (
+        each[axis] for each in (blocked.size_per_thread, blocked.threads_per_warp, blocked.warps_per_cta)
+    )
+    repetitions = shape[axis] // (neighbours * lanes * warps)
+    if not repetitions:
+        return None
+    # Of each part its size, and how much of that are neighbours, lanes and warps.
+    parts = [(lanes * warps, 1, lanes, warps)]
+    if repetitions > 1:
+        parts.insert(0, (repetitions, 1, 1, 1))
+    if neighbours > 1:
+        parts.append((neighbours, neighbours, 1, 1))
+    threads = int(repetitions > 1)
+    sizes, registers, in_warp, in_cta = zip(*parts, strict=True)
+
+    def spread(each: Sequence[int], axis_as: Sequence[int]) -> tuple[int, ...]:
+        return (*each[:axis], *axis_as, *each[axis + 1 :])
+
+    order = []
+    for dimension in blocked.order:
+        if dimension == axis:
+            order += [axis + place for place in reversed(range(len(parts)))]
+        else:
+            order.append(dimension + (len(parts) - 1) * (dimension > axis))
+    found = Cut(
+        spread(shape, sizes),
+        f"#ttg.blocked<{{sizePerThread = {list(spread(blocked.size_per_thread, registers))}, "
+        f"threadsPerWarp = {list(spread(blocked.threads_per_warp, in_warp))}, "
+        f"warpsPerCTA = {list(spread(blocked.warps_per_cta, in_cta))}, order = {order}}}>",
+        tuple(axis + place for place in reversed(range(len(parts))) if place != threads),
+        axis,
+    )
+    moved = transfer.reshape(layout, found.shape)
+    return found if encodings.layout_of(found.encoding, found.shape) == moved else None

@@ -1,0 +1,248 @@
+"""Moves reductions whose results a loop only adds up behind the loop."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from triton_linear.dialect import ll
+from triton_linear.dialect.mlir_adapter import (
+    Block,
+    DenseElementsAttr,
+    FloatAttr,
+    InsertionPoint,
+    IntegerAttr,
+    Location,
+    Operation,
+    Type,
+    UnitAttr,
+    Value,
+    operations,
+)
+from triton_linear.passes.analysis.equivalence import attributes_alone
+from triton_linear.passes.framework import diagnostics
+from triton_linear.passes.framework.planning import exact_field, unfit
+from triton_linear.passes.framework.verifiers import Verifier
+from triton_linear.passes.reductions import proof
+from triton_linear.passes.reductions.cut import Cut, cut
+from triton_linear.passes.reductions.held import is_for_nvidia
+from triton_linear.passes.reductions.region import REDUCE, commutes, is_order_free
+from triton_linear.passes.reductions.rewrite import ReductionWriter, converted
+
+LOOP = "scf.for"
+_BOUNDS = 3
+"""Operands of a loop before what it carries, and one argument of its body."""
+_SUMS = frozenset({"arith.addf", "arith.mulf"})
+_WIDE = frozenset({"f32", "f64"})
+"""Floats whose sums are deferred: of narrower ones every addition rounds much, and there would be others."""
+_PASSES_NANS_OVER = frozenset({"arith.maxnumf", "arith.minnumf"})
+
+
+def identity(name: str, element: str) -> float | int | None:
+    """e with e + x = x for every x, bit for bit, where + is the operation called `name`; None if that is not
+    known.
+
+    >>> identity("arith.addf", "f32"), identity("arith.maxsi", "i8"), identity("arith.andi", "i32")
+    (-0.0, -128, -1)
+    >>> identity("arith.subf", "f32") is None
+    True
+    """
+    if element.startswith("i"):
+        top = 1 << (int(element[1:]) - 1)
+        integers = {"addi": 0, "ori": 0, "xori": 0, "maxui": 0, "muli": 1, "andi": -1, "minui": -1}
+        return (integers | {"maxsi": -top, "minsi": top - 1}).get(name.removeprefix("arith."))
+    floats = {"addf": -0.0, "mulf": 1.0}
+    for extreme, value in (("max", -math.inf), ("min", math.inf)):
+        floats |= {f"{extreme}numf": value, f"{extreme}imumf": value}
+    return floats.get(name.removeprefix("arith."))
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """A reduction that a loop only adds up.
+
+    carried: the number of what the loop carries. combination: what adds the result to it. cut: how what is
+    reduced is cut into what each thread has.
+    """
+
+    loop: Operation
+    carried: int
+    combination: Operation
+    reduction: Operation
+    cut: Cut
+
+
+@dataclass(frozen=True)
+class DeferReductions:
+    """Moves reductions whose results a loop only adds up behind the loop.
+
+    A reduction goes through shuffles, shared memory and barriers. Where a loop only adds its results up, it is
+    the same to reduce, in the loop, what each thread has, to add that up, and to reduce the sums of all threads
+    once. No thread then waits for another in the loop, and what it keeps is as much as its part of the result.
+
+    Requires: one CTA a cluster, no warp-specialised regions; other modules are left as they are, and so are
+    reductions inside one warp, where nobody waits for others, and tensors that cannot be `cut`.
+    Ensures: the same elements are combined by the same operation, in another order; with `exact` only where
+    the order does not show. A loop that does not run gives what it was given. A module that changed has
+    `ll.deferred`.
+
+        %s = scf.for ... iter_args(%a = %zero) { %r = "tt.reduce"(%x) {+} ; scf.yield %a + %r }
+
+        %p = scf.for ... iter_args(%q = dense<-0.0>) {
+          %y = tt.reshape %x : 1024 -> 2x128x4 ; %r = "tt.reduce"("tt.reduce"(%y)) {+} : 128 ; scf.yield %q + %r
+        }
+        %t = "tt.reduce"(%p) {+} ; %s = %zero + %t
+    """
+
+    exact: bool = exact_field()
+
+    name: ClassVar[str] = "linear-defer-reductions"
+    summary: ClassVar[str] = "reduce between threads behind a loop what the loop only adds up"
+    requires: ClassVar[tuple[Verifier, ...]] = ()
+    ensures: ClassVar[tuple[Verifier, ...]] = ()
+
+    def __call__(self, op: Operation, pass_: Any) -> None:
+        ops = operations(op)
+        loops = [inner for inner in ops if inner.name == LOOP]
+        if not loops or not any(inner.name == REDUCE for inner in ops) or unfit(op, ops):
+            return
+        nvidia, done = is_for_nvidia(op), False
+        for loop in reversed(loops):  # those inside others come first
+            for found in _found(loop):
+                if self.exact and not is_order_free(found.reduction, nvidia):
+                    text = "the reduction stays in the loop: in another order it would give other bits"
+                    diagnostics.remark(found.reduction, text)
+                    continue
+                text = "the loop adds up what each thread has, and the reduction moves behind it"
+                diagnostics.remark(found.reduction, text)
+                _defer(found)
+                done = True
+        if done:
+            op.attributes[ll.DEFERRED] = UnitAttr.get(op.context)
+
+
+def _found(loop: Operation) -> list[Deferred]:
+    """The reductions that a loop only adds up."""
+    body = loop.regions[0].blocks[0]
+    yielded = list(body.operations)[-1].operation
+    found = []
+    for number, carried in enumerate(list(body.arguments)[1:]):
+        combination = _only_user(carried)
+        if combination is None or combination.block != body or len(combination.results) != 1:
+            continue
+        uses = list(combination.results[0].uses)
+        if len(uses) != 1 or uses[0].owner.operation != yielded or uses[0].operand_number != number:
+            continue
+        others = [operand for operand in combination.operands if operand != carried]
+        reduction = _maker(others[0]) if len(others) == 1 else None
+        if reduction is None or reduction.name != REDUCE or reduction.block != body:
+            continue
+        if _is_sum(loop.operands[_BOUNDS + number], combination, reduction) and (made := _cut(reduction)):
+            found.append(Deferred(loop, number, combination, reduction, made))
+    return found
+
+
+def _cut(reduction: Operation) -> Cut | None:
+    type_ = reduction.operands[0].type
+    return cut(str(type_.encoding), tuple(type_.shape), reduction.attributes["axis"].value)
+
+
+def _only_user(value: Value) -> Operation | None:
+    uses = list(value.uses)
+    return uses[0].owner.operation if len(uses) == 1 else None
+
+
+def _maker(value: Value) -> Operation | None:
+    return None if isinstance(value.owner, Block) else value.owner.operation
+
+
+def _is_sum(given: Value, combination: Operation, reduction: Operation) -> bool:
+    """Whether a loop that begins with `given` adds up by the operation by which the reduction combines, nobody
+    else takes its result, and the operation has an identity."""
+    if len(reduction.results) != 1 or _only_user(reduction.results[0]) is None or not commutes(reduction):
+        return False
+    inside = [view.operation for view in reduction.regions[0].blocks[0].operations]
+    if len(inside) != 2 or inside[0].name != combination.name:
+        return False
+    if attributes_alone(inside[0]) != attributes_alone(combination):
+        return False
+    element = str(reduction.operands[0].type.element_type)
+    if identity(combination.name, element) is None or (combination.name in _SUMS and element not in _WIDE):
+        return False
+    return combination.name not in _PASSES_NANS_OVER or _is_number(given)
+
+
+def _is_number(value: Value) -> bool:
+    """Whether a value is a constant, and no NaN."""
+    maker = _maker(value)
+    if maker is None or maker.name != "arith.constant":
+        return False
+    attribute = maker.attributes["value"]
+    if isinstance(attribute, DenseElementsAttr):
+        if not attribute.is_splat:
+            return False
+        attribute = attribute.get_splat_value()
+    return isinstance(attribute, FloatAttr) and not math.isnan(attribute.value)
+
+
+def _defer(found: Deferred) -> None:
+    """Rewrite the loop."""
+    loop, combination, reduction = found.loop, found.combination, found.reduction
+    given = loop.operands[_BOUNDS + found.carried]
+    carried = loop.regions[0].blocks[0].arguments[1 + found.carried]
+    result = loop.results[found.carried]
+    users = [(use.owner.operation, use.operand_number) for use in result.uses]
+    is_first = combination.operands[0] == carried
+
+    writer = ReductionWriter(reduction)
+    partial = reduction.operands[0]
+    if found.cut.inside:
+        partial = writer.reshaped(partial, found.cut.shape, found.cut.encoding)
+    for axis in found.cut.inside:
+        (partial,) = writer.reduced([partial], axis)
+    (whole,) = writer.reduced([partial], found.cut.axis)
+    proof.check(reduction, [whole])
+    last = whole.owner.operation
+    type_ = partial.type
+    identities = Operation.create(
+        "arith.constant",
+        results=[type_],
+        attributes={"value": _identities(type_, combination.name)},
+        loc=reduction.location,
+        ip=InsertionPoint(loop),
+    )
+    loop.operands[_BOUNDS + found.carried] = identities.results[0]
+    for value in (carried, result):
+        value.set_type(type_)
+
+    def combined(total: Value, other: Value, to: Type, ip: InsertionPoint) -> Value:
+        copy = combination.clone(ip=ip)
+        copy.results[0].set_type(to)
+        copy.operands[0], copy.operands[1] = (total, other) if is_first else (other, total)
+        made: Value = copy.results[0]
+        return made
+
+    sums = combined(carried, partial, type_, InsertionPoint(combination))
+    combination.results[0].replace_all_uses_with(sums)
+    last.move_after(loop)
+    last.operands[0] = result
+    wanted = reduction.results[0].type
+    ip = InsertionPoint.after(last)
+    total = combined(given, converted(whole, wanted, ip, reduction.location), wanted, ip)
+    for user, number in users:
+        user.operands[number] = total
+    combination.erase()
+    reduction.erase()
+
+
+def _identities(type_: Any, name: str) -> DenseElementsAttr:
+    """A tensor of identities of an operation."""
+    element = type_.element_type
+    value = identity(name, str(element))
+    assert value is not None  # `_is_sum` has asked
+    if isinstance(value, float):
+        of = FloatAttr.get(element, value, Location.unknown(element.context))
+    else:
+        of = IntegerAttr.get(element, value)
+    return DenseElementsAttr.get_splat(type_, of)
