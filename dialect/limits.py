@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from triton_linear.dialect.triton_versions import (
+    CLUSTERS_ORDERED,
     COPIES_NOT_HELD,
     REDUCTIONS_CONVERT,
     Release,
@@ -44,6 +45,12 @@ class Limit:
 
 
 LIMITS: Final = (
+    Limit(
+        (Span((3, 6), CLUSTERS_ORDERED.since),),
+        "in kernels with clusters, conversions through shared memory are left to Triton",
+        "only its own code waits there until other CTAs have read what it stores over",
+        ("linear-select-lowering",),
+    ),
     Limit(
         (REDUCTIONS_CONVERT,),
         "reductions that round and do not commute, as Welford's, are left to Triton",

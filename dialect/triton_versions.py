@@ -83,6 +83,10 @@ PARTS_TRACKED: Final = Span((3, 9))
 REDUCTIONS_CONVERT: Final = Span((3, 8))
 """A reduction across warps converts its partial results, so that lanes have them, and goes on by shuffles."""
 
+CLUSTERS_ORDERED: Final = Span((3, 9))
+"""Who stores to shared memory that another CTA of the cluster may still read waits for it, whatever the
+operation. In 3.8 only Triton's own conversions do; before, Triton has no code for tensors that cross CTAs."""
+
 CACHE_POLICIES: Final = Span((3, 9))
 """How long a load or store is to stay in caches is said by one attribute."""
 

@@ -102,6 +102,8 @@ def embed(
     if not calls:
         return Embedded(bridge.printed(copy))
     num_warps = module.operation.attributes["ttg.num-warps"].value
+    attributes = module.operation.attributes
+    num_ctas = attributes["ttg.num-ctas"].value if "ttg.num-ctas" in attributes else 1
     has_calls = any(name == _CALL and n not in calls for n, name in enumerate(program.names))
     apart = apart and not has_calls and _SPECIALIZE not in program.names
     frame = program.frame()
@@ -124,7 +126,7 @@ def embed(
         _make_place(program.ops[n])
     text = bridge.printed(copy)
     lines = _lines(text, calls, places)
-    writer = _Writer(target, num_warps, has_calls, alone=frame is not None)
+    writer = _Writer(target, num_warps, num_ctas, has_calls, alone=frame is not None)
     code = {n: writer.code(calls[n], line, homes.get(n)) for (n, is_call), line in lines.items() if is_call}
 
     def in_front(n: int) -> str:
@@ -262,9 +264,10 @@ def _lines(
 class _Writer:
     """Writes what stands in place of calls, and collects what that needs defined around the module."""
 
-    def __init__(self, target: Target, num_warps: int, has_calls: bool, alone: bool) -> None:
+    def __init__(self, target: Target, num_warps: int, num_ctas: int, has_calls: bool, alone: bool) -> None:
         self._target = target
         self._num_warps = num_warps
+        self._num_ctas = num_ctas
         self._barrier = BARRIER
         if has_calls:
             self._barrier = _HIDDEN_BARRIERS[target.vendor]
@@ -283,10 +286,12 @@ class _Writer:
         if self._scratch:
             lanes, warps = self._target.lanes, self._num_warps
             shape = f"sizePerThread = [1], threadsPerWarp = [{lanes}], warpsPerCTA = [{warps}]"
-            lines.append(f"#__ll_blocked = #ttg.blocked<{{{shape}, order = [0]}}>\n")
-            lines.append(
-                "#__ll_shared = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>\n"
-            )
+            # Of a cluster, each CTA has the whole buffer for itself.
+            ctas = ", ".join(["[0]"] * (self._num_ctas.bit_length() - 1))
+            rest = f"order = [0], CGALayout = [{ctas}]" if ctas else "order = [0]"
+            swizzle = "vec = 1, perPhase = 1, maxPhase = 1"
+            lines.append(f"#__ll_blocked = #ttg.blocked<{{{shape}, {rest}}}>\n")
+            lines.append(f"#__ll_shared = #ttg.swizzled_shared<{{{swizzle}, {rest}}}>\n")
         return "".join(lines)
 
     def code(self, call: _Call, line: re.Match[str], home: Home | None) -> str:

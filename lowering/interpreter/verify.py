@@ -87,6 +87,33 @@ def verify_conversion(
     )
 
 
+def verify_in_each_cta(
+    function_text: str,
+    src: LinearLayout,
+    dst: LinearLayout,
+    element: ElementType,
+    target: Target,
+    num_warps: int,
+    shared_bytes: int = 0,
+) -> Verdict:
+    """`verify_conversion` in every CTA of the cluster that the layouts are for, one after the other.
+
+    Requires: the function reaches no memory of other CTAs; the interpreter refuses what would.
+    Ensures: what is wrong and what was checked is summed over all CTAs; `counts` are those of one.
+    """
+    verdicts = [
+        verify_conversion(function_text, src, dst, element, target, num_warps, shared_bytes, block)
+        for block in range(1 << len(_columns(src, BLOCK)))
+    ]
+    return Verdict(
+        sum(verdict.checked for verdict in verdicts),
+        sum(verdict.wrong for verdict in verdicts),
+        tuple(example for verdict in verdicts for example in verdict.examples)[:_REPORTED],
+        tuple(race for verdict in verdicts for race in verdict.races),
+        verdicts[0].counts,
+    )
+
+
 def verify_kernel(
     module_text: str,
     name: str,

@@ -48,11 +48,7 @@ def plan_cta_shared(
 
 def _misfit(conv: Conversion, reach: Reach) -> str | None:
     """Why the conversion has no exchange within `reach`, or None."""
-    if conv.reach > reach:
-        return conv.witness(reach)
-    if conv.src.block:
-        return f"scratch is not laid out for clusters, here of {1 << len(conv.src.block)} CTAs"
-    return None
+    return conv.witness(reach) if conv.reach > reach else None
 
 
 def _plan(scope: str, conv: Conversion, element: ElementType, target: Target, limit: int) -> SharedPlan:

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, StringAttr, operations, producers_of
+from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.plan.plans import PADDED, NoOpPlan, Selection
 from triton_linear.lowering.strategies import PLANNERS, Tensor
 from triton_linear.lowering.target.targets import Target
@@ -23,6 +24,7 @@ from triton_linear.passes.framework.planning import (
     WARP_SPECIALIZE,
     Planning,
     check_lowering,
+    ctas_of,
     exact_field,
     lowering_field,
 )
@@ -32,6 +34,9 @@ from triton_linear.passes.reductions.held import HELD, held_values, is_for_nvidi
 _SEEN_THROUGH = (
     "it leads to an address or a mask of a memory access, whose width Triton takes from what it knows of them, "
     "which may be more than is known here: "
+)
+_UNORDERED = (
+    "{} CTAs share their memory, and this Triton does not have code like ours wait for the others' loads"
 )
 _SIGN = "it takes what `wgmma` left with its sign changed, in an integer instruction that ptxas has wrong"
 
@@ -45,9 +50,9 @@ class SelectLowering(Planning):
     that cannot be ours gets `ll.stock` instead, the reason why it is left to Triton, and a remark that says
     so: its layouts are not known, it crosses CTAs, it is in code that only some warps of the CTA run, it
     leads to an address or a mask of which Triton's axis analysis may know more than can be handed on, or it
-    takes accumulators of `wgmma` with another sign (`passes/analysis/accumulators.py`), or, with `exact`, it
-    gives a value that is
-    held (`passes/reductions/held.py`). With `lowering=legacy` the plan is that of
+    takes accumulators of `wgmma` with another sign (`passes/analysis/accumulators.py`), or it goes through
+    memory in a cluster with a release that does not order that (`CLUSTERS_ORDERED`), or, with `exact`, it gives
+    a value that is held (`passes/reductions/held.py`). With `lowering=legacy` the plan is that of
     Triton before linear layouts (`lowering/baseline/legacy.py`), and `scratch-limit` has no effect.
 
     A planned conversion that leads to an address or a mask promises what is known of its result
@@ -81,6 +86,8 @@ class SelectLowering(Planning):
             return
         gpu = with_few_warps(gpu, ops)
         partial = PartialCode.find(ops)
+        ctas = ctas_of(op)
+        unordered = ctas > 1 and installed_release() not in CLUSTERS_ORDERED
         addresses, signs = address_conversions(ops), changed_signs(ops)
         held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()
         axes = AxisAnalysis(producers_of(ops))
@@ -91,6 +98,8 @@ class SelectLowering(Planning):
             decision = self.decide(conversion, gpu, table, partial)
             if isinstance(decision, Selection):
                 pass_.plans.selections[conversion.operands[0].type, conversion.results[0].type] = decision
+            if unordered and isinstance(decision, Selection) and decision.plan and decision.plan.scratch_bytes:
+                decision = _UNORDERED.format(ctas)
             if isinstance(decision, Selection) and decision.plan != NoOpPlan():
                 if conversion in addresses and (unknown := _hand_on(conversion, axes)) is not None:
                     decision = _SEEN_THROUGH + unknown

@@ -71,11 +71,17 @@ def check_lowering(name: str, lowering: str) -> None:
         raise ValueError(f"{name}: no lowering '{lowering}'; there are {', '.join(STRATEGIES)}")
 
 
+def ctas_of(module: Operation) -> int:
+    """CTAs of a cluster in a module's kernels."""
+    attributes = module.attributes
+    return int(attributes["ttg.num-ctas"].value) if "ttg.num-ctas" in attributes else 1
+
+
 def unfit(module: Operation, ops: list[Operation]) -> str | None:
     """Why a module as a whole is left as it is, before looking at its tensors."""
     if "ttg.num-warps" not in module.attributes:
         return "the module has no 'ttg.num-warps'"
-    if "ttg.num-ctas" in module.attributes and module.attributes["ttg.num-ctas"].value > 1:
+    if ctas_of(module) > 1:
         return "it has several CTAs a cluster"
     if any(op.name == WARP_SPECIALIZE for op in ops):
         return "it has warp-specialised regions"

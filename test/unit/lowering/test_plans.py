@@ -131,17 +131,27 @@ def spread_over_ctas(layout, column):
     return type(layout).from_bases([*bases, ("block", [[column]])], [("dim0", 2 * layout.out_dim_size("dim0"))])
 
 
-def test_clusters_get_plans_without_scratch_only():
-    machine, rng, kinds = target("cuda:90"), random.Random(3), set()
+@pytest.mark.parametrize("name", ["cuda:90", "cuda:100"])
+def test_conversions_inside_each_cta_of_a_cluster(name):
+    """Planned as those of one CTA, and right in every CTA."""
+    machine, rng, kinds = target(name), random.Random(3), Counter()
     for _ in range(60):
-        src, dst, _ = random_pair(rng, machine)
-        src, dst = (spread_over_ctas(layout, layout.out_dim_size("dim0")) for layout in (src, dst))
+        alone, wanted, warp_bits = random_pair(rng, machine)
+        src, dst = (spread_over_ctas(layout, layout.out_dim_size("dim0")) for layout in (alone, wanted))
         selection = select(src, dst, ELEMENTS[3], machine)
-        kinds.add(selection.plan.kind if selection.plan else None)
-        if selection.plan is None:
-            assert any("clusters, here of 2 CTAs" in rejected.reason for rejected in selection.rejected)
-    assert kinds >= {"shuffle", None}
-    assert not kinds & {"warp-shared", "cta-shared"}
+        plan = selection.plan
+        assert plan == select(alone, wanted, ELEMENTS[3], machine).plan
+        kinds[plan.kind] += 1
+        assert refuted(plan, src, dst, ELEMENTS[3], machine) is None
+        if plan.kind == "noop":
+            continue
+        text = emit(plan, signature_of(plan, ELEMENTS[3]), machine)
+        for block in (0, 1):
+            verdict = verify_conversion(
+                text, src, dst, ELEMENTS[3], machine, 1 << warp_bits, plan.scratch_bytes, block
+            )
+            assert verdict.ok, (src, dst, plan)
+    assert kinds["shuffle"] and kinds["warp-shared"] and kinds["cta-shared"], kinds
 
 
 def test_what_crosses_ctas_is_left_with_its_reason():

@@ -27,6 +27,7 @@ from triton.runtime.jit import MockTensor
 
 import triton_linear
 from triton_linear import pipeline
+from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering import strategies
 from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.report import FallbackWarning, Outcome
@@ -156,17 +157,18 @@ def test_a_plan_that_is_not_proved_leaves_the_stock_kernel(monkeypatch: pytest.M
         compile_kernel(transpose, width=128)
 
 
-def test_clusters_are_left_to_triton_with_a_reason() -> None:
+def test_conversions_inside_the_ctas_of_a_cluster_are_ours() -> None:
     source = support.source(support.row_sums)
-    stock = triton.compile(source, target=CUDA, options={"num_ctas": 2})
     with triton_linear.enabled(strict=True) as reports:
         ours = triton.compile(source, target=CUDA, options={"num_ctas": 2})
     (report,) = reports
-    assert report.outcome is Outcome.LEFT
-    assert ["2 CTAs" in conversion.detail for conversion in report.left] == [True]
-    # Two stock compiles of a cluster by Triton 3.6 may differ, but not in the shared memory that they take.
-    assert ours.metadata.shared == stock.metadata.shared
-    assert report.ours == 0
+    if installed_release() in CLUSTERS_ORDERED:
+        assert report.outcome is Outcome.CONVERTED
+        assert (report.ours, report.left) == (1, ())
+    else:
+        assert report.outcome is Outcome.LEFT
+        assert ["2 CTAs share their memory" in conversion.detail for conversion in report.left] == [True]
+    assert ".reqnctapercluster 2" in ours.asm["ptx"]
 
 
 def test_threads_make_the_same_code_as_one_alone() -> None:

@@ -149,14 +149,16 @@ module attributes {"ttg.num-ctas" = 2 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
   }
 }
 """
-"""The passes run, and leave the conversion to Triton."""
+"""Each CTA of the cluster converts its half."""
 
 
-@pytest.mark.parametrize("text", [PLAIN, CLUSTER], ids=["plain", "cluster"])
-def test_what_the_plugin_does_not_touch(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("text", "touched"), [(PLAIN, False), (CLUSTER, True)], ids=["plain", "cluster"])
+def test_what_the_plugin_touches(
+    text: str, touched: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "k.ttgir"
     path.write_text(text)
-    assert not check(path, tmp_path, monkeypatch)
+    assert check(path, tmp_path, monkeypatch) == touched
 
 
 def attempts(monkeypatch: pytest.MonkeyPatch, budget: int | None = None) -> list[bool]:

@@ -1,0 +1,155 @@
+"""Kernels with several CTAs a cluster: what stays in each CTA is converted by our code, what crosses by
+Triton's, and nobody stores over what another CTA still reads."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from triton_linear import pipeline
+from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
+from triton_linear.lowering.emit.embed import Embedded
+from triton_linear.tools.support.compile import Compilation, compile_text
+from triton_linear.tools.support.functions import LOWERING
+from triton_linear.tools.verify.command import check
+
+GPUS = ("cuda:90", "cuda:100")
+ordered = pytest.mark.skipif(
+    installed_release() not in CLUSTERS_ORDERED, reason="this Triton keeps conversions through memory to itself"
+)
+BY_ROW, BY_COLUMN = (1, 0), (0, 1)
+
+
+def blocked(columns_first: bool, ctas: list[tuple[int, int]]) -> str:
+    """A layout of 32 lanes and 4 warps along the columns or the rows, its CTAs as their basis vectors say."""
+    sizes, lanes, warps, order = (
+        ([4, 1], [4, 8], [1, 4], [0, 1]) if columns_first else ([1, 4], [8, 4], [4, 1], [1, 0])
+    )
+    return (
+        f"#ttg.blocked<{{sizePerThread = {sizes}, threadsPerWarp = {lanes}, warpsPerCTA = {warps}, "
+        f"order = {order}, CGALayout = {[list(basis) for basis in ctas]}}}>"
+    )
+
+
+def kernel(encodings: list[str], ctas: int, element: str = "f32") -> str:
+    """A kernel that loads a tensor in the first layout, converts it to each of the others in turn, and stores
+    it in the last; additions keep conversions from folding."""
+    types = [f"tensor<64x64x{element}, {encoding}>" for encoding in encodings]
+    first, last = (f"tensor<64x64x!tt.ptr<{element}>, {encodings[end]}>" for end in (0, -1))
+    lines = [f"%x0 = tt.load %p : {first}"]
+    for step, (before, after) in enumerate(itertools.pairwise(types)):
+        lines.append(f"%y{step} = ttg.convert_layout %x{step} : {before} -> {after}")
+        lines.append(f"%x{step + 1} = arith.addf %y{step}, %y{step} : {after}")
+    lines.append(f"tt.store %q, %x{len(types) - 1} : {last}")
+    body = "\n    ".join(lines)
+    return (
+        f'module attributes {{"ttg.num-ctas" = {ctas} : i32, "ttg.num-warps" = 4 : i32, '
+        'ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : i32} {\n'
+        f"  tt.func public @k(%p: {first}, %q: {last}) {{\n    {body}\n    tt.return\n  }}\n}}\n"
+    )
+
+
+def compiled(text: str, gpu: str, stage: str = "ptx") -> Compilation:
+    """A module through the whole pipeline for a GPU."""
+    return compile_text(text.replace("cuda:90", gpu), "k.ttgir", None, stage, LOWERING)
+
+
+def steps(ptx: str) -> str:
+    """What happens to shared memory, a letter each: stores, loads, remote loads, barriers of the CTA and of the
+    cluster; repetitions once."""
+    kinds = (
+        (r"(st\.shared|stmatrix)", "s"),
+        (r"ld\.shared::cluster", "R"),
+        (r"(ld\.shared|ldmatrix)", "l"),
+        (r"bar\.sync", "b"),
+        (r"barrier\.cluster\.wait", "C"),
+    )
+    found = ""
+    for line in ptx.splitlines():
+        letter = next((letter for text, letter in kinds if re.search(rf"^\s*{text}", line)), "")
+        if letter and not found.endswith(letter):
+            found += letter
+    return found
+
+
+def ptx_of(compilation: Compilation) -> str:
+    (found,) = compilation.kernels
+    return found.lowered.text("ptx")
+
+
+@ordered
+@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize("ctas", [2, 4, 8, 16])
+@pytest.mark.parametrize("element", ["f32", "f16"])
+def test_what_stays_in_its_cta_is_ours_and_right_in_every_cta(gpu: str, ctas: int, element: str) -> None:
+    bases = [BY_ROW, BY_COLUMN, (2, 0), (0, 0)][: ctas.bit_length() - 1]
+    text = kernel([blocked(True, bases), blocked(False, bases)], ctas, element)
+    compilation = compiled(text, gpu)
+    (found,) = check(compilation)
+    assert found.conversion.kind == "cta-shared"
+    assert found.verdict is not None and found.ok
+    # Every CTA was run, each register of each of its threads compared.
+    (stub,) = compilation.stubs.values()
+    registers = stub.destination.in_dim_size("register")
+    assert found.verdict.checked == ctas * 4 * 32 * registers
+    # A store, the CTA's barrier and a load. What Triton has at the end of a cluster's kernel comes behind.
+    assert steps(ptx_of(compilation)).removesuffix("C") == "sbl"
+    assert f".reqnctapercluster {ctas}" in ptx_of(compilation)
+
+
+@ordered
+@pytest.mark.parametrize("gpu", GPUS)
+def test_what_crosses_ctas_is_left_with_its_reason(gpu: str) -> None:
+    text = kernel([blocked(True, [BY_ROW]), blocked(False, [BY_COLUMN])], 2)
+    compilation = compiled(text, gpu)
+    (found,) = check(compilation)
+    assert found.verdict is None
+    assert "the conversion crosses CTAs" in found.plan
+
+
+@ordered
+@pytest.mark.parametrize("gpu", GPUS)
+def test_our_stores_wait_for_loads_of_other_ctas(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A barrier of the cluster stands between Triton's remote loads and our stores to the same bytes; the marks
+    bring it there, for without them there is none."""
+    first, second, third = (
+        blocked(True, [BY_ROW]),
+        blocked(False, [BY_COLUMN]),
+        blocked(True, [BY_COLUMN]),
+    )
+    text = kernel([first, second, third], 2)
+    compilation = compiled(text, gpu)
+    assert [found.conversion.kind for found in check(compilation)] == ["stock", "cta-shared"]
+    assert steps(ptx_of(compilation)).startswith("sCRCsbl")
+    embed = pipeline.embed
+
+    def without_marks(*arguments: Any, **options: Any) -> Embedded:
+        made = embed(*arguments, **options)
+        text, count = re.subn(r"\n *ttg\.local_store %__ll_\w+_nothing,[^\n]*", "", made.text)
+        assert count == 2
+        return replace(made, text=text)
+
+    monkeypatch.setattr(pipeline, "embed", without_marks)
+    assert steps(ptx_of(compiled(text, gpu))).startswith("sCRsbl")
+
+
+@pytest.mark.skipif(installed_release() in CLUSTERS_ORDERED, reason="this Triton orders our stores too")
+def test_what_is_not_ordered_is_left_with_its_reason() -> None:
+    text = kernel([blocked(True, [BY_ROW]), blocked(False, [BY_ROW])], 2)
+    (found,) = check(compiled(text, "cuda:90"))
+    assert found.verdict is None
+    assert "2 CTAs share their memory" in found.plan
+
+
+def test_shuffles_are_ours_on_every_release() -> None:
+    """They need no memory: lanes change places within their warp."""
+    rows = blocked(False, [BY_ROW])
+    (found,) = check(
+        compiled(kernel([rows, rows.replace("sizePerThread = [1, 4]", "sizePerThread = [1, 2]")], 2), "cuda:90")
+    )
+    assert found.conversion.kind == "shuffle"
+    assert found.verdict is not None and found.ok
