@@ -26,6 +26,7 @@ _EVERYWHERE = (
     "assign_memory",
     "assign_reductions",
     "assign_shapes",
+    "defer",
     "reductions*",
     "versions*",
 )
