@@ -23,6 +23,7 @@ from triton_linear.passes.analysis.global_memory import GlobalAccess, is_unplace
 from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.analysis.widths import VECTOR
 from triton_linear.passes.assignment.graph import (
+    Anchor,
     Constancy,
     Edge,
     Graph,
@@ -227,7 +228,7 @@ class _Builder:
             kind = operand.kind
             if kind is not None:
                 group = self._group(kind, pinned=True)
-                group.anchors.append(op.name)
+                group.anchors.append(Anchor(op.name, op))
                 self._take(op, index, group)
         self._results_in_own_groups(op, pinned=True)
 
@@ -237,7 +238,7 @@ class _Builder:
             if kind is not None:
                 group = self._group(kind, pinned)
                 if pinned:
-                    group.anchors.append(op.name)
+                    group.anchors.append(Anchor(op.name, op))
                 self._own(result, group)
         for region in op.regions:
             for block in region.blocks:
@@ -312,7 +313,7 @@ class _Builder:
         if local is None:
             return False
         group = self._group(kind)
-        group.anchors.append(LOCAL[op.name])
+        group.anchors.append(Anchor(LOCAL[op.name], op))
         group.locals.append((local, frequency))
         if copied is not None:
             group.accesses.append((copied, frequency))
@@ -330,7 +331,7 @@ class _Builder:
         access = self._global_side(op, mask, is_store)
         group = group.find()
         group.accesses.append((access, frequency))
-        group.anchors.append("store" if is_store else "load")
+        group.anchors.append(Anchor("store" if is_store else "load", op))
 
     def _global_side(self, op: OpNode, mask: ValueNode | None, is_store: bool) -> GlobalAccess:
         """What an operation does in global memory, whose first operand are the pointers."""
@@ -357,7 +358,7 @@ class _Builder:
         widths = tuple(k.bits for operand in op.operands if (k := operand.kind) is not None)
         weight = weights.of_region(op, self.gpu.costs)
         group.reductions.append(Reduction(op, axis, widths, weight, frequency, self._stays(op)))
-        group.anchors.append("reduce")
+        group.anchors.append(Anchor("reduce", op))
         for result in op.results:
             if result.kind is not None:
                 self._own(result, group, (axis,))

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from triton_linear.dialect.locations import user_line
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.passes.assignment.graph import Edge, Graph, Group
+from triton_linear.passes.assignment.nodes import BlockNode, OpNode
 from triton_linear.passes.assignment.plan import Assignment, AssignmentPrice
 from triton_linear.passes.framework import diagnostics
 
 _SHOWN = 6
+_LEAST = 0.05
+"""Clocks that are shown: fewer are none in the digits that are written."""
 
 
 def explain(module: Operation, graph: Graph, assignment: Assignment, pays: bool) -> None:
-    """Report, as remarks, what the assignment saves, each group's anchors, candidates and choice, and what its
-    conversions cost."""
+    """Report, as remarks, what the assignment saves and on which lines, each group's anchors, candidates and
+    choice, and what its conversions cost."""
     if not diagnostics.wanted():
         return
     verdict = "layouts are assigned" if pays else "layouts stay as they are"
@@ -23,6 +30,7 @@ def explain(module: Operation, graph: Graph, assignment: Assignment, pays: bool)
         f"(a clock outside memory counts {assignment.weight:.2f}; "
         f"{len(graph.groups)} groups, {len(graph.edges)} edges, {assignment.planned} conversions planned; "
         f"{assignment.solver}, {exact})",
+        by_line(shares(graph, assignment)),
     )
     for number, group in enumerate(graph.groups):
         priced = assignment.candidates[group]
@@ -38,13 +46,76 @@ def explain(module: Operation, graph: Graph, assignment: Assignment, pays: bool)
             diagnostics.remark(module, _edge(edge, before, after))
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What other layouts change for the accesses and the work of one group, or for one conversion: clocks after
+    less clocks before."""
+
+    op: OpNode
+    what: str
+    memory: float
+    other: float
+
+
+def shares(graph: Graph, assignment: Assignment) -> Iterator[Share]:
+    """All that changes. Memory and other clocks sum up to those of `after` less those of `before`."""
+    for group, choice in assignment.chosen.items():
+        priced = assignment.candidates[group]
+        before, after = priced[0][1], next(price for candidate, price in priced if candidate is choice)
+        if before != after:
+            what = f"{', '.join(group.anchor_names) or 'work'} of {_shape(group.shape)}"
+            yield Share(_place(group), what, after.memory - before.memory, after.other - before.other)
+    for edge, (given, left) in assignment.edges.items():
+        if given != left:
+            yield Share(edge.uses[0].op, _conversion(edge), 0.0, left - given)
+    for recipe, clocks in assignment.recomputed:
+        what = f"conversion of {_shape(recipe.kind.shape)}x{recipe.kind.element}"
+        yield Share(recipe.op, what, 0.0, -clocks)
+
+
+def by_line(found: Iterable[Share]) -> list[tuple[Operation, str]]:
+    """A note for each line of the user's on which costs change, the largest change first."""
+    lines: dict[str, list[Share]] = {}
+    for share in found:
+        lines.setdefault(user_line(str(share.op.op.location)), []).append(share)
+    notes = []
+    for line in lines.values():
+        memory, other = sum(share.memory for share in line), sum(share.other for share in line)
+        changes = [
+            f"{'saves' if clocks < 0 else 'costs'} {abs(clocks):.1f} {what}"
+            for clocks, what in ((memory, "clocks of memory"), (other, "other clocks"))
+            if abs(clocks) >= _LEAST
+        ]
+        if changes:
+            whose = ", ".join(dict.fromkeys(share.what for share in line))
+            notes.append((abs(memory) + abs(other), line[0].op.op, f"{', '.join(changes)}: {whose}"))
+    notes.sort(key=lambda note: -note[0])
+    return [(op, text) for _, op, text in notes]
+
+
+def _place(group: Group) -> OpNode:
+    """The operation that a group is said to be at: what asks for its layout, or what makes the first value."""
+    if group.anchors:
+        return group.anchors[0].op
+    owner = group.values[0].owner
+    return owner.owner if isinstance(owner, BlockNode) else owner
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape))
+
+
+def _conversion(edge: Edge) -> str:
+    return f"conversion of {_shape(edge.kind.shape)}x{edge.kind.element}"
+
+
 def _price(price: AssignmentPrice) -> str:
     return f"{price.memory:.1f} clocks of memory and {price.other:.1f} others"
 
 
 def _group(number: int, group: Group, assignment: Assignment) -> str:
-    shape = "x".join(map(str, group.shape))
-    anchors = ", ".join(dict.fromkeys(group.anchors)) or "no anchor"
+    shape = _shape(group.shape)
+    anchors = ", ".join(group.anchor_names) or "no anchor"
     chosen = assignment.chosen[group].encoding
     if group.pinned:
         return f"group {number}, {shape} ({anchors}): pinned to {group.encoding}"
@@ -54,6 +125,5 @@ def _group(number: int, group: Group, assignment: Assignment) -> str:
 
 
 def _edge(edge: Edge, before: float, after: float) -> str:
-    shape = "x".join(map(str, edge.kind.shape))
     often = f", {edge.frequency:g} times" if edge.frequency != 1 else ""
-    return f"conversion of {shape}x{edge.kind.element}{often}: {before:.1f} clocks before, {after:.1f} after"
+    return f"{_conversion(edge)}{often}: {before:.1f} clocks before, {after:.1f} after"

@@ -45,6 +45,14 @@ class Reduction:
     """Whether it is not taken apart, whatever that would save."""
 
 
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """An operation that asks for a layout, or whose cost depends on it, and what it is called."""
+
+    name: str
+    op: OpNode
+
+
 @dataclass(eq=False, slots=True)
 class Group:
     """Values that share a layout; `shape` and `encoding` are theirs in the module as it is.
@@ -62,7 +70,7 @@ class Group:
     reductions: list[Reduction] = field(default_factory=list)
     work: dict[Work, float] = field(default_factory=dict)
     requests: dict[tuple[ValueNode, Path], None] = field(default_factory=dict)
-    anchors: list[str] = field(default_factory=list)
+    anchors: list[Anchor] = field(default_factory=list)
     parent: Group | None = None
 
     def find(self) -> Group:
@@ -73,6 +81,11 @@ class Group:
         if self.parent is not None and self.parent is not group:
             self.parent = group
         return group
+
+    @property
+    def anchor_names(self) -> list[str]:
+        """What its anchors are called, each once."""
+        return list(dict.fromkeys(anchor.name for anchor in self.anchors))
 
     @property
     def copies(self) -> bool:

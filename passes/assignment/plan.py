@@ -15,7 +15,7 @@ import numpy as np
 from triton_linear.lowering.target.policy import Policy
 from triton_linear.passes.assignment.candidates import Candidate, Candidates
 from triton_linear.passes.assignment.costs import INFINITE, AssignmentCosts
-from triton_linear.passes.assignment.graph import Edge, Graph, Group
+from triton_linear.passes.assignment.graph import Edge, Graph, Group, Recipe
 from triton_linear.passes.assignment.solve import Problem, Solution, Table, solve
 from triton_linear.passes.framework.verifiers import DOTS
 
@@ -38,8 +38,9 @@ class Assignment:
     """The layout chosen for each group, and what the whole costs with and without it.
 
     candidates: what there was to choose from, each with the price of the group alone. edges: the clocks of each
-    conversion before and after. planned: how many conversions were planned to find it. optimal: whether no
-    assignment of the candidates is cheaper, a clock outside memory counting `weight` of one of it.
+    conversion before and after. recomputed: the clocks of each conversion of a value that will be computed
+    again instead. planned: how many conversions were planned to find it. optimal: whether no assignment of the
+    candidates is cheaper, a clock outside memory counting `weight` of one of it.
     """
 
     chosen: Mapping[Group, Candidate]
@@ -47,6 +48,7 @@ class Assignment:
     after: AssignmentPrice
     candidates: Mapping[Group, Sequence[tuple[Candidate, AssignmentPrice]]]
     edges: Mapping[Edge, tuple[float, float]]
+    recomputed: Sequence[tuple[Recipe, float]]
     weight: float
     planned: int
     solver: str
@@ -90,7 +92,7 @@ class _Search:
         self.stored = {edge.source for edge in self.graph.edges if edge.target.locals}
         self.alone = {group: self._alone(group, choices) for group, choices in self.found.items()}
         self.planned = 0
-        self.beside_dots = any(not DOTS.isdisjoint(group.anchors) for group in self.graph.groups)
+        self.beside_dots = any(not DOTS.isdisjoint(group.anchor_names) for group in self.graph.groups)
         self.pairs = [self._bounded(edge) for edge in self.graph.edges]
         if not self.admits_new:
             self._forbid_new()
@@ -162,8 +164,8 @@ class _Search:
     def run(self, seconds: float, rank: int = 0) -> Assignment:
         graph = self.graph
         before = self.price(dict.fromkeys(graph.groups, 0))
-        recomputed = sum(self.costs.of_recipe(*conversion) for conversion in graph.converted_recipes)
-        before = AssignmentPrice(before.memory, before.other + recomputed)
+        recomputed = [(each[0], self.costs.of_recipe(*each)) for each in graph.converted_recipes]
+        before = AssignmentPrice(before.memory, before.other + sum(clocks for _, clocks in recomputed))
         weight = min(1.0, max(self.policy.least_weight, (before.other / max(1.0, before.memory)) ** 2))
         choices, solution = self._best(weight, seconds)
         new = any(
@@ -187,7 +189,18 @@ class _Search:
         chosen = {group: self.found[group][choice] for group, choice in choices.items()}
         optimal = solution.optimal and self.planned < self.policy.planned_conversions
         after = self.price(choices)
-        return Assignment(chosen, before, after, priced, edges, weight, self.planned, solution.solver, optimal)
+        return Assignment(
+            chosen,
+            before,
+            after,
+            priced,
+            edges,
+            recomputed,
+            weight,
+            self.planned,
+            solution.solver,
+            optimal,
+        )
 
     def _next(
         self, best: Mapping[Group, int], solution: Solution, weight: float, seconds: float, rank: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.linear_layout import LinearLayout
@@ -29,6 +30,7 @@ from triton_linear.tools.support.compile import (
     read_module,
     set_target,
 )
+from triton_linear.tools.support.errors import Diagnostic
 from triton_linear.tools.verify.command import (
     Checked,
     check,
@@ -193,18 +195,23 @@ def _bits_of(type_: Type) -> int:
 
 
 def _assignment(compilation: Compilation, before: int) -> tuple[str, ...]:
-    """What choosing layouts made of the module, in the remarks of its passes; empty where it changed
-    nothing."""
-    said = [
-        remark.message.partition(" (a clock outside")[0]
-        for remark in compilation.remarks
-        if remark.message.startswith(("layouts ", "the contraction"))
-    ]
+    """What choosing layouts made of the module, and on which lines, in the remarks of its passes; empty where
+    it changed nothing."""
+    said = []
+    for remark in compilation.remarks:
+        if remark.message.startswith(("layouts ", "the contraction")):
+            said.append(remark.message.partition(" (a clock outside")[0])
+        if remark.message.startswith("layouts are assigned"):
+            said += [f"  {_line(note)}{note.message}" for note in remark.notes]
     if not said:
         return ()
     made = sum(one.made for one in compilation.conversions)
     seen = f"{before} conversion{'s' * (before != 1)} before layouts were chosen"
     return (f"{seen}: {compilation.avoided} avoided; {made} made by our passes", *said)
+
+
+def _line(note: Diagnostic) -> str:
+    return f"{Path(note.file).name}:{note.line}: " if note.line else ""
 
 
 def _conversions(module: Module) -> int:

@@ -201,3 +201,17 @@ def _sizes(embedded: str, report: ModuleReport) -> Counter[int | None]:
         for op in operations(module.operation)
         if OFFSET in op.attributes and "allocation.size" in op.attributes
     )
+
+
+def test_what_layouts_save_is_said_by_line() -> None:
+    path = DATA / "emb_sum-0.ttgir"
+    said = explained(path.read_text(), str(path), "cuda:90").assignment
+    head = next(number for number, line in enumerate(said) if line.startswith("layouts are assigned: "))
+    lines = said[head + 1 :]
+    assert lines[0].startswith("  emb_sum-0.ttgir:") and re.search(
+        r":\d+: saves [\d.]+ other clocks: reduce of", lines[0]
+    )
+    assert any(": costs " in line for line in lines)
+    for line in lines:
+        number = int(line.split(":")[1])
+        assert re.search(r"tt\.|ttg\.|arith\.|math\.", path.read_text().splitlines()[number - 1])

@@ -16,6 +16,7 @@ from triton_linear.passes.analysis.registers import BESIDE
 from triton_linear.passes.assignment.assign import AssignLayouts, _pays
 from triton_linear.passes.assignment.build import build
 from triton_linear.passes.assignment.costs import AssignmentCosts
+from triton_linear.passes.assignment.explain import by_line, shares
 from triton_linear.passes.assignment.plan import Assignment, assign
 from triton_linear.passes.framework.run import PipelineRun, run_passes
 from triton_linear.passes.framework.verifiers import CONVERT
@@ -44,8 +45,12 @@ def retargeted(path: Path, gpu: str) -> Module:
     return root
 
 
+def warps_of(root: Module) -> int:
+    return int(root.operation.attributes["ttg.num-warps"].value)
+
+
 def assignment_of(root: Module) -> Assignment:
-    costs = AssignmentCosts(CUDA, root.operation.attributes["ttg.num-warps"].value)
+    costs = AssignmentCosts(CUDA, warps_of(root))
     return assign(build(operations(root.operation), costs.target), costs)
 
 
@@ -180,6 +185,35 @@ def test_where_costs_were_not_measured_more_must_be_saved() -> None:
             if clocks := clocks_of(root):
                 saved[gpu].append(1 - clocks[1] / clocks[0])
     assert min(saved["hip:gfx942"]) > 0.1 > min(saved["cuda:90"])
+
+
+@pytest.mark.parametrize("path", MODULES, ids=IDS)
+def test_what_is_saved_is_shared_out_among_the_lines(path: Path) -> None:
+    """The differences sum up to that of the whole, in what is computed and in what is told."""
+    root = upstream(path)
+    graph, costs = build(operations(root.operation), CUDA), AssignmentCosts(CUDA, warps_of(root))
+    assignment = assign(graph, costs)
+    found = list(shares(graph, assignment))
+    memory = assignment.after.memory - assignment.before.memory
+    other = assignment.after.other - assignment.before.other
+    assert sum(share.memory for share in found) == pytest.approx(memory, abs=1e-6)
+    assert sum(share.other for share in found) == pytest.approx(other, abs=1e-6)
+    notes = by_line(found)
+    told = [re.findall(r"(saves|costs) ([\d.]+) (clocks of memory|other clocks)", text) for _, text in notes]
+    assert all(told) and len({str(op.location) for op, _ in notes}) == len(notes)
+    signed = [(what, float(n) if sign == "costs" else -float(n)) for line in told for sign, n, what in line]
+    digits = 0.1 * (len(notes) + 1)
+    assert sum(n for what, n in signed if what == "other clocks") == pytest.approx(other, abs=digits)
+    assert sum(n for what, n in signed if what != "other clocks") == pytest.approx(memory, abs=digits)
+
+
+def test_lines_that_change_most_come_first() -> None:
+    _, outcome = assigned(path_of("emb_sum-0"))
+    notes = [note.message for note in outcome.diagnostics[0].notes]
+    assert notes[0].endswith(": reduce of 32x64") and notes[0].startswith("saves ")
+    assert any(re.fullmatch(r"costs [\d.]+ other clocks: conversion of 32x64xf16", note) for note in notes)
+    sizes = [sum(map(float, re.findall(r"(?:saves|costs) ([\d.]+)", note))) for note in notes]
+    assert sizes == sorted(sizes, reverse=True)
 
 
 def test_remarks_say_what_there_was_to_choose_from() -> None:

@@ -161,7 +161,7 @@ def test_copies_whose_vectors_are_promised_alone_keep_their_layout() -> None:
     def kept(changed: str) -> set[bool]:
         root = bridge.text_to_upstream(changed, bridge.upstream_context(), "ampere")
         groups = build(operations(root.operation), GPU).groups
-        return {g.pinned for g in groups if {"copy", "ttg.async_copy_global_to_local"} & set(g.anchors)}
+        return {g.pinned for g in groups if {"copy", "ttg.async_copy_global_to_local"} & set(g.anchor_names)}
 
     assert kept(text) == {False}
     assert True in kept(text.replace("tt.divisibility = 16", "tt.divisibility = 1"))
