@@ -81,8 +81,8 @@ def _through_words(
     settler: InstructionWriter | None,
 ) -> list[str]:
     """The destination registers of a plan that moves words."""
-    element, bits = signature.element, width(signature.element)
-    slots = max(1, 32 // bits)
+    element = signature.element
+    slots = max(1, 32 // width(element))
     first = plan.stages[0]
     # Stores read accumulators as they are.
     if isinstance(first, SharedPlan) and not stored_words(first).steps:
@@ -105,8 +105,8 @@ def _through_words(
     assert not callable(words)  # a plan has a stage
     values: list[str] = []
     for word in words:
-        values += unpacked(writer, word, bits, min(slots, signature.result_registers - len(values)))
-    return [from_integer(writer, value, element) for value in values]
+        values += unpacked(writer, word, element, min(slots, signature.result_registers - len(values)))
+    return values
 
 
 def _through_padding(
@@ -154,8 +154,7 @@ def _free(
         flipped = sum(one.flipped << bits * slot for slot, one in enumerate(group))
         if flipped:
             word = [writer.binary("xor", word[0], writer.constant(_signed(flipped & 0xFFFFFFFF))), *word[1:]]
-        values = unpacked(writer, word, bits, len(group))
-        return tuple(from_integer(writer, value, element) for value in values)
+        return tuple(unpacked(writer, word, element, len(group)))
 
     groups = (plan.registers[start : start + slots] for start in range(0, len(plan.registers), slots))
     return [value for group in groups for value in made(group)]

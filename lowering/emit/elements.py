@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from triton_linear.lowering.emit.machines import InstructionWriter
-from triton_linear.lowering.emit.text import I32, I64, FunctionWriter, build_vector, split_vector
+from triton_linear.lowering.emit.text import I32, I64, FunctionWriter, build_vector, split_vector, vector_type
+
+_HALVES = frozenset({"f16", "bf16"})
+"""What goes into words as it is: two make a vector of 32 bits."""
 
 
 def width(element: str) -> int:
@@ -42,12 +45,15 @@ def packed_words(
     bits = width(element)
     if settler is not None and bits == 32:
         return [settler.settled(writer, value, element) for value in values]
-    words = pack(writer, [to_integer(writer, value, element) for value in values], bits)
+    if element not in _HALVES:
+        values, element = [to_integer(writer, value, element) for value in values], f"i{bits}"
+    words = pack(writer, values, element)
     return words if settler is None else [settler.settled(writer, word, I32) for word in words]
 
 
-def pack(writer: FunctionWriter, values: Sequence[str], bits: int) -> list[str]:
-    """Integers of `bits` bits as 32-bit words, lowest first; fewer than 32 bits are zero-extended."""
+def pack(writer: FunctionWriter, values: Sequence[str], element: str) -> list[str]:
+    """Integers or halves as 32-bit words, lowest first; fewer than 32 bits are zero-extended."""
+    bits = width(element)
     if bits == 32:
         return list(values)
     if bits == 64:
@@ -56,18 +62,28 @@ def pack(writer: FunctionWriter, values: Sequence[str], bits: int) -> list[str]:
     per_word = min(len(values), 32 // bits)
     words = []
     for start in range(0, len(values), per_word):
-        vector = build_vector(writer, values[start : start + per_word], f"i{bits}")
+        vector = build_vector(writer, values[start : start + per_word], element)
         packed_bits = bits * per_word
-        if per_word > 1:
-            vector = writer.op(f"llvm.bitcast {vector} : vector<{per_word}xi{bits}> to i{packed_bits}")
+        packed = vector_type(element, per_word)
+        if packed != f"i{packed_bits}":
+            vector = writer.op(f"llvm.bitcast {vector} : {packed} to i{packed_bits}")
         words.append(
             vector if packed_bits == 32 else writer.op(f"llvm.zext {vector} : i{packed_bits} to {I32}")
         )
     return words
 
 
-def unpacked(writer: FunctionWriter, words: Sequence[str], bits: int, count: int) -> list[str]:
-    """The inverse of `pack` for `count` integers."""
+def unpacked(writer: FunctionWriter, words: Sequence[str], element: str, count: int) -> list[str]:
+    """The inverse of `packed_words` for `count` elements."""
+    if element in _HALVES:
+        return split_words(writer, words, element, count)
+    values = split_words(writer, words, f"i{width(element)}", count)
+    return [from_integer(writer, value, element) for value in values]
+
+
+def split_words(writer: FunctionWriter, words: Sequence[str], element: str, count: int) -> list[str]:
+    """The inverse of `pack` for `count` integers or halves."""
+    bits = width(element)
     if bits == 32:
         return list(words)
     if bits == 64:
@@ -78,7 +94,8 @@ def unpacked(writer: FunctionWriter, words: Sequence[str], bits: int, count: int
     for word in words:
         packed_bits = bits * per_word
         narrow = word if packed_bits == 32 else writer.op(f"llvm.trunc {word} : {I32} to i{packed_bits}")
-        if per_word > 1:
-            narrow = writer.op(f"llvm.bitcast {narrow} : i{packed_bits} to vector<{per_word}xi{bits}>")
-        values += split_vector(writer, narrow, f"i{bits}", per_word)
+        packed = vector_type(element, per_word)
+        if packed != f"i{packed_bits}":
+            narrow = writer.op(f"llvm.bitcast {narrow} : i{packed_bits} to {packed}")
+        values += split_vector(writer, narrow, element, per_word)
     return values

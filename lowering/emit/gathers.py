@@ -124,8 +124,8 @@ class _Values:
 
     def result(self, word: Parts) -> str:
         """The register of the result in the low bits of a word."""
-        (value,) = unpacked(self.writer, word, width(self.signature.element), 1)
-        return from_integer(self.writer, value, self.signature.element)
+        (value,) = unpacked(self.writer, word, self.signature.element, 1)
+        return value
 
     def number(self, register: int) -> str:
         """An index as 32 bits; the axis is shorter than 2^31, and negative indices mean nothing."""

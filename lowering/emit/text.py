@@ -143,7 +143,7 @@ def build_vector(writer: FunctionWriter, values: Sequence[str], element: str) ->
     if len(values) == 1:
         return values[0]
     type_ = vector_type(element, len(values))
-    vector = writer.op(f"llvm.mlir.undef : {type_}")
+    vector = writer.once(f"llvm.mlir.undef : {type_}")
     for index, value in enumerate(values):
         vector = writer.op(f"llvm.insertelement {value}, {vector}[{writer.constant(index)} : i32] : {type_}")
     return vector
