@@ -178,6 +178,19 @@ def _wait(child: int) -> int:
             continue
 
 
+_SHOWN = 200
+"""Characters of a line that are shown; lines of JSON and of printed constants have thousands."""
+
+
+def _shortened(text: str, column: int) -> tuple[str, int]:
+    """What is shown of a line, and its column there: the whole, or what is around the column."""
+    if len(text) <= _SHOWN:
+        return text, column
+    start = max(0, min(column - _SHOWN // 2, len(text) - _SHOWN))
+    head, tail = "..." * (start > 0), "..." * (start + _SHOWN < len(text))
+    return f"{head}{text[start : start + _SHOWN]}{tail}", column - start + len(head)
+
+
 @dataclass
 class Printer:
     """Writes diagnostics as MLIR does: message, line of the source, caret; notes after their error."""
@@ -191,8 +204,8 @@ class Printer:
         print(diagnostic, file=stream)
         lines = self.sources.get(diagnostic.file, "").split("\n")
         if 0 < diagnostic.line <= len(lines) and lines[diagnostic.line - 1].strip():
-            text = lines[diagnostic.line - 1]
-            before = text[: max(diagnostic.column - 1, 0)]
+            text, column = _shortened(lines[diagnostic.line - 1], diagnostic.column)
+            before = text[: max(column - 1, 0)]
             print(text, "\n", re.sub(r"[^\t]", " ", before), "^", sep="", file=stream)
         for note in diagnostic.notes:
             self.print(note)

@@ -79,6 +79,19 @@ class TestDiagnostics:
             "k.mlir:2:5: error: bad\n\tsecond line\n\t   ^\nother.mlir:1:1: note: declared here\n"
         )
 
+    @pytest.mark.parametrize("column", [1, 99, 100, 101, 150, 300, 899, 900, 901, 950, 999, 1000])
+    def test_of_a_long_line_what_is_around_the_caret_is_printed(self, column: int) -> None:
+        text = "".join(chr(ord("a") + number % 26) for number in range(1000))
+        stream = io.StringIO()
+        Printer({"k": text}, stream).print(Diagnostic("error", "bad", "k", 1, column))
+        _, shown, caret = stream.getvalue().splitlines()
+        middle = shown.removeprefix("...").removesuffix("...")
+        assert len(middle) == 200 and middle in text
+        assert shown.startswith("...") == (not text.startswith(middle))
+        assert shown.endswith("...") == (not text.endswith(middle))
+        where = text.index(middle) + len(caret) - 1 - 3 * shown.startswith("...")
+        assert text[column - 1] == shown[len(caret) - 1] and (where - (column - 1)) % 26 == 0
+
     def test_what_other_code_writes_to_standard_error_is_captured(self) -> None:
         with captured_stderr() as captured:
             os.write(2, b"from below\n")
