@@ -87,10 +87,19 @@ def by_line(found: Iterable[Share]) -> list[tuple[Operation, str]]:
             if abs(clocks) >= _LEAST
         ]
         if changes:
-            whose = ", ".join(dict.fromkeys(share.what for share in line))
-            notes.append((abs(memory) + abs(other), line[0].op.op, f"{', '.join(changes)}: {whose}"))
+            notes.append((abs(memory) + abs(other), line[0].op.op, f"{', '.join(changes)}: {_whose(line)}"))
     notes.sort(key=lambda note: -note[0])
     return [(op, text) for _, op, text in notes]
+
+
+def _whose(line: Iterable[Share]) -> str:
+    """What changes on a line; where it is more than one thing, the clocks of each."""
+    clocks: dict[str, float] = {}
+    for share in line:
+        clocks[share.what] = clocks.get(share.what, 0.0) + share.memory + share.other
+    if len(clocks) == 1:
+        return next(iter(clocks))
+    return ", ".join(f"{what} {change:+.1f}" for what, change in clocks.items())
 
 
 def _place(group: Group) -> OpNode:

@@ -200,6 +200,12 @@ def test_what_is_saved_is_shared_out_among_the_lines(path: Path) -> None:
     assert sum(share.other for share in found) == pytest.approx(other, abs=1e-6)
     notes = by_line(found)
     told = [re.findall(r"(saves|costs) ([\d.]+) (clocks of memory|other clocks)", text) for _, text in notes]
+    for _, text in notes:
+        each = [float(n) for n in re.findall(r" ([+-][\d.]+)(?:,|$)", text)]
+        whole = sum(
+            float(n) * (1 if sign == "costs" else -1) for sign, n in re.findall(r"(saves|costs) ([\d.]+)", text)
+        )
+        assert not each or sum(each) == pytest.approx(whole, abs=0.1 * (len(each) + 2))
     assert all(told) and len({str(op.location) for op, _ in notes}) == len(notes)
     signed = [(what, float(n) if sign == "costs" else -float(n)) for line in told for sign, n, what in line]
     digits = 0.1 * (len(notes) + 1)
