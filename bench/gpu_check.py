@@ -3,7 +3,7 @@
 Results have to be the same bit for bit; those of examples, whose sums may add in another order, within the
 tolerance of each.
 
-    python bench/gpu_check.py [--dry cuda:90] [--if-present] [--output FOLDER]
+    python bench/gpu_check.py [--dry cuda:90] [--if-present] [--jobs N] [--output FOLDER]
 
 The results go to gpu_check.json, a summary to gpu_check.md and the standard output. A check that crashes or
 hangs costs its own process alone. The exit status is 1 unless every check passed. `--dry` compiles for a
@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # This file is run by its na
 from bench import gpu_worker
 from bench.harness import results
 from bench.harness.cases import say
-from bench.harness.child import Child, empty_cache, told
+from bench.harness.child import empty_cache, scatter
 from bench.harness.options import Parser
 from bench.harness.report import counted, listed, measured_on, number, page, table
 from triton_linear.examples.compare import gpu_name
@@ -33,22 +33,33 @@ from triton_linear.examples.compare import gpu_name
 PASSES = ("identical", "within tolerance", "verified")
 
 
-def run(dry: str | None) -> list[dict[str, Any]]:
-    """Every check's result; a check whose process died is an error."""
-    found: list[dict[str, Any]] = []
+def run(dry: str | None, jobs: int) -> list[dict[str, Any]]:
+    """Every check's result; a check whose process died is an error.
+
+    Examples are timed, so each runs alone; conversions run in `jobs` processes.
+    """
+    checks = list(gpu_worker.checks())
+    found: dict[int, dict[str, Any]] = {}
+
+    def done(index: int, outcome: dict[str, Any]) -> None:
+        if "outcome" not in outcome:
+            outcome = {"outcome": "error", "errors": [outcome["error"]], "plans": []}
+        check = checks[index]
+        found[index] = {"index": index, "name": check.name, **check.facts, **outcome}
+        if outcome["outcome"] not in PASSES:
+            say(f"{check.name}: {outcome['outcome']} {outcome['errors']}")
+
+    timed = [index for index, check in enumerate(checks) if check.facts["group"] == "example"]
+    others = [index for index in range(len(checks)) if index not in timed]
     with empty_cache():
-        child = Child()
-        for index, check in enumerate(gpu_worker.checks()):
-            try:
-                outcome = child.ask(told, gpu_worker.run, index, dry)
-            except Exception as error:
-                why = str(error) or f"the process crashed or hung: {type(error).__name__}"
-                outcome = {"outcome": "error", "errors": [why], "plans": []}
-            found.append({"index": index, "name": check.name, **check.facts, **outcome})
-            if outcome["outcome"] not in PASSES:
-                say(f"{check.name}: {outcome['outcome']} {outcome['errors']}")
-        child.close()
-    return found
+        for indices, processes in ((timed, 1), (others, jobs)):
+            scatter(
+                gpu_worker.run,
+                [(index, dry) for index in indices],
+                processes,
+                lambda place, outcome, indices=indices: done(indices[place], outcome),
+            )
+    return [found[index] for index in sorted(found)]
 
 
 def summary(report: dict[str, Any]) -> str:
@@ -85,7 +96,7 @@ def summary(report: dict[str, Any]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = Parser("gpu_check", __doc__).dry().output()
+    parser = Parser("gpu_check", __doc__).dry().output().workers("--jobs")
     parser.add_argument("--if-present", action="store_true", help="do nothing if there is no GPU")
     options = parser.parse_args(argv)
     device = f"compiled for {options.dry}" if options.dry else gpu_name()
@@ -93,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("gpu_check: no NVIDIA GPU (with PyTorch) here")
         return 0 if options.if_present else 1
     start = time.perf_counter()
-    found = run(options.dry)
+    found = run(options.dry, options.jobs)
     report = {
         "device": device,
         **results.versions(),

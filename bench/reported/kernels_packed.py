@@ -9,8 +9,6 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ..paper.mxfp4_kernels import unpacked
-
 
 @triton.jit
 def tile_of(packed):
@@ -19,10 +17,33 @@ def tile_of(packed):
 
 
 @triton.jit
+def nibbles_of(packed, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """[ROWS, COLUMNS] of 16 bits, of bytes that hold two each."""
+    bits = packed.to(tl.uint8, bitcast=True).to(tl.uint16)
+    return tl.join(bits & 15, bits >> 4).reshape(ROWS, COLUMNS)
+
+
+@triton.jit
 def halves_of(packed, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """[ROWS, COLUMNS] of f16, of bytes of two signed integers of four bits."""
-    low = ((packed << 4) >> 4).to(tl.float16)
-    return tl.join(low, (packed >> 4).to(tl.float16)).reshape(ROWS, COLUMNS)
+    """[ROWS, COLUMNS] of f16, of bytes of two signed integers of four bits.
+
+    The last bits of f16 numbers from 1024 on count ones; without the sign's own bit, 8 more are there.
+    """
+    return (nibbles_of(packed, ROWS, COLUMNS) ^ 0x6408).to(tl.float16, bitcast=True) - 1032.0
+
+
+@triton.jit
+def scaled(packed, scale, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """[ROWS, COLUMNS] of bf16, of bytes of two e2m1 each, and exponents [ROWS, COLUMNS // 32] of powers of two.
+
+    The three bits of a magnitude, in the last two of bf16's exponent and the first of its fraction, are 2**-126
+    times as large, subnormal ones too.
+    """
+    bits = nibbles_of(packed, ROWS, COLUMNS)
+    tiny = (((bits & 8) << 12) | ((bits & 7) << 6)).to(tl.bfloat16, bitcast=True)
+    power = (scale.to(tl.uint8, bitcast=True).to(tl.uint16) << 7).to(tl.bfloat16, bitcast=True)
+    parts = (tiny * 2.0**126).reshape(ROWS, COLUMNS // 32, 32) * power[:, :, None]
+    return parts.reshape(ROWS, COLUMNS)
 
 
 @triton.jit
@@ -87,7 +108,7 @@ def mxfp4_matmul(
         packed = tl.load(w)
         if PACKED:
             packed = tile_of(packed)
-        left = unpacked(packed.to(tl.uint8, bitcast=True), tl.load(scale), tl.bfloat16, BLOCK_N, BLOCK_K)
+        left = scaled(packed, tl.load(scale), BLOCK_N, BLOCK_K)
         total = tl.dot(left, tl.load(x), total)
         w += TILE if PACKED else BLOCK_K // 2
         scale += BLOCK_K // 32
