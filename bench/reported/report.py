@@ -47,7 +47,7 @@ def markdown(report: Mapping[str, Any]) -> str:
         "",
         f"{measured_on(report)}. Stock Triton's time over ours, medians with their 95 % interval, of "
         f"{len(records)} kernels: {verdicts.count('won')} won ({WON} or more), {verdicts.count('lost')} lost. "
-        "[What each is](../../../docs/reported.md).",
+        "`docs/reported.md` says what each is.",
         "",
         *table(
             "case | thread | stock µs: | stock / ours: | verdict | results | stock compiles s: | ours s:",

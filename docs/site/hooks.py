@@ -25,6 +25,7 @@ MEASURED = "bench/results/"
 TITLES = {
     "paper": "The paper's tables",
     "releases": "Whole kernels by release",
+    "reported": "Complaints",
     "kernels": "Whole kernels",
     "foreign": "Kernels of other packages",
     "foreign-control": "The same, stock Triton twice",
@@ -96,8 +97,10 @@ def measured() -> list[Any]:
         uri = uri_of(path.relative_to(ROOT).as_posix())
         folders.setdefault(path.parent, []).append({title_of(path): uri})
     loose = folders.pop(ROOT / MEASURED, [])
-    newest = sorted(folders, key=lambda folder: [int(part) for part in folder.name.split(".")], reverse=True)
-    return [*({f"Triton {folder.name}": folders[folder]} for folder in newest), *loose]
+    named = {folder.relative_to(ROOT / MEASURED).parts: pages for folder, pages in folders.items()}
+    newest = sorted(named, key=lambda parts: ([-int(n) for n in parts[0].split(".")], parts[1:]))
+    titles = {parts: ", ".join((f"Triton {parts[0]}", *map(str.upper, parts[1:]))) for parts in newest}
+    return [*({titles[parts]: named[parts]} for parts in newest), *loose]
 
 
 def on_config(config: Any) -> Any:
