@@ -58,6 +58,7 @@ def install(
     passes: UserPass | str | os.PathLike[str] | Iterable[UserPass | str | os.PathLike[str]] = (),
     gluon: bool | str | Iterable[str] = False,
     report: str | os.PathLike[str] = "",
+    cache: bool = True,
     on_report: Callable[[Report], object] | None = None,
 ) -> None:
     """Compile every kernel of this process with the plugin from here on.
@@ -79,6 +80,7 @@ def install(
     passes: passes of your own (`ttgir_pass`), or names of files that have some, to run before or after ours.
     gluon: change the layouts of Gluon kernels too, of all or of those whose name matches one of these patterns.
     report: a file to which each compile, in whatever process, adds its `Report` as a line of JSON.
+    cache: keep what the passes make of a kernel on disk, in Triton's cache, and take it from there.
     on_report: called with the `Report` of each compile, in the thread that compiled.
 
     Raises `UnsupportedTriton` where the installed Triton is none that this package works with.
@@ -104,6 +106,7 @@ def install(
         user_passes.chosen(passes),
         _patterns(gluon),
         os.path.abspath(report) if report else "",
+        cache,
     )
     setting = Setting(options, _listeners(on_report))
     environment.come_first()
@@ -145,6 +148,7 @@ def enabled(
     passes: UserPass | str | os.PathLike[str] | Iterable[UserPass | str | os.PathLike[str]] = (),
     gluon: bool | str | Iterable[str] = False,
     report: str | os.PathLike[str] = "",
+    cache: bool = True,
     on_report: Callable[[Report], object] | None = None,
 ) -> AbstractContextManager[list[Report]]:
     """Compile with the plugin within the block, which gets the list of reports of what is compiled in it.
@@ -169,6 +173,7 @@ def enabled(
         user_passes.chosen(passes),
         _patterns(gluon),
         os.path.abspath(report) if report else "",
+        cache,
     )
     return _block(options, _listeners(on_report))
 
