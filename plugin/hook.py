@@ -26,7 +26,7 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, cast
 
 from triton_linear import environment, fallback, limited, user_passes
-from triton_linear.decisions import NONE
+from triton_linear.decisions import NONE, ptxas_version
 from triton_linear.dialect import triton_versions
 from triton_linear.interfaces import Backend, Metadata, Stages
 from triton_linear.lowering.plan.strategies import LINEAR
@@ -452,6 +452,7 @@ def _wrapped(stages: Stages, options: object, language: object, target: str, set
     stage = LLIRStage(stages["llir"], target, setting, gluon=getattr(language, "name", "") == GLUON)
     if not ({"ptx", "cubin"} <= stages.keys() and setting.options.occupancy):
         return {"llir": stage}
+    from triton_linear.kept.registers import Decisions
     from triton_linear.ptxas.registers import Assembler, has_say
 
     if has_say(options):
@@ -477,7 +478,11 @@ def _wrapped(stages: Stages, options: object, language: object, target: str, set
     def again() -> AbstractContextManager[None]:
         return stage.phase("assemble again")
 
-    assembler = Assembler(stages["ptx"], stages["cubin"], applies, gpu, fails, again)
+    def how() -> str:
+        return f"{stage.planned_for} {ptxas_version(target)} {options!r}"
+
+    decisions = Decisions(how) if setting.options.cache else None
+    assembler = Assembler(stages["ptx"], stages["cubin"], applies, gpu, fails, again, decisions)
     veto = Veto(assembler, stages["ptx"], stages["cubin"], stage, fails)
     stage.awaited = True
     return {"llir": stage, "ptx": veto.ptx, "cubin": veto.cubin}

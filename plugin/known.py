@@ -1,4 +1,4 @@
-"""What the passes make of a module, kept for the next process that compiles it (`store`).
+"""What the passes make of a module, kept for the next process that compiles it (`kept`).
 
 The passes are a function of the module's text, the target and the options, so text leads to text. Two modules
 that differ in nothing but places in source files and the kernel's name have one entry: what stands for those is
@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from triton_linear import store
 from triton_linear.dialect import triton_versions
 from triton_linear.dialect.locations import user_line
 from triton_linear.dialect.sources import source_digest
+from triton_linear.kept import store
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.report import TRITON, ReportedConversion, ReportedGather
 from triton_linear.setting import mlir_provider
@@ -81,7 +81,9 @@ class Unfinished(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _KnownVersion:
+class KnownVersion:
+    """A version that is kept."""
+
     text: str
     room: int
     scratch: str
@@ -154,7 +156,7 @@ class Known:
         version = None
         if kept["version"] is not None:
             text, *rest = kept["version"]
-            version = _KnownVersion(self._particular(text), *rest)
+            version = KnownVersion(self._particular(text), *rest)
         conversions = (ReportedConversion(self._particular(row[0]), *row[1:]) for row in kept["conversions"])
         gathers = (ReportedGather(self._particular(row[0]), *row[1:]) for row in kept["gathers"])
         return Made(version, tuple(conversions), tuple(gathers))
