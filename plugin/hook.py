@@ -26,7 +26,7 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, cast
 
 from triton_linear import environment, fallback, limited, user_passes
-from triton_linear.decisions import NONE
+from triton_linear.decisions import NONE, ptxas_version
 from triton_linear.dialect import triton_versions
 from triton_linear.interfaces import Backend, Metadata, Stages
 from triton_linear.lowering.plan.strategies import LINEAR
@@ -58,6 +58,7 @@ def install(
     passes: UserPass | str | os.PathLike[str] | Iterable[UserPass | str | os.PathLike[str]] = (),
     gluon: bool | str | Iterable[str] = False,
     report: str | os.PathLike[str] = "",
+    cache: bool = True,
     on_report: Callable[[Report], object] | None = None,
 ) -> None:
     """Compile every kernel of this process with the plugin from here on.
@@ -79,6 +80,7 @@ def install(
     passes: passes of your own (`ttgir_pass`), or names of files that have some, to run before or after ours.
     gluon: change the layouts of Gluon kernels too, of all or of those whose name matches one of these patterns.
     report: a file to which each compile, in whatever process, adds its `Report` as a line of JSON.
+    cache: keep what the passes make of a kernel on disk, in Triton's cache, and take it from there.
     on_report: called with the `Report` of each compile, in the thread that compiled.
 
     Raises `UnsupportedTriton` where the installed Triton is none that this package works with.
@@ -104,6 +106,7 @@ def install(
         user_passes.chosen(passes),
         _patterns(gluon),
         os.path.abspath(report) if report else "",
+        cache,
     )
     setting = Setting(options, _listeners(on_report))
     environment.come_first()
@@ -145,6 +148,7 @@ def enabled(
     passes: UserPass | str | os.PathLike[str] | Iterable[UserPass | str | os.PathLike[str]] = (),
     gluon: bool | str | Iterable[str] = False,
     report: str | os.PathLike[str] = "",
+    cache: bool = True,
     on_report: Callable[[Report], object] | None = None,
 ) -> AbstractContextManager[list[Report]]:
     """Compile with the plugin within the block, which gets the list of reports of what is compiled in it.
@@ -169,6 +173,7 @@ def enabled(
         user_passes.chosen(passes),
         _patterns(gluon),
         os.path.abspath(report) if report else "",
+        cache,
     )
     return _block(options, _listeners(on_report))
 
@@ -447,6 +452,7 @@ def _wrapped(stages: Stages, options: object, language: object, target: str, set
     stage = LLIRStage(stages["llir"], target, setting, gluon=getattr(language, "name", "") == GLUON)
     if not ({"ptx", "cubin"} <= stages.keys() and setting.options.occupancy):
         return {"llir": stage}
+    from triton_linear.kept.registers import Decisions
     from triton_linear.ptxas.registers import Assembler, has_say
 
     if has_say(options):
@@ -472,7 +478,11 @@ def _wrapped(stages: Stages, options: object, language: object, target: str, set
     def again() -> AbstractContextManager[None]:
         return stage.phase("assemble again")
 
-    assembler = Assembler(stages["ptx"], stages["cubin"], applies, gpu, fails, again)
+    def how() -> str:
+        return f"{stage.planned_for} {ptxas_version(target)} {options!r}"
+
+    decisions = Decisions(how) if setting.options.cache else None
+    assembler = Assembler(stages["ptx"], stages["cubin"], applies, gpu, fails, again, decisions)
     veto = Veto(assembler, stages["ptx"], stages["cubin"], stage, fails)
     stage.awaited = True
     return {"llir": stage, "ptx": veto.ptx, "cubin": veto.cubin}

@@ -52,6 +52,7 @@ class Options:
     passes: those of users that run before and after ours.
     gluon: patterns of Gluon kernels whose layouts may be changed as those of others; "*" for all.
     report: a file to which each compile adds its report, as a line of JSON; "" for none.
+    cache: keep on disk what a compile has found out, and take it from there.
 
     And what they do not, for measuring:
 
@@ -81,6 +82,7 @@ class Options:
     passes: tuple[UserPass, ...] = ()
     gluon: str = field(default="", metadata=PATTERNS_OR_FLAG)
     report: str = field(default="", metadata=ASIDE)
+    cache: bool = field(default=True, metadata=ASIDE)
     staged: bool = field(default=True, metadata=INTERNAL)
     free: bool = field(default=False, metadata=INTERNAL)
     free_only: int | None = field(default=None, metadata=INTERNAL)
@@ -91,7 +93,7 @@ class Options:
     keyed: bool = field(default=False, metadata=INTERNAL)
 
     def __post_init__(self) -> None:
-        for name in ("strict", "assign", "lower", "occupancy", "reductions", "exact", "autotune"):
+        for name in ("strict", "assign", "lower", "occupancy", "reductions", "exact", "autotune", "cache"):
             value = getattr(self, name)
             if not isinstance(value, bool):
                 raise TypeError(f"{name} takes a bool, got {value!r}")
@@ -159,7 +161,17 @@ class Options:
         return PipelineOptions(**{f.name: getattr(self, f.name) for f in fields(PipelineOptions)})
 
 
-_BESIDE_DECISIONS = ("strict", "dump", "report", "only", "skip", "decisions", "autotune", "everywhere")
+_BESIDE_DECISIONS = (
+    "strict",
+    "dump",
+    "report",
+    "only",
+    "skip",
+    "decisions",
+    "autotune",
+    "everywhere",
+    "cache",
+)
 """The options that have nothing to do with which variant of a kernel is fastest."""
 
 

@@ -9,20 +9,18 @@ from __future__ import annotations
 import logging
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from triton_linear import fallback, limited, user_passes
+from triton_linear import fallback, known, limited, user_passes
 from triton_linear.decisions import kernel_digest, ptxas_version
-from triton_linear.dialect.locations import user_line
 from triton_linear.fallback import UnknownTarget
 from triton_linear.interfaces import Compile, Metadata, TritonModule
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.report import (
-    TRITON,
     Outcome,
     PhaseClock,
     Report,
@@ -38,7 +36,6 @@ from triton_linear.variants import variant
 
 if TYPE_CHECKING:
     from triton_linear.dialect.mlir_adapter import Module
-    from triton_linear.passes.framework.plans import DecidedConversion, DecidedGather
 
 _log = logging.getLogger("triton_linear")
 UNNAMED = "unnamed"
@@ -56,7 +53,7 @@ class _Attempt:
     """One compile under way: what is known of it so far.
 
     source: the module as ours find it, which is what passes of the user's before them have made. upstream: the
-    same in upstream MLIR, where it is at hand.
+    same in upstream MLIR, where it is at hand. text: the same in generic form, where that was printed.
     """
 
     kernel: str
@@ -74,6 +71,7 @@ class _Attempt:
     error: Exception | None = None
     source: TritonModule | None = None
     upstream: Module | None = None
+    text: str = ""
     variant: str = ""
     key: str = ""
     passes: tuple[str, ...] = ()
@@ -291,7 +289,10 @@ class LLIRStage:
 
         found, attempt.upstream = attempt.upstream, None
         with attempt.clock.phase("to MLIR"):
-            return found or bridge.to_upstream(module, bridge.upstream_context())
+            if found is not None:
+                return found
+            text = attempt.text or bridge.generic_text(module)
+            return bridge.generic_to_upstream(text, bridge.upstream_context())
 
     def _run(
         self, passes: Sequence[UserPass], module: Module, context: object, attempt: _Attempt
@@ -354,42 +355,73 @@ class LLIRStage:
         self, src: TritonModule, metadata: Metadata, attempt: _Attempt, options: PipelineOptions
     ) -> str | None:
         """The kernel with its conversions replaced, or None where the stock stage is to compile `src`."""
+        from triton_linear.dialect import libtriton
         from triton_linear.lowering.target import targets
 
         try:
             target = targets.target(self.planned_for)
         except ValueError as error:
-            known = ", ".join(targets.TARGETS)
-            raise UnknownTarget(f"no table for {self._target}; known: {known}") from error
+            names = ", ".join(targets.TARGETS)
+            raise UnknownTarget(f"no table for {self._target}; known: {names}") from error
+        entry = None
+        if self.options.cache and not self.options.passes:
+            with attempt.clock.phase("to MLIR"):
+                attempt.text = libtriton.generic_text(src)
+            with attempt.clock.phase("known"):
+                entry = known.Known.of(attempt.text, attempt.kernel, self.planned_for, options)
+                outcome = entry.read()
+            if outcome is not None:
+                remarks = attempt.remarks
+                with suppress(known.Unfinished):
+                    return self._first_that_fits(outcome, iter(outcome.made), src, metadata, attempt)
+                attempt.remarks = remarks
         with attempt.clock.phase("import"):
             from triton_linear import pipeline
-            from triton_linear.dialect import bridge
-            from triton_linear.lowering.emit.marks import without_marks
         upstream = self._upstream(src, attempt)
         with attempt.clock.phase("passes"):
             prepared = pipeline.prepare(upstream, options, target)
-        attempt.staged = prepared.rewritten.staged
-        attempt.avoided = prepared.rewritten.avoided
-        attempt.conversions = tuple(map(_conversion, prepared.rewritten.conversions))
-        attempt.gathers = tuple(map(_gather, prepared.rewritten.gathers))
-        if not prepared.differs:
-            if attempt.seen == 0 and not attempt.gathers:
-                attempt.outcome = Outcome.NOTHING_TO_DO
-            return None
-        if after_ours := [each for each in self.options.passes if each.when == "after"]:
+        if prepared.differs and (after_ours := [one for one in self.options.passes if one.when == "after"]):
             self._run(after_ours, prepared.module, src.context, attempt)
-        versions = prepared.attempts()
+        tried: list[known.Made] = []
+        versions = known.versions(prepared, tried)
+        llir = self._first_that_fits(known.Outcome.of(prepared), versions, src, metadata, attempt)
+        if entry is not None:
+            with attempt.clock.phase("known"):
+                entry.write(known.Outcome.of(prepared, tried))
+        return llir
+
+    def _first_that_fits(
+        self,
+        outcome: known.Outcome,
+        versions: Iterator[known.Made],
+        src: TritonModule,
+        metadata: Metadata,
+        attempt: _Attempt,
+    ) -> str | None:
+        """The first version that needs no more shared memory than it may; None where that is the stock kernel.
+
+        Raises Unfinished where more versions are needed than are known.
+        """
+        from triton_linear.dialect import libtriton
+        from triton_linear.lowering.emit.marks import without_marks
+
+        attempt.staged, attempt.avoided = outcome.staged, outcome.avoided
         while True:
             with attempt.clock.phase("embed"):
-                version = next(versions, None)
-            attempt.conversions = tuple(map(_conversion, prepared.conversions(version)))
-            attempt.gathers = tuple(map(_gather, prepared.gathers(version)))
-            if version is None:
+                made = next(versions, None)
+            if made is None:
+                raise known.Unfinished
+            attempt.conversions, attempt.gathers = known.told(made)
+            version = made.version
+            if version is None and outcome.differs:
                 attempt.staged = attempt.avoided = 0
                 attempt.conversions = tuple(found for found in attempt.conversions if found.own)
+            elif version is None and attempt.seen == 0 and not attempt.gathers:
+                attempt.outcome = Outcome.NOTHING_TO_DO
+            if version is None:
                 return None
             with attempt.clock.phase("to Triton"):
-                module = cast(TritonModule, bridge.parse_triton(version.text, src.context))
+                module = cast(TritonModule, libtriton.parse_triton(version.text, src.context))
             after = str(module) if self._setting.options.dump else ""
             trial = dict(metadata)
             try:
@@ -401,7 +433,7 @@ class LLIRStage:
             if (shared := trial.get("shared") or 0) <= version.room:
                 metadata.update(trial)
                 attempt.outcome, attempt.after = Outcome.CONVERTED, after
-                attempt.remarks += (_AWAITED,) * prepared.rewritten.awaited
+                attempt.remarks += (_AWAITED,) * outcome.awaited
                 return llir
             has = f"which may take {version.room}" if version.apart else f"{self._target} has {version.room}"
             attempt.remarks += (f"{shared} bytes of shared memory with {version.scratch}, {has}",)
@@ -455,24 +487,6 @@ class LLIRStage:
     def _warn(self, attempt: _Attempt, error: Exception, metadata: Metadata) -> None:
         remarks = attempt.remarks
         fallback.warn(self._setting, attempt.kernel, self._target, error, metadata, remarks=remarks)
-
-
-def _conversion(found: DecidedConversion) -> ReportedConversion:
-    lowering = TRITON if found.kind == "stock" else found.kind
-    return ReportedConversion(
-        user_line(found.location),
-        found.source,
-        found.destination,
-        lowering,
-        found.detail,
-        found.partials,
-        found.made,
-    )
-
-
-def _gather(found: DecidedGather) -> ReportedGather:
-    lowering = TRITON if found.kind == "stock" else found.kind
-    return ReportedGather(user_line(found.location), found.source, found.index, lowering, found.detail)
 
 
 def _instrumentation_mode(metadata: Metadata) -> str:

@@ -207,9 +207,10 @@ def _by_slots(masks: tuple[int, ...], table: Table, chosen: tuple[int, ...], slo
 def _essential(masks: tuple[int, ...], table: Table, slots: int) -> _Wanted:
     """Without the conditions on which nothing depends."""
     for bit in reversed(range(len(masks))):
-        low = 1 << bit
-        if all(table[number] == table[number ^ low] for number in range(len(table)) if not number & low):
-            table = tuple([row for number, row in enumerate(table) if not number & low])
+        low, count = 1 << bit, len(table)
+        # Rows for which the condition does not hold stand in runs, each before the run for which it does.
+        if all(table[at : at + low] == table[at + low : at + 2 * low] for at in range(0, count, 2 * low)):
+            table = tuple([row for at in range(0, count, 2 * low) for row in table[at : at + low]])
             masks = (*masks[:bit], *masks[bit + 1 :])
     sources = dict.fromkeys([place // slots for row in table for place in row if place >= 0])
     return _Wanted(masks, table, tuple(sources))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from triton_linear.dialect import f2
@@ -245,6 +245,7 @@ def _tried(
         and local.column(inside[run]) == local.element_bytes << run
     ):
         run += 1
+    banks = {bit: local.column(bit) % 128 for bit in bits}
     seen: set[tuple[Bit, ...]] = set()
     for stored, loaded in itertools.product(range(run + 1), range(widest + 1)):
         leading = [*outside[:loaded], *(bit for bit in inside[:stored] if bit not in outside[:loaded])]
@@ -252,7 +253,7 @@ def _tried(
             continue
         rest = [bit for bit in outside if bit not in leading]
         for along in range(lanes + 1):
-            taken = _spread(local, rest[:along], rest[along:], lanes)
+            taken = _spread(banks, rest[:along], rest[along:], lanes)
             left = [bit for bit in rest if bit not in taken]
             registers = [*leading, *left[warps:]]
             places = (*registers, *taken, *left[:warps])  # the lanes and warps are as many each time
@@ -262,16 +263,17 @@ def _tried(
             yield layout_of_bits(shape, registers, taken, left[:warps], (lanes, warps))
 
 
-def _spread(local: LocalAccess, along: Sequence[Bit], rest: Sequence[Bit], lanes: int) -> list[Bit]:
-    """The lanes `along` and others of `rest`, those first that reach other banks."""
-    banks = f2.Echelon(())
+def _spread(banks: Mapping[Bit, int], along: Sequence[Bit], rest: Sequence[Bit], lanes: int) -> list[Bit]:
+    """The lanes `along` and others of `rest`, those first that reach other `banks`."""
+    span: dict[int, int] = {}
     first: list[Bit] = []
+    last: list[Bit] = []
     for bit in along:
-        if banks.add(local.column(bit) % 128):
-            first.append(bit)
-    last = [bit for bit in along if bit not in first]
+        (first if f2.enlarges(span, banks[bit]) else last).append(bit)
     for bit in rest:
-        if len(first) + len(last) < lanes and banks.add(local.column(bit) % 128):
+        if len(first) + len(last) >= lanes:
+            break
+        if f2.enlarges(span, banks[bit]):
             first.append(bit)
     fill = [bit for bit in rest if bit not in first]
     return [*first, *last, *fill[: lanes - len(first) - len(last)]]

@@ -121,7 +121,11 @@ class _Matrices:
 
     def suit(self, lanes: Sequence[int | None]) -> bool:
         """Whether lanes have the offsets that they must have, or may have them where that is not known."""
-        return all(lanes[lane] in (offset, None) for lane, offset in self.lanes)
+        for lane, offset in self.lanes:
+            found = lanes[lane]
+            if found != offset and found is not None:
+                return False
+        return True
 
     def rows_of(self, registers: Sequence[int], lanes: Sequence[int]) -> tuple[list[int], list[int]] | None:
         """Offsets of what names the rows, and of registers beyond an instruction; None if it does not fit."""

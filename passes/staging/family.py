@@ -212,6 +212,8 @@ class _Making:
         sets: dict[Set[Basis], Wavefronts | None] = {}
         made: list[tuple[int, int, int, tuple[Basis, ...]]] = []
         lanes = [offset or 0 for offset in there]
+        before = [self.lanes[lane] for lane in open_lanes]
+        held = frozenset(self.lanes)
         fillings = itertools.permutations(left, len(open_lanes))
         for filling in itertools.islice(fillings, policy.staging_fillings):
             chosen = frozenset(filling)
@@ -222,14 +224,12 @@ class _Making:
             counted = sets[chosen]
             if counted is None:
                 continue
-            moved = exchanged = 0
             for lane, basis in zip(open_lanes, filling, strict=True):
                 lanes[lane] = self.offsets[basis]
-                moved += basis != self.lanes[lane]
-                exchanged += basis not in self.lanes
             wavefronts = counted.of(lanes)
             if below is None or wavefronts < below:
-                made.append((wavefronts, exchanged, moved, filling))
+                moved = sum(map(operator.ne, filling, before))
+                made.append((wavefronts, len(chosen - held), moved, filling))
         made.sort(key=operator.itemgetter(0, 1, 2))
         return [
             self._made(leading, stay | dict(zip(open_lanes, filling, strict=True)), wavefronts)

@@ -41,6 +41,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from triton_linear.kept.registers import Decided, Decisions
 from triton_linear.ptxas.cubin import Loops, Usage, mma_loops, usage
 
 if TYPE_CHECKING:
@@ -205,6 +206,11 @@ def covered(loops: Loops, widths: Sequence[int], near: float) -> bool:
     return not loops.waits and loops.clocks <= near * MMA_CLOCKS * mean * loops.mmas
 
 
+def _with(directive: str, text: str, threads: re.Match[str]) -> str:
+    """PTX with a directive behind that of its number of threads."""
+    return f"{text[: threads.end()]}\n{directive}{text[threads.end() :]}"
+
+
 def _loops(made: _Made) -> Loops | None:
     return mma_loops(made[1]) if made is not None else None
 
@@ -215,6 +221,7 @@ class Assembler:
     applies: tells whether the kernel is ours. gpu: what it is for, with the thresholds that count for it.
     fails: is given what went wrong here, and raises it if it should; otherwise the kernel is assembled as ever.
     again: counts the time of what is assembled once more.
+    decisions: those of other compiles, which spare this one what is not taken; None: they do not count.
     """
 
     def __init__(
@@ -225,6 +232,7 @@ class Assembler:
         gpu: Callable[[], Target],
         fails: Callable[[Exception, Metadata], None] = _raised,
         again: Callable[[], AbstractContextManager[None]] = nullcontext,
+        decisions: Decisions | None = None,
     ) -> None:
         self._ptx = ptx
         self._cubin = cubin
@@ -232,6 +240,7 @@ class Assembler:
         self._gpu = gpu
         self._fails = fails
         self._again = again
+        self._decisions = decisions
         self._made: _Made = None
         self._failed: tuple[object, Exception] | None = None
 
@@ -253,19 +262,43 @@ class Assembler:
         threads = _THREADS.search(text)
         if threads is None:
             return text
-        used = self._assembled(text, metadata)
-        advice = None if used is None else self._advice(text, used, int(threads[1]), metadata)
-        if used is None or advice is None:
+        if self._decisions is None:
+            return self._tried(text, threads, metadata)[0]
+        facts = metadata.get("shared"), metadata.get("tmem_size")
+        name = self._decisions.name(text, str(metadata.get("name")), *facts)
+        decided = self._decisions.read(name)
+        if decided is not None and not decided.directive:
+            self._assembled(text, metadata)
             return text
+        if decided is not None:
+            bounded = _with(decided.directive, text, threads)
+            now = self._assembled(bounded, metadata)
+            if now is not None and now.stack <= decided.stack:
+                return bounded
+            self._failed = None
+        taken, found = self._tried(text, threads, metadata)
+        if found is not None:
+            self._decisions.write(name, found)
+        return taken
+
+    def _tried(self, text: str, threads: re.Match[str], metadata: Metadata) -> tuple[str, Decided | None]:
+        """The better of both PTX, and what that decides; None where nothing could be found out."""
+        used = self._assembled(text, metadata)
+        if used is None:
+            return text, None
+        stays = Decided("", used.stack)
+        advice = self._advice(text, used, int(threads[1]), metadata)
+        if advice is None:
+            return text, stays
         made = self._made
-        bounded = f"{text[: threads.end()]}\n{advice.directive}{text[threads.end() :]}"
+        bounded = _with(advice.directive, text, threads)
         with self._again(), held_back() as printed:
             now = self._assembled(bounded, metadata)
         if now is None or now.stack > used.stack or not advice.serves(made, self._made):
             self._made, self._failed = made, None
-            return text
+            return text, stays
         print(printed.getvalue(), end="")
-        return bounded
+        return bounded, Decided(advice.directive, used.stack)
 
     def cubin_of(self, text: object) -> object:
         """The cubin of PTX that was assembled to look at it; None if it was not."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from triton_linear.kept import store
 from triton_linear.tools.support.compile import lower, to_triton
 
 # Triton 3.9 warns in every process that does not say what it wants; tests compare what processes print.
@@ -35,6 +36,13 @@ def a_cache_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("triton-cache")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests watch the passes work, and put faults into them: what an earlier test has compiled is not taken."""
+    monkeypatch.setattr(store, "read", lambda name: None)
+    monkeypatch.setattr(store, "write", lambda name, entry: None)
 
 
 @pytest.fixture(scope="session", autouse=True)

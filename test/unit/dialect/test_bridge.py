@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from bridge_kernels import CASES, TARGETS, ttgir
 
-from triton_linear.dialect import bridge, ll
+from triton_linear.dialect import bridge, libtriton, ll
 from triton_linear.dialect.mlir_adapter import Attribute, MLIRError, operations, text_of
 
 MODULES = sorted((Path(__file__).parents[2] / "data" / "ttgir").glob("*.ttgir"))
@@ -306,7 +306,7 @@ def test_leaving_the_interpreter_is_silent(tmp_path: Path) -> None:
 
 
 def test_doctests() -> None:
-    outcome = doctest.testmod(bridge)
+    outcome = doctest.testmod(libtriton)
     assert outcome.attempted
     assert not outcome.failed
 

@@ -23,8 +23,8 @@ from plugin_support import CUDA, assembly, compile_kernel, transpose, triton_sta
 from triton import knobs
 
 import triton_linear
-from triton_linear import fallback, hook, pipeline, setting, stage
-from triton_linear.dialect import bridge, mlir_adapter, sources
+from triton_linear import fallback, hook, known, pipeline, setting, stage
+from triton_linear.dialect import bridge, libtriton, mlir_adapter, sources
 from triton_linear.lowering import strategies
 from triton_linear.lowering.emit import embed
 from triton_linear.lowering.target import targets
@@ -47,7 +47,7 @@ PLACES: Mapping[str, tuple[Any, str]] = {
     "instrumentation": (stage, "_instrumentation_mode"),
     "targets": (targets, "target"),
     "bridge: context": (bridge, "upstream_context"),
-    "bridge: print": (bridge, "generic_text"),
+    "bridge: print": (libtriton, "generic_text"),
     "bridge: parse": (bridge, "expand_aliases"),
     "pass: permute": (PermuteContraction, "__call__"),
     "pass: assign": (AssignLayouts, "__call__"),
@@ -61,9 +61,10 @@ PLACES: Mapping[str, tuple[Any, str]] = {
     "proof": (stubs, "refuted"),
     "emission": (embed, "emit_body"),
     "embedding": (pipeline, "embed"),
+    "what is known": (known.Known, "of"),
     "bridge: back": (bridge, "without_ll"),
     "bridge: back, text": (bridge, "printed"),
-    "bridge: verify": (bridge, "parse_triton"),
+    "bridge: verify": (libtriton, "parse_triton"),
 }
 SUPPORT = Path(__file__).parents[1] / "support"
 KERNEL = path_of("attention_fp8")

@@ -16,7 +16,7 @@ from machine_operations import mixed, named, wrapped
 from module_machine import Machine, Memory, arguments_of, run
 
 import triton_linear
-from triton_linear.dialect import bridge, ll
+from triton_linear.dialect import bridge, libtriton, ll
 from triton_linear.dialect.mlir_adapter import Module, Operation, operations
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.emit import embed
@@ -102,13 +102,13 @@ def casts_from_transposes(text: str) -> set[str]:
 
 def test_a_transpose_of_what_a_branch_takes_needs_its_own_registers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Up to Triton 3.7, AMD's stage cannot lower a cast from it; that is what `carried` has."""
-    parse, texts = bridge.parse_triton, []
+    parse, texts = libtriton.parse_triton, []
 
     def kept(text: Any, context: Any) -> Any:
         texts.append(text)
         return parse(text, context)
 
-    monkeypatch.setattr(bridge, "parse_triton", kept)
+    monkeypatch.setattr(libtriton, "parse_triton", kept)
     chosen = TARGETS["hip:gfx942"]
     lowered(source("carried", chosen), chosen, {}, {"strict": True})
     assert not casts_from_transposes(texts[-1])

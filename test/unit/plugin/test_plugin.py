@@ -221,7 +221,7 @@ def test_reports_reach_every_listener() -> None:
     (report,) = reports
     assert (report.kernel, report.target, report.outcome) == ("row_sums", "cuda:90", Outcome.CONVERTED)
     assert (report.seen, report.ours, report.noop, report.folded, report.left) == (1, 1, 0, 0, ())
-    phases = ["screen", "import", "to MLIR", "passes", "embed", "to Triton", "stock"]
+    phases = ["screen", "to MLIR", "known", "import", "passes", "embed", "to Triton", "stock"]
     assert list(report.seconds) == phases
     assert "row_sums for cuda:90: converted; 1 conversion: 1 ours" in str(report)
 

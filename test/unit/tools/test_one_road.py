@@ -12,7 +12,7 @@ from assign_support import DATA, MODULES, path_of
 from filled_kernels import filled_kernel
 
 from triton_linear import pipeline
-from triton_linear.dialect import bridge
+from triton_linear.dialect import bridge, libtriton
 from triton_linear.examples import specs
 from triton_linear.examples.spec import gpu_target
 from triton_linear.lowering.target import targets
@@ -35,7 +35,7 @@ def by_plugin(path: Path, monkeypatch: pytest.MonkeyPatch) -> str | None:
     target = target_of(path)
     given: list[tuple[str, Any]] = []
     compiled: list[Any] = []
-    parse = bridge.parse_triton
+    parse = libtriton.parse_triton
 
     def spied(source: Any, context: Any) -> Any:
         given.append((source, parse(source, context)))
@@ -47,7 +47,7 @@ def by_plugin(path: Path, monkeypatch: pytest.MonkeyPatch) -> str | None:
         return ""
 
     with monkeypatch.context() as patch:
-        patch.setattr(bridge, "parse_triton", spied)
+        patch.setattr(libtriton, "parse_triton", spied)
         LLIRStage(stock, target, Setting(Options(strict=True)))(module, {})
     if compiled[-1] is module:
         return None

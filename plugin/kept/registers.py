@@ -1,0 +1,58 @@
+"""Whether a kernel was better off with other registers, kept for the next process that assembles it (`store`).
+
+ptxas is a function of the PTX, its version and its options, so what was found out about one PTX holds for the
+same. Its line table has no say in it, and the kernel's name has none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from triton_linear.dialect.sources import source_digest
+from triton_linear.kept import store
+
+_LINES = re.compile(r"^\s*\.(?:loc|file)\b.*\n", re.MULTILINE)
+_DEBUG = re.compile(r"^\s*\.section\s+\.debug.*", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """directive: the one that the kernel is assembled with; "" for none. stack: what a thread has in memory
+    without it, which it must not exceed, in bytes."""
+
+    directive: str
+    stack: int
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What was decided about kernels that are assembled alike.
+
+    how: all that tells how they are, but for the PTX: the GPU, ptxas and its options.
+    """
+
+    how: Callable[[], str]
+
+    def name(self, text: str, kernel: str, *facts: object) -> str:
+        """The name of what is decided about the PTX of a kernel, of which these facts are known besides."""
+        called = rf"(?<=\.entry ){re.escape(kernel)}(?=\()|\b{re.escape(kernel)}(?=_param_\d)"
+        comments = rf"// (?:@|-- Begin function ){re.escape(kernel)}$"
+        bare = _DEBUG.sub("", _LINES.sub("", text))
+        bare = re.sub(f"{called}|{comments}", "", bare, flags=re.MULTILINE)
+        return store.digest("registers", bare, self.how(), repr(facts), source_digest())
+
+    def read(self, name: str) -> Decided | None:
+        """What was decided; None where nothing is kept."""
+        entry = store.read(name)
+        if entry is None:
+            return None
+        directive, stack = entry.get("directive"), entry.get("stack")
+        if not isinstance(directive, str) or not isinstance(stack, int):
+            return None
+        return Decided(directive, stack)
+
+    def write(self, name: str, decided: Decided) -> None:
+        """Keep what was decided."""
+        store.write(name, {"directive": decided.directive, "stack": decided.stack})

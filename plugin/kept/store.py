@@ -1,0 +1,92 @@
+"""What compiles have found out, kept on disk between processes: beside Triton's kernels, in its cache's folder.
+
+An entry is a file named by the digest of all that it depends on. It is written under another name and then
+renamed, so a reader finds the whole of it or nothing, however many write; and it begins with the digest of the
+rest, so one that is damaged counts as none. A compile never fails for an entry that cannot be read or written.
+
+Entries are spread over folders by the first digits of their names. Who writes to a folder that has become too
+large removes from it what was used longest ago.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+FOLDER = "triton_linear"
+"""The name of ours in Triton's cache, whose own folders have digests for names."""
+_DIGITS = 1
+FOLDER_BYTES = 16 << 20
+"""What entries of one of the 16 folders may take together: as much as some 1,000 modules."""
+_LEVEL = 1
+"""Of zlib: how hard it tries. More than this saves a tenth of the bytes and takes five times as long."""
+
+
+def digest(*parts: str) -> str:
+    """A name for what depends on these texts.
+
+    >>> digest("ab", "c") == digest("a", "bc")
+    False
+    """
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def read(name: str) -> Mapping[str, Any] | None:
+    """The entry of this name; None where there is none that is whole."""
+    try:
+        path = _path(name)
+        data = path.read_bytes()
+        body = data[hashlib.sha256().digest_size :]
+        if hashlib.sha256(body).digest() != data[: -len(body)]:
+            return None
+        entry = json.loads(zlib.decompress(body))
+        os.utime(path)
+    except (OSError, ValueError, zlib.error):
+        return None
+    return entry if isinstance(entry, dict) else None
+
+
+def write(name: str, entry: Mapping[str, Any]) -> None:
+    """Keep an entry, which JSON can hold, under this name."""
+    body = zlib.compress(json.dumps(entry).encode(), _LEVEL)
+    path = temporary = None
+    with suppress(OSError):
+        path = _path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(hashlib.sha256(body).digest() + body)
+        os.replace(temporary, path)
+        temporary = None
+        _bound(path.parent)
+    if temporary is not None:
+        with suppress(OSError):
+            os.unlink(temporary)
+
+
+def _bound(folder: Path) -> None:
+    """Remove what was used longest ago from a folder that is too large, until it is half as large."""
+    with os.scandir(folder) as found:
+        entries = sorted((one.stat().st_mtime, one.stat().st_size, one.path) for one in found)
+    total = sum(size for _, size, _ in entries)
+    if total <= FOLDER_BYTES:
+        return
+    for _, size, path in entries:
+        with suppress(FileNotFoundError):  # another process was here
+            os.unlink(path)
+        total -= size
+        if total <= FOLDER_BYTES // 2:
+            return
+
+
+def _path(name: str) -> Path:
+    from triton import knobs  # type: ignore[import-untyped, unused-ignore]
+
+    return Path(knobs.cache.dir, FOLDER, name[:_DIGITS], name)
