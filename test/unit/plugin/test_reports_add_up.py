@@ -6,6 +6,7 @@ stubs after them are counted in the modules.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -196,6 +197,8 @@ def check(report: Report, counted: Counted) -> None:
         assert "/triton/language/" not in one.location and "loc(" not in one.location, one.location
     lines = str(report).splitlines()
     assert len(set(lines)) == len(lines)
+    for one in report.conversions:
+        assert not re.search(rf"{one.lowering}\W+{one.lowering}\b", str(report))
 
 
 def compiled(name: str, gpu: str, options: Mapping[str, Any]) -> Report:
