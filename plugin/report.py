@@ -36,8 +36,8 @@ class Outcome(Enum):
     """Its conversions went through the passes, and what they made of it was compiled."""
     LEFT = "left to Triton"
     """No conversion of it needs code of ours, for the reasons the report gives; stock Triton compiled it."""
-    REWRITTEN = "rewritten by passes of the user's"
-    """There is no code of ours in it; stock Triton compiled what passes of the user's made of it."""
+    REWRITTEN = "rewritten by user passes"
+    """There is no code of ours in it; stock Triton compiled what user passes made of it."""
     FAILED = "failed"
     """The plugin failed: stock Triton compiled the untouched kernel or, if strict, nobody did."""
 
@@ -108,7 +108,7 @@ class Report:
     Triton; they add up, and `made` are beside them. `conversions` has those that are in the kernel at last.
     `staged` counts accesses to shared memory that go by way of another layout: each brings a conversion.
     `variant` is the one that was decided on by measuring, if one was (`triton_linear.variants`). `key` tells
-    the kernel among those that were decided about; empty where nobody asked. `passes` are those of the user's
+    the kernel among those that were decided about; empty where nobody asked. `passes` are the user passes
     that changed the kernel.
     """
 
@@ -198,7 +198,7 @@ class Report:
         if self.variant:
             lines.append(f"  decided by measuring: {self.variant}")
         if self.passes:
-            lines.append(f"  changed by passes of the user's: {', '.join(self.passes)}")
+            lines.append(f"  changed by user passes: {', '.join(self.passes)}")
         lines += _once(f"  {_line(conversion)}" for conversion in self.conversions)
         lines += _once(
             f"  {gather.location}: gather: {'' if gather.ours else 'left to Triton: '}"
@@ -221,8 +221,9 @@ def _count(conversions: Iterable[ReportedConversion], lowering: str) -> int:
 def _line(conversion: ReportedConversion) -> str:
     """What is said of a conversion."""
     whose = "of partial results, " if conversion.partials else "made, " if conversion.made else ""
-    detail = f" ({conversion.detail})" if conversion.detail else ""
-    return f"{conversion.location}: {whose}{conversion.lowering}{detail}"
+    lowering = "left to Triton" if conversion.lowering == TRITON else conversion.lowering
+    detail = conversion.detail.removeprefix(f"{lowering}: ")
+    return f"{conversion.location}: {whose}{lowering}{f': {detail}' if detail else ''}"
 
 
 def _once(lines: Iterable[str]) -> list[str]:

@@ -52,14 +52,16 @@ _AWAITED = "dots are waited for whose registers the code of Triton overwrites wh
 class _Attempt:
     """One compile under way: what is known of it so far.
 
-    source: the module as ours find it, which is what passes of the user's before them have made. upstream: the
-    same in upstream MLIR, where it is at hand. text: the same in generic form, where that was printed.
+    source: the module as ours find it, which is what user passes before them have made. upstream: the same in
+    upstream MLIR, where it is at hand. text: the same in generic form, where that was printed. given: conversions
+    before user passes, if there are any.
     """
 
     kernel: str
     clock: PhaseClock
     outcome: Outcome = Outcome.LEFT
     seen: int = 0
+    given: int = 0
     staged: int = 0
     avoided: int = 0
     compiled: bool = False
@@ -213,8 +215,10 @@ class LLIRStage:
         except Exception as error:
             llir, attempt.outcome, attempt.error = None, Outcome.FAILED, error
             if attempt.passes and not isinstance(error, PassError):
-                attempt.remarks += (f"passes of the user's had changed it: {', '.join(attempt.passes)}",)
+                attempt.remarks += (f"user passes had changed it: {', '.join(attempt.passes)}",)
             attempt.undo()
+            if self.options.passes:
+                attempt.seen = attempt.given
             attempt.passes = ()
             if self._setting.options.strict:
                 raise
@@ -238,9 +242,10 @@ class LLIRStage:
         return self._ours(src, metadata, attempt)
 
     def _with_passes(self, src: TritonModule, metadata: Metadata, attempt: _Attempt) -> str | None:
-        """The kernel with passes of the user's before and after ours, or None where nothing is to change it."""
+        """The kernel with user passes before and after ours, or None where nothing is to change it."""
+        attempt.seen = attempt.given = count_operations(src).conversions
         if mode := _instrumentation_mode(metadata):
-            attempt.remarks = (f"instrumentation mode '{mode}' is on, and passes of the user's do not run",)
+            attempt.remarks = (f"instrumentation mode '{mode}' is on, and user passes do not run",)
             return None
         attempt.source = self._changed(src, "before", attempt)
         changed_before = attempt.passes
@@ -269,7 +274,7 @@ class LLIRStage:
         return llir
 
     def _changed(self, module: TritonModule, when: str, attempt: _Attempt) -> TritonModule:
-        """What passes of the user's make of a module: `module` itself where they change nothing."""
+        """What user passes make of a module: `module` itself where they change nothing."""
         passes = [each for each in self.options.passes if each.when == when]
         if not passes:
             return module
@@ -297,7 +302,7 @@ class LLIRStage:
     def _run(
         self, passes: Sequence[UserPass], module: Module, context: object, attempt: _Attempt
     ) -> TritonModule | None:
-        """Run passes of the user's over a module of upstream MLIR, in place; what Triton takes it for if they
+        """Run user passes over a module of upstream MLIR, in place; what Triton takes it for if they
         change it."""
         from triton_linear.dialect import bridge
 
@@ -306,7 +311,7 @@ class LLIRStage:
         def verify(changed: Module) -> None:
             made[:] = [cast(TritonModule, bridge.to_triton(changed, context))]
 
-        with attempt.clock.phase("passes of the user's"):
+        with attempt.clock.phase("user passes"):
             changed = user_passes.run_passes(passes, module, verify)
         attempt.passes += tuple(name for name in changed if name not in attempt.passes)
         return made[0] if made else None

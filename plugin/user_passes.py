@@ -236,6 +236,8 @@ def run_passes(
 
     Raises PassError for a pass that raised, or made what Triton refuses.
     """
+    from triton_linear.dialect.bridge import BridgeError
+
     changed = []
     text = _text(module)
     for each in passes:
@@ -251,6 +253,9 @@ def run_passes(
             changed.append(each.name)
             try:
                 verify(module)
+            except BridgeError as error:
+                # It says no more than that Triton's parser failed; that has printed why.
+                raise refused(each, error) from None
             except Exception as error:
                 raise refused(each, error) from error
     return tuple(changed)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 import linecache
+from collections import Counter
 from collections.abc import Callable, Iterable
 from difflib import SequenceMatcher
 from pathlib import PurePath
@@ -22,8 +23,8 @@ def aligned(
     """What lines of files of two sides are called: by the statements of the first.
 
     A file that both have keeps its lines. Another is that of the same name, or the only other one; its lines
-    are those with the same text, and as many in a row that differ are taken one by one. The rest keep their own
-    place.
+    are those with the same text, wherever it moved where each has it once, and as many in a row that differ are
+    taken one by one. The rest keep their own place.
     """
     here, there = set(first), set(second)
     missing, free = sorted(there - here), sorted(here - there)
@@ -79,8 +80,22 @@ def _lines(first: str, second: str) -> dict[int, int] | None:
     before, after = ([line.strip() for line in linecache.getlines(name)] for name in (first, second))
     if not before or not after:
         return None
-    found: dict[int, int] = {}
+    once, there = _only(before), _only(after)
+    found = {there[text]: once[text] for text in there if text in once}
+    taken = set(found.values())
     for tag, a, a_end, b, b_end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if tag == "equal" or (tag == "replace" and a_end - a == b_end - b):
-            found |= {b + step + 1: a + step + 1 for step in range(a_end - a)}
+            for here, line in zip(range(a + 1, a_end + 1), range(b + 1, b_end + 1), strict=True):
+                if line not in found and here not in taken:
+                    found[line] = here
     return found
+
+
+def _only(lines: list[str]) -> dict[str, int]:
+    """The numbers of lines whose text there is once.
+
+    >>> _only(["a", "b", "a"])
+    {'b': 2}
+    """
+    times = Counter(lines)
+    return {text: number for number, text in enumerate(lines, 1) if times[text] == 1}

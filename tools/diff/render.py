@@ -28,6 +28,8 @@ WIDTH = 100
 MOST_LINES = 12
 """Lines of the source that are shown of a kernel unless all are asked for."""
 _UNITS = {"stack": "bytes of stack", "shared": "bytes of shared memory", "occupancy": "CTAs at a time"}
+_NARROWER = "narrower"
+_STYLES = {"worse": "red", _NARROWER: "red", "better": "green"}
 
 
 def show(console: Console, comparison: Comparison, everything: bool) -> None:
@@ -60,7 +62,8 @@ def _show(console: Console, pair: Pair, everything: bool) -> None:
     if not all(side.has_layouts for side in pair.facts):
         console.print(Text("layouts cannot be compared: one side has no TTGIR"))
     elif pair.layouts_began != pair.began:
-        console.print(Text(f"layouts began to differ: {pair.layouts_began or 'nowhere'}"))
+        began = f" began to differ: {pair.layouts_began}" if pair.layouts_began else ": no difference"
+        console.print(Text(f"layouts and conversions{began}"))
     console.print(_table(pair))
     shown = pair.lines if everything else pair.lines[:MOST_LINES]
     for line in shown:
@@ -87,22 +90,26 @@ def _table(pair: Pair) -> Table:
     table.add_column("")
     for letter in ("A", "B", ""):
         table.add_column(letter, justify="right")
-    rows: list[tuple[str, str, str, int | None]] = []
+    rows: list[tuple[str, str, str, str]] = []
     for one in pair.figures:
-        rows.append((_UNITS.get(one.name, one.name), _number(one.a), _number(one.b), one.worse))
+        rows.append((_UNITS.get(one.name, one.name), _number(one.a), _number(one.b), _sign(one.worse)))
     for a, b in pair.loops:
         if a is None and b is None:
             continue
         at = next(loop for loop in (a, b) if loop is not None).where
         worse = b.clocks - a.clocks if a is not None and b is not None else None
-        rows.append((f"clocks of the loop at {_place(at)}", _clocks(a), _clocks(b), worse))
+        rows.append((f"clocks of the loop at {_place(at)}", _clocks(a), _clocks(b), _sign(worse)))
     for kind, first, second in _totals(pair):
-        rows.append((kind, first, second, None if first != second else 0))
-    for name, first, second, worse in sorted(rows, key=lambda row: row[1] == row[2]):
-        sign = "" if not worse else "worse" if worse > 0 else "better"
-        style = {"worse": "red", "better": "green"}.get(sign, "" if first != second else "dim")
+        rows.append((kind, first, second, _NARROWER if kind in pair.narrower else ""))
+    for name, first, second, sign in sorted(rows, key=lambda row: row[1] == row[2]):
+        style = _STYLES.get(sign, "" if first != second else "dim")
         table.add_row(Text(name, style), Text(first, style), Text(second, style), Text(sign, style))
     return table
+
+
+def _sign(worse: int | None) -> str:
+    """What B is, where a figure of it is `worse` by so much."""
+    return "" if not worse else "worse" if worse > 0 else "better"
 
 
 def _number(value: int | None) -> str:
@@ -145,7 +152,8 @@ def _line(line: Line) -> Table:
     for kind in line.instructions:
         a, b = (widths(side.instructions.get(kind)) for side in (line.a, line.b))
         table.add_row(f"  {kind}", "A", a)
-        table.add_row("", "B", Text(b, "red" if kind in line.narrower else ""))
+        less = kind in line.narrower
+        table.add_row("", "B", Text(f"{b}  {_NARROWER}" if less else b, "red" if less else ""))
     if line.conversions:
         _rows(table, "  conversions", [_conversions(side) for side in (line.a, line.b)])
     if line.layouts:

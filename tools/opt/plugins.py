@@ -44,7 +44,7 @@ class PluginPass:
     module: Module
     verify: bool
     reported: list[Diagnostic] = field(compare=False)
-    summary: ClassVar[str] = "a pass of the user's"
+    summary: ClassVar[str] = "a user pass"
     requires: ClassVar[tuple[Verifier, ...]] = ()
     ensures: ClassVar[tuple[Verifier, ...]] = ()
 

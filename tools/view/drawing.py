@@ -26,7 +26,7 @@ LETTER = 6.05
 SIZE = 10
 ROW = 20
 _MARGIN, _GAP, _LINE = 14, 34, 15
-_NARROWEST = 460
+NARROWEST = 460
 """Pixels of a panel, so that the name of an encoding is a few lines and no column of words."""
 ROOM, ROOM_BETWEEN = WIDEST - 2 * _MARGIN, _GAP
 """Pixels for panels, and between two of them."""
@@ -110,7 +110,7 @@ def _width(panel: Panel) -> float:
 
 def panels_width(panels: Panels) -> float:
     """Pixels of panels beside each other."""
-    return 2 * _MARGIN + sum(max(_NARROWEST, _width(panel)) for panel in panels) + _GAP * (len(panels) - 1)
+    return 2 * _MARGIN + sum(max(NARROWEST, _width(panel)) for panel in panels) + _GAP * (len(panels) - 1)
 
 
 def stacked(grid: Grid, wide: float) -> list[Grid]:
@@ -143,7 +143,7 @@ def drawing(rows: Sequence[Panels], target: Target) -> Drawing:
             for at, line in enumerate(heading):
                 drawn.texts.append(dataclasses.replace(line, x=left, y=top + (at + 0.5) * _LINE))
             bottom = max(bottom, _add(drawn, panel, left, start, target))
-            left += max(_NARROWEST, _width(panel)) + _GAP
+            left += max(NARROWEST, _width(panel)) + _GAP
         drawn.width = max(drawn.width, left - _GAP + _MARGIN)
         top = bottom + _MARGIN
     drawn.height = top
@@ -151,7 +151,7 @@ def drawing(rows: Sequence[Panels], target: Target) -> Drawing:
 
 
 def _letters(panel: Panel) -> int:
-    return int(max(_NARROWEST, _width(panel)) / LETTER)
+    return int(max(NARROWEST, _width(panel)) / LETTER)
 
 
 def _heading(panel: Panel) -> list[Text]:

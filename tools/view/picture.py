@@ -14,6 +14,7 @@ from triton_linear.lowering.target.targets import Target
 from triton_linear.tools.support.errors import fail
 from triton_linear.tools.view.drawing import (
     MOST_ROWS,
+    NARROWEST,
     ROOM,
     ROOM_BETWEEN,
     SIZE,
@@ -92,7 +93,7 @@ def _fits(layouts: Sequence[LinearLayout], count: int, most: int, tile: Sizes) -
         return False
     beside = min(2, max(count, slices))
     if len(widths) == beside:
-        return sum(widths) <= ROOM - (beside - 1) * ROOM_BETWEEN
+        return sum(max(NARROWEST, width) for width in widths) <= ROOM - (beside - 1) * ROOM_BETWEEN
     return max(widths) <= (ROOM - ROOM_BETWEEN) / beside
 
 

@@ -6,6 +6,7 @@ stubs after them are counted in the modules.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,15 +17,20 @@ import pytest
 import triton
 import triton.language as tl
 from bridge_kernels import CASES, TARGETS, Case
-from fault_kernels import KERNELS, lowered
+from fault_kernels import KERNELS, lowered, moved
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon._runtime import GluonASTSource
+from triton.runtime import driver
+from triton.runtime.jit import MockTensor
 
 import triton_linear
 from triton_linear import pipeline
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.passes.framework.verifiers import CONVERT
 from triton_linear.report import Outcome, Report
+from triton_linear.tools.doctor.fake_driver import FakeDriver
 
 ALL = {**TARGETS, "hip:gfx1200": GPUTarget("hip", "gfx1200", 32)}
 SMALL = {"x": "*fp32", "out": "*fp32"}
@@ -93,12 +99,23 @@ MADE = {
         for stages in (1, 2, 4)
     },
     **{name: CASES[name] for name in ("matmul_eight_warps", "control_flow", "shapes", "dot_scaled")},
+    **{name: Case(moved, SMALL, {}) for name in ("gluon", "gluon, layouts that may change")},
     **KERNELS,
 }
-"""Kinds of kernels by name; those of `fault_kernels` have clusters, Gluon, descriptors, calls and assembly."""
+"""Kinds of kernels by name; those of `fault_kernels` have clusters, descriptors, calls and assembly."""
+OPTIONS = {"gluon, layouts that may change": {"gluon": True}}
+"""Options of the plugin that a kind is compiled with."""
 
 
 def source(name: str, gpu: GPUTarget) -> ASTSource:
+    if name.startswith("gluon"):
+        rows, columns = [4, gpu.warp_size // 4], [gpu.warp_size // 4, 4]
+        layouts = {
+            "source": gl.BlockedLayout([1, 4], rows, [4, 1], [1, 0]),
+            "destination": gl.BlockedLayout([4, 1], columns, [1, 4], [0, 1]),
+        }
+        signature = {**SMALL, **dict.fromkeys(("N", *layouts), "constexpr")}
+        return GluonASTSource(moved, signature, {"N": 64, **layouts})
     if name in KERNELS:
         return fault_kernels.source(name, gpu)
     case = MADE[name]
@@ -114,7 +131,7 @@ def is_possible(name: str, gpu: str) -> bool:
     if gpu.startswith("hip") and (warps * ALL[gpu].warp_size > 1024 or name == "partitions"):
         return False
     if name == "dot_scaled":
-        return gpu in ("cuda:90", "cuda:100")
+        return gpu != "cuda:80"
     if name == "shapes":
         return gpu.startswith("cuda")
     return not name.startswith("clusters") or gpu in ("cuda:90", "cuda:100")
@@ -135,7 +152,16 @@ def _few() -> list[tuple[str, str]]:
 class Counted:
     """Conversions of the module before the passes, and conversions and calls of conversions after them."""
 
-    before = after = 0
+    def __init__(self) -> None:
+        self.all: list[tuple[int, int]] = []
+
+    @property
+    def before(self) -> int:
+        return self.all[-1][0]
+
+    @property
+    def after(self) -> int:
+        return self.all[-1][1]
 
 
 @pytest.fixture
@@ -143,13 +169,14 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
     found, prepare = Counted(), pipeline.prepare
 
     def counting(module: Any, *rest: Any, **options: Any) -> pipeline.Prepared:
-        found.before = sum(op.name == CONVERT for op in operations(module.operation))
+        before = sum(op.name == CONVERT for op in operations(module.operation))
         made = prepare(module, *rest, **options)
-        found.after = sum(
+        after = sum(
             (op.name == CONVERT and "ll.widened" not in op.attributes)
             or (op.name == "tt.call" and op.attributes["callee"].value.startswith("__ll_cvt_"))
             for op in operations(module.operation)
         )
+        found.all.append((before, after))
         assert "ll.own" not in str(module)
         return made
 
@@ -170,10 +197,13 @@ def check(report: Report, counted: Counted) -> None:
         assert "/triton/language/" not in one.location and "loc(" not in one.location, one.location
     lines = str(report).splitlines()
     assert len(set(lines)) == len(lines)
+    for one in report.conversions:
+        assert not re.search(rf"{one.lowering}\W+{one.lowering}\b", str(report))
 
 
 def compiled(name: str, gpu: str, options: Mapping[str, Any]) -> Report:
-    made = lowered(source(name, ALL[gpu]), ALL[gpu], MADE[name].options, {"strict": True, **options})
+    chosen = {"strict": True, **OPTIONS.get(name, {}), **options}
+    made = lowered(source(name, ALL[gpu]), ALL[gpu], MADE[name].options, chosen)
     assert made.report is not None
     return made.report
 
@@ -200,8 +230,38 @@ def test_it_adds_up_with_options(options: dict[str, Any], counted: Counted) -> N
             assert report.kept == report.seen > 0
 
 
+@triton.autotune(
+    [triton.Config({"B": b}, num_warps=warps) for b in (32, 64) for warps in (2, 8)],
+    key=["x"],
+)
+@triton.jit
+def tuned(x, out, B: tl.constexpr):
+    i, j = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
+    tile = tl.trans(tl.load(x + i * B + j))
+    tl.store(out + i * B + j, tile / tl.sum(tile, 1)[:, None])
+
+
+@pytest.mark.parametrize("gpu", ALL)
+def test_each_configuration_of_an_autotuned_kernel_adds_up(
+    gpu: str, counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "_active", FakeDriver(ALL[gpu]))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    reports: list[Report] = []
+
+    def add(report: Report) -> None:
+        check(report, counted)
+        reports.append(report)
+
+    with triton_linear.enabled(strict=True, on_report=add):
+        tuned.warmup(MockTensor(tl.float32), MockTensor(tl.float32), grid=(1,))
+    assert len(reports) == 4
+    assert sum(report.seen for report in reports) > 0
+    tuned.fn.device_caches.clear()
+
+
 def test_kinds_are_many() -> None:
-    assert len(MADE) >= 55
+    assert len(MADE) >= 58
     assert {gpu for _, gpu in _few()} == set(ALL)
 
 

@@ -75,6 +75,7 @@ def test_the_grown_registers_are_found(target: str, tmp_path: Path, capsys: pyte
     assert kernel["figures"]["registers"]["worse"] > 8
     assert kernel["figures"]["conversions"]["worse"] == 0
     assert kernel["narrower"] == []
+    assert [line for line in kernel["lines"] if line["differs"]] == []  # loads are earlier, and the same
 
 
 @pytest.mark.parametrize("pair", [copy, converted, copies])
@@ -106,6 +107,9 @@ def test_the_text_says_differences_first_in_100_columns(
     names = [row.split("  ")[0] for row in rows]
     assert names.index("global loads") < names.index("bytes of shared memory")
     assert "%v = tt.load" in out
+    (loads,) = [row for row in rows if row.startswith("global loads")]
+    assert loads.split()[-1] == "narrower"
+    assert "B  32 of 32 bits  narrower" in out
 
 
 def test_without_and_with_the_plugin(script: Path, capsys: pytest.CaptureFixture[str]) -> None:

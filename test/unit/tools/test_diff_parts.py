@@ -186,6 +186,15 @@ def test_lines_of_an_edited_file_are_those_with_the_same_text(tmp_path: Path) ->
     assert here((str(first), 3)) == (str(first), 2)
 
 
+def test_a_line_that_moved_is_the_same_line(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.py", tmp_path / "b.py"
+    first.write_text("a = 1\nx = 0\nb = 2\nx = 0\nc = 3\n")
+    second.write_text("c = 3\nx = 0\na = 1\nx = 0\nb = 4\n")
+    _, there = aligned([str(first)], [str(second)])
+    assert [there((str(second), line))[1] for line in (1, 3)] == [5, 1]
+    assert len({there((str(second), line)) for line in range(1, 6)}) == 5
+
+
 def test_a_statement_is_called_by_its_first_line(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_text("for i in (\n    1,\n):\n    f(\n        i)\n")

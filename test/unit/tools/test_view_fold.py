@@ -10,10 +10,10 @@ import pytest
 from drawn_encodings import COLUMNS, MMA, ROWS
 
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.lowering.target.targets import target
+from triton_linear.lowering.target.targets import Target, target
 from triton_linear.tools.view.colours import thread_colour
 from triton_linear.tools.view.command import drawn
-from triton_linear.tools.view.drawing import WIDEST
+from triton_linear.tools.view.drawing import ROOM_BETWEEN, WIDEST
 from triton_linear.tools.view.fold import tile_of, words
 from triton_linear.tools.view.picture import MOST_CELLS
 from triton_linear.tools.view.places import holders
@@ -172,6 +172,28 @@ def test_a_picture_of_more_than_one_slice_or_layout_fits() -> None:
         assert wide <= WIDEST
         assert high <= 900
         assert overlaps(boxes) == []
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", CONVERSIONS)
+def test_a_conversion_has_both_layouts_beside_each_other(name: str, shape: str) -> None:
+    source, destination, machine = CONVERSIONS[name]
+    assert are_beside([of(source, shape), of(destination, shape)], machine)
+
+
+def test_a_narrow_layout_stands_beside_a_wide_one() -> None:
+    # Its grid has room there, but its name is wider than its grid.
+    narrow = ROWS.replace("[8, 4]", "[4, 8]").replace("[2, 1]", "[4, 1]")
+    wide = MMA.replace("[2, 1]", "[2, 2]")
+    assert are_beside([of(wide, "128x128"), of(narrow, "128x128")], HOPPER)
+
+
+def are_beside(shown: list[Subject], machine: Target) -> bool:
+    """Whether the first row of cells goes on behind a gap."""
+    _, _, boxes = boxes_of(drawn(shown, "svg", "tensor", machine, None))
+    top = min(box[1] for box in boxes)
+    row = sorted(box for box in boxes if box[1] - top < 1)
+    return sum(right[0] - left[2] > ROOM_BETWEEN - 1 for left, right in itertools.pairwise(row)) == 1
 
 
 Boxes = list[tuple[float, float, float, float, str]]

@@ -52,7 +52,7 @@ def test_a_kernel_with_nothing_but_a_reduction() -> None:
     (conversion,) = report.conversions
     assert conversion.partials and conversion.lowering == "cta-shared" and report.emitted == 1
     assert "converted; 0 conversions; 1 more that our passes made: 1 ours, 0 no-op, 0 left" in str(report)
-    assert "of partial results, cta-shared (cta-shared: 1 store of 32 bits, " in str(report)
+    assert "of partial results, cta-shared: 1 store of 32 bits, " in str(report)
     stock, left = compiled(total, reductions=False)
     assert (left.outcome, left.conversions) == (Outcome.NOTHING_TO_DO, ())
     barriers = 1 if installed_release() in REDUCTIONS_CONVERT else 2
