@@ -1,5 +1,6 @@
 """Handlers of what Triton's own lowerings emit around a conversion's code, and of what a caller listens to.
 
+- `// given NAME` as inline assembly gives a register of a tensor that the caller has.
 - `// sink NAME` as inline assembly hands its operands to the caller of the interpreter, and returns nothing
   that is defined.
 - PTX accesses, `st.shared.b32 [ $0 + 0 ], $1;` and the same for `ld`. Under a predicate, `@$2 st.shared...`,
@@ -39,6 +40,7 @@ from triton_linear.lowering.interpreter.program import (
 )
 
 SINK: Final = "// sink "
+GIVEN: Final = "// given "
 _NONE: Final = np.zeros((1, 1), np.uint64)
 _ACCESS: Final = re.compile(
     r"(?:@\$(?P<predicate>\d+) )?(?P<kind>ld|st)\.shared(?:::cta)?(?:\.v(?P<count>[24]))?"
@@ -51,6 +53,8 @@ _COPY: Final = re.compile(
 _WORD: Final = 4
 _APPROXIMATE: Final = ("llvm.nvvm.div.full", "llvm.nvvm.div.full.ftz")
 """Intrinsics that give something near their result: what bits it has is not defined."""
+_EVERYBODY: Final = "llvm.nvvm.barrier.cta.sync.all"
+"""The intrinsic for a barrier of all warps, whatever each runs."""
 
 
 # Inline assembly
@@ -60,6 +64,8 @@ def _inline_assembly(build: Builder, op: ir.Operation) -> Tree | None:
     text = text_of(op.attributes["asm_string"]).strip()
     if text.startswith(SINK):
         return _sink(build, op, text.removeprefix(SINK).strip())
+    if text.startswith(GIVEN):
+        return _given(build, op, text.removeprefix(GIVEN).strip())
     if found := _ACCESS.fullmatch(text):
         return _access(build, op, found)
     if found := _COPY.fullmatch(text):
@@ -80,6 +86,18 @@ def _sink(build: Builder, op: ir.Operation, name: str) -> Tree | None:
     if not len(op.results):
         return None
     return filled(build.type_of(op.results[0]), build.undefined_slot)
+
+
+def _given(build: Builder, op: ir.Operation, name: str) -> Tree:
+    slot = build.new()
+
+    def step(machine: Machine) -> None:
+        if machine.ask is None:
+            raise SimulationError(f"nobody has given '{name}'")
+        machine.values[slot] = machine.ask(name)
+
+    build.emit(step)
+    return slot
 
 
 def _access(build: Builder, op: ir.Operation, found: re.Match[str]) -> Tree | None:
@@ -286,6 +304,10 @@ def _intrinsic(build: Builder, op: ir.Operation) -> Tree | None:
     if name in _APPROXIMATE:
         build.alu["arithmetic"] += 1
         return filled(build.type_of(op.results[0]), build.undefined_slot)
+    if name in (_EVERYBODY, shared_memory.BARRIER_OF_SOME):
+        numbers = [build.constants.get(build.scalar(tree)) for tree in build.operands(op)]
+        shared_memory.barrier_of(build, numbers if len(numbers) > 1 else [*numbers, None])
+        return None
     if name == "llvm.is.fpclass":
         return arithmetic.is_class(build, build.operands(op), str(op.operands[0].type))
     return amd.intrinsic(build, op)
@@ -312,6 +334,7 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "llvm.intr.assume": _nothing,
     "llvm.store": _store,
     "nvvm.fence.proxy": _nothing,
+    "nvvm.setmaxregister": _nothing,
     "nvvm.ldmatrix": _matrix(load=True),
     "nvvm.stmatrix": _matrix(load=False),
     "nvvm.redux.sync": _redux,
