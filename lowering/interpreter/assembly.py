@@ -53,8 +53,6 @@ _COPY: Final = re.compile(
 _WORD: Final = 4
 _APPROXIMATE: Final = ("llvm.nvvm.div.full", "llvm.nvvm.div.full.ftz")
 """Intrinsics that give something near their result: what bits it has is not defined."""
-_EVERYBODY: Final = "llvm.nvvm.barrier.cta.sync.all"
-"""The intrinsic for a barrier of all warps, whatever each runs."""
 
 
 # Inline assembly
@@ -304,10 +302,6 @@ def _intrinsic(build: Builder, op: ir.Operation) -> Tree | None:
     if name in _APPROXIMATE:
         build.alu["arithmetic"] += 1
         return filled(build.type_of(op.results[0]), build.undefined_slot)
-    if name in (_EVERYBODY, shared_memory.BARRIER_OF_SOME):
-        numbers = [build.constants.get(build.scalar(tree)) for tree in build.operands(op)]
-        shared_memory.barrier_of(build, numbers if len(numbers) > 1 else [*numbers, None])
-        return None
     if name == "llvm.is.fpclass":
         return arithmetic.is_class(build, build.operands(op), str(op.operands[0].type))
     return amd.intrinsic(build, op)

@@ -77,7 +77,9 @@ class FunctionProgram:
 class Compiler:
     """Turns a function and those that it calls into pieces; each call gets a copy."""
 
-    def __init__(self, module: ir.Module, target: Target, threads: int, has_flags: bool, alone: bool = False) -> None:
+    def __init__(
+        self, module: ir.Module, target: Target, threads: int, has_flags: bool, alone: bool = False
+    ) -> None:
         self.functions: dict[str, ir.Operation] = {}
         self.globals: set[str] = set()
         for op in module.body.operations:

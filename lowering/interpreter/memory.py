@@ -244,8 +244,8 @@ class SharedMemory:
             self._report(operation, "write after write", granules, *clashes)
 
     def clobber(self, operation: int, address: Bits, width: int) -> None:
-        """A store of undefined bits, which LLVM removes: nothing is accessed, and contents are undefined, but for
-        warps that go ways of their own, which others' stores do not concern until a barrier."""
+        """A store of undefined bits, which LLVM removes: nothing is accessed, and contents are undefined. Those
+        that others are still to load are not, where warps go ways of their own."""
         recorded = len(self.recorded)
         threads, _ = self._who(None)
         offset = self._check(operation, "store", address, width, 1, threads)

@@ -37,6 +37,8 @@ _WORKGROUP: Final = -1
 """The number of the barrier of a whole workgroup (RDNA4 ISA, S_BARRIER_SIGNAL)."""
 BARRIER_OF_SOME: Final = "llvm.nvvm.barrier.cta.sync.count"
 """The intrinsic for a barrier with a number and a count of threads."""
+BARRIERS: Final = (BARRIER_OF_SOME, "llvm.nvvm.barrier.cta.sync.all")
+"""The second is for all threads, whatever their warps run."""
 
 
 # Barriers
@@ -48,6 +50,12 @@ def _order_cta(build: Builder) -> None:
 
 def _cta_barrier(build: Builder, op: ir.Operation) -> None:
     barrier_of(build, [build.constants.get(build.scalar(x)) for x in build.operands(op)])
+
+
+def intrinsic(build: Builder, op: ir.Operation) -> None:
+    """A barrier as one of LLVM's intrinsics, `BARRIERS`."""
+    numbers = [build.constants.get(build.scalar(tree)) for tree in build.operands(op)]
+    barrier_of(build, numbers if len(numbers) > 1 else [*numbers, None])
 
 
 def barrier_of(build: Builder, numbers: Sequence[int | None]) -> None:

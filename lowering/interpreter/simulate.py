@@ -22,8 +22,8 @@ from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 from triton_linear.lowering.interpreter import amd, casts, lanes, ops, shared_memory
 from triton_linear.lowering.interpreter.counts import Counts, costs
 from triton_linear.lowering.interpreter.memory import Bits, Race, SharedMemory, SimulationError
-from triton_linear.lowering.interpreter.shared_memory import BARRIER_OF_SOME
 from triton_linear.lowering.interpreter.program import POISON, Aggregate, Builder, Machine, Scalar, Tree, leaves
+from triton_linear.lowering.interpreter.shared_memory import BARRIER_OF_SOME
 from triton_linear.lowering.target.targets import Target
 
 __all__ = ["Race", "Simulated", "SimulationError", "simulate"]
@@ -198,7 +198,7 @@ _SPELLINGS = {
 }
 """How the bindings write what newer releases of Triton print in another way."""
 
-_BARRIER_OF_SOME = re.compile(r"nvvm\.barrier id = (%\w+) number_of_threads = (%\w+)")
+_BARRIER_OF_SOME = re.compile(r"nvvm\.barrier id = (%\w+) number_of_threads = (%\w+)(?= loc\()")
 _NO_RESULT = re.compile(r"%\w+ = (llvm\.call_intrinsic [^\n]*) -> !llvm\.void")
 
 

@@ -114,7 +114,7 @@ class _Level:
         later[self.warp] = False
         before = self._unknown(granules)
         history.writer[granules], history.written[granules] = self.warp, self.clock[self.warp]
-        return later.any(axis=0), before, np.zeros(len(granules), np.bool_)
+        return np.asarray(later.any(axis=0)), before, np.zeros(len(granules), np.bool_)
 
     def _unknown(self, granules: Indices) -> Flags:
         writer = self.history.writer[granules]

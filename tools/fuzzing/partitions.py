@@ -2,8 +2,8 @@
 
 A module has a default region and a few partitions of 1 to 8 warps, each with a chain of conversions of its own
 pairs of layouts. What a conversion takes comes from inline assembly, and what it gives goes to another, so no
-address is derived from a layout. The module goes the whole road to the LLVM dialect, and all warps are run, with
-the barriers that Triton made of ours, and the bytes that its allocation gave to each partition.
+address is derived from a layout. The module goes the whole road to the LLVM dialect, and all warps are run,
+with the barriers that Triton made of ours, and the bytes that its allocation gave to each partition.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ def _pair(rng: random.Random, target: Target, warps: int) -> Pair:
 def partitions_text(programs: Sequence[Program]) -> str:
     """The module of these conversions; the default region, or the only partition, may be empty."""
     numbered = list(enumerate(programs))
-    by_region = {region: list(found) for region, found in itertools.groupby(numbered, lambda one: one[1].region)}
+    by_region = {
+        region: list(found) for region, found in itertools.groupby(numbered, lambda one: one[1].region)
+    }
     own = by_region.pop(0, [])
     partitions = list(by_region.values()) or [[]]
     num_warps = own[0][1].warps if own else DEFAULT_WARPS[0]
