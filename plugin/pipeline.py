@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from triton_linear.dialect.mlir_adapter import Module, operations
+from triton_linear.dialect.partitions import WARP_SPECIALIZE
 from triton_linear.lowering.emit.embed import embed
 from triton_linear.lowering.plan.strategies import STRATEGIES
 from triton_linear.lowering.plan.stubs import Stub
 from triton_linear.lowering.strategies import strategy_of
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.conversions.stubs import with_limit
-from triton_linear.passes.framework.planning import WARP_SPECIALIZE
 from triton_linear.passes.framework.plans import STOCK, DecidedConversion, DecidedGather
 from triton_linear.passes.framework.run import PipelineRun
 from triton_linear.passes.options import PipelineOptions
@@ -79,8 +79,10 @@ class Prepared:
         yield Attempt(text, stubs, most, usual, apart=False)
         if not lasts:  # such scratch is what it is
             return
-        # Warps of a warp-specialised region would not come to a barrier of all.
-        all_warps = not any(op.name == WARP_SPECIALIZE for op in operations(self.module.operation))
+        # Where both regions of some warps and calls are, barriers are not for our code to ask for.
+        ops = operations(self.module.operation)
+        calls = any(op.name == "tt.call" and op.attributes["callee"].value not in stubs for op in ops)
+        all_warps = not (calls and any(op.name == WARP_SPECIALIZE for op in ops))
         smaller = {
             name: with_limit(stub, self.target, LEAST_SCRATCH, all_warps=all_warps)
             for name, stub in stubs.items()

@@ -70,7 +70,8 @@ def _add_fuzz(fuzz: argparse.ArgumentParser) -> None:
         action="append",
         help="GPU to compile for, or 'all'; may be given several times (default cuda:90)",
     )
-    option("--only", choices=("singles", "programs"), help="single conversions alone, or programs alone")
+    only = "single conversions alone, programs alone, or conversions in warp-specialised regions"
+    option("--only", choices=("singles", "programs", "partitions"), help=only)
     option("--time", type=float, metavar="SECONDS", help="begin no module after so many seconds")
     option(
         "--jobs",

@@ -33,11 +33,13 @@ from dataclasses import dataclass
 
 from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import InsertionPoint, Location, Module, Operation, producers_of
+from triton_linear.dialect.partitions import WARP_SPECIALIZE, partition_warps
 from triton_linear.dialect.triton_versions import BARRIER_0, PARTS_TRACKED, installed_release
 from triton_linear.lowering.emit import marks, scratch
 from triton_linear.lowering.emit.bodies import emit_body, signature_of
+from triton_linear.lowering.emit.buffers import Buffer, encodings, thread_encoding
 from triton_linear.lowering.emit.gathers import GatherSignature, emit_gather_body
-from triton_linear.lowering.emit.machines import MACHINES, THREAD, ZERO
+from triton_linear.lowering.emit.machines import COPY, MACHINES, THREAD, ZERO
 from triton_linear.lowering.emit.scratch import Home, ScratchUse
 from triton_linear.lowering.emit.text import BARRIER, FunctionWriter, Signature, struct_type
 from triton_linear.lowering.plan.gathers import GatherSharedPlan
@@ -50,7 +52,7 @@ THREAD_NUMBER = "%__own_thread"
 
 _HIDDEN_BARRIERS = {"nvidia": "nvvm.barrier", "amd": "rocdl.barrier"}
 """What Triton lowers `gpu.barrier` to, which its analysis does not know. `BARRIER_0`: with a 0 for NVIDIA."""
-_CALL, _SPECIALIZE = "tt.call", "ttg.warp_specialize"
+_CALL = "tt.call"
 _PLACE = "triton_linear.place"
 """An operation that stands where text is to come, in the copy that is printed."""
 _LINE = re.compile(
@@ -98,17 +100,17 @@ def embed(
     """
     copy, ops = bridge.without_ll(module)
     program = scratch.NumberedModule(_without(ops, stubs))
-    calls = _calls(program, stubs)
+    num_warps = module.operation.attributes["ttg.num-warps"].value
+    calls = _calls(program, stubs, num_warps)
     if not calls:
         return Embedded(bridge.printed(copy))
-    num_warps = module.operation.attributes["ttg.num-warps"].value
     attributes = module.operation.attributes
     num_ctas = attributes["ttg.num-ctas"].value if "ttg.num-ctas" in attributes else 1
     has_calls = any(name == _CALL and n not in calls for n, name in enumerate(program.names))
-    apart = apart and not has_calls and _SPECIALIZE not in program.names
+    apart = apart and not has_calls and WARP_SPECIALIZE not in program.names
     frame = program.frame()
     uses = {
-        n: program.use(n, call.stub.plan, target, num_warps, framed=frame is not None)
+        n: program.use(n, call.stub.plan, target, call.warps, framed=frame is not None)
         for n, call in calls.items()
         if isinstance(call.stub.plan, SharedPlan | GatherSharedPlan)
     }
@@ -148,12 +150,15 @@ def embed(
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call of a stub: which operation of the module it is, and which of the calls."""
+    """A call of a stub: which operation of the module it is, which of the calls, and the warps that run it;
+    `partial`: those of a partition."""
 
     op: Operation
     at: int
     number: int
     stub: Stub
+    warps: int
+    partial: bool
 
     @property
     def signature(self) -> Signature | GatherSignature:
@@ -188,15 +193,17 @@ def _without(ops: Iterable[Operation], stubs: Mapping[str, Stub]) -> list[Operat
     return kept
 
 
-def _calls(program: scratch.NumberedModule, stubs: Mapping[str, Stub]) -> dict[int, _Call]:
-    """The calls of stubs, by the numbers of their operations."""
+def _calls(program: scratch.NumberedModule, stubs: Mapping[str, Stub], num_warps: int) -> dict[int, _Call]:
+    """The calls of stubs, by the numbers of their operations; the kernel has `num_warps` of its own."""
+    specialized = WARP_SPECIALIZE in program.names
     found: dict[int, _Call] = {}
     for n, name in enumerate(program.names):
         if name == _CALL:
             op = program.ops[n]
             symbol = op.attributes["callee"].value
             if symbol in stubs:
-                found[n] = _Call(op, n, len(found), stubs[symbol])
+                own = partition_warps(op) if specialized else None
+                found[n] = _Call(op, n, len(found), stubs[symbol], own or num_warps, own is not None)
     return found
 
 
@@ -277,21 +284,15 @@ class _Writer:
         self._thread = THREAD_NUMBER if alone else None
         self._uses_thread = False
         self._types: dict[str, str] = {}
-        self._scratch = False
+        self._encoded: set[int] = set()
+        """Numbers of warps that encodings are named for."""
         self.locations: list[str] = []
 
     def definitions(self) -> str:
         """Aliases for the struct types and, if there is scratch, its encodings."""
         lines = [f"{alias} = {type_}\n" for type_, alias in self._types.items()]
-        if self._scratch:
-            lanes, warps = self._target.lanes, self._num_warps
-            shape = f"sizePerThread = [1], threadsPerWarp = [{lanes}], warpsPerCTA = [{warps}]"
-            # Of a cluster, each CTA has the whole buffer for itself.
-            ctas = ", ".join(["[0]"] * (self._num_ctas.bit_length() - 1))
-            rest = f"order = [0], CGALayout = [{ctas}]" if ctas else "order = [0]"
-            swizzle = "vec = 1, perPhase = 1, maxPhase = 1"
-            lines.append(f"#__ll_blocked = #ttg.blocked<{{{shape}, {rest}}}>\n")
-            lines.append(f"#__ll_shared = #ttg.swizzled_shared<{{{swizzle}, {rest}}}>\n")
+        if self._encoded:
+            lines += encodings(self._target.lanes, self._encoded, self._num_ctas)
         return "".join(lines)
 
     def code(self, call: _Call, line: re.Match[str], home: Home | None) -> str:
@@ -306,7 +307,7 @@ class _Writer:
         names = [f"{prefix}{name}" for name in ("source", "index")]
         for name, operand, type_, struct in zip(names, operands, types, signature.arguments, strict=False):
             own.define(name, f"{_CAST} {operand} : {type_} to {own.type(struct)}")
-        body = self._lines(prefix, location)
+        body = self._lines(prefix, location, f"{prefix}thread" if call.partial else self._thread)
         if isinstance(call.stub, GatherStub):
             assert isinstance(signature, GatherSignature)  # it is that of the stub
             result = emit_gather_body(
@@ -323,7 +324,9 @@ class _Writer:
                 f"{prefix}scratch",
                 call.stub.accumulators,
             )
-        self._uses_thread |= body.uses_thread
+        if call.partial and body.uses_thread:
+            self._number_in_partition(own, call)
+        self._uses_thread |= body.uses_thread and not call.partial
         if home is not None:
             self._make_scratch(own, location, call, home)
         after = self._lines(prefix, location)
@@ -344,7 +347,7 @@ class _Writer:
 
     def free(self, call: _Call) -> str:
         """The line that frees a call's scratch, for a place outside its code."""
-        return self._free(f"%__ll_{call.number}_memory", call.stub.plan.scratch_bytes)
+        return self._free(f"%__ll_{call.number}_memory", call.stub.plan.scratch_bytes, call.warps)
 
     def thread_number(self) -> str:
         """The line that asks for the thread's number, for the beginning of the function."""
@@ -355,7 +358,7 @@ class _Writer:
 
     def make_own(self, size: int) -> str:
         """The lines that make a buffer of the warps, for the beginning of the function."""
-        memory, type_ = f"{_OWN}{size}_memory", self._memory(size).whole
+        memory, type_ = f"{_OWN}{size}_memory", self._memory(size, self._num_warps).whole
         return (
             f"    {memory} = ttg.local_alloc {{alignment = 16 : i32}} : () -> {type_} loc(unknown)\n"
             f"    {_OWN}{size}_place = {_CAST} {memory} : {type_} to {_STRUCT} loc(unknown)\n"
@@ -363,25 +366,37 @@ class _Writer:
 
     def free_own(self, size: int) -> str:
         """The line that frees a buffer of the warps, for the function's end."""
-        return self._free(f"{_OWN}{size}_memory", size)
+        return self._free(f"{_OWN}{size}_memory", size, self._num_warps)
 
-    def _free(self, memory: str, size: int) -> str:
-        return f"    ttg.local_dealloc {memory} : {self._memory(size).whole} loc(unknown)\n"
+    def _free(self, memory: str, size: int, warps: int) -> str:
+        return f"    ttg.local_dealloc {memory} : {self._memory(size, warps).whole} loc(unknown)\n"
 
-    def _memory(self, size: int) -> _Memory:
-        return _Memory.of(size, self._target.lanes * self._num_warps)
+    def _memory(self, size: int, warps: int) -> Buffer:
+        return Buffer.of(size, self._target.lanes, warps)
 
-    def _lines(self, prefix: str, location: str) -> FunctionWriter:
+    def _lines(self, prefix: str, location: str, thread: str | None = None) -> FunctionWriter:
         return FunctionWriter(
-            prefix, location=f" loc({location})", types=self._types, barrier=self._barrier, thread=self._thread
+            prefix, location=f" loc({location})", types=self._types, barrier=self._barrier, thread=thread
         )
+
+    def _number_in_partition(self, lines: FunctionWriter, call: _Call) -> None:
+        """Write what gives the thread's number among those of its partition, which Triton knows where it
+        begins: the element of a range that the thread has."""
+        p, threads = lines.prefix, self._target.lanes * call.warps
+        self._encoded.add(call.warps)
+        range_, one = f"tensor<{threads}xi32, {thread_encoding(call.warps)}>", struct_type("i32", 1)
+        lines.define(f"{p}range", f"tt.make_range {{end = {threads} : i32, start = 0 : i32}} : {range_}")
+        lines.define(f"{p}held", f"{_CAST} {p}range : {range_} to {one}")
+        lines.define(f"{p}counted", f"llvm.extractvalue {p}held[0] : {one}")
+        asm = f'llvm.inline_asm asm_dialect = att "{COPY} // {p}", "=r,r"'
+        lines.define(f"{p}thread", f"{asm} {p}counted : (i32) -> i32")
 
     def _alias(self, type_: str) -> str:
         return self._types.setdefault(type_, f"!__ll_registers{len(self._types)}")
 
     def _make_scratch(self, lines: FunctionWriter, location: str, call: _Call, home: Home) -> None:
         """Write what makes the scratch of a call, in front of its code."""
-        self._scratch = True
+        self._encoded.add(call.warps)
         p, size = lines.prefix, call.stub.plan.scratch_bytes
         if home.lent:
             plan = call.stub.plan
@@ -392,7 +407,7 @@ class _Writer:
                 lines.append(waiting)
             lines.define(f"{p}scratch", f"llvm.extractvalue {_OWN}{size}_place[0] : {_STRUCT}")
             return
-        memory, nothing = self._memory(size), self._alias(struct_type("i64", 1))
+        memory, nothing = self._memory(size, call.warps), self._alias(struct_type("i64", 1))
         self._mark_value(lines, nothing)
         tensor = lines.define(f"{p}nothing", f"{_CAST} {p}value : {nothing} to {memory.mark}")
         buffer = lines.define(f"{p}memory", f"ttg.local_alloc {{alignment = 16 : i32}} : () -> {memory.whole}")
@@ -404,7 +419,7 @@ class _Writer:
 
     def _free_scratch(self, lines: FunctionWriter, call: _Call, home: Home, settles: bool) -> None:
         """Write what stands behind the code; `settles`: Triton sees a barrier in it."""
-        p, memory = lines.prefix, self._memory(call.stub.plan.scratch_bytes)
+        p, memory = lines.prefix, self._memory(call.stub.plan.scratch_bytes, call.warps)
         if settles:
             lines.effect(f"ttg.local_store {p}nothing, {p}row : {memory.mark} -> {memory.row}")
         if home.freed == call.at + 1:
@@ -426,41 +441,3 @@ class _Writer:
             return "llvm.mlir.constant(0 : i32) : i32"
         text, constraint = ZERO[self._target.vendor]
         return f'llvm.inline_asm asm_dialect = att "{text}", "{constraint}" : () -> i32'
-
-
-@dataclass(frozen=True, slots=True)
-class _Memory:
-    """A buffer of scratch as Triton sees it: rows of words of 8 bytes, one of which a mark is stored to.
-
-    Triton's barrier analysis looks at each row that an index may name, twice a kernel: with 4096 rows of a word
-    each that took a tenth of a second. A row has a word for each thread, so a mark stays one store.
-    """
-
-    rows: int
-    words: int
-
-    @classmethod
-    def of(cls, size: int, threads: int) -> _Memory:
-        """`size` bytes, or up to 7 more; no row has more words than there are threads.
-
-        >>> _Memory.of(4096, 128), _Memory.of(48, 128), _Memory.of(1, 128)
-        (_Memory(rows=4, words=128), _Memory(rows=3, words=2), _Memory(rows=1, words=1))
-        """
-        words = max(1, -(-size // 8))
-        row = min(words & -words, threads)
-        return cls(words // row, row)
-
-    @property
-    def whole(self) -> str:
-        """The buffer's type."""
-        return f"!ttg.memdesc<{self.rows}x{self.words}xi64, #__ll_shared, #ttg.shared_memory, mutable>"
-
-    @property
-    def row(self) -> str:
-        """The type of one of its rows."""
-        return f"!ttg.memdesc<{self.words}xi64, #__ll_shared, #ttg.shared_memory, mutable>"
-
-    @property
-    def mark(self) -> str:
-        """The type of what is stored as a mark."""
-        return f"tensor<{self.words}xi64, #__ll_blocked>"

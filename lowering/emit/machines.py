@@ -24,6 +24,9 @@ from triton_linear.lowering.target.targets import Target
 THREAD = "mov.u32 $0, %tid.x;"
 """PTX for the number of the thread; a comment follows that is the conversion's own."""
 
+COPY = "mov.u32 $0, $1;"
+"""PTX for a copy of a number that LLVM is not to share with what the kernel computes of it."""
+
 ONE = "{ .reg .u32 n; mov.u32 n, %nctaid.x; min.u32 $0, n, 1; }"
 """PTX for one, as every grid has a CTA."""
 

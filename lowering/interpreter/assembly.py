@@ -1,5 +1,6 @@
 """Handlers of what Triton's own lowerings emit around a conversion's code, and of what a caller listens to.
 
+- `// given NAME` as inline assembly gives a register of a tensor that the caller has.
 - `// sink NAME` as inline assembly hands its operands to the caller of the interpreter, and returns nothing
   that is defined.
 - PTX accesses, `st.shared.b32 [ $0 + 0 ], $1;` and the same for `ld`. Under a predicate, `@$2 st.shared...`,
@@ -39,6 +40,7 @@ from triton_linear.lowering.interpreter.program import (
 )
 
 SINK: Final = "// sink "
+GIVEN: Final = "// given "
 _NONE: Final = np.zeros((1, 1), np.uint64)
 _ACCESS: Final = re.compile(
     r"(?:@\$(?P<predicate>\d+) )?(?P<kind>ld|st)\.shared(?:::cta)?(?:\.v(?P<count>[24]))?"
@@ -60,6 +62,8 @@ def _inline_assembly(build: Builder, op: ir.Operation) -> Tree | None:
     text = text_of(op.attributes["asm_string"]).strip()
     if text.startswith(SINK):
         return _sink(build, op, text.removeprefix(SINK).strip())
+    if text.startswith(GIVEN):
+        return _given(build, op, text.removeprefix(GIVEN).strip())
     if found := _ACCESS.fullmatch(text):
         return _access(build, op, found)
     if found := _COPY.fullmatch(text):
@@ -80,6 +84,18 @@ def _sink(build: Builder, op: ir.Operation, name: str) -> Tree | None:
     if not len(op.results):
         return None
     return filled(build.type_of(op.results[0]), build.undefined_slot)
+
+
+def _given(build: Builder, op: ir.Operation, name: str) -> Tree:
+    slot = build.new()
+
+    def step(machine: Machine) -> None:
+        if machine.ask is None:
+            raise SimulationError(f"nobody has given '{name}'")
+        machine.values[slot] = machine.ask(name)
+
+    build.emit(step)
+    return slot
 
 
 def _access(build: Builder, op: ir.Operation, found: re.Match[str]) -> Tree | None:
@@ -312,6 +328,7 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "llvm.intr.assume": _nothing,
     "llvm.store": _store,
     "nvvm.fence.proxy": _nothing,
+    "nvvm.setmaxregister": _nothing,
     "nvvm.ldmatrix": _matrix(load=True),
     "nvvm.stmatrix": _matrix(load=False),
     "nvvm.redux.sync": _redux,

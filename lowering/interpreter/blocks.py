@@ -11,11 +11,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 
 from triton_linear.lowering.interpreter import assembly, ops
 from triton_linear.lowering.interpreter.memory import SimulationError
-from triton_linear.lowering.interpreter.program import Aggregate, Builder, Scalar, Step, Tree, leaves
+from triton_linear.lowering.interpreter.program import (
+    Aggregate,
+    Builder,
+    Machine,
+    Scalar,
+    Step,
+    Tree,
+    leaves,
+    scalar_mask,
+)
 from triton_linear.lowering.interpreter.simulate import HANDLERS, place_of
 from triton_linear.lowering.target.targets import Target
 
@@ -67,7 +77,9 @@ class FunctionProgram:
 class Compiler:
     """Turns a function and those that it calls into pieces; each call gets a copy."""
 
-    def __init__(self, module: ir.Module, target: Target, threads: int, has_flags: bool) -> None:
+    def __init__(
+        self, module: ir.Module, target: Target, threads: int, has_flags: bool, alone: bool = False
+    ) -> None:
         self.functions: dict[str, ir.Operation] = {}
         self.globals: set[str] = set()
         for op in module.body.operations:
@@ -75,7 +87,7 @@ class Compiler:
                 self.functions[op.operation.attributes["sym_name"].value] = op.operation
             elif op.operation.name == "llvm.mlir.global":
                 self.globals.add(op.operation.attributes["sym_name"].value)
-        self.build = Builder(target, threads, has_flags=has_flags)
+        self.build = Builder(target, threads, has_flags=has_flags, alone=alone)
         self.shared: list[int] = []
         self.pieces: list[StraightLine] = []
         self.places: list[ir.Operation] = []
@@ -157,7 +169,7 @@ class Compiler:
                     operands = build.operands(op)
                     results = [build.solid_tree(tree) for tree in operands]
                     # A return from several places would need its values joined; Triton's functions have one.
-                    if self.pieces[end].last >= 0:
+                    if operands and self.pieces[end].last >= 0:
                         raise SimulationError("a second return is not interpreted")
                     self.pieces[end].last = build.operation
                     self._end(piece, (Jump(end, ()),))
@@ -165,6 +177,8 @@ class Compiler:
                     self._end(piece, (self._jump(build.operands(op), op.successors[0], pieces, trees),))
                 elif name == "llvm.cond_br":
                     self._branch(piece, op, pieces, trees)
+                elif name == "llvm.switch":
+                    self._switch(piece, op, pieces, trees)
                 elif name == "llvm.call":
                     piece = self._call(piece, op)
                 elif name == "llvm.mlir.addressof":
@@ -226,6 +240,30 @@ class Compiler:
             self._jump(rest[first:], no, pieces, trees),
         )
         self._end(piece, ways, self.build.scalar(condition))
+
+    def _switch(
+        self, piece: int, op: ir.Operation, pieces: dict[ir.Block, int], trees: dict[ir.Block, list[Tree]]
+    ) -> None:
+        """A choice by number, as one branch for each case: the value is compared with one after the other."""
+        build = self.build
+        operands, (default, *blocks) = build.operands(op), op.successors
+        cases = [int(n) for n in op.attributes["case_values"]] if blocks else []
+        if len(operands) > 1:
+            raise SimulationError("a switch that hands on values is not interpreted")
+        value = build.scalar(operands[0])
+        for case, block in zip(cases, blocks, strict=True):
+            condition, wanted = build.new(), np.uint64(case & scalar_mask(build.bits_of(op.operands[0])).item())
+
+            def step(machine: Machine, condition: int = condition, wanted: np.uint64 = wanted) -> None:
+                machine.refuse_undefined(value, "the number that is switched by")
+                machine.values[condition] = (machine.values[value] == wanted).astype(np.uint64)
+
+            build.emit(step)
+            following = self._piece()
+            self._end(piece, (self._jump([], block, pieces, trees), Jump(following, ())), condition)
+            piece = following
+            self._begin(piece)
+        self._end(piece, (self._jump([], default, pieces, trees),))
 
     def _call(self, piece: int, op: ir.Operation) -> int:
         """Inline the function called; ensures: what follows goes to the piece returned."""

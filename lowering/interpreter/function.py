@@ -18,7 +18,7 @@ leave at different times. A condition that depends on the trial, or is undefined
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -95,20 +95,23 @@ def simulate_function(
             shared_bytes = attributes["ttg.shared"].value if "ttg.shared" in attributes else 0
         compiler = Compiler(module, target, num_warps * target.lanes, "overflow<" in module_text)
         program = compiler.compile(name, len(arguments))
-        run = _Run(program, arguments, trials, shared_bytes, step_limit)
+        run = Run(program, arguments, trials, None, step_limit, shared_bytes)
+        for number, _ in run.steps(0, -1):
+            raise SimulationError(f"barrier {number} is for warps that go ways of their own")
         return run.outcome()
 
 
-class _Run:
-    """One execution of a program."""
+class Run:
+    """One execution of a program, by threads in lockstep; `memory`: that of others too."""
 
     def __init__(
         self,
         program: FunctionProgram,
         arguments: Sequence[Argument],
         trials: int,
-        shared_bytes: int,
+        memory: SharedMemory | None,
         step_limit: int,
+        shared_bytes: int = 0,
     ) -> None:
         self.program = program
         self.left = self.limit = step_limit
@@ -116,7 +119,7 @@ class _Run:
         build = program.build
         trials = max([trials, *(len(r) for a in arguments if isinstance(a, Sequence) for r in a)])
         self.trials = trials
-        self.memory = SharedMemory(
+        self.memory = memory or SharedMemory(
             trials, build.threads, build.target.lanes, shared_bytes, SHARED_BASE, build.granule
         )
         self.machine = Machine(build.slots, build.threads, build.target.lanes, self.memory)
@@ -130,7 +133,6 @@ class _Run:
             self._pass(number, given, leaves(tree))
         self.joins: dict[int, int] | None = None
         self.parted: list[int] = []
-        self._go(0, -1)
 
     def _pass(self, number: int, given: Argument, slots: Sequence[int]) -> None:
         machine = self.machine
@@ -145,15 +147,16 @@ class _Run:
         for slot, value in zip(slots, given, strict=True):
             machine.values[slot] = np.asarray(value, np.uint64)
 
-    def _go(self, piece: int, stop: int) -> None:
-        """Run from one piece until another is reached, or to the end."""
+    def steps(self, piece: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Run from one piece until another is reached, or to the end; gives the numbers of barriers at which it
+        has to wait for others, and for how many."""
         pieces, machine = self.program.pieces, self.machine
         while piece != stop:
             if piece in self.parted:
                 where = self.program.where(pieces[piece].last)
                 raise SimulationError(f"{where}: threads leave a loop at different times")
             code = pieces[piece]
-            self._steps(piece, code)
+            yield from self._line(piece, code)
             if not code.ways:
                 return
             if code.condition is None:
@@ -168,9 +171,9 @@ class _Run:
             elif not counted.any():
                 piece = self._take(code.ways[1])
             else:
-                piece = self._part(piece, code, chosen)
+                piece = yield from self._part(piece, code, chosen)
 
-    def _steps(self, piece: int, code: StraightLine) -> None:
+    def _line(self, piece: int, code: StraightLine) -> Iterator[tuple[int, int]]:
         machine = self.machine
         self.visits[piece] += 1
         self.left -= len(code.steps) + 1
@@ -183,10 +186,13 @@ class _Run:
             for slot in [slot for slot in machine.undefined if slot in code.slots]:
                 if slot != self.program.build.undefined_slot:
                     del machine.undefined[slot]
-        position = 0
+        position, memory = 0, self.memory
         try:
             for position, step in enumerate(code.steps):  # noqa: B007
                 step(machine)
+                if memory.waiting is not None:
+                    meeting, memory.waiting = memory.waiting, None
+                    yield meeting
         except SimulationError as error:
             raise type(error)(f"{self.program.where(code.origins[position])}: {error}") from None
 
@@ -221,7 +227,7 @@ class _Run:
                 machine.undefined[slot] = merged
         return jump.target
 
-    def _part(self, piece: int, code: StraightLine, chosen: Flags) -> int:
+    def _part(self, piece: int, code: StraightLine, chosen: Flags) -> Generator[tuple[int, int], None, int]:
         """Run both ways of a branch, each with its own threads; ensures: they meet in the piece returned."""
         if self.joins is None:
             self.joins = joins_of(self.program.pieces)
@@ -233,7 +239,7 @@ class _Run:
         self.parted.append(piece)
         for jump, side in zip(code.ways, (chosen, ~chosen), strict=True):
             self.memory.active = side if before is None else side & before
-            self._go(self._take(jump), join)
+            yield from self.steps(self._take(jump), join)
         self.parted.pop()
         self.memory.active = before
         return join
@@ -241,7 +247,7 @@ class _Run:
     def outcome(self) -> FunctionOutcome:
         """What the run gave."""
         program, machine = self.program, self.machine
-        values, undefined = self._stacked(
+        values, undefined = self.stacked(
             [
                 (machine.values[slot], machine.undefined.get(slot, np.zeros((1, 1), np.uint64)))
                 for slot in program.results
@@ -255,7 +261,7 @@ class _Run:
         return FunctionOutcome(
             values,
             undefined,
-            {name: self._stacked(rows) for name, rows in machine.sinks.items()},
+            {name: self.stacked(rows) for name, rows in machine.sinks.items()},
             tuple(reversed(races.values())),
             self._counts(),
         )
@@ -285,7 +291,8 @@ class _Run:
             bytes_loaded=moved("load"),
         )
 
-    def _stacked(self, rows: Sequence[tuple[Bits, Bits]]) -> tuple[Bits, Bits]:
+    def stacked(self, rows: Sequence[tuple[Bits, Bits]]) -> tuple[Bits, Bits]:
+        """Values and undefined bits as arrays of shape (rows, trials, threads)."""
         shape = (len(rows), self.trials, self.machine.threads)
         values, undefined = np.zeros(shape, np.uint64), np.zeros(shape, np.uint64)
         for index, (value, mask) in enumerate(rows):

@@ -14,8 +14,17 @@ import numpy as np
 import numpy.typing as npt
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 
-from triton_linear.lowering.emit.machines import GUARDED, ONE, PERMUTE_BACKWARD, SETTLE, SHUFFLE, THREAD, ZERO
-from triton_linear.lowering.interpreter import matrix
+from triton_linear.lowering.emit.machines import (
+    COPY,
+    GUARDED,
+    ONE,
+    PERMUTE_BACKWARD,
+    SETTLE,
+    SHUFFLE,
+    THREAD,
+    ZERO,
+)
+from triton_linear.lowering.interpreter import matrix, shared_memory
 from triton_linear.lowering.interpreter.memory import Bits, SimulationError
 from triton_linear.lowering.interpreter.ops import Handler, select_scalar
 from triton_linear.lowering.interpreter.program import (
@@ -304,6 +313,9 @@ TEXTS: Final[dict[str, OnOperands]] = {
 
 def _intrinsic(build: Builder, op: ir.Operation) -> Tree | None:
     name = text_of(op.attributes["intrin"])
+    if name in shared_memory.BARRIERS:
+        shared_memory.intrinsic(build, op)
+        return None
     handler = matrix.INTRINSICS.get(name.removesuffix(".p3"))
     if handler is not None:
         return handler(build, op)
@@ -316,6 +328,8 @@ def _inline_assembly(build: Builder, op: ir.Operation) -> Tree | None:
     text = text_of(op.attributes["asm_string"]).strip()
     if text.startswith(THREAD):
         return OPERATIONS["nvvm.read.ptx.sreg.tid.x"](build, op)
+    if text.startswith(COPY):
+        return build.operands(op)[0]
     if text in TEXTS:
         return TEXTS[text](build, build.operands(op))
     found = re.fullmatch(r"([\w.]+)\s*([^;]*);?", text)
@@ -342,7 +356,7 @@ def _on_operands(handler: OnOperands) -> Handler:
 
 
 OPERATIONS: Final[dict[str, Handler]] = {
-    "nvvm.read.ptx.sreg.tid.x": _identifier(lambda machine: machine.thread),
+    "nvvm.read.ptx.sreg.tid.x": _identifier(lambda machine: machine.first + machine.thread),
     "nvvm.read.ptx.sreg.laneid": _identifier(lambda machine: machine.lane),
     "nvvm.read.ptx.sreg.ntid.x": _thread_count,
     "rocdl.workitem.id.x": _identifier(lambda machine: machine.thread),

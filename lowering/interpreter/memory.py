@@ -9,7 +9,8 @@ the whole warp moves for other threads than gave its address belongs to no threa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -107,7 +108,8 @@ def _mark(
 class SharedMemory:
     """`size` bytes at address `base`, for `threads` threads in warps of `lanes`.
 
-    `active` says which threads execute what comes next; None: all.
+    `active` says which threads execute what comes next; None: all. Where each warp runs by itself (`of_warp`),
+    `waiting` is the barrier that it has come to, with the warps that it is for, and `warps` are all of the CTA.
     """
 
     trials: int
@@ -119,9 +121,12 @@ class SharedMemory:
     races: list[Race] = field(default_factory=list)
     recorded: list[Recorded] = field(default_factory=list)
     active: Flags | None = None
+    waiting: tuple[int, int] | None = None
+    warps: int = 1
+    alone: bool = False
     _bytes: npt.NDArray[np.uint8] = field(init=False)
     _undefined: npt.NDArray[np.uint8] = field(init=False)
-    _levels: tuple[_Agents, _Agents] = field(init=False)
+    _levels: tuple[Any, _Agents] = field(init=False)
     _collective: int = 0
 
     def __post_init__(self) -> None:
@@ -135,6 +140,24 @@ class SharedMemory:
             return _Agents(scope, agent + 1, np.zeros(granules, np.int32), np.zeros(granules, np.int32))
 
         self._levels = (level("cta", thread // self.lanes), level("warp", thread))
+
+    def of_warp(self, level: Any, warps: int) -> SharedMemory:
+        """The same bytes as one warp of `warps` sees them that go ways of their own; `level` knows what the
+        others do."""
+        mine = replace(self, races=[], recorded=[], warps=warps, alone=True)
+        mine._bytes, mine._undefined = self._bytes, self._undefined
+        mine._levels = (level, mine._levels[1])
+        return mine
+
+    def named_barrier(self, number: int, threads: int | None) -> None:
+        """Wait at a barrier for the warps of so many threads; None: for all."""
+        self.all_execute("a barrier")
+        warps = self.warps if threads is None else threads // self.lanes
+        self.waiting = (number, warps)
+
+    def forget_lanes(self) -> None:
+        """Order the warp's own accesses: it has been at a barrier."""
+        self._levels[1].forget()
 
     def cta_barrier(self) -> None:
         """Order all threads' earlier accesses before all later ones."""
@@ -221,11 +244,14 @@ class SharedMemory:
             self._report(operation, "write after write", granules, *clashes)
 
     def clobber(self, operation: int, address: Bits, width: int) -> None:
-        """A store of undefined bits, which LLVM removes: nothing is accessed, and contents are undefined."""
+        """A store of undefined bits, which LLVM removes: nothing is accessed, and contents are undefined. Those
+        that others are still to load are not, where warps go ways of their own."""
         recorded = len(self.recorded)
         threads, _ = self._who(None)
         offset = self._check(operation, "store", address, width, 1, threads)
         del self.recorded[recorded:]
+        if self.alone:
+            return
         for k in range(width):
             self._undefined[offset + k] = 0xFF
 

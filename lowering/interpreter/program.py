@@ -105,10 +105,15 @@ class Source:
 
 
 class Machine:
-    """State of one run: slot values, undefined bits, shared memory, and what is derived from slots once."""
+    """State of one run: slot values, undefined bits, shared memory, and what is derived from slots once.
+
+    `first` is the number of its first thread in the CTA, `ask` what gives tensors by name, if there is any.
+    """
 
     __slots__ = (
+        "ask",
         "conditions",
+        "first",
         "lane",
         "lanes",
         "memory",
@@ -125,6 +130,8 @@ class Machine:
         self.undefined: dict[int, Bits] = {}
         self.threads = threads
         self.lanes = lanes
+        self.first = 0
+        self.ask: Callable[[str], Bits] | None = None
         self.memory = memory
         self.thread = np.arange(threads, dtype=np.int64)
         self.lane = self.thread % lanes
@@ -159,10 +166,12 @@ Step: TypeAlias = Callable[[Machine], None]
 
 @dataclass(slots=True)
 class Builder:
-    """Collects the steps of a function; a handler reads operands through it and emits steps."""
+    """Collects the steps of a function; a handler reads operands through it and emits steps. `alone`: what runs
+    them is one warp of several that go ways of their own."""
 
     target: Target
     threads: int
+    alone: bool = False
     operation: int = 0
     slots: int = 0
     granule: int = 8

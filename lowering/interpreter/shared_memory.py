@@ -10,6 +10,7 @@ barrier, which keep the compiler from reordering them, order the wave.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -34,6 +35,10 @@ _ACQUIRE: Final = {4, 6, 7}
 _RELEASE: Final = {5, 6, 7}
 _WORKGROUP: Final = -1
 """The number of the barrier of a whole workgroup (RDNA4 ISA, S_BARRIER_SIGNAL)."""
+BARRIER_OF_SOME: Final = "llvm.nvvm.barrier.cta.sync.count"
+"""The intrinsic for a barrier with a number and a count of threads."""
+BARRIERS: Final = (BARRIER_OF_SOME, "llvm.nvvm.barrier.cta.sync.all")
+"""The second is for all threads, whatever their warps run."""
 
 
 # Barriers
@@ -44,11 +49,31 @@ def _order_cta(build: Builder) -> None:
 
 
 def _cta_barrier(build: Builder, op: ir.Operation) -> None:
-    operands = build.operands(op)
-    if operands and [build.constants.get(build.scalar(x)) for x in operands] != [0, build.threads]:
-        raise SimulationError("a named barrier, or one for part of the CTA, is not interpreted")
+    barrier_of(build, [build.constants.get(build.scalar(x)) for x in build.operands(op)])
+
+
+def intrinsic(build: Builder, op: ir.Operation) -> None:
+    """A barrier as one of LLVM's intrinsics, `BARRIERS`."""
+    numbers = [build.constants.get(build.scalar(tree)) for tree in build.operands(op)]
+    barrier_of(build, numbers if len(numbers) > 1 else [*numbers, None])
+
+
+def barrier_of(build: Builder, numbers: Sequence[int | None]) -> None:
+    """A barrier with a number, for so many threads; without them the barrier of the CTA."""
     build.cta_barriers += 1
+    if build.alone:
+        _named_barrier(build, *(numbers or (0, None)))
+        return
+    if numbers and list(numbers) != [0, build.threads]:
+        raise SimulationError("a named barrier, or one for part of the CTA, is not interpreted")
     _order_cta(build)
+
+
+def _named_barrier(build: Builder, number: int | None, threads: int | None) -> None:
+    """A barrier with a number, for so many threads of the CTA; None: for all."""
+    if number is None or (threads or 0) % build.target.lanes:
+        raise SimulationError("a barrier of parts of warps, or whose number is no constant, is not interpreted")
+    build.emit(lambda machine: machine.memory.named_barrier(number, threads))
 
 
 def _warp_sync(build: Builder, op: ir.Operation) -> None:

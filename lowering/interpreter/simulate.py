@@ -23,6 +23,7 @@ from triton_linear.lowering.interpreter import amd, casts, lanes, ops, shared_me
 from triton_linear.lowering.interpreter.counts import Counts, costs
 from triton_linear.lowering.interpreter.memory import Bits, Race, SharedMemory, SimulationError
 from triton_linear.lowering.interpreter.program import POISON, Aggregate, Builder, Machine, Scalar, Tree, leaves
+from triton_linear.lowering.interpreter.shared_memory import BARRIER_OF_SOME
 from triton_linear.lowering.target.targets import Target
 
 __all__ = ["Race", "Simulated", "SimulationError", "simulate"]
@@ -197,11 +198,16 @@ _SPELLINGS = {
 }
 """How the bindings write what newer releases of Triton print in another way."""
 
+_BARRIER_OF_SOME = re.compile(r"nvvm\.barrier id = (%\w+) number_of_threads = (%\w+)(?= loc\()")
+_NO_RESULT = re.compile(r"%\w+ = (llvm\.call_intrinsic [^\n]*) -> !llvm\.void")
+
 
 def parsed(text: str) -> ir.Module:
     """A module as Triton prints it."""
     for printed, known in _SPELLINGS.items():
         text = text.replace(printed, known)
+    some = rf'llvm.call_intrinsic "{BARRIER_OF_SOME}"(\1, \2) : (i32, i32) -> ()'
+    text = _NO_RESULT.sub(r"\1 -> ()", _BARRIER_OF_SOME.sub(some, text))
     try:
         return ir.Module.parse(text)
     except ir.MLIRError as error:

@@ -30,7 +30,7 @@ from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.strategies import PLANNERS
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.accumulators import accumulators
-from triton_linear.passes.conversions.select import PartialCode
+from triton_linear.passes.conversions.select import CALLS, PartialCode
 from triton_linear.passes.conversions.stubs import GATHER_PREFIX
 from triton_linear.passes.framework import diagnostics, provenance
 from triton_linear.passes.framework.base import PassRun
@@ -47,12 +47,7 @@ from triton_linear.passes.framework.verifiers import CONVERT, Verifier, every_ga
 from triton_linear.passes.reductions.held import HELD, held_values, is_for_nvidia, takes_held
 
 GATHER = "tt.gather"
-_PARTIAL = "it is in a warp-specialised region, which only some warps of the CTA run"
 _AGREE = "lanes that hold copies are to take that of the same one of them"
-_BARRIER = (
-    "it needs a barrier of all warps, and the module has warp-specialised regions, whose warps would not come "
-    "to it"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +71,9 @@ class LowerGathers(Planning):
     these serve nothing else and all of it is cheaper so, what becomes of the result included: that has the
     layout of the index, and is converted for those who want another. Every other gather is left to Triton, with
     a remark: its layouts are not known, its elements come from other CTAs, it costs more, it takes accumulators
-    of `wgmma`, it is in code that only some warps of the CTA run, or it is there so that copies become alike
-    (`ll.agree`). With `lowering=legacy` all that can be go
-    through shared memory as Triton's once did (`lowering/gather/memory.py`), from the fewest conversions.
+    of `wgmma`, it is in a function that a warp-specialised region calls, or it is there so that copies become
+    alike (`ll.agree`). With `lowering=legacy` all that can be go through shared memory as Triton's once did
+    (`lowering/gather/memory.py`), from the fewest conversions.
 
     Requires: nothing.
     Ensures: every gather that is left has `ll.stock`, the reason.
@@ -109,15 +104,16 @@ class LowerGathers(Planning):
             return
         names = {inner.attributes["sym_name"].value for inner in ops if inner.name == "tt.func"}
         partial, raw = PartialCode.find(ops), accumulators(ops)
-        choice = _Choice(gpu, producers_of(ops), self.scratch_limit, self.lowering, partial.present)
+        choice = _Choice(gpu, producers_of(ops), self.scratch_limit, self.lowering, partial.calls)
         held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()
         stubs = _Stubs(InsertionPoint(op.regions[0].blocks[0]), names, choice, pass_.plans)
         left: list[DecidedGather] = []
         for gather in gathers:
             if ll.STOCK in gather.attributes:
                 del gather.attributes[ll.STOCK]
-            if partial.contains(gather):
-                decision: _Way | str = _PARTIAL
+            decision: _Way | str
+            if (reason := partial.reason(gather, gpu)) is not None:
+                decision = reason
             elif ll.AGREE in gather.attributes:
                 decision = _AGREE
             elif any(operand in raw for operand in gather.operands):
@@ -145,7 +141,7 @@ class _Choice:
     producers: Mapping[Value, Operation]
     scratch_limit: int | None
     lowering: str
-    specialized: bool
+    specialized_calls: bool
     table: LayoutTable = field(default_factory=LayoutTable)
 
     def decide(self, gather: Operation) -> _Way | str:
@@ -200,8 +196,8 @@ class _Choice:
             if isinstance(plan, Rejected):
                 reasons.append(plan.reason)
                 continue
-            if self.specialized and isinstance(plan, GatherSharedPlan) and plan.scope == "cta":
-                reasons.append(_BARRIER)
+            if self.specialized_calls and isinstance(plan, GatherSharedPlan) and plan.scope == "cta":
+                reasons.append(CALLS)
                 continue
             cost = cost_of(plan, element, self.gpu, _warps(held))
             whole = self.together(gather, source, index, cost)

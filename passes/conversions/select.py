@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, StringAttr, operations, producers_of
+from triton_linear.dialect.partitions import WARP_SPECIALIZE
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.plan.plans import PADDED, NoOpPlan, Selection
 from triton_linear.lowering.strategies import PLANNERS, Tensor
@@ -21,7 +22,6 @@ from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown, element_of
 from triton_linear.passes.framework.planning import (
-    WARP_SPECIALIZE,
     Planning,
     check_lowering,
     ctas_of,
@@ -48,7 +48,7 @@ class SelectLowering(Planning):
     Every `ttg.convert_layout` gets `ll.plan`: the kind of the cheapest plan for the target, the figures of
     its cost, and the planners that were passed over with the basis vectors that did not fit. A conversion
     that cannot be ours gets `ll.stock` instead, the reason why it is left to Triton, and a remark that says
-    so: its layouts are not known, it crosses CTAs, it is in code that only some warps of the CTA run, it
+    so: its layouts are not known, it crosses CTAs, it is in a function that a warp-specialised region calls, it
     leads to an address or a mask of which Triton's axis analysis may know more than can be handed on, or it
     takes accumulators of `wgmma` with another sign (`passes/analysis/accumulators.py`), or it goes through
     memory in a cluster with a release that does not order that (`CLUSTERS_ORDERED`), or, with `exact`, it gives
@@ -122,18 +122,15 @@ class SelectLowering(Planning):
         self, conversion: Operation, gpu: Target, table: LayoutTable, partial: PartialCode
     ) -> Selection | str:
         """The selection for one conversion, or why it is left to Triton."""
-        if partial.contains(conversion):
-            return "it is in a warp-specialised region, which only some warps of the CTA run"
+        if (reason := partial.reason(conversion, gpu)) is not None:
+            return reason
         selection = self.selection(conversion, gpu, table)
         if isinstance(selection, str):
             return selection
         if selection.plan is None:
             return "; ".join(_reasons(selection))
-        if partial.present and selection.plan.kind in ("cta-shared", PADDED):
-            return (
-                "it needs a barrier of all warps, and the module has warp-specialised regions, whose warps "
-                "would not come to it"
-            )
+        if partial.calls and selection.plan.kind in ("cta-shared", PADDED):
+            return CALLS
         return selection
 
     def selection(self, conversion: Operation, gpu: Target, table: LayoutTable) -> Selection | str:
@@ -179,11 +176,22 @@ def plan_attribute(selection: Selection, op: Operation) -> Attribute:
     return ll.plan_attribute(plan.kind, figures, map(str, selection.rejected), op.context)
 
 
+CALLS = "it needs a barrier, and the module has both warp-specialised regions and functions that are called"
+"""Which warps come to a barrier in a function is then for its callers to say."""
+_CALLED = "a warp-specialised region calls the function that it is in, and only some warps of the CTA run it"
+_ONLY_NVIDIA = "it is in a warp-specialised region, which is known for NVIDIA GPUs alone"
+
+
 @dataclass(frozen=True)
 class PartialCode:
-    """Code that some warps of a CTA run without the others: warp-specialised regions and what they call."""
+    """Code that some warps of a CTA run without the others: warp-specialised regions and what they call.
+
+    present: whether there is any. calls: whether there are calls beside it. functions: those that such regions
+    reach.
+    """
 
     present: bool
+    calls: bool
     functions: frozenset[str]
 
     @classmethod
@@ -202,19 +210,22 @@ class PartialCode:
             else:
                 calls.setdefault(function, set()).add(callee)
         functions: set[str] = set()
+        any_call = bool(reached or calls)
         while reached:
             function = reached.pop()
             if function not in functions:
                 functions.add(function)
                 reached += calls.get(function, ())
-        return cls(present, frozenset(functions))
+        return cls(present, present and any_call, frozenset(functions))
 
-    def contains(self, op: Operation) -> bool:
-        """Whether `op` is in such code."""
+    def reason(self, op: Operation, gpu: Target) -> str | None:
+        """Why code in the place of `op` cannot be ours because of where it is; None if it can."""
         if not self.present:
-            return False
+            return None
         specialised, function = _surroundings(op)
-        return specialised or function in self.functions
+        if function in self.functions:
+            return _CALLED
+        return _ONLY_NVIDIA if specialised and gpu.vendor != "nvidia" else None
 
 
 def _surroundings(op: Operation) -> tuple[bool, str]:

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from triton_linear.dialect.mlir_adapter import Operation
+from triton_linear.dialect.partitions import WARP_SPECIALIZE
 from triton_linear.lowering.plan.strategies import LINEAR, STRATEGIES
 from triton_linear.lowering.target.targets import Target, target
 from triton_linear.passes.framework import diagnostics
-
-WARP_SPECIALIZE = "ttg.warp_specialize"
 
 
 @dataclass(frozen=True)

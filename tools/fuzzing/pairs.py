@@ -120,9 +120,9 @@ def ends(single: Program) -> tuple[LinearLayout, LinearLayout]:
     )
 
 
-def as_program(pair: Pair, warps: int, target: str) -> Program:
-    """The program whose only step is the conversion."""
-    return Program(target, warps, pair.shape, pair.element, pair.source, (Convert(pair.destination),))
+def as_program(pair: Pair, warps: int, target: str, region: int = 0) -> Program:
+    """The program whose only step is the conversion; `region`: where it stands in a warp-specialised module."""
+    return Program(target, warps, pair.shape, pair.element, pair.source, (Convert(pair.destination),), region)
 
 
 def as_pair(single: Program) -> Pair:
@@ -141,12 +141,12 @@ def draw_pairs(rng: random.Random, target: Target, count: int, assembled: bool) 
     drawn: list[Pair] = []
     while len(drawn) < count:
         pair = random_pair(rng, target.lanes, warps, target.name)
-        if _registers(pair) <= (MOST_REGISTERS if assembled else target.policy.most_registers):
+        if registers_of_pair(pair) <= (MOST_REGISTERS if assembled else target.policy.most_registers):
             drawn.append(pair)
     return warps, drawn
 
 
-def _registers(pair: Pair) -> int:
+def registers_of_pair(pair: Pair) -> int:
     """Elements of a thread on the side that has more of them."""
     return max(drawn_layout(pair, side).in_dim_size(REGISTER) for side in (pair.source, pair.destination))
 

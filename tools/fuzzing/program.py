@@ -141,7 +141,8 @@ STEPS: tuple[type[Any], ...] = (
 
 @dataclass(frozen=True)
 class Program:
-    """A function of one tensor: `steps` on an argument in layout `source`."""
+    """A function of one tensor: `steps` on an argument in layout `source`; `region`: where it stands in a
+    module of warp-specialised regions, which has no reproducer of its own."""
 
     target: str
     warps: int
@@ -149,6 +150,7 @@ class Program:
     element: str
     source: str
     steps: Steps
+    region: int = 0
 
     def type(self, encoding: str) -> str:
         """The argument's type with another encoding."""
@@ -179,7 +181,8 @@ def as_json(program: Program) -> str:
             return [plain(v) for v in value]
         return value
 
-    return json.dumps({f.name: plain(getattr(program, f.name)) for f in dataclasses.fields(program)})
+    names = [field.name for field in dataclasses.fields(program) if field.name != "region" or program.region]
+    return json.dumps({name: plain(getattr(program, name)) for name in names})
 
 
 def from_json(text: str) -> Program:

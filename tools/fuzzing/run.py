@@ -22,6 +22,7 @@ from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.fuzzing import pairs
 from triton_linear.tools.fuzzing.draw import draw_program
 from triton_linear.tools.fuzzing.examine import examine_program, title
+from triton_linear.tools.fuzzing.partitions import draw_partitions, examine_partitions, partitions_text
 from triton_linear.tools.fuzzing.program import Program
 from triton_linear.tools.fuzzing.totals import Totals
 from triton_linear.tools.fuzzing.write import write
@@ -34,14 +35,16 @@ SECONDS = 60
 MEMORY = 8 << 30
 MODULES = ("triton_linear.tools.fuzzing.warm", __name__)
 
-SINGLES, PROGRAMS = "singles", "programs"
+SINGLES, PROGRAMS, PARTITIONS = "singles", "programs", "partitions"
 KINDS = (SINGLES, PROGRAMS)
+"""What is drawn by default."""
+EVERY_KIND = (*KINDS, PARTITIONS)
 PROGRAMS_EACH = 2
 
 
 @dataclass(frozen=True)
 class Unit:
-    """One module: single conversions, or one program."""
+    """One module: single conversions, one program, or conversions in warp-specialised regions."""
 
     kind: str
     number: int
@@ -65,6 +68,8 @@ class Unit:
         """Its TTGIR."""
         if self.kind == PROGRAMS:
             return write(self.programs[0]).text
+        if self.kind == PARTITIONS:
+            return partitions_text(self.programs)
         return pairs.pairs_text(self.programs, target_called(self.target).lanes, self.assembled)
 
 
@@ -94,6 +99,10 @@ def units(plan: FuzzPlan) -> Iterator[Unit]:
                     unit = _program(plan, other)
                     left -= conversions(unit)
                     yield unit
+        if PARTITIONS in plan.kinds and left > 0:
+            unit = _partitions(plan, number, left)
+            left -= conversions(unit)
+            yield unit
         if left <= 0:
             return
 
@@ -110,6 +119,14 @@ def _program(plan: FuzzPlan, number: int) -> Unit:
     return Unit(PROGRAMS, number, plan.seed, (draw_program(rng, plan.target),), options=plan.options)
 
 
+def _partitions(plan: FuzzPlan, number: int, most: int) -> Unit:
+    target = target_called(plan.target)
+    if target.vendor != "nvidia":
+        fail(f"partitions: '{plan.target}' has no warp-specialised regions")
+    rng = random.Random(f"{plan.seed} {PARTITIONS} {target.name} {number}")
+    return Unit(PARTITIONS, number, plan.seed, tuple(draw_partitions(rng, target, most)))
+
+
 def _singles(plan: FuzzPlan, number: int, most: int) -> Unit:
     target = target_called(plan.target)
     assembled = plan.assembly > 0 and number % plan.assembly == plan.assembly - 1
@@ -123,6 +140,8 @@ def examine(unit: Unit) -> Totals:
     """Run a unit in this process; raises, crashes or hangs where Triton or the interpreter does."""
     if unit.kind == PROGRAMS:
         return examine_program(unit.programs[0], unit.name, unit.options)
+    if unit.kind == PARTITIONS:
+        return examine_partitions(unit.programs, target_called(unit.target).lanes, unit.name)
     return pairs.examine_pairs(unit.programs, target_called(unit.target).lanes, unit.assembled, unit.name)
 
 
@@ -130,6 +149,8 @@ def stock(unit: Unit) -> Totals:
     """The same through stock Triton: a program is run, single conversions are compiled as far as ours."""
     if unit.kind == PROGRAMS:
         return examine_program(unit.programs[0], unit.name, None)
+    if unit.kind == PARTITIONS:
+        return examine_partitions(unit.programs, target_called(unit.target).lanes, unit.name, None)
     lower(to_triton(unit.text()), unit.target, pairs.last_stage(unit.target, unit.assembled))
     return Totals()
 
@@ -163,7 +184,7 @@ class InProcesses:
 def outcome(unit: Unit, call: Caller) -> Totals:
     """What became of a unit, and where that is wrong or its process did not survive, whose fault it is."""
     found = call(examine, unit)
-    if isinstance(found, Totals) and (unit.kind == SINGLES or found.ok):
+    if isinstance(found, Totals) and (unit.kind != PROGRAMS or found.ok):
         return found
     if len(unit.programs) > 1:
         # Which of them was it?
@@ -257,7 +278,7 @@ def fuzz(
         for future, unit in running.items():
             finished.append((unit, future.result()))
             advance(unit.target, conversions(unit))
-    finished.sort(key=lambda each: (KINDS.index(each[0].kind), each[0].number))
+    finished.sort(key=lambda each: (EVERY_KIND.index(each[0].kind), each[0].number))
     for unit, found in finished:
         totals[unit.target].add(found)
     return totals

@@ -14,8 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequenc
 from dataclasses import dataclass
 from typing import Any
 
+from triton_linear.dialect.linear_layout import WARP
 from triton_linear.dialect.locations import user_position
 from triton_linear.lowering.emit.embed import THREAD_NUMBER
+from triton_linear.lowering.emit.machines import THREAD
 from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.interpreter.verify import Verdict, verify_in_each_cta
 from triton_linear.lowering.interpreter.verify_gather import verify_gather
@@ -205,8 +207,13 @@ def _function(symbol: str, prefix: str, lines: Sequence[str], shared: Sequence[s
     registers = [name for name in ("source", "index") if name in given]
     if result is None or "source" not in given:
         raise ValueError(f"code of @{symbol} does not stand between casts")
-    scratch = [number for number, line in enumerate(lines) if line.lstrip().startswith(f"{prefix}scratch = ")]
-    start = max(scratch, default=len(registers) - 1) + 1
+    named = (f"{prefix}scratch = ", f"{prefix}thread = ")
+    before = [number for number, line in enumerate(lines) if line.lstrip().startswith(named)]
+    start = max(before, default=len(registers) - 1) + 1
+    if any(line.lstrip().startswith(named[1]) for line in lines):
+        # Of a partition: its own threads are all that the function is run for.
+        asm = f'llvm.inline_asm asm_dialect = att "{THREAD}", "=r" : () -> i32'
+        shared = [*shared, f"    %thread = {asm}"]
     body = [line for line in lines[start:-1] if not line.lstrip().startswith("ttg.")]
     arguments = ", ".join([*(f"%{name}: {given[name]}" for name in registers), "%scratch: !llvm.ptr<3>"])
     text = "\n".join(
@@ -236,12 +243,14 @@ def run_stubs(compilation: Compilation) -> dict[str, Verdict]:
         for symbol, function in texts.items():
             if symbol not in verdicts or verdicts[symbol].ok:
                 stub = kernel.stubs[symbol]
-                verdicts[symbol] = _run(function, stub, compilation.target, compilation.num_warps)
+                verdicts[symbol] = _run(function, stub, compilation.target)
     return verdicts
 
 
-def _run(function: str, stub: Stub, target: Target, warps: int) -> Verdict:
+def _run(function: str, stub: Stub, target: Target) -> Verdict:
     scratch = stub.plan.scratch_bytes
+    # Those of the partition that its calls are in, where that is one.
+    warps = stub.source.in_dim_size(WARP) if stub.source.has_in_dim(WARP) else 1
     try:
         if isinstance(stub, GatherStub):
             sides = stub.source, stub.index, stub.axis, stub.element, stub.index_element

@@ -40,8 +40,8 @@ tt.func @wrong_lanes(%x: tensor<64xf32, #a>) -> tensor<64xf32, #b> {
 
 // -----
 
-// An exchange inside the warp needs nobody else; one between warps needs a barrier that the warps of the
-// partition never reach. Inside the regions only some warps run.
+// A barrier in a region is that of its warps. In a function that regions call it is not known whose it is, and
+// where there are calls beside regions, no code of ours waits at one.
 #rows = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
 #lanes = #ttg.linear<{register = [], lane = [[2], [1], [4], [8], [16]], warp = [[32], [64]], block = []}>
 #warps = #ttg.linear<{register = [], lane = [[32], [64], [4], [8], [16]], warp = [[1], [2]], block = []}>
@@ -49,17 +49,16 @@ tt.func @wrong_lanes(%x: tensor<64xf32, #a>) -> tensor<64xf32, #b> {
 module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:100"} {
 tt.func @warp_specialised(%x: tensor<128xf32, #rows>) -> tensor<128xf32, #warps> {
   %0 = ttg.convert_layout %x : tensor<128xf32, #rows> -> tensor<128xf32, #lanes>
-  // expected-remark@below {{conversion left to Triton: it needs a barrier of all warps, and the module has warp-specialised regions, whose warps would not come to it}}
+  // expected-remark@below {{conversion left to Triton: it needs a barrier, and the module has both warp-specialised regions and functions that are called}}
   %1 = ttg.convert_layout %0 : tensor<128xf32, #lanes> -> tensor<128xf32, #warps>
   ttg.warp_specialize(%x)
   default {
     %2 = tt.make_range {start = 0 : i32, end = 128 : i32} : tensor<128xi32, #rows>
-    // expected-remark@below {{conversion left to Triton: it is in a warp-specialised region, which only some warps of the CTA run}}
     %3 = ttg.convert_layout %2 : tensor<128xi32, #rows> -> tensor<128xi32, #lanes>
     ttg.warp_yield
   }
   partition0(%arg0: tensor<128xf32, #rows>) num_warps(4) {
-    // expected-remark@below {{conversion left to Triton: it is in a warp-specialised region, which only some warps of the CTA run}}
+    // expected-remark@below {{conversion left to Triton: it needs a barrier, and the module has both warp-specialised regions and functions that are called}}
     %4 = ttg.convert_layout %arg0 : tensor<128xf32, #rows> -> tensor<128xf32, #warps>
     tt.call @from_a_partition(%arg0) : (tensor<128xf32, #rows>) -> ()
     ttg.warp_return
@@ -71,9 +70,30 @@ tt.func private @from_a_partition(%x: tensor<128xf32, #rows>) {
   tt.return
 }
 tt.func private @from_there(%x: tensor<128xf32, #rows>) {
-  // expected-remark@below {{conversion left to Triton: it is in a warp-specialised region, which only some warps of the CTA run}}
+  // expected-remark@below {{conversion left to Triton: a warp-specialised region calls the function that it is in, and only some warps of the CTA run it}}
   %0 = ttg.convert_layout %x : tensor<128xf32, #rows> -> tensor<128xf32, #lanes>
   tt.return
+}
+}
+
+// -----
+
+// Without calls all of it is ours.
+#rows = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
+#warps = #ttg.linear<{register = [], lane = [[32], [64], [4], [8], [16]], warp = [[1], [2]], block = []}>
+
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:100"} {
+tt.func @no_calls(%x: tensor<128xf32, #rows>) -> tensor<128xf32, #warps> {
+  %1 = ttg.convert_layout %x : tensor<128xf32, #rows> -> tensor<128xf32, #warps>
+  ttg.warp_specialize(%x)
+  default {
+    ttg.warp_yield
+  }
+  partition0(%arg0: tensor<128xf32, #rows>) num_warps(4) {
+    %4 = ttg.convert_layout %arg0 : tensor<128xf32, #rows> -> tensor<128xf32, #warps>
+    ttg.warp_return
+  } : (tensor<128xf32, #rows>) -> ()
+  tt.return %1 : tensor<128xf32, #warps>
 }
 }
 

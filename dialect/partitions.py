@@ -1,0 +1,37 @@
+"""Warp-specialised regions: which warps run an operation.
+
+`ttg.warp_specialize` has a default region, which the kernel's own warps run, and partitions, each with warps of
+its own (`partitionNumWarps`), which run at the same time. Threads, layouts and barriers in a partition count
+from the partition's first warp on: Triton's lowering subtracts where that is, and gives the barriers of a
+partition, and those of the kernel's own warps, numbers and sizes of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from triton_linear.dialect.mlir_adapter import Operation
+
+WARP_SPECIALIZE: Final = "ttg.warp_specialize"
+PARTITIONS: Final = "ttg.warp_specialize.partitions"
+_NUM_WARPS: Final = "partitionNumWarps"
+
+
+def partition_warps(op: Operation) -> int | None:
+    """The warps of the partition that `op` is in; None where the kernel's own warps run it."""
+    inner, at = op, op.parent
+    while at is not None:
+        if at.name == PARTITIONS:
+            number = _region_of(at, inner)
+            parent = at.parent
+            assert parent is not None  # the operation stands nowhere else
+            return int(list(parent.attributes[_NUM_WARPS])[number])
+        inner, at = at, at.parent
+    return None
+
+
+def _region_of(partitions: Operation, inner: Operation) -> int:
+    """Which region of `partitions` an operation is in that stands directly in one."""
+    return next(
+        n for n, region in enumerate(partitions.regions) if any(block == inner.block for block in region.blocks)
+    )

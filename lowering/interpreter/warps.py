@@ -1,0 +1,246 @@
+"""Runs a whole function for the warps of a CTA that go ways of their own: warp-specialised kernels.
+
+    outcome = simulate_warps(text, "kernel", {"x": registers}, target)
+
+Each warp runs by itself, in turn, to the next barrier that others have to come to. What order there is between
+accesses of two warps is what barriers make: each warp has a clock, a barrier lets those who meet know each
+other's, and an access to bytes that another warp has accessed, at a time that is not known, is a race. So
+scratch that a partition shares with one that runs at the same time is found, whatever the order of the run.
+
+A barrier has a number and a count of threads. Those that meet at one number are always the same warps, as
+Triton has it; a partition that waits at the barrier of other warps is refused, as is a barrier that too few
+come to.
+
+Tensors come from inline assembly of the text `// given NAME`, whose executions give one register after the
+other, and go to `// sink NAME`. The first warp that asks for a tensor is the first of those that hold it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from triton_linear.lowering.interpreter.blocks import Compiler, FunctionProgram
+from triton_linear.lowering.interpreter.function import STEP_LIMIT, Run
+from triton_linear.lowering.interpreter.memory import (
+    Bits,
+    Flags,
+    Indices,
+    Race,
+    SharedMemory,
+    SimulationError,
+)
+from triton_linear.lowering.interpreter.simulate import SHARED_BASE, interpreter_context, parsed
+from triton_linear.lowering.target.targets import Target
+
+__all__ = ["WarpsOutcome", "simulate_warps"]
+
+_NOBODY: Final = -1
+_TOTAL: Final = "ttg.total-num-warps"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WarpsOutcome:
+    """What each sink was handed, of shape (registers, trials, threads), the threads those of `warps`, and the
+    races, each place and hazard once."""
+
+    sinks: Mapping[str, tuple[Bits, Bits]]
+    warps: Mapping[str, tuple[int, ...]]
+    races: tuple[Race, ...]
+
+
+def simulate_warps(
+    module_text: str,
+    name: str,
+    given: Mapping[str, Sequence[Bits]],
+    target: Target,
+    *,
+    step_limit: int = STEP_LIMIT,
+) -> WarpsOutcome:
+    """Run the function `name` of a module for all warps that the module says the CTA has.
+
+    Requires: `given` has registers of shape (trials, threads of the warps that ask for them), by name.
+    Ensures: deterministic; every warp has returned.
+
+    Raises SimulationError as `simulate_function` does, and for barriers at which the wrong warps meet, or too
+    few.
+    """
+    with interpreter_context():
+        module = parsed(module_text)
+        attributes = module.operation.attributes
+        number = attributes[_TOTAL if _TOTAL in attributes else "ttg.num-warps"].value
+        shared = attributes["ttg.shared"].value if "ttg.shared" in attributes else 0
+        compiler = Compiler(module, target, target.lanes, "overflow<" in module_text, alone=True)
+        program = compiler.compile(name, 0)
+        trials = max((len(r) for registers in given.values() for r in registers), default=1)
+        return _Warps(program, given, trials, number, shared, step_limit).outcome()
+
+
+class _History:
+    """Who wrote and read each granule last, and when by the clocks of the warps."""
+
+    def __init__(self, granules: int, warps: int) -> None:
+        self.writer = np.full(granules, _NOBODY, np.int32)
+        self.written = np.zeros(granules, np.int64)
+        self.read = np.zeros((warps, granules), np.int64)
+
+
+@dataclass(slots=True)
+class _Level:
+    """What a warp knows of the others' accesses; has the interface that memory asks about order."""
+
+    history: _History
+    warp: int
+    clock: npt.NDArray[np.int64]
+    scope: str = "cta"
+    agent: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+
+    def forget(self) -> None:
+        raise SimulationError("a barrier of lockstep threads, where warps go ways of their own")
+
+    def read(self, granules: Indices, agent: npt.NDArray[np.int32]) -> Flags:
+        """Note a read; ensures: flags granules that another warp wrote, unknown when."""
+        self.history.read[self.warp, granules] = self.clock[self.warp]
+        return self._unknown(granules)
+
+    def write(self, granules: Indices, agent: npt.NDArray[np.int32]) -> tuple[Flags, Flags, Flags]:
+        """Note a write; ensures: flags granules that another warp read, or wrote, unknown when; none now."""
+        history = self.history
+        later = history.read[:, granules] > self.clock[:, None]
+        later[self.warp] = False
+        before = self._unknown(granules)
+        history.writer[granules], history.written[granules] = self.warp, self.clock[self.warp]
+        return np.asarray(later.any(axis=0)), before, np.zeros(len(granules), np.bool_)
+
+    def _unknown(self, granules: Indices) -> Flags:
+        writer = self.history.writer[granules]
+        late = self.history.written[granules] > self.clock[writer]
+        return np.asarray((writer != _NOBODY) & (writer != self.warp) & late)
+
+
+@dataclass(frozen=True, slots=True)
+class _Meeting:
+    """A barrier that a warp has come to: its number and how many warps it waits for."""
+
+    number: int
+    count: int
+
+
+class _Warps:
+    """The warps of a CTA, each a run of the same program."""
+
+    def __init__(
+        self,
+        program: FunctionProgram,
+        given: Mapping[str, Sequence[Bits]],
+        trials: int,
+        number: int,
+        shared: int,
+        step_limit: int,
+    ) -> None:
+        build = program.build
+        lanes = build.target.lanes
+        self.program, self.given, self.first = program, given, dict[str, int]()
+        self.members: dict[int, tuple[int, ...]] = {}
+        whole = SharedMemory(trials, lanes, lanes, shared, SHARED_BASE, build.granule)
+        history = _History(-(-shared // 8) * 8 // build.granule, number)
+        self.clocks = np.zeros((number, number), np.int64)
+        self.runs: list[Run] = []
+        for warp in range(number):
+            self.clocks[warp, warp] = 1
+            level = _Level(history, warp, self.clocks[warp], agent=np.zeros(lanes, np.int32))
+            memory = whole.of_warp(level, number)
+            run = Run(program, (), trials, memory, step_limit)
+            run.machine.first = warp * lanes
+            run.machine.ask = self._giver(warp, lanes)
+            self.runs.append(run)
+        self._go()
+
+    def _giver(self, warp: int, lanes: int) -> Callable[[str], Bits]:
+        counts: dict[str, int] = {}
+
+        def ask(name: str) -> Bits:
+            if name not in self.given:
+                raise SimulationError(f"nobody has given '{name}'")
+            at = counts.setdefault(name, 0)
+            counts[name] += 1
+            start = (warp - self.first.setdefault(name, warp)) * lanes
+            registers = self.given[name]
+            if at >= len(registers) or start < 0 or start >= registers[at].shape[1]:
+                raise SimulationError(f"warp {warp} asks for register {at} of '{name}', which it has not")
+            return np.asarray(registers[at][:, start : start + lanes], np.uint64)
+
+        return ask
+
+    def _go(self) -> None:
+        """Let each warp run to its next barrier, and those on that meet, until all have returned."""
+        going = [run.steps(0, -1) for run in self.runs]
+        awake, waiting = list(range(len(going))), dict[int, _Meeting]()
+        while awake:
+            for warp in awake:
+                for number, count in going[warp]:
+                    waiting[warp] = _Meeting(number, count)
+                    break
+            awake = self._met(waiting)
+        if waiting:
+            listed = "; ".join(
+                f"warp {warp} at barrier {meeting.number} for {meeting.count}"
+                for warp, meeting in sorted(waiting.items())
+            )
+            raise SimulationError(f"warps wait for others that do not come: {listed}")
+
+    def _met(self, waiting: dict[int, _Meeting]) -> list[int]:
+        """The warps whose barrier is complete, which are no longer waiting and know each other's clocks."""
+        awake: list[int] = []
+        for number in sorted({meeting.number for meeting in waiting.values()}):
+            here = tuple(warp for warp, meeting in sorted(waiting.items()) if meeting.number == number)
+            counts = {waiting[warp].count for warp in here}
+            if len(counts) > 1:
+                raise SimulationError(f"barrier {number} waits for {min(counts)} and for {max(counts)} warps")
+            (count,) = counts
+            known = self.members.get(number)
+            if len(here) > count or (known is not None and not set(here) <= set(known)):
+                raise SimulationError(
+                    f"warps {_listed(here)} come to barrier {number} of {_listed(known) if known else count}"
+                )
+            if len(here) < count:
+                continue
+            self.members[number] = here
+            latest = self.clocks[list(here)].max(axis=0)
+            for warp in here:
+                del waiting[warp]
+                self.clocks[warp] = latest
+                self.clocks[warp, warp] += 1
+                self.runs[warp].memory.forget_lanes()
+            awake += here
+        return sorted(awake)
+
+    def outcome(self) -> WarpsOutcome:
+        """What the runs gave."""
+        names = dict.fromkeys(name for run in self.runs for name in run.machine.sinks)
+        sinks, warps = {}, {}
+        for name in names:
+            holders = [n for n, run in enumerate(self.runs) if name in run.machine.sinks]
+            parts = [self.runs[n].stacked(self.runs[n].machine.sinks[name]) for n in holders]
+            if len({part[0].shape for part in parts}) > 1:
+                raise SimulationError(f"warps hand different numbers of registers to '{name}'")
+            sinks[name] = (
+                np.concatenate([values for values, _ in parts], axis=2),
+                np.concatenate([undefined for _, undefined in parts], axis=2),
+            )
+            warps[name] = tuple(holders)
+        races = {
+            (race.hazard, place): replace(race, location=place)
+            for run in self.runs
+            for race in run.memory.races
+            for place in [self.program.where(race.operation)]
+        }
+        return WarpsOutcome(sinks, warps, tuple(races.values()))
+
+
+def _listed(warps: Sequence[int]) -> str:
+    return ", ".join(map(str, warps))

@@ -1,0 +1,84 @@
+"""Conversions in warp-specialised regions: whose they are, and at which barriers they wait."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from fault_kernels import lowered
+from partition_kernels import GPUS, SOURCES
+
+from triton_linear.dialect.triton_versions import installed_release
+from triton_linear.tools.support.compile import compile_text
+from triton_linear.tools.support.frontend import ttgir_of
+from triton_linear.tools.support.functions import LOWERING, lower_kernel
+from triton_linear.tools.verify.command import check
+
+CONVERSIONS = {("sized", "cuda:90"): 6, ("sized", "cuda:100"): 6, ("persistent", "cuda:90"): 4}
+CONVERSIONS["persistent", "cuda:100"] = 2
+CASES = [
+    (name, gpu)
+    for name, gpu in CONVERSIONS
+    # Triton 3.6 does not compile that kernel itself.
+    if (name, gpu) != ("persistent", "cuda:100") or installed_release() > (3, 6)
+]
+
+
+@pytest.fixture(autouse=True)
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def text_of(name: str, gpu: str) -> str:
+    return str(ttgir_of(SOURCES[name](), GPUS[gpu], {}))
+
+
+def workers(text: str) -> str:
+    """What the warps of partitions run: the blocks from where these begin to where the kernel's own do."""
+    entry = re.search(r"llvm\.cond_br %\w+, (\^bb\d+), (\^bb\d+)", text)
+    assert entry is not None
+    return text[text.index(f"  {entry[2]}:") : text.index(f"  {entry[1]}:")]
+
+
+def barriers_of(text: str, code: str) -> Counter[tuple[int, int]]:
+    """Numbers and threads of the barriers in a part of a kernel in the LLVM dialect; 0 threads: all."""
+    numbers = {
+        name: int(value) for name, value in re.findall(r"(%\w+) = llvm\.mlir\.constant\((-?\d+) : i32", text)
+    }
+    some = re.findall(r"nvvm\.barrier id = (%\w+) number_of_threads = (%\w+)", code)
+    everybody = re.findall(r"barrier\.cta\.sync\.all\"\((%\w+)\)", code)
+    plain = len(re.findall(r"nvvm\.barrier(?:0| loc)|gpu\.barrier", code))
+    found = [*((numbers[n], numbers[t]) for n, t in some), *((numbers[n], 0) for n in everybody)]
+    return Counter([*found, *[(0, 0)] * plain])
+
+
+@pytest.mark.parametrize(("name", "gpu"), CASES)
+def test_every_conversion_of_a_specialised_kernel_is_ours(name: str, gpu: str) -> None:
+    made = lowered(SOURCES[name](), GPUS[gpu], {}, {"strict": True})
+    report = made.report
+    assert report is not None
+    assert (report.ours, report.kept) == (CONVERSIONS[name, gpu], 0), str(report)
+    assert "unrealized_conversion_cast" not in made.llir
+
+
+@pytest.mark.parametrize(("name", "gpu"), CASES)
+def test_no_partition_waits_at_the_barrier_of_the_kernels_own_warps(name: str, gpu: str) -> None:
+    text = text_of(name, gpu)
+    ours = lower_kernel(text, f"{name}.ttgir", gpu, LOWERING).text
+    stock = lower_kernel(text, f"{name}.ttgir", gpu, None).text
+    found, theirs = (barriers_of(each, workers(each)) for each in (ours, stock))
+    assert {barrier for barrier in found if barrier[0] > 1} == {one for one in theirs if one[0] > 1}
+    # Some releases have one of the whole CTA, where warps end.
+    assert {b: n for b, n in found.items() if b[0] < 2} == {b: n for b, n in theirs.items() if b[0] < 2}
+    assert any(number > 1 for number, _ in found)
+
+
+@pytest.mark.parametrize(("name", "gpu"), CASES)
+def test_the_code_of_partitions_is_verified_with_their_warps(name: str, gpu: str) -> None:
+    checked = check(compile_text(text_of(name, gpu), f"{name}.ttgir", gpu, "llvm", LOWERING))
+    assert len(checked) == CONVERSIONS[name, gpu]
+    assert all(one.verdict is not None and one.ok for one in checked)
+    warps = {one.verdict.counts.warps for one in checked if one.verdict is not None}
+    assert warps == ({1, 4, 8} if name == "sized" else {4})

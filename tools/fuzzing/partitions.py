@@ -1,0 +1,190 @@
+"""Modules of conversions in warp-specialised regions, each run as a whole, warps that go ways of their own.
+
+A module has a default region and a few partitions of 1 to 8 warps, each with a chain of conversions of its own
+pairs of layouts. What a conversion takes comes from inline assembly, and what it gives goes to another, so no
+address is derived from a layout. The module goes the whole road to the LLVM dialect, and all warps are run,
+with the barriers that Triton made of ours, and the bytes that its allocation gave to each partition.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+
+import numpy as np
+
+from triton_linear.lowering.interpreter.assembly import GIVEN, SINK
+from triton_linear.lowering.interpreter.memory import Bits, SimulationError
+from triton_linear.lowering.interpreter.verify import element_patterns, held_elements
+from triton_linear.lowering.interpreter.warps import WarpsOutcome, simulate_warps
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.options import PipelineOptions
+from triton_linear.tools.fuzzing.evaluate import mask_of
+from triton_linear.tools.fuzzing.pairs import as_pair, as_program, ends, registers_of_pair, title
+from triton_linear.tools.fuzzing.program import Program
+from triton_linear.tools.fuzzing.random_layouts import Pair, random_pair
+from triton_linear.tools.fuzzing.totals import Totals
+from triton_linear.tools.support.errors import Diagnostic, ToolError
+from triton_linear.tools.support.functions import LOWERING, LoweredKernel, lower_kernel
+
+MOST_REGISTERS = 32
+"""Elements of a thread beyond which a pair is not drawn: each warp is run by itself."""
+MOST_BYTES = 48 << 10
+"""Bytes of a tensor beyond which a pair is not drawn, so that all partitions find room together."""
+DEFAULT_WARPS = (4, 8)
+PARTITION_WARPS = (1, 2, 4, 8)
+MOST_PARTITIONS = 3
+PAIRS_PER_REGION = (1, 2, 3)
+REGISTERS_EACH = 24
+"""What a thread of a partition asks for, a number that Triton takes for any."""
+
+
+def draw_partitions(rng: random.Random, target: Target, most: int) -> list[Program]:
+    """The conversions of a module, those of the default region first."""
+    drawn: list[Program] = []
+    for region in range(1 + rng.randint(1, MOST_PARTITIONS)):
+        warps = rng.choice(PARTITION_WARPS if region else DEFAULT_WARPS)
+        room = most if region else most - 1
+        for _ in range(rng.choice(PAIRS_PER_REGION)):
+            if len(drawn) < room:
+                drawn.append(as_program(_pair(rng, target, warps), warps, target.name, region))
+    return drawn
+
+
+def _pair(rng: random.Random, target: Target, warps: int) -> Pair:
+    while True:
+        pair = random_pair(rng, target.lanes, warps, target.name)
+        size = int(np.prod(pair.shape)) * element_type(pair.element).bits // 8
+        if registers_of_pair(pair) <= MOST_REGISTERS and size <= MOST_BYTES:
+            return pair
+
+
+def partitions_text(programs: Sequence[Program]) -> str:
+    """The module of these conversions; the default region, or the only partition, may be empty."""
+    numbered = list(enumerate(programs))
+    by_region = {
+        region: list(found) for region, found in itertools.groupby(numbered, lambda one: one[1].region)
+    }
+    own = by_region.pop(0, [])
+    partitions = list(by_region.values()) or [[]]
+    num_warps = own[0][1].warps if own else DEFAULT_WARPS[0]
+    parts = [f"    ttg.warp_specialize(){_registers(len(partitions))}", "    default {"]
+    parts += [f"      {line}" for number, program in own for line in _conversion(number, program)]
+    parts += ["      ttg.warp_yield", "    }"]
+    for index, members in enumerate(partitions):
+        warps = members[0][1].warps if members else 1
+        parts.append(f"    partition{index}() num_warps({warps}) {{")
+        parts += [f"      {line}" for number, program in members for line in _conversion(number, program)]
+        parts += ["      ttg.warp_return", "    }"]
+    parts[-1] += " : () -> ()"
+    lines = "\n".join(parts)
+    return (
+        f'module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = {num_warps} : i32, '
+        f'ttg.target = "{programs[0].target}", "ttg.threads-per-warp" = 32 : i32}} {{\n'
+        f"  tt.func public @convert() {{\n{lines}\n    tt.return\n  }}\n}}\n"
+    )
+
+
+def _registers(count: int) -> str:
+    asked = ", ".join([str(REGISTERS_EACH)] * count)
+    return f" attributes {{requestedRegisters = array<i32: {asked}>}}"
+
+
+def _conversion(number: int, program: Program) -> list[str]:
+    """The lines of one conversion, from inline assembly to inline assembly."""
+    pair = as_pair(program)
+    bits = element_type(pair.element).bits
+    n, source, destination = number, pair.source, pair.destination
+
+    def of(element: str, encoding: str) -> str:
+        return Pair(pair.shape, element, source, destination, "").type(encoding)
+
+    def asm(text: str, constraints: str, given: str, result: str) -> str:
+        rest = f'{{constraints = "{constraints}", packed_element = 1 : i32, pure = false}}'
+        return f'tt.elementwise_inline_asm "{text}" {rest} %{given} : {result}'
+
+    word, moved, back = of("i64", source), of(f"i{bits}", source), of(f"i{bits}", destination)
+    narrow = bits < 64
+    lines = [
+        f"%zero{n} = arith.constant dense<0> : {of('i32', source)}",
+        f"%word{n} = " + asm(f"{GIVEN}{n}", "=l,r", f"zero{n}", f"{of('i32', source)} -> {word}"),
+    ]
+    if narrow:
+        lines.append(f"%bits{n} = arith.trunci %word{n} : {word} to {moved}")
+    lines.append(_cast(f"%x{n}", f"%{'bits' if narrow else 'word'}{n}", moved, of(pair.element, source), False))
+    types = f"{of(pair.element, source)} -> {of(pair.element, destination)}"
+    lines.append(f'%y{n} = ttg.convert_layout %x{n} : {types} loc("pair {n}")')
+    lines.append(_cast(f"%back{n}", f"%y{n}", of(pair.element, destination), back, True))
+    wide = of("i64", destination)
+    if narrow:
+        lines.append(f"%wide{n} = arith.extui %back{n} : {back} to {wide}")
+    end = f"{'wide' if narrow else 'back'}{n}"
+    return [*lines, f"%end{n} = " + asm(f"{SINK}{n}", "=r,l", end, f"{wide} -> {of('i32', destination)}")]
+
+
+def _cast(name: str, value: str, source: str, result: str, back: bool) -> str:
+    """Bits as elements; back: elements as bits."""
+    if source == result:  # a bitcast to what it is folds to nothing
+        return f"{name} = tt.bitcast {value} : {source} -> {result}"
+    pointer = "!tt.ptr" in (source if back else result)
+    operation = ("tt.ptr_to_int" if back else "tt.int_to_ptr") if pointer else "tt.bitcast"
+    return f"{name} = {operation} {value} : {source} -> {result}"
+
+
+def examine_partitions(
+    programs: Sequence[Program], lanes: int, name: str, options: PipelineOptions | None = LOWERING
+) -> Totals:
+    """Compile and run a module; ToolError goes through. Without `options` it is compiled as by stock Triton."""
+    totals = Totals(modules=1, conversions=len(programs))
+    kernel = lower_kernel(partitions_text(programs), name, programs[0].target, options)
+    if options is not None:
+        _count(totals, programs, kernel)
+    try:
+        outcome, patterns = run_partitions(kernel, programs, lanes)
+    except SimulationError as error:
+        raise ToolError(Diagnostic("error", f"cannot be run: {error}", name)) from error
+    for number, program in enumerate(programs):
+        values, undefined = outcome.sinks[str(number)]
+        wanted = patterns[number][:, held_elements(ends(program)[1], lanes, program.warps, 0)].swapaxes(0, 1)
+        bits = mask_of(element_type(program.element).bits)
+        if values.shape != wanted.shape:
+            totals.wrong += 1
+            totals.fail("registers", f"{title(program)}: {len(values)} registers, not {len(wanted)}", program)
+        elif ((values ^ wanted) & bits).any() or (undefined & bits).any():
+            totals.wrong += 1
+            totals.fail("wrong", f"{name}, region {program.region}: {title(program)}", program)
+    if outcome.races:
+        totals.races += 1
+        totals.fail("race", f"{name}: " + "; ".join(map(str, outcome.races[:2])), programs[0])
+    return totals
+
+
+def _count(totals: Totals, programs: Sequence[Program], kernel: LoweredKernel) -> None:
+    totals.kinds.update(conversion.kind for conversion in kernel.conversions)
+    totals.folded = len(programs) - len(kernel.conversions)
+    totals.kinds["folded"] += totals.folded
+    totals.shared = sum(conversion.kind in ("cta-shared", "warp-shared") for conversion in kernel.conversions)
+    for conversion in kernel.conversions:
+        if conversion.kind == "stock":
+            totals.left += 1
+            totals.fail("left", f"left to Triton: {conversion.detail}", programs[0])
+
+
+def run_partitions(
+    kernel: LoweredKernel, programs: Sequence[Program], lanes: int
+) -> tuple[WarpsOutcome, list[Bits]]:
+    """Run all warps; the outcome, and for each conversion the bits of its tensor's elements in each trial."""
+    sizes = [int(np.prod(program.shape)) for program in programs]
+    patterns = [
+        element_patterns(size, element_type(program.element).bits)
+        for size, program in zip(sizes, programs, strict=True)
+    ]
+    trials = max(map(len, patterns))
+    given: dict[str, list[Bits]] = {}
+    for number, program in enumerate(programs):
+        patterns[number] = np.resize(patterns[number], (trials, sizes[number]))
+        held = held_elements(ends(program)[0], lanes, program.warps, 0)
+        given[str(number)] = list(patterns[number][:, held].swapaxes(0, 1))
+    return simulate_warps(kernel.text, kernel.name, given, kernel.target), patterns
