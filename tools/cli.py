@@ -70,7 +70,11 @@ def _add_fuzz(fuzz: argparse.ArgumentParser) -> None:
         action="append",
         help="GPU to compile for, or 'all'; may be given several times (default cuda:90)",
     )
-    option("--only", choices=("singles", "programs"), help="single conversions alone, or programs alone")
+    option(
+        "--only",
+        choices=("singles", "programs", "clusters"),
+        help="single conversions alone, programs alone, or conversions in clusters of 2 to 16 CTAs",
+    )
     option("--time", type=float, metavar="SECONDS", help="begin no module after so many seconds")
     option(
         "--jobs",

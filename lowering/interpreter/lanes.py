@@ -14,7 +14,16 @@ import numpy as np
 import numpy.typing as npt
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 
-from triton_linear.lowering.emit.machines import GUARDED, ONE, PERMUTE_BACKWARD, SETTLE, SHUFFLE, THREAD, ZERO
+from triton_linear.lowering.emit.machines import (
+    GUARDED,
+    ONE,
+    PERMUTE_BACKWARD,
+    RANK,
+    SETTLE,
+    SHUFFLE,
+    THREAD,
+    ZERO,
+)
 from triton_linear.lowering.interpreter import matrix
 from triton_linear.lowering.interpreter.memory import Bits, SimulationError
 from triton_linear.lowering.interpreter.ops import Handler, select_scalar
@@ -50,7 +59,7 @@ def _identifier(value: Callable[[Machine], npt.NDArray[np.int64]]) -> Handler:
 
 
 def _thread_count(build: Builder, op: ir.Operation) -> Tree:
-    return build.constant(build.threads, 32)
+    return build.constant(build.threads // build.ctas, 32)
 
 
 # Lane exchanges
@@ -316,6 +325,8 @@ def _inline_assembly(build: Builder, op: ir.Operation) -> Tree | None:
     text = text_of(op.attributes["asm_string"]).strip()
     if text.startswith(THREAD):
         return OPERATIONS["nvvm.read.ptx.sreg.tid.x"](build, op)
+    if text.startswith(RANK):
+        return OPERATIONS["nvvm.read.ptx.sreg.cluster.ctarank"](build, op)
     if text in TEXTS:
         return TEXTS[text](build, build.operands(op))
     found = re.fullmatch(r"([\w.]+)\s*([^;]*);?", text)
@@ -342,7 +353,8 @@ def _on_operands(handler: OnOperands) -> Handler:
 
 
 OPERATIONS: Final[dict[str, Handler]] = {
-    "nvvm.read.ptx.sreg.tid.x": _identifier(lambda machine: machine.thread),
+    "nvvm.read.ptx.sreg.tid.x": _identifier(lambda machine: machine.own),
+    "nvvm.read.ptx.sreg.cluster.ctarank": _identifier(lambda machine: machine.rank),
     "nvvm.read.ptx.sreg.laneid": _identifier(lambda machine: machine.lane),
     "nvvm.read.ptx.sreg.ntid.x": _thread_count,
     "rocdl.workitem.id.x": _identifier(lambda machine: machine.thread),

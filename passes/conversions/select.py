@@ -45,14 +45,14 @@ _SIGN = "it takes what `wgmma` left with its sign changed, in an integer instruc
 class SelectLowering(Planning):
     """Decides how each layout conversion is lowered.
 
-    Every `ttg.convert_layout` gets `ll.plan`: the kind of the cheapest plan for the target, the figures of
-    its cost, and the planners that were passed over with the basis vectors that did not fit. A conversion
-    that cannot be ours gets `ll.stock` instead, the reason why it is left to Triton, and a remark that says
-    so: its layouts are not known, it crosses CTAs, it is in code that only some warps of the CTA run, it
-    leads to an address or a mask of which Triton's axis analysis may know more than can be handed on, or it
-    takes accumulators of `wgmma` with another sign (`passes/analysis/accumulators.py`), or it goes through
-    memory in a cluster with a release that does not order that (`CLUSTERS_ORDERED`), or, with `exact`, it gives
-    a value that is held (`passes/reductions/held.py`). With `lowering=legacy` the plan is that of
+    Every `ttg.convert_layout` gets `ll.plan`: the kind of the cheapest plan for the target, the figures of its
+    cost, and the planners that were passed over with the basis vectors that did not fit. A conversion that
+    cannot be ours gets `ll.stock` instead, the reason why it is left to Triton, and a remark that says so: its
+    layouts are not known, it crosses CTAs of a GPU without clusters, it is in code that only some warps of the
+    CTA run, it leads to an address or a mask of which Triton's axis analysis may know more than can be handed
+    on, or it takes accumulators of `wgmma` with another sign (`passes/analysis/accumulators.py`), or it goes
+    through memory in a cluster with a release that does not order that (`CLUSTERS_ORDERED`), or, with `exact`,
+    it gives a value that is held (`passes/reductions/held.py`). With `lowering=legacy` the plan is that of
     Triton before linear layouts (`lowering/baseline/legacy.py`), and `scratch-limit` has no effect.
 
     A planned conversion that leads to an address or a mask promises what is known of its result
@@ -129,7 +129,7 @@ class SelectLowering(Planning):
             return selection
         if selection.plan is None:
             return "; ".join(_reasons(selection))
-        if partial.present and selection.plan.kind in ("cta-shared", PADDED):
+        if partial.present and selection.plan.kind in ("cta-shared", "cluster-shared", PADDED):
             return (
                 "it needs a barrier of all warps, and the module has warp-specialised regions, whose warps "
                 "would not come to it"

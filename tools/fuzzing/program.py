@@ -141,7 +141,8 @@ STEPS: tuple[type[Any], ...] = (
 
 @dataclass(frozen=True)
 class Program:
-    """A function of one tensor: `steps` on an argument in layout `source`."""
+    """A function of one tensor: `steps` on an argument in layout `source`; in clusters of `ctas`, one
+    conversion."""
 
     target: str
     warps: int
@@ -149,6 +150,7 @@ class Program:
     element: str
     source: str
     steps: Steps
+    ctas: int = 1
 
     def type(self, encoding: str) -> str:
         """The argument's type with another encoding."""
