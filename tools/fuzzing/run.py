@@ -37,6 +37,7 @@ MODULES = ("triton_linear.tools.fuzzing.warm", __name__)
 SINGLES, PROGRAMS, CLUSTERS = "singles", "programs", "clusters"
 KINDS = (SINGLES, PROGRAMS)
 """What is drawn if nothing else is asked for."""
+EVERY_KIND = (SINGLES, CLUSTERS, PROGRAMS)
 CTAS = (2, 4, 8, 16)
 """Sizes of clusters."""
 PROGRAMS_EACH = 2
@@ -171,7 +172,7 @@ class InProcesses:
 def outcome(unit: Unit, call: Caller) -> Totals:
     """What became of a unit, and where that is wrong or its process did not survive, whose fault it is."""
     found = call(examine, unit)
-    if isinstance(found, Totals) and (unit.kind == SINGLES or found.ok):
+    if isinstance(found, Totals) and (unit.kind != PROGRAMS or found.ok):
         return found
     if len(unit.programs) > 1:
         # Which of them was it?
@@ -265,7 +266,7 @@ def fuzz(
         for future, unit in running.items():
             finished.append((unit, future.result()))
             advance(unit.target, conversions(unit))
-    finished.sort(key=lambda each: (KINDS.index(each[0].kind), each[0].number))
+    finished.sort(key=lambda each: (EVERY_KIND.index(each[0].kind), each[0].number))
     for unit, found in finished:
         totals[unit.target].add(found)
     return totals

@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from fuzz_support import break_code
 
 from triton_linear import pipeline
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.emit.embed import Embedded
+from triton_linear.tools.fuzzing.run import CLUSTERS, CTAS, FuzzPlan, examine, in_this_process, units
+from triton_linear.tools.fuzzing.totals import Totals
 from triton_linear.tools.support.compile import Compilation, compile_text
 from triton_linear.tools.support.functions import LOWERING
 from triton_linear.tools.verify.command import check
@@ -177,3 +181,46 @@ def test_shuffles_are_ours_on_every_release() -> None:
     )
     assert found.conversion.kind == "shuffle"
     assert found.verdict is not None and found.ok
+
+
+def fuzzed(monkeypatch: pytest.MonkeyPatch, change: Callable[[str], str] = lambda code: code) -> Totals:
+    """A module or two of conversions in clusters, with changed code."""
+    break_code(monkeypatch, change)
+    plan = FuzzPlan("cuda:90", 1, 32, kinds=(CLUSTERS,))
+    totals = Totals()
+    for unit in units(plan):
+        assert {single.ctas for single in unit.programs} <= set(CTAS) - {1}
+        found = in_this_process(examine, unit)
+        assert isinstance(found, Totals), found
+        totals.add(found)
+    return totals
+
+
+@ordered
+def test_the_fuzzer_draws_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    totals = fuzzed(monkeypatch)
+    assert totals.ok and totals.conversions == 32
+    assert totals.kinds["cluster-shared"] > 8
+
+
+@ordered
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [(r"^ *nvvm\.cluster\.(arrive|wait).*\n", ""), (r"(= nvvm\.mapa %\w+, )%\w+", r"\1%__ll_none")],
+)
+def test_the_fuzzer_finds_mistakes(monkeypatch: pytest.MonkeyPatch, wrong: str, right: str) -> None:
+    """A missing barrier of the cluster, and a rank that is always that of CTA 0."""
+
+    def change(code: str) -> str:
+        changed = re.sub(wrong, right, code, flags=re.MULTILINE)
+        if "%__ll_none" not in changed:
+            return changed
+        name = "%__ll_none" + re.search(r"%__ll_(\d+)_", code)[1]  # type: ignore[index]
+        zero = re.search(r"^.*llvm\.mlir\.constant.*\n", code, re.MULTILINE)
+        assert zero is not None
+        line = re.sub(r"%\w+ = llvm\.mlir\.constant\(-?\d+", f"{name} = llvm.mlir.constant(0", zero[0])
+        return line + changed.replace("%__ll_none", name)
+
+    totals = fuzzed(monkeypatch, change)
+    assert not totals.ok
+    assert (totals.races if right == "" else totals.wrong) > 4
