@@ -70,8 +70,12 @@ def _add_fuzz(fuzz: argparse.ArgumentParser) -> None:
         action="append",
         help="GPU to compile for, or 'all'; may be given several times (default cuda:90)",
     )
-    only = "single conversions alone, programs alone, or conversions in warp-specialised regions"
-    option("--only", choices=("singles", "programs", "partitions"), help=only)
+    option(
+        "--only",
+        choices=("singles", "programs", "partitions", "clusters"),
+        help="single conversions alone, programs alone, conversions in warp-specialised regions, or in clusters of "
+        "2 to 16 CTAs",
+    )
     option("--time", type=float, metavar="SECONDS", help="begin no module after so many seconds")
     option(
         "--jobs",

@@ -11,6 +11,8 @@ from typing import Any
 _ATTRIBUTES = {"clock_khz": 13, "multiprocessors": 16, "major": 75, "minor": 76, "shared_optin": 97}
 _DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
+_LARGE_CLUSTERS = 14  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+
 
 class CudaError(RuntimeError):
     """A driver call failed; most failures leave the process's context unusable."""
@@ -135,6 +137,10 @@ class Kernel:
         _call(
             "cuLaunchKernel", self._function, ctas, 1, 1, self._threads, 1, 1, self._shared, None, packed, None
         )
+
+    def admit_large_clusters(self) -> None:
+        """Let clusters have more than the 8 CTAs that any GPU takes."""
+        _call("cuFuncSetAttribute", self._function, _LARGE_CLUSTERS, 1)
 
     def unload(self) -> None:
         """Drop the module."""

@@ -3,18 +3,19 @@
 A kernel fills a tensor in layout A, converts it to B (and back and forth, adding to the elements on the way, if
 it has a loop) and writes out what each thread then holds. Filling and draining are PTX that counts the thread's
 registers, so no address is derived from a layout, and copies, which `tt.store` leaves out, are seen as well.
-CTA t works on the t-th pattern of bits.
+CTA t works on the t-th pattern of bits; in clusters, cluster t, whose CTAs hold a part of the tensor each.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from triton_linear.dialect.linear_layout import REGISTER
+from triton_linear.dialect.linear_layout import BLOCK, REGISTER
 from triton_linear.lowering.interpreter.verify import element_patterns, held_elements
 from triton_linear.lowering.plan.element import ElementType, element_type
 from triton_linear.tools.fuzzing.pairs import drawn_layout
@@ -35,19 +36,22 @@ Words = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class RandomCase:
-    """One kernel: the pair of layouts, whether it loops, and the CTA's warps."""
+    """One kernel: the pair of layouts, whether it loops, the CTA's warps, and the CTAs of a cluster."""
 
     index: int
     pair: Pair
     warps: int
     loop: bool
+    ctas: int = 1
 
     @property
     def name(self) -> str:
         """A readable identifier, unique by its leading index."""
         size = sizes(self.pair.shape)
         loop = ", looped" if self.loop else ""
-        return f"{self.index:03d} {self.pair.family}, {size} {self.pair.element}, {self.warps} warps{loop}"
+        clusters = f", {self.ctas} CTAs" if self.ctas > 1 else ""
+        what = f"{self.pair.family}, {size} {self.pair.element}, {self.warps} warps"
+        return f"{self.index:03d} {what}{clusters}{loop}"
 
     @property
     def element(self) -> ElementType:
@@ -55,7 +59,8 @@ class RandomCase:
         return element_type(self.pair.element)
 
     def patterns(self) -> Words:
-        """What the tensor holds, a row for each CTA: those that tell its elements apart, then random ones."""
+        """What the tensor holds, a row for each cluster: those that tell its elements apart, then random
+        ones."""
         size = int(np.prod(self.pair.shape))
         telling = element_patterns(size, self.element.bits)
         noise = np.random.default_rng(self.index).integers(0, 1 << 64, (RANDOM, size), np.uint64)
@@ -66,8 +71,10 @@ class RandomCase:
         return words & np.uint64((1 << self.element.bits) - 1)
 
     def registers(self, encoding: str, patterns: Words) -> Words:
-        """[CTA, thread, register] of a tensor in one of the pair's layouts, as this was drawn."""
-        held = held_elements(drawn_layout(self.pair, encoding), LANES, self.warps, 0)
+        """[cluster, thread, register] of a tensor in one of the pair's layouts, as this was drawn."""
+        layout = drawn_layout(self.pair, encoding)
+        ctas = [held_elements(layout, LANES, self.warps, cta) for cta in range(self.ctas)]
+        held = np.concatenate(ctas, axis=1)
         return np.ascontiguousarray(patterns[:, held].swapaxes(1, 2))
 
     @property
@@ -77,11 +84,11 @@ class RandomCase:
         return a.in_dim_size(REGISTER), b.in_dim_size(REGISTER)
 
     def source(self) -> Words:
-        """What the kernel begins with: [CTA, thread, register of A]."""
+        """What the kernel begins with: [cluster, thread, register of A]."""
         return self.registers(self.pair.source, self.patterns())
 
     def expected(self) -> Words:
-        """What it must end with: [CTA, thread, register of B]."""
+        """What it must end with: [cluster, thread, register of B]."""
         added = np.uint64(LOOP_STEPS * (LOOP_STEPS - 1) if self.loop else 0)
         return self.registers(self.pair.destination, self.masked(self.patterns() + added))
 
@@ -98,6 +105,20 @@ def random_cases(seed: int, count: int) -> list[RandomCase]:
         case = RandomCase(len(cases), random_pair(rng, LANES, warps), warps, rng.random() < LOOPED)
         general, registers = case.pair.family.startswith("general"), case.register_counts
         if max(registers) <= MOST_REGISTERS and not (general and rng.random() < THINNED):
+            cases.append(case)
+    return cases
+
+
+def cluster_cases(seed: int, count: int, sizes: Sequence[int]) -> list[RandomCase]:
+    """`count` kernels that loop, in clusters of these sizes, each of which changes what CTAs hold; the same
+    seed, the same kernels."""
+    rng = random.Random(seed)
+    cases: list[RandomCase] = []
+    while len(cases) < count:
+        warps, ctas = rng.choice((1, 2, 4, 8)), rng.choice(tuple(sizes))
+        case = RandomCase(len(cases), random_pair(rng, LANES, warps, ctas=ctas), warps, loop=True, ctas=ctas)
+        sides = [drawn_layout(case.pair, e) for e in (case.pair.source, case.pair.destination)]
+        if sides[0].columns(BLOCK) != sides[1].columns(BLOCK) and max(case.register_counts) <= MOST_REGISTERS:
             cases.append(case)
     return cases
 
@@ -228,7 +249,7 @@ def kernel_text(case: RandomCase, target: str) -> str:
     signature = ", ".join((*arguments, "%steps: i32"))
     lines = "\n    ".join((*body.lines, "tt.return"))
     return (
-        f'module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = {case.warps} : i32, '
+        f'module attributes {{"ttg.num-ctas" = {case.ctas} : i32, "ttg.num-warps" = {case.warps} : i32, '
         f'ttg.target = "{target}", "ttg.threads-per-warp" = {LANES} : i32}} {{\n'
         f"  tt.func public @convert({signature}) {{\n    {lines}\n  }}\n}}\n"
     )

@@ -1,12 +1,14 @@
 """Compiles random conversions in parallel, runs them, and compares every register of every thread.
 
-    python -m bench.gpu_random [--count 575] [--seed 1] [--dry cuda:90] [--output FOLDER]
+    python -m bench.gpu_random [--count 575] [--seed 1] [--clusters 2,4,8] [--dry cuda:90] [--output FOLDER]
 
 A kernel's registers are compared with the other kernel's, and with what the layouts say. Conversions that stock
 Triton cannot compile (it crashes, or is ended after some seconds) are counted apart; the plugin's code for them
 is compared with the layouts all the same. The results go to gpu_random.json, a summary to gpu_random.md and the
 standard output. The exit status is 1 unless all is as it must be. `--dry` compiles for a target without
-launching anything, and runs the plugin's code in the interpreter.
+launching anything, and runs the plugin's code in the interpreter. `--clusters` draws conversions that change
+what the CTAs of clusters of these sizes hold instead, in loops, and times them: stock Triton's over the
+plugin's, on a GPU full of clusters. The results are in gpu_clusters.json and .md then.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
@@ -28,9 +31,10 @@ import triton
 
 import triton_linear
 from bench.conversions.build import parameters
-from bench.conversions.driver import Kernel, Memory, synchronize
+from bench.conversions.driver import Kernel, Memory, device, synchronize
 from bench.conversions.run import ask_device
 from triton_linear.examples.spec import gpu_target
+from triton_linear.tools.fuzzing.run import CTAS
 from triton_linear.tools.support.compile import compile_text
 from triton_linear.tools.support.functions import LOWERING
 from triton_linear.tools.support.isolated import Isolation, Lost
@@ -42,11 +46,19 @@ from ..harness.child import Child, empty_cache
 from ..harness.options import Parser
 from ..harness.progress import progress
 from ..harness.report import listed, measured_on, page, table
-from .kernels import LOOP_STEPS, RandomCase, Words, kernel_text, random_cases
+from .kernels import LANES, LOOP_STEPS, RandomCase, Words, cluster_cases, kernel_text, random_cases
 
+SLOWER = 0.97
+"""Ratios below are listed by themselves."""
 METHODS = ("stock", "ours")
 SECONDS = 8
 MEMORY = 6 << 30
+
+_PORTABLE = 8
+"""CTAs that a cluster may have without asking."""
+STEPS = (200, 4200)
+"""Iterations of two launches whose difference is timed: some ten milliseconds."""
+TURNS = 5
 
 MODULES = (__name__, "bench.gpu_random.warm")
 
@@ -79,7 +91,8 @@ def build(case: RandomCase, method: str, target: str) -> Binary:
         path.write_text(kernel_text(case, target))
         ours = triton_linear.enabled(strict=True, assign=False, occupancy=False)
         with ours if method == "ours" else nullcontext([]) as reports:
-            kernel = triton.compile(str(path), target=gpu_target(target), options={"num_warps": case.warps})
+            options = {"num_warps": case.warps, "num_ctas": case.ctas}
+            kernel = triton.compile(str(path), target=gpu_target(target), options=options)
     plans = [plan for r in reports for plan in (*(c.lowering for c in r.conversions), *["folded"] * r.folded)]
     metadata = kernel.metadata
     return Binary(
@@ -99,7 +112,7 @@ def interpret(case: RandomCase, target: str) -> str:
 
 
 def launch(case: RandomCase, binary: Binary) -> Words:
-    """What every register holds in the end: [CTA, thread, register]."""
+    """What every register holds in the end: [cluster, thread, register]."""
     source, shape = case.source(), case.expected().shape
     threads, registers = shape[0] * shape[1], shape[2]
     sizes = (source.nbytes, 4 * threads, 8 * threads * registers, 4 * threads)
@@ -108,8 +121,8 @@ def launch(case: RandomCase, binary: Binary) -> Words:
     out.fill(0x55)
     for counters in (filled, drained):
         counters.fill(0)
-    kernel = Kernel(binary.cubin, binary.name, case.warps, binary.shared, binary.parameters)
-    kernel.launch(shape[0], (*buffers, LOOP_STEPS))
+    kernel = _loaded(case, binary)
+    kernel.launch(shape[0] * case.ctas, (*buffers, LOOP_STEPS))
     synchronize()
     for counters, per_thread in ((filled, source.shape[2]), (drained, registers)):
         counts = np.frombuffer(counters.read(4 * threads), np.uint32)
@@ -120,6 +133,44 @@ def launch(case: RandomCase, binary: Binary) -> Words:
     for buffer in buffers:
         buffer.free()
     return found
+
+
+def _loaded(case: RandomCase, binary: Binary) -> Kernel:
+    kernel = Kernel(binary.cubin, binary.name, case.warps, binary.shared, binary.parameters)
+    if case.ctas > _PORTABLE:
+        kernel.admit_large_clusters()
+    return kernel
+
+
+def clocked(case: RandomCase, stock: Binary, ours: Binary) -> dict[str, float]:
+    """Seconds of an iteration by each method, the least of several, on a GPU full of clusters."""
+    kernels = {name: _loaded(case, binary) for name, binary in zip(METHODS, (stock, ours), strict=True)}
+    full = min(kernel.resident() for kernel in kernels.values()) * device().multiprocessors
+    ctas = max(1, full // case.ctas) * case.ctas
+    threads = ctas * case.warps * LANES
+    sizes = (8 * case.register_counts[0], 4, 8 * case.register_counts[1], 4)
+    buffers = [Memory(size * threads) for size in sizes]
+    least: dict[str, float] = {}
+    for _ in range(TURNS):
+        for name, kernel in kernels.items():
+            short, long = (_seconds(kernel, ctas, buffers, steps) for steps in STEPS)
+            each = (long - short) / (STEPS[1] - STEPS[0])
+            least[name] = min(each, least.get(name, each))
+    for buffer in buffers:
+        buffer.free()
+    for kernel in kernels.values():
+        kernel.unload()
+    return least
+
+
+def _seconds(kernel: Kernel, ctas: int, buffers: Sequence[Memory], steps: int) -> float:
+    for buffer in buffers:
+        buffer.fill(0)
+    synchronize()
+    begun = time.perf_counter()
+    kernel.launch(ctas, (*buffers, steps))
+    synchronize()
+    return time.perf_counter() - begun
 
 
 def run(case: RandomCase, stock: Binary | None, ours: Binary) -> str:
@@ -168,12 +219,47 @@ def examine(cases: Sequence[RandomCase], target: str, dry: bool, workers: int) -
     with progress("judge" if dry else "run", len(cases)) as tick:
         records = []
         for case, stock, ours in zip(cases, built[::2], built[1::2], strict=True):
-            records.append(judge(case, stock, ours, partial(execute, child)))
+            record = judge(case, stock, ours, partial(execute, child))
+            if case.ctas > 1 and not dry and record["outcome"] == IDENTICAL:
+                record |= timed(child, case, stock, ours)
+            records.append(record)
             tick()
     child.close()
     clock.append(time.perf_counter())
     seconds = {"compile": round(clock[1] - clock[0], 1), "run": round(clock[2] - clock[1], 1)}
     return {"seconds": seconds, "workers": workers, "records": records}
+
+
+def timed(child: Child, case: RandomCase, stock: Any, ours: Any) -> dict[str, Any]:
+    """What is added to a record: seconds of an iteration, and stock Triton's over ours."""
+    try:
+        least = child.ask(clocked, case, stock, ours)
+    except Exception as error:
+        return {"not timed": f"{type(error).__name__}: {error}"}
+    return {"iteration": least, "ratio": least["stock"] / least["ours"]}
+
+
+def _ratios(records: Sequence[dict[str, Any]]) -> list[str]:
+    """What was gained, by sizes of clusters and altogether."""
+    groups: dict[str, list[float]] = {}
+    for record in records:
+        if "ratio" in record:
+            size = re.search(r"\d+ CTAs", record["name"])
+            for group in ("all", size[0] if size else ""):
+                groups.setdefault(group, []).append(record["ratio"])
+    if not groups:
+        return []
+    rows = (
+        (group, len(found), f"{geometric_mean(found):.3f}", f"{min(found):.3f}", f"{max(found):.3f}")
+        for group, found in sorted(groups.items())
+    )
+    slower = [f"{r['name']}: {r['ratio']:.3f}" for r in records if r.get("ratio", 1) < SLOWER]
+    return [
+        "Stock Triton's time over the plugin's:",
+        "",
+        *table("clusters | conversions: | geometric mean: | least: | most:", rows),
+        *listed(f"Below {SLOWER}:", slower),
+    ]
 
 
 def interpreted(cases: Sequence[RandomCase], target: str, workers: int) -> Callable[..., str]:
@@ -232,6 +318,7 @@ def markdown(report: dict[str, Any]) -> str:
             "plans | conversions: | fine:",
             ((plans, len(fine), sum(fine)) for plans, fine in sorted(groups.items())),
         ),
+        *_ratios(records),
         *listed(
             "How stock Triton failed to compile:",
             (f"{count}: `{reason}`" for reason, count in reasons.most_common()),
@@ -247,13 +334,25 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=575)
     parser.only("conversions")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--clusters", type=_sizes, metavar="N,N", help="sizes of clusters")
     return parser.dry().workers().output().parse_args(argv)
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    sizes = tuple(int(part) for part in text.split(","))
+    if any(size not in CTAS for size in sizes):
+        raise argparse.ArgumentTypeError(f"clusters have one of {CTAS} CTAs")
+    return sizes
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """See the module's docstring."""
     options = parse(argv)
-    cases = chosen("gpu_random", random_cases(options.seed, options.count), options.only)
+    if options.clusters:
+        drawn = cluster_cases(options.seed, options.count, options.clusters)
+    else:
+        drawn = random_cases(options.seed, options.count)
+    cases = chosen("gpu_random", drawn, options.only)
     if options.dry:
         device, target = f"compiled for {options.dry}", options.dry
     else:
@@ -267,6 +366,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         "seed": options.seed,
         **examine(cases, target, bool(options.dry), options.workers),
     }
-    stem = "gpu_random_dry" if options.dry else "gpu_random"
+    stem = ("gpu_clusters" if options.clusters else "gpu_random") + ("_dry" if options.dry else "")
     print(results.save(options.output, stem, markdown, report), end="")
     return int(any(record["outcome"] not in FINE for record in report["records"]))

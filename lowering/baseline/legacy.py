@@ -33,7 +33,7 @@ from triton_linear.lowering.plan.plans import (
 )
 from triton_linear.lowering.planners.conversion import Conversion, Hardware, conversion
 from triton_linear.lowering.planners.registers import plan_noop, plan_registers
-from triton_linear.lowering.planners.select import cost, misfit
+from triton_linear.lowering.planners.select import CROSSING, cost, crosses_ctas, misfit
 from triton_linear.lowering.target.targets import Target
 
 
@@ -123,6 +123,8 @@ def select_legacy(
     if reason := misfit(src, dst, target):
         return Selection(None, Cost(), (Rejected("any", reason),))
     conv = conversion(src, dst)
+    if crosses_ctas(conv.src, conv.dst):
+        return Selection(None, Cost(), (Rejected("any", CROSSING),))
     if source == destination:
         return Selection(NoOpPlan(), Cost(), ())
     if _is_shortcut(sides[0], sides[1], element):

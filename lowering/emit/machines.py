@@ -6,7 +6,16 @@ import functools
 from collections.abc import Sequence
 from typing import Protocol
 
-from triton_linear.lowering.emit.text import I32, SHARED, FunctionWriter, split_vector, struct_type, vector_type
+from triton_linear.lowering.emit.text import (
+    CLUSTER_SHARED,
+    I32,
+    SHARED,
+    FunctionWriter,
+    split_vector,
+    struct_type,
+    vector_type,
+)
+from triton_linear.lowering.plan.plans import CLUSTER
 from triton_linear.lowering.target.lanes import (
     ACROSS_ROWS,
     DPP,
@@ -20,6 +29,9 @@ from triton_linear.lowering.target.lanes import (
 )
 from triton_linear.lowering.target.steps import Shuffle
 from triton_linear.lowering.target.targets import Target
+
+RANK = "mov.u32 $0, %cluster_ctarank;"
+"""PTX for the number of the CTA in its cluster."""
 
 THREAD = "mov.u32 $0, %tid.x;"
 """PTX for the number of the thread; a comment follows that is the conversion's own."""
@@ -48,6 +60,12 @@ class InstructionWriter(Protocol):
 
     def thread(self, writer: FunctionWriter) -> str:
         """The number of the thread in its CTA."""
+
+    def rank(self, writer: FunctionWriter) -> str:
+        """The number of the CTA in its cluster."""
+
+    def memory_of(self, writer: FunctionWriter, base: str, rank: str) -> str:
+        """The pointer to where `base` is in the memory of the CTA that a value names."""
 
     def shuffle(self, writer: FunctionWriter, word: str, lane: str | int, kept: int = 0, bits: int = 32) -> str:
         """`word` of the lane that a value names, or of the own lane xor a constant. Bits of the lane that are
@@ -83,7 +101,13 @@ class InstructionWriter(Protocol):
         """Store words by `stmatrix`."""
 
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
-        """Wait for the others of a "warp" or a "cta", and see what they wrote."""
+        """Wait for the others of a "warp", a "cta" or a "cluster", and see what they wrote."""
+
+    def arrive(self, writer: FunctionWriter) -> None:
+        """The first half of the barrier of a cluster, which lets the others go on."""
+
+    def wait(self, writer: FunctionWriter) -> None:
+        """The second half. No access to shared memory comes between."""
 
     def together(self, writer: FunctionWriter) -> None:
         """Keep loads that give the values of the stores that follow in flight together."""
@@ -101,6 +125,13 @@ class _Nvidia:
             return writer.thread
         text = f"{THREAD} // {writer.prefix}"
         return writer.once(f'llvm.inline_asm asm_dialect = att "{text}", "=r" : () -> {I32}')
+
+    def rank(self, writer: FunctionWriter) -> str:
+        text = f"{RANK} // {writer.prefix}"
+        return writer.once(f'llvm.inline_asm asm_dialect = att "{text}", "=r" : () -> {I32}')
+
+    def memory_of(self, writer: FunctionWriter, base: str, rank: str) -> str:
+        return writer.op(f"nvvm.mapa {base}, {rank} : {SHARED} -> {CLUSTER_SHARED}")
 
     def shuffle(self, writer: FunctionWriter, word: str, lane: str | int, kept: int = 0, bits: int = 32) -> str:
         mode, where = ("bfly", writer.constant(lane)) if isinstance(lane, int) else ("idx", lane)
@@ -158,8 +189,17 @@ class _Nvidia:
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         if scope == "warp":
             writer.effect(f"nvvm.bar.warp.sync {writer.constant(-1)} : {I32}")
+        elif scope == CLUSTER:
+            self.arrive(writer)
+            self.wait(writer)
         else:
             writer.wait_for_cta()
+
+    def arrive(self, writer: FunctionWriter) -> None:
+        writer.effect("nvvm.cluster.arrive {aligned}")
+
+    def wait(self, writer: FunctionWriter) -> None:
+        writer.effect("nvvm.cluster.wait {aligned}")
 
     def together(self, writer: FunctionWriter) -> None:
         # To save registers ptxas stores what one load of global memory gave before it begins the next, and
@@ -188,6 +228,9 @@ TRANSPOSING = {
 """AMD's loads that transpose: the intrinsic, and the type that LLVM has it give."""
 
 
+_NO_CLUSTERS = "AMD's workgroups do not load from each other's memory"
+
+
 class _Amd:
     """AMDGCN through ROCDL. `ds_bpermute` addresses lanes in bytes; a wave's LDS accesses execute in order,
     so inside a wave only the compiler needs a fence."""
@@ -200,6 +243,18 @@ class _Amd:
 
     def thread(self, writer: FunctionWriter) -> str:
         return writer.op(f"rocdl.workitem.id.x : {I32}")
+
+    def rank(self, writer: FunctionWriter) -> str:
+        raise ValueError(_NO_CLUSTERS)
+
+    def memory_of(self, writer: FunctionWriter, base: str, rank: str) -> str:
+        raise ValueError(_NO_CLUSTERS)
+
+    def arrive(self, writer: FunctionWriter) -> None:
+        raise ValueError(_NO_CLUSTERS)
+
+    def wait(self, writer: FunctionWriter) -> None:
+        raise ValueError(_NO_CLUSTERS)
 
     def shuffle(self, writer: FunctionWriter, word: str, lane: str | int, kept: int = 0, bits: int = 32) -> str:
         if kept:

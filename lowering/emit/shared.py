@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from triton_linear.lowering.emit.machines import InstructionWriter
 from triton_linear.lowering.emit.text import (
+    CLUSTER_SHARED,
     I32,
     SHARED,
     FunctionWriter,
@@ -16,7 +17,7 @@ from triton_linear.lowering.emit.text import (
 )
 from triton_linear.lowering.emit.words import Parts, WordWriter, linear_in_thread
 from triton_linear.lowering.plan.packing import loaded_words, stored_words
-from triton_linear.lowering.plan.plans import MemorySide, Padding, SharedPlan
+from triton_linear.lowering.plan.plans import CLUSTER, MemorySide, Padding, SharedPlan
 
 
 def emit_exchange(
@@ -28,10 +29,12 @@ def emit_exchange(
 ) -> list[Parts]:
     """The destination's words from the source's; `base` names the pointer to the scratch."""
     memory, thread = _Memory(writer, plan, machine), machine.thread(writer)
+    own_bits = len(plan.store.columns)
+    within = _in_cluster(writer, plan, machine, thread, own_bits)
     storing, loading = stored_words(plan), loaded_words(plan)
     sources = WordWriter(writer, machine, plan.per_word, words, storing.given)
     store_address = pointers(writer, thread, plan.store.columns, base)
-    load_address = pointers(writer, thread, plan.load.columns, base)
+    load_address = _loads(writer, within, plan, machine, base)
     written = 0
     arrived: list[Parts] = []
     for index, (stores, loads) in enumerate(zip(plan.store.rounds, plan.load.rounds, strict=True)):
@@ -46,10 +49,54 @@ def emit_exchange(
             words_of_access = [sources.word(number) for number in made]
             store_words(writer, machine, plan.store, words_of_access, store_address(access.offset))
         machine.barrier(writer, plan.scope)
-        for access in loads:
-            arrived += memory.load(load_address(access.offset))
+        for number, access in enumerate(loads):
+            arrived += memory.load(load_address(index, number, access.offset))
+    if plan.scope == CLUSTER:
+        machine.arrive(writer)
     program = WordWriter(writer, machine, plan.per_word, arrived, loading.given).run(loading.steps)
-    return [program.word(number) for number in loading.outputs]
+    words_loaded = [program.word(number) for number in loading.outputs]
+    if plan.scope == CLUSTER:
+        machine.wait(writer)
+    return words_loaded
+
+
+def _in_cluster(
+    writer: FunctionWriter, plan: SharedPlan, machine: InstructionWriter, thread: str, bits: int
+) -> str:
+    """The number of the thread that loads depend on: where the CTA's rank matters, that is above its own
+    `bits`."""
+    columns = (*plan.load.columns[bits:], *(() if plan.ranks is None else plan.ranks.columns[bits:]))
+    if not any(columns):
+        return thread
+    above = writer.binary("shl", machine.rank(writer), writer.constant(bits))
+    return writer.binary("or", thread, above)
+
+
+def _loads(
+    writer: FunctionWriter, thread: str, plan: SharedPlan, machine: InstructionWriter, base: str
+) -> Callable[[int, int, int], str]:
+    """What names the pointer of this thread to a load: its round, its number there, and its offset."""
+    ranks = plan.ranks
+    if ranks is None:
+        own = pointers(writer, thread, plan.load.columns, base)
+        return lambda _round, _number, offset: own(offset)
+    columns, loads = ranks.columns, ranks.loads
+
+    @functools.cache
+    def origin() -> str | None:
+        return linear_in_thread(writer, thread, columns)
+
+    @functools.cache
+    def memory_of(flipped: int) -> Callable[[int], str]:
+        rank = origin()
+        if rank is None:
+            rank = writer.constant(flipped)
+        elif flipped:
+            rank = writer.binary("xor", rank, writer.constant(flipped))
+        there = machine.memory_of(writer, base, rank)
+        return pointers(writer, thread, plan.load.columns, there, space=CLUSTER_SHARED)
+
+    return lambda round_, number, offset: memory_of(loads[round_][number])(offset)
 
 
 class _Memory:
@@ -66,7 +113,8 @@ class _Memory:
             parts = self._machine.load_matrix(writer, side.matrix, address, count)
         else:
             type_, narrow = _type(side)
-            value = writer.op(f"llvm.load {address} {_aligned(side)} : {SHARED} -> {type_}")
+            space = SHARED if self._plan.ranks is None else CLUSTER_SHARED
+            value = writer.op(f"llvm.load {address} {_aligned(side)} : {space} -> {type_}")
             if narrow:
                 value = writer.op(f"llvm.zext {value} : {type_} to {I32}")
             parts = split_vector(writer, value, I32, max(1, side.access_bytes // 4))
@@ -97,7 +145,12 @@ def _type(side: MemorySide) -> tuple[str, bool]:
 
 
 def pointers(
-    writer: FunctionWriter, thread: str, columns: Sequence[int], base: str, padding: Padding | None = None
+    writer: FunctionWriter,
+    thread: str,
+    columns: Sequence[int],
+    base: str,
+    padding: Padding | None = None,
+    space: str = SHARED,
 ) -> Callable[[int], str]:
     """What names the pointer of this thread to each offset of one side, whose columns these are."""
     moving = functools.reduce(int.__or__, columns, 0)
@@ -110,7 +163,7 @@ def pointers(
         offset = writer.binary("xor", origin, writer.constant(flipped)) if flipped else origin
         if padding is not None:
             offset = _padded(writer, offset, padding)
-        return writer.op(f"llvm.getelementptr {base}[{offset}] : ({SHARED}, {I32}) -> {SHARED}, i8")
+        return writer.op(f"llvm.getelementptr {base}[{offset}] : ({space}, {I32}) -> {space}, i8")
 
     def address(offset: int) -> str:
         # Where the thread's own bits cannot reach, xor is addition and becomes an immediate offset.
@@ -119,7 +172,7 @@ def pointers(
             rest = padding.placed(rest)
         if not rest:
             return start
-        return writer.op(f"llvm.getelementptr {start}[{rest}] : ({SHARED}) -> {SHARED}, i8")
+        return writer.op(f"llvm.getelementptr {start}[{rest}] : ({space}) -> {space}, i8")
 
     return address
 

@@ -11,6 +11,8 @@ BARRIER = "gpu.barrier"
 I32 = "i32"
 I64 = "i64"
 SHARED = "!llvm.ptr<3>"
+CLUSTER_SHARED = "!llvm.ptr<7>"
+"""A pointer to the shared memory of any CTA of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)

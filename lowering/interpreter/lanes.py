@@ -19,6 +19,7 @@ from triton_linear.lowering.emit.machines import (
     GUARDED,
     ONE,
     PERMUTE_BACKWARD,
+    RANK,
     SETTLE,
     SHUFFLE,
     THREAD,
@@ -59,7 +60,7 @@ def _identifier(value: Callable[[Machine], npt.NDArray[np.int64]]) -> Handler:
 
 
 def _thread_count(build: Builder, op: ir.Operation) -> Tree:
-    return build.constant(build.threads, 32)
+    return build.constant(build.threads // build.ctas, 32)
 
 
 # Lane exchanges
@@ -330,6 +331,8 @@ def _inline_assembly(build: Builder, op: ir.Operation) -> Tree | None:
         return OPERATIONS["nvvm.read.ptx.sreg.tid.x"](build, op)
     if text.startswith(COPY):
         return build.operands(op)[0]
+    if text.startswith(RANK):
+        return OPERATIONS["nvvm.read.ptx.sreg.cluster.ctarank"](build, op)
     if text in TEXTS:
         return TEXTS[text](build, build.operands(op))
     found = re.fullmatch(r"([\w.]+)\s*([^;]*);?", text)
@@ -356,7 +359,8 @@ def _on_operands(handler: OnOperands) -> Handler:
 
 
 OPERATIONS: Final[dict[str, Handler]] = {
-    "nvvm.read.ptx.sreg.tid.x": _identifier(lambda machine: machine.first + machine.thread),
+    "nvvm.read.ptx.sreg.tid.x": _identifier(lambda machine: machine.first + machine.own),
+    "nvvm.read.ptx.sreg.cluster.ctarank": _identifier(lambda machine: machine.rank),
     "nvvm.read.ptx.sreg.laneid": _identifier(lambda machine: machine.lane),
     "nvvm.read.ptx.sreg.ntid.x": _thread_count,
     "rocdl.workitem.id.x": _identifier(lambda machine: machine.thread),

@@ -1,10 +1,16 @@
-"""Shared memory of one CTA as the interpreter sees it: contents, undefined bits, hazards and accesses.
+"""Shared memory of the CTAs of a cluster as the interpreter sees it: contents, undefined bits, hazards,
+accesses.
 
-Hazards. Per granule (the narrowest element the function moves) it remembers who wrote and who read since
-the last synchronisation, at two levels: warps since the last CTA barrier, threads since the last warp or CTA
-barrier. Touching what another agent wrote, or writing what another agent read, is a race. Two agents
-writing the same bits is not: conversions of replicated tensors do so on purpose. A row that an instruction of
-the whole warp moves for other threads than gave its address belongs to no thread: only a barrier orders it.
+Hazards. Per granule (the narrowest element the function moves) it remembers who wrote and who read since the
+last synchronisation, at two levels: warps since the last CTA barrier, threads since the last warp or CTA
+barrier; of several CTAs at a third, CTAs since the last barrier of the cluster. Touching what another agent
+wrote, or writing what another agent read, is a race. Two agents writing the same bits is not: conversions of
+replicated tensors do so on purpose. A row that an instruction of the whole warp moves for other threads than
+gave its address belongs to no thread: only a barrier orders it. A CTA that ends while another may still load
+from its memory is a race too.
+
+Addresses. A pointer to shared memory means that of the own CTA; one that `mapa` made has the number of a CTA,
+plus one, from bit 24 on, and the same bits below.
 """
 
 from __future__ import annotations
@@ -19,7 +25,11 @@ Bits = npt.NDArray[np.uint64]
 Indices = npt.NDArray[np.intp]
 Flags = npt.NDArray[np.bool_]
 
+WINDOW_BITS = 24
+"""Bits of an address within the memory of a CTA."""
+
 _MANY = -1
+_SCOPES = {"cluster": "cluster", "cta": "CTA", "warp": "warp"}
 _UINT = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -35,9 +45,10 @@ class IllegalAccess(SimulationError):
 class Race:
     """Two unordered accesses of one address.
 
-    `scope` is what has to order them ('cta' or 'warp'), `hazard` is 'read after write', 'write after read' or
-    'write after write', `operation` the position of the later access in the function's block, `location`
-    where its text is, `offset` the first byte concerned (from the start of scratch).
+    `scope` is what has to order them ('cluster', 'cta' or 'warp'), `hazard` is 'read after write', 'write after
+    read', 'write after write' or, of a CTA, 'end after read', `operation` the position of the later access in
+    the function's block, `location` where its text is, `offset` the first byte concerned (from the start of
+    scratch).
     """
 
     scope: str
@@ -47,7 +58,7 @@ class Race:
     location: str = ""
 
     def __str__(self) -> str:
-        ordering = "CTA" if self.scope == "cta" else "warp"
+        ordering = _SCOPES[self.scope]
         return f"{self.location}: {self.hazard} at byte {self.offset} without a {ordering} barrier between"
 
 
@@ -106,7 +117,7 @@ def _mark(
 
 @dataclass(slots=True)
 class SharedMemory:
-    """`size` bytes at address `base`, for `threads` threads in warps of `lanes`.
+    """`size` bytes at address `base` of each of `ctas` CTAs, for `threads` threads in all, in warps of `lanes`.
 
     `active` says which threads execute what comes next; None: all. Where each warp runs by itself (`of_warp`),
     `waiting` is the barrier that it has come to, with the warps that it is for, and `warps` are all of the CTA.
@@ -124,13 +135,17 @@ class SharedMemory:
     waiting: tuple[int, int] | None = None
     warps: int = 1
     alone: bool = False
+    ctas: int = 1
     _bytes: npt.NDArray[np.uint8] = field(init=False)
     _undefined: npt.NDArray[np.uint8] = field(init=False)
-    _levels: tuple[Any, _Agents] = field(init=False)
+    _levels: tuple[Any, ...] = field(init=False)
+    _stride: int = field(init=False)
+    _arrived: bool = False
     _collective: int = 0
 
     def __post_init__(self) -> None:
-        rounded = -(-self.size // 8) * 8
+        self._stride = -(-self.size // 8) * 8
+        rounded = self._stride * self.ctas
         self._bytes = np.zeros((self.trials, rounded), np.uint8)
         self._undefined = np.full(rounded, 0xFF, np.uint8)
         thread = np.arange(self.threads, dtype=np.int32)
@@ -140,6 +155,50 @@ class SharedMemory:
             return _Agents(scope, agent + 1, np.zeros(granules, np.int32), np.zeros(granules, np.int32))
 
         self._levels = (level("cta", thread // self.lanes), level("warp", thread))
+        if self.ctas > 1:
+            self._levels = (level("cluster", thread // self.cta_threads), *self._levels)
+
+    @property
+    def cta_threads(self) -> int:
+        """Threads of a CTA."""
+        return self.threads // self.ctas
+
+    def arrive(self) -> None:
+        """The first half of a barrier of the cluster."""
+        self.all_execute("a barrier of the cluster")
+        if self._arrived:
+            raise SimulationError("a barrier of the cluster is arrived at twice")
+        self._arrived = True
+
+    def wait(self) -> None:
+        """The second half: order all threads' accesses before the first before all later ones."""
+        self.all_execute("a barrier of the cluster")
+        if not self._arrived:
+            raise SimulationError("a wait for a barrier of the cluster at which nobody has arrived")
+        self._arrived = False
+        for agents in self._levels:
+            agents.forget()
+
+    def far(self, address: Bits, rank: Bits) -> Bits:
+        """Where addresses of the own CTA are in the memory of the CTA `rank`."""
+        if (rank >= np.uint64(self.ctas)).any():
+            raise IllegalAccess(f"the memory of CTA {int(rank.max())} of {self.ctas} is asked for")
+        bits = np.uint64(WINDOW_BITS)
+        within = address & np.uint64((1 << WINDOW_BITS) - 1)
+        return np.asarray(within | (rank + np.uint64(1)) << bits)
+
+    def end(self, operation: int) -> None:
+        """All CTAs end: note where another one may still be loading."""
+        if self._arrived:
+            raise SimulationError("a barrier of the cluster is arrived at and not waited for")
+        if self.ctas == 1:
+            return
+        granules = np.arange(len(self._levels[0].reader))
+        owner = (granules * self.granule // self._stride + 1).astype(np.int32)
+        left = _foreign(self._levels[0].reader, owner)
+        if left.any():
+            offset = int(np.argmax(left)) * self.granule % self._stride
+            self.races.append(Race("cluster", "end after read", operation, offset))
 
     def of_warp(self, level: Any, warps: int) -> SharedMemory:
         """The same bytes as one warp of `warps` sees them that go ways of their own; `level` knows what the
@@ -162,13 +221,13 @@ class SharedMemory:
     def cta_barrier(self) -> None:
         """Order all threads' earlier accesses before all later ones."""
         self.all_execute("a barrier of the CTA")
-        for agents in self._levels:
+        for agents in self._levels[-2:]:
             agents.forget()
 
     def warp_barrier(self) -> None:
         """Order earlier accesses before later ones within each warp."""
         self.all_execute("a barrier of the warp")
-        self._levels[1].forget()
+        self._levels[-1].forget()
 
     def all_execute(self, what: str) -> None:
         """Raise if only part of the threads do `what`."""
@@ -192,8 +251,8 @@ class SharedMemory:
         threads, collective = self._who(rows)
         offset = self._check(operation, "load", address, width, pieces, threads)
         granules, agents = self._granules(offset, width, threads, collective)
-        cta, warp = (level.read(granules, agent) for level, agent in zip(self._levels, agents, strict=True))
-        self._report(operation, "read after write", granules, cta, warp)
+        foreign = [level.read(granules, agent) for level, agent in zip(self._levels, agents, strict=True)]
+        self._report(operation, "read after write", granules, foreign)
         index = offset // element
         memory, undefined = self._bytes.view(_UINT[element]), self._undefined.view(_UINT[element])
         indices = [index + k for k in range(width // element)]
@@ -225,11 +284,9 @@ class SharedMemory:
             values = [self._of(value, threads) for value in values]
             undefined = [None if mask is None else self._of(mask, threads) for mask in undefined]
         granules, agents = self._granules(offset, width, threads, collective)
-        (cta_read, *cta), (warp_read, *warp) = (
-            level.write(granules, agent) for level, agent in zip(self._levels, agents, strict=True)
-        )
-        self._report(operation, "write after read", granules, cta_read, warp_read)
-        contended = bool(warp[0].any() or warp[1].any() or cta[0].any())
+        found = [level.write(granules, agent) for level, agent in zip(self._levels, agents, strict=True)]
+        self._report(operation, "write after read", granules, [read for read, _, _ in found])
+        contended = any(flags.any() for _, before, now in found for flags in (before, now))
         before = self._contents(granules) if contended else None
         index = offset // element
         memory, masks = self._bytes.view(_UINT[element]), self._undefined.view(_UINT[element])
@@ -240,8 +297,8 @@ class SharedMemory:
             mine = self._image(len(offset), element, values, undefined)
             after = self._contents(granules)
             lost = (_differ(mine, before), _differ(mine, after))
-            clashes = ((level[0] & lost[0]) | (level[1] & lost[1]) for level in (cta, warp))
-            self._report(operation, "write after write", granules, *clashes)
+            clashes = [(earlier & lost[0]) | (now & lost[1]) for _, earlier, now in found]
+            self._report(operation, "write after write", granules, clashes)
 
     def clobber(self, operation: int, address: Bits, width: int) -> None:
         """A store of undefined bits, which LLVM removes: nothing is accessed, and contents are undefined. Those
@@ -277,6 +334,8 @@ class SharedMemory:
         self, operation: int, kind: str, address: Bits, width: int, pieces: int, rows: Indices | None
     ) -> Indices:
         """Offsets of a checked access, one per thread that gives an address."""
+        if self._arrived:
+            raise SimulationError("an access between the halves of a cluster's barrier is not interpreted")
         threads = np.arange(self.threads) if rows is None else rows
         if self.active is not None:
             address = self._of(address, rows)
@@ -285,6 +344,13 @@ class SharedMemory:
                 raise SimulationError(f"{kind} address depends on the data converted")
             address = address[:1]
         flat = np.broadcast_to(address[0], threads.shape)
+        holder = threads // self.cta_threads
+        if self.ctas > 1:
+            window = (flat >> np.uint64(WINDOW_BITS)).astype(np.int64)
+            holder = np.where(window > 0, window - 1, holder)
+            if (holder >= self.ctas).any():
+                raise IllegalAccess(f"a {kind} from the memory of a CTA that is none of the {self.ctas}")
+            flat = flat & np.uint64((1 << WINDOW_BITS) - 1)
         offset: Indices = (flat - np.uint64(self.base)).astype(np.int64)
         outside = (offset < 0) | (offset > self.size - width)
         if outside.any():
@@ -304,7 +370,7 @@ class SharedMemory:
         who = None if self.active is None else threads
         for k in range(pieces):
             self.recorded.append(Recorded(operation, kind, piece, flat.astype(np.int64) + k * piece, who))
-        return offset
+        return offset + holder * self._stride
 
     def check_promise(self, address: Bits, alignment: int) -> None:
         """Raise IllegalAccess where a thread that executes has an address that is no multiple of this."""
@@ -314,18 +380,16 @@ class SharedMemory:
 
     def _granules(
         self, offset: Indices, width: int, threads: Indices | None, collective: bool
-    ) -> tuple[Indices, tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]]:
+    ) -> tuple[Indices, list[npt.NDArray[np.int32]]]:
         count = width // self.granule
         granules = (offset // self.granule)[:, None] + np.arange(count)
-        cta, warp = (level.agent for level in self._levels)
-        if threads is not None:
-            cta, warp = cta[threads], warp[threads]
+        agents = [level.agent if threads is None else level.agent[threads] for level in self._levels]
         if collective:
             self._collective += 1
-            warp = warp + np.int32(self._collective * self.threads)
+            agents[-1] = agents[-1] + np.int32(self._collective * self.threads)
         if count > 1:
-            cta, warp = np.repeat(cta, count), np.repeat(warp, count)
-        return granules.ravel(), (cta, warp)
+            agents = [np.repeat(agent, count) for agent in agents]
+        return granules.ravel(), agents
 
     def _contents(self, granules: Indices) -> Bits:
         """Values and undefined bits per granule, as compared to tell equal writes."""
@@ -343,11 +407,11 @@ class SharedMemory:
                 image[-1, :, k] = mask[0]
         return image.reshape(self.trials + 1, -1).view(_UINT[self.granule]).astype(np.uint64)
 
-    def _report(self, operation: int, hazard: str, granules: Indices, cta: Flags, warp: Flags) -> None:
-        for scope, flags in (("cta", cta), ("warp", warp)):
+    def _report(self, operation: int, hazard: str, granules: Indices, found: list[Flags]) -> None:
+        for level, flags in zip(self._levels, found, strict=True):
             if flags.any():
-                offset = int(granules[int(np.argmax(flags))]) * self.granule
-                self.races.append(Race(scope, hazard, operation, offset))
+                offset = int(granules[int(np.argmax(flags))]) * self.granule % self._stride
+                self.races.append(Race(level.scope, hazard, operation, offset))
                 return
 
 

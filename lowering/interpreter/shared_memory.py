@@ -1,11 +1,12 @@
 """Handlers of barriers, fences and accesses to shared memory.
 
 `gpu.barrier` orders the CTA. NVIDIA: so does `nvvm.barrier0`, or `nvvm.barrier` for the whole CTA;
-`nvvm.bar.warp.sync` with all lanes in its mask orders each warp. AMD: `rocdl.barrier` orders the CTA; so does
-`rocdl.s.barrier`, or its halves `.signal` and `.wait`, with a workgroup release fence before it and an acquire
-fence behind, no shared-memory access in between, or with `rocdl.s.waitcnt` before it, until none is in flight;
-alone it waits for no access. Inside a wave LDS operations execute in order, so a fence of any scope or a wave
-barrier, which keep the compiler from reordering them, order the wave.
+`nvvm.bar.warp.sync` with all lanes in its mask orders each warp, `nvvm.cluster.arrive` and then `.wait` the
+cluster; `nvvm.mapa` gives where an address is in the memory of another CTA. AMD: `rocdl.barrier` orders the
+CTA; so does `rocdl.s.barrier`, or its halves `.signal` and `.wait`, with a workgroup release fence before it
+and an acquire fence behind, no shared-memory access in between, or with `rocdl.s.waitcnt` before it, until none
+is in flight; alone it waits for no access. Inside a wave LDS operations execute in order, so a fence of any
+scope or a wave barrier, which keep the compiler from reordering them, order the wave.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from triton_linear.lowering.interpreter.program import (
 
 _ACQUIRE: Final = {4, 6, 7}
 _RELEASE: Final = {5, 6, 7}
+_SHARED: Final = (3, 7)
+"""The address spaces of the own CTA's memory and of the cluster's."""
 _WORKGROUP: Final = -1
 """The number of the barrier of a whole workgroup (RDNA4 ISA, S_BARRIER_SIGNAL)."""
 BARRIER_OF_SOME: Final = "llvm.nvvm.barrier.cta.sync.count"
@@ -64,7 +67,7 @@ def barrier_of(build: Builder, numbers: Sequence[int | None]) -> None:
     if build.alone:
         _named_barrier(build, *(numbers or (0, None)))
         return
-    if numbers and list(numbers) != [0, build.threads]:
+    if numbers and list(numbers) != [0, build.threads // build.ctas]:
         raise SimulationError("a named barrier, or one for part of the CTA, is not interpreted")
     _order_cta(build)
 
@@ -88,6 +91,28 @@ def _warp_sync(build: Builder, op: ir.Operation) -> None:
         machine.memory.warp_barrier()
 
     build.emit(step)
+
+
+def _cluster_arrive(build: Builder, op: ir.Operation) -> None:
+    build.cluster_barriers += 1
+    build.emit(lambda machine: machine.memory.arrive())
+
+
+def _cluster_wait(build: Builder, op: ir.Operation) -> None:
+    build.emit(lambda machine: machine.memory.wait())
+
+
+def _mapa(build: Builder, op: ir.Operation) -> Tree:
+    address, rank = (build.scalar(tree) for tree in build.operands(op))
+    d = build.new()
+
+    def step(machine: Machine) -> None:
+        machine.refuse_undefined(address, "the address")
+        machine.refuse_undefined(rank, "the number of a CTA")
+        machine.values[d] = machine.memory.far(machine.values[address], machine.values[rank])
+
+    build.emit(step)
+    return d
 
 
 def _s_waitcnt(build: Builder, op: ir.Operation) -> None:
@@ -144,7 +169,7 @@ def _fence(build: Builder, op: ir.Operation) -> None:
 
 def _address(build: Builder, op: ir.Operation, operand: int) -> int:
     type_ = build.type_of(op.operands[operand])
-    if not isinstance(type_, Scalar) or type_.space != 3:
+    if not isinstance(type_, Scalar) or type_.space not in _SHARED:
         raise SimulationError("an access outside shared memory (address space 3) is not interpreted")
     if "ordering" in op.attributes and op.attributes["ordering"].value:
         raise SimulationError("an atomic access is not interpreted")
@@ -213,6 +238,9 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "nvvm.barrier0": _cta_barrier,
     "nvvm.barrier": _cta_barrier,
     "nvvm.bar.warp.sync": _warp_sync,
+    "nvvm.cluster.arrive": _cluster_arrive,
+    "nvvm.cluster.wait": _cluster_wait,
+    "nvvm.mapa": _mapa,
     "rocdl.barrier": _cta_barrier,
     "rocdl.s.waitcnt": _s_waitcnt,
     "rocdl.s.barrier": _s_barrier,

@@ -1,4 +1,5 @@
-"""The SIMT interpreter: runs one emitted LLVM-dialect function for every thread of a CTA, in lockstep.
+"""The SIMT interpreter: runs one emitted LLVM-dialect function for every thread of a CTA, or of all CTAs of a
+cluster, in lockstep.
 
     outcome = simulate(text, registers, target, num_warps=4, shared_bytes=16384)
 
@@ -61,17 +62,18 @@ def simulate(
     num_warps: int,
     shared_bytes: int = 0,
     shared_base: int = SHARED_BASE,
+    ctas: int = 1,
 ) -> Simulated:
     """Run the function on `registers`, the fields of its first argument.
 
-    Requires: each register is an array of shape (trials, threads) of bit patterns; `function_text` holds one
-    function of one block.
+    Requires: each register is an array of shape (trials, threads) of bit patterns, the threads of a CTA
+    together; `function_text` holds one function of one block.
     Ensures: deterministic; the text is not changed.
 
     Raises SimulationError for what the interpreter does not know and for what no machine defines: an access
     out of bounds, misaligned or at an undefined address.
     """
-    program = _Program.compile(function_text, target, num_warps * target.lanes)
+    program = _Program.compile(function_text, target, num_warps * target.lanes * ctas, ctas)
     return program.run(registers, shared_bytes, shared_base)
 
 
@@ -84,11 +86,11 @@ class _Program:
     results: tuple[int, ...]
 
     @classmethod
-    def compile(cls, text: str, target: Target, threads: int) -> _Program:
+    def compile(cls, text: str, target: Target, threads: int, ctas: int) -> _Program:
         with interpreter_context():
             module = parsed(text)  # owns the block
             block = _only_block(module)
-            build = Builder(target, threads, has_flags="overflow<" in text)
+            build = Builder(target, threads, ctas=ctas, has_flags="overflow<" in text)
             arguments: list[Tree] = []
             shared: list[int] = []
             for argument in block.arguments:
@@ -124,7 +126,13 @@ class _Program:
             raise SimulationError(f"the function takes {len(fields)} registers, not {len(registers)}")
         trials = max((len(register) for register in registers), default=1)
         memory = SharedMemory(
-            trials, build.threads, build.target.lanes, shared_bytes, shared_base, build.granule
+            trials,
+            build.threads,
+            build.target.lanes,
+            shared_bytes,
+            shared_base,
+            build.granule,
+            ctas=build.ctas,
         )
         machine = Machine(build.slots, build.threads, build.target.lanes, memory)
         full = np.full((1, 1), np.iinfo(np.uint64).max, np.uint64)
@@ -139,6 +147,7 @@ class _Program:
         try:
             for position, step in enumerate(build.steps):  # noqa: B007
                 step(machine)
+            memory.end(build.origins[-1] if build.origins else 0)
         except SimulationError as error:
             raise type(error)(f"{self._where(build.origins[position])}: {error}") from None
         return self._outcome(machine, trials)
@@ -172,6 +181,7 @@ class _Program:
             cta_barriers=build.cta_barriers,
             bytes_stored=moved("store"),
             bytes_loaded=moved("load"),
+            cluster_barriers=build.cluster_barriers,
         )
 
     def _where(self, operation: int) -> str:

@@ -87,6 +87,37 @@ def verify_conversion(
     )
 
 
+def verify_in_cluster(
+    function_text: str,
+    src: LinearLayout,
+    dst: LinearLayout,
+    element: ElementType,
+    target: Target,
+    num_warps: int,
+    shared_bytes: int = 0,
+) -> Verdict:
+    """`verify_conversion` in all CTAs of the cluster that the layouts are for: together, where one may need
+    what another holds, else one after the other.
+
+    Ensures: what is wrong and what was checked is summed over all CTAs. `counts` are those of one where they
+    run one by one, else their sum.
+    """
+    blocks = [_columns(side, BLOCK) for side in (src, dst)]
+    if blocks[0] == blocks[1]:
+        return verify_in_each_cta(function_text, src, dst, element, target, num_warps, shared_bytes)
+    ctas = 1 << len(blocks[0])
+    fed, expected = (
+        np.concatenate([held_elements(side, target.lanes, num_warps, cta) for cta in range(ctas)], axis=1)
+        for side in (src, dst)
+    )
+    patterns = element_patterns(_size(src), element.bits)
+    registers = patterns[:, fed].swapaxes(0, 1)
+    outcome = simulate(function_text, list(registers), target, num_warps, shared_bytes, ctas=ctas)
+    return judge(
+        outcome.values, outcome.undefined, outcome.races, outcome.counts, expected, patterns, element.bits
+    )
+
+
 def verify_in_each_cta(
     function_text: str,
     src: LinearLayout,

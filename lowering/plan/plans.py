@@ -20,6 +20,9 @@ FREE = "free"
 PADDED = "padded"
 """The kind of plans through padded shared memory, as Triton's were before linear layouts."""
 
+CLUSTER = "cluster"
+"""The scope of exchanges among all CTAs of a cluster."""
+
 WIDEST_LOAD = 16
 """Bytes of a thread that one load of global memory brings at most."""
 
@@ -198,7 +201,8 @@ class MemorySide:
     A thread's byte address is the xor of `columns[j]` over the set bits j of its thread number, xor the
     access's offset. It moves `slots` elements of the thread, at that address or, where `matrix` names one, by
     an instruction that transposes (`transposing.FORMS`), whose rows of `access_bytes` the address lanes name.
-    Stores have 2^`choices` alternatives. No access has bank conflicts, unless the plan pads.
+    Columns beyond those of lanes and warps are for the rank of its CTA in the cluster. Stores have 2^`choices`
+    alternatives. No access has bank conflicts, unless the plan pads.
     """
 
     access_bytes: int
@@ -220,13 +224,26 @@ class MemorySide:
 
 
 @dataclass(frozen=True, slots=True)
+class Ranks:
+    """From the memory of which CTA of the cluster each load is.
+
+    Its rank is the xor of `columns[j]` over the set bits j of the number that the thread has in the cluster
+    (the lane, the warp, and above them the rank of its own CTA), xor that of the load in `loads`, by round.
+    """
+
+    columns: tuple[int, ...]
+    loads: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SharedPlan:
     """Elements travel through shared memory, in one or more rounds over the same scratch.
 
     Bit i of the alternative that a thread stores is parity(split[i] & thread). Destination register i is at
     (round, load access, position) `outputs[i]`. Rounds are separated by barriers of the plan's scope. Shuffles
     can come before, whose result is what is stored, and after, whose source is what was loaded. With `padding`,
-    addresses are moved by it; scratch is counted with it.
+    addresses are moved by it; scratch is counted with it. With scope "cluster", loads are from the CTAs that
+    `ranks` says, each of which has scratch of its own at the same address.
     """
 
     source_registers: int
@@ -240,6 +257,7 @@ class SharedPlan:
     before: ShufflePlan | None = None
     after: ShufflePlan | None = None
     padding: Padding | None = None
+    ranks: Ranks | None = None
 
     @property
     def per_word(self) -> int:
@@ -253,7 +271,7 @@ class SharedPlan:
 
     @property
     def kind(self) -> str:
-        """ "warp-shared" or "cta-shared"; "padded" where it pads."""
+        """ "warp-shared", "cta-shared" or "cluster-shared"; "padded" where it pads."""
         return f"{self.scope}-shared" if self.padding is None else PADDED
 
     @property
@@ -269,8 +287,12 @@ class SharedPlan:
 
     @property
     def barriers(self) -> int:
-        """One between the stores and loads of a round, one between rounds."""
-        return 2 * len(self.store.rounds) - 1
+        """One between the stores and loads of a round, one between rounds.
+
+        In a cluster another one behind the last loads: until then no CTA may store over what others load, nor
+        end.
+        """
+        return 2 * len(self.store.rounds) - (0 if self.scope == CLUSTER else 1)
 
     def summary(self) -> str:
         """One line for people."""

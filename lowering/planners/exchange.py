@@ -1,7 +1,7 @@
 """One exchange through shared memory: the stores and loads of a placement, as a plan.
 
 The exchanged space is what the participants of one exchange hold: the span of the source registers and lanes,
-and for a CTA of its warps. `placement` decides the vectors, the rounds and the swizzle.
+and for a CTA or a cluster of its warps. `placement` decides the vectors, the rounds and the swizzle.
 
 Threads that hold copies of each other's registers would store the same bytes twice. They split the work
 instead: for each zero column of the source's lanes or warps, one register bit is taken over by that thread bit,
@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from triton_linear.dialect import f2
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.packing import loaded_words, stored_words
-from triton_linear.lowering.plan.plans import Access, Cost, MemorySide, SharedPlan
+from triton_linear.lowering.plan.plans import CLUSTER, Access, Cost, MemorySide, Ranks, SharedPlan
 from triton_linear.lowering.planners.conflicts import padded_wavefronts
 from triton_linear.lowering.planners.fragments import Fragment, transposed
 from triton_linear.lowering.planners.placement import (
@@ -101,7 +101,7 @@ def exchange_plans(
 ) -> Iterator[SharedPlan]:
     """Plans that store every register as it is and load every register as it is wanted; one at least.
 
-    `scope` is "warp", where every warp has its own slice of the scratch, or "cta".
+    `scope` is "warp", where every warp has its own slice of the scratch, "cta" or "cluster".
     """
     room = Room(element.memory_bytes, target, scratch_limit)
     sharing, split, taken = split_copies(scope, exchange, room)
@@ -114,7 +114,8 @@ def exchange_plans(
         # Elements of less than a word that one side gathers one by one, or with permutes: the matrix
         # instructions transpose them.
         size = room.element_bytes
-        loads = _fragments(target.load_matrix, sharing.load_register, sharing.load_lane, shared, size)
+        able = () if scope == CLUSTER else target.load_matrix  # none reads another CTA's memory
+        loads = _fragments(able, sharing.load_register, sharing.load_lane, shared, size)
         stores = _fragments(target.store_matrix, sharing.store_register, sharing.store_lane, shared, size)
         for load in loads:
             yield from build.by_matrices(None, load)
@@ -168,7 +169,7 @@ class _Builder:
             holders.setdefault(value, register)
         stored = Accesses(placement, placement.store_bits, store)
         loaded = Accesses(placement, placement.load_bits, load)
-        loads, outputs = loaded.loads(sharing.load_register)
+        loads, outputs, ranks = loaded.loads(sharing.load_register, sharing.register_ranks)
         store_lanes = sharing.store_lane if store is None else store.lanes
         load_lanes = sharing.load_lane if load is None else load.lanes
         return SharedPlan(
@@ -182,14 +183,23 @@ class _Builder:
                 stored.stores(f2.extend((), sharing.store_register), f2.sums(self.taken), holders),
                 len(self.split),
             ),
-            load=loaded.side(load_lanes, sharing.load_warp, slices, loads, 0),
+            load=loaded.side(
+                load_lanes,
+                (*sharing.load_warp, *sharing.load_block),
+                (*slices, *(0 for _ in sharing.load_block)),
+                loads,
+                0,
+            ),
             split=self.split,
             outputs=outputs,
             scratch_bytes=tile_bytes << (warps if self.scope == "warp" else 0),
+            ranks=Ranks(sharing.thread_ranks, ranks) if self.scope == CLUSTER else None,
         )
 
 
 Rounds = tuple[tuple[Access, ...], ...]
+Group = dict[tuple[int, int], list[int]]
+"""The registers of each access of a round, by what it adds to the CTA's rank and its byte address."""
 
 
 def _splits_rows(placement: Placement, store: Fragment | None, load: Fragment | None) -> bool:
@@ -206,7 +216,7 @@ def split_copies(scope: str, exchange: Exchange, room: Room) -> tuple[Exchange, 
     """Let duplicate threads store different registers: the exchange after that, as a mask of one thread bit
     each the bits that select, and the register columns that they took over."""
     threads = [*exchange.store_lane, *exchange.store_warp]
-    sharers = len(threads) if scope == "cta" else len(exchange.store_lane)
+    sharers = len(exchange.store_lane) if scope == "warp" else len(threads)
     idle = [bit for bit, column in enumerate(threads[:sharers]) if not column]
     own = f2.extend(threads, exchange.store_register)
     loaded = f2.Echelon(exchange.load_register)
@@ -219,13 +229,11 @@ def split_copies(scope: str, exchange: Exchange, room: Room) -> tuple[Exchange, 
         threads[bit] = column
     kept = f2.extend(taken, exchange.store_register)
     lanes = len(exchange.store_lane)
-    sharing = Exchange(
-        tuple(column for column in kept if column not in taken) if count else exchange.store_register,
-        tuple(threads[:lanes]),
-        tuple(threads[lanes:]),
-        exchange.load_register,
-        exchange.load_lane,
-        exchange.load_warp,
+    sharing = replace(
+        exchange,
+        store_register=tuple(c for c in kept if c not in taken) if count else exchange.store_register,
+        store_lane=tuple(threads[:lanes]),
+        store_warp=tuple(threads[lanes:]),
     )
     return sharing, tuple(1 << bit for bit in idle[:count]), taken
 
@@ -271,24 +279,36 @@ class Accesses:
     def stores(self, columns: Columns, alternatives: list[int], holders: Mapping[int, int]) -> Rounds:
         """The store accesses of each round, with the registers of every alternative, one after another."""
         slots = self.slots
-        groups: list[dict[int, list[int]]] = [{} for _ in range(self.placement.round_count)]
+        groups = self._groups()
         for value, (round_, offset, position) in zip(f2.sums(columns), self.locators(columns), strict=True):
-            registers = groups[round_].setdefault(offset, [0] * (slots * len(alternatives)))
+            registers = groups[round_].setdefault((0, offset), [0] * (slots * len(alternatives)))
             for number, other in enumerate(alternatives):
                 registers[number * slots + position] = holders[value ^ other]
         return _ordered(groups)
 
-    def loads(self, columns: Columns) -> tuple[Rounds, tuple[tuple[int, int, int], ...]]:
-        """The load accesses of each round, and (round, access, position) of each destination register."""
-        groups: list[dict[int, list[int]]] = [{} for _ in range(self.placement.round_count)]
-        found = self.locators(columns)
-        for register, (round_, offset, position) in enumerate(found):
-            registers = groups[round_].setdefault(offset, [-1] * self.slots)
+    def loads(
+        self, columns: Columns, ranks: Columns
+    ) -> tuple[Rounds, tuple[tuple[int, int, int], ...], tuple[tuple[int, ...], ...]]:
+        """The load accesses of each round, (round, access, position) of each destination register, and what
+        each access adds to the rank of the CTA that it is from; `ranks` has that of each column, if any."""
+        groups = self._groups()
+        located = self.locators(columns)
+        far = f2.sums(ranks) if any(ranks) else [0] * len(located)
+        found = [
+            (round_, (rank, offset), position)
+            for (round_, offset, position), rank in zip(located, far, strict=True)
+        ]
+        for register, (round_, key, position) in enumerate(found):
+            registers = groups[round_].setdefault(key, [-1] * self.slots)
             if registers[position] < 0:
                 registers[position] = register
-        order = _ordered(groups)
-        index = [{access.offset: i for i, access in enumerate(accesses)} for accesses in order]
-        return order, tuple((round_, index[round_][offset], position) for round_, offset, position in found)
+        order = [sorted(group) for group in groups]
+        index = [{key: i for i, key in enumerate(keys)} for keys in order]
+        outputs = tuple((round_, index[round_][key], position) for round_, key, position in found)
+        return _ordered(groups), outputs, tuple(tuple(rank for rank, _ in keys) for keys in order)
+
+    def _groups(self) -> list[Group]:
+        return [{} for _ in range(self.placement.round_count)]
 
     def side(self, lanes: Columns, warps: Columns, slices: Columns, rounds: Rounds, choices: int) -> MemorySide:
         """The plan's description of this side; `slices` are added for the warps."""
@@ -307,8 +327,8 @@ class Accesses:
         )
 
 
-def _ordered(groups: list[dict[int, list[int]]]) -> Rounds:
+def _ordered(groups: list[Group]) -> Rounds:
     return tuple(
-        tuple(Access(offset, tuple(registers)) for offset, registers in sorted(group.items()))
+        tuple(Access(offset, tuple(registers)) for (_, offset), registers in sorted(group.items()))
         for group in groups
     )

@@ -17,7 +17,13 @@ from triton_linear.lowering.target.targets import Target
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """The columns that take part, by side; the warp columns of a warp-scope store are zero."""
+    """The columns that take part, by side; the warp columns of a warp-scope store are zero.
+
+    In a cluster loads are from several CTAs, whose memory is laid out alike: there the columns of the loads are
+    places within a CTA, `load_block` those of the rank of the thread's own CTA, and `register_ranks` and
+    `thread_ranks` what bits of registers and of threads, that rank included, add to the rank of the CTA that
+    is loaded from.
+    """
 
     store_register: Columns
     store_lane: Columns
@@ -25,6 +31,9 @@ class Exchange:
     load_register: Columns
     load_lane: Columns
     load_warp: Columns
+    load_block: Columns = ()
+    register_ranks: Columns = ()
+    thread_ranks: Columns = ()
 
     @property
     def store_threads(self) -> Columns:
@@ -34,7 +43,24 @@ class Exchange:
     @property
     def load_threads(self) -> Columns:
         """The columns of loading threads."""
-        return (*self.load_lane, *self.load_warp)
+        return (*self.load_lane, *self.load_warp, *self.load_block)
+
+    @property
+    def load_registers(self) -> Columns:
+        """The columns of loaded registers, with the CTA above all bits of elements where there are several."""
+        if not any(self.register_ranks):
+            return self.load_register
+        above = max(column.bit_length() for column in (*self.store_register, *self.store_threads))
+        return tuple(
+            column | rank << above for column, rank in zip(self.load_register, self.register_ranks, strict=True)
+        )
+
+    @property
+    def near_registers(self) -> Columns:
+        """The columns of loaded registers that do not change the CTA, so that they can be in one vector."""
+        if not any(self.register_ranks):
+            return self.load_register
+        return tuple(c for c, rank in zip(self.load_register, self.register_ranks, strict=True) if not rank)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +139,7 @@ def place_against(exchange: Exchange, row: Columns, loads: bool, room: Room) -> 
     That side is the loads' or, if not `loads`, the stores'; the other side's vector is as much of the row as
     its threads hold.
     """
-    registers = exchange.store_register if loads else exchange.load_register
+    registers = exchange.store_register if loads else exchange.load_registers
     threads = exchange.store_threads if loads else exchange.load_threads
     span = f2.Echelon(registers)
     held = next((bit for bit, column in enumerate(row) if column not in span), len(row))
@@ -133,7 +159,7 @@ def _attempts(exchange: Exchange, common: Columns, room: Room) -> list[tuple[Col
     """(store vector, load vector), fastest first; common vectors alone are always among them."""
     widest = room.widest
     store_extra = _extra(exchange.store_register, exchange.store_threads, exchange.load_lane, common)
-    load_extra = _extra(exchange.load_register, exchange.load_threads, exchange.store_lane, common)
+    load_extra = _extra(exchange.near_registers, exchange.load_threads, exchange.store_lane, common)
     pairs = [(common, common)]
     # A side alone gains nothing from two elements of 8 bytes: as many wavefronts, and moves that make pairs of
     # registers neighbours.
@@ -152,15 +178,17 @@ def _attempts(exchange: Exchange, common: Columns, room: Room) -> list[tuple[Col
         )
 
     taken = [pair for pair in pairs if pair[1] == common or not room.does_without(len(pair[1]))]
+    if any(exchange.thread_ranks):  # other CTAs' memory is farther: fewer loads, where stores make up for it
+        return sorted(taken, key=lambda pair: (time(pair), -len(pair[1])))
     return sorted(taken, key=time)
 
 
 def shared_registers(exchange: Exchange) -> Columns:
     """Register directions of both sides that no thread bit of either touches, in source register order."""
-    loaded = f2.Echelon(exchange.load_register)
+    loaded = f2.Echelon(exchange.load_registers)
     common = (
         *(column for column in exchange.store_register if column in loaded),
-        *f2.intersection(exchange.store_register, exchange.load_register),
+        *f2.intersection(exchange.store_register, exchange.load_registers),
     )
     return f2.extend((*exchange.store_threads, *exchange.load_threads), common)
 

@@ -1,7 +1,8 @@
 """Choosing a lowering: ordered planners, and the cost model where several serve.
 
 A no-op or a renaming of registers is taken at once. Inside a warp, shuffles and shared memory compete by
-modelled clocks. Everything that stays in a CTA has shared memory; what crosses CTAs is left to Triton.
+modelled clocks. Everything that stays in a CTA has shared memory; what crosses CTAs has the shared memory of
+the cluster, where a GPU has clusters.
 """
 
 from __future__ import annotations
@@ -27,9 +28,16 @@ from triton_linear.lowering.plan.plans import (
 from triton_linear.lowering.planners.bound import Least, least_cost
 from triton_linear.lowering.planners.conversion import Conversion, Hardware, conversion
 from triton_linear.lowering.planners.registers import plan_noop, plan_registers
-from triton_linear.lowering.planners.shared import cost_of_shared, plan_cta_shared, plan_warp_shared
+from triton_linear.lowering.planners.shared import (
+    cost_of_shared,
+    plan_across_ctas,
+    plan_cta_shared,
+    plan_warp_shared,
+)
 from triton_linear.lowering.planners.shuffle import cost_of_shuffle, plan_shuffle
 from triton_linear.lowering.target.targets import Target
+
+CROSSING = "source and destination differ in their block bits: the conversion crosses CTAs"
 
 
 @functools.lru_cache(maxsize=4096)
@@ -54,6 +62,8 @@ def select(
         return Selection(None, Cost(), (Rejected("any", reason),))
     conv = conversion(src, dst)
     limit = target.scratch_limit(1 << len(conv.src.warp)) if scratch_limit is None else scratch_limit
+    if crosses_ctas(conv.src, conv.dst):
+        return _across(conv, element, target, limit)
     rejected: list[Rejected] = []
     for attempt in (plan_noop(conv), plan_registers(conv)):
         if not isinstance(attempt, Rejected):
@@ -80,6 +90,8 @@ def shuffled(
     """
     if reason := misfit(src, dst, target):
         return Rejected("any", reason)
+    if crosses_ctas(Hardware.of(src), Hardware.of(dst)):
+        return Rejected("shuffle", CROSSING)
     return plan_shuffle(conversion(src, dst), element, target)
 
 
@@ -94,6 +106,9 @@ def candidates(
         return ()
     conv = conversion(src, dst)
     limit = target.scratch_limit(1 << len(conv.src.warp)) if scratch_limit is None else scratch_limit
+    if crosses_ctas(conv.src, conv.dst):
+        across = _across(conv, element, target, limit)
+        return () if across.plan is None else ((across.cost, across.plan),)
     at_once = [plan for plan in (plan_noop(conv), plan_registers(conv)) if not isinstance(plan, Rejected)]
     movers = (
         shuffled(src, dst, element, target),
@@ -102,6 +117,19 @@ def candidates(
     )
     found, _ = _serving(movers, conv, element, target)
     return (*((cost(plan, element, target), plan) for plan in at_once), *found)
+
+
+def crosses_ctas(src: Hardware, dst: Hardware) -> bool:
+    """Whether the CTAs of a cluster hold other parts of the tensor in `dst` than in `src`."""
+    return src.block != dst.block
+
+
+def _across(conv: Conversion, element: ElementType, target: Target, limit: int) -> Selection:
+    """The plan of a conversion that changes block bits."""
+    if not target.has_clusters:
+        return Selection(None, Cost(), (Rejected("any", f"{CROSSING}, and {target.name} has no clusters"),))
+    plan = plan_across_ctas(conv, element, target, limit)
+    return Selection(plan, cost(plan, element, target, 1 << len(conv.src.warp)), ())
 
 
 def _serving(
@@ -139,7 +167,7 @@ def cost(plan: Plan, element: ElementType, target: Target, warps: int = 4) -> Co
     rounds = zip(plan.store.rounds, plan.load.rounds, strict=True)
     waits = [table.memory_wait + table.lone_access * (len(stores) + len(loads)) for stores, loads in rounds]
     busy += table.alone * warps * found.wavefronts * table.wavefront
-    stops = plan.barriers * table.barrier_wait if plan.scope == "cta" else 0.0
+    stops = 0.0 if plan.scope == "warp" else plan.barriers * table.barrier_wait
     latency = busy + sum(waits) + stops + phases * wait
     return replace(found, latency=latency)
 
@@ -196,7 +224,7 @@ def _against(lost: Cost, best: Cost) -> str:
 
 
 def misfit(src: LinearLayout, dst: LinearLayout, target: Target) -> str | None:
-    """Why the pair is no conversion within CTAs of this target, before any planning."""
+    """Why the pair is no conversion of this target, before any planning."""
     for side, layout in (("source", src), ("destination", dst)):
         lanes = layout.in_dim_size("lane") if layout.has_in_dim("lane") else 1
         if lanes != target.lanes:
@@ -207,7 +235,7 @@ def misfit(src: LinearLayout, dst: LinearLayout, target: Target) -> str | None:
     warps = [layout.in_dim_size("warp") if layout.has_in_dim("warp") else 1 for layout in (src, dst)]
     if warps[0] != warps[1]:
         return f"the source layout has {warps[0]} warps, the destination {warps[1]}"
-    blocks = [layout.columns("block") if layout.has_in_dim("block") else () for layout in (src, dst)]
+    blocks = [layout.in_dim_size("block") if layout.has_in_dim("block") else 1 for layout in (src, dst)]
     if blocks[0] != blocks[1]:
-        return "source and destination differ in their block bits: the conversion crosses CTAs"
+        return f"the source layout has {blocks[0]} CTAs, the destination {blocks[1]}"
     return None

@@ -1,7 +1,14 @@
-"""Conversions through shared memory, by warp or by CTA.
+"""Conversions through shared memory, by warp, by CTA or by cluster.
 
 An exchange inside a warp gives every warp its own slice of the scratch and needs no CTA barrier. There the
 destination warp bits add to the loads what the warp's own data lacks, B(w) + A(w).
+
+An exchange in a cluster takes the CTA as one more part of the place: each CTA stores what it holds to its own
+scratch, laid out alike in all, so an element's address is (rank, offset). With C(x) = (r, l, w, b) for a
+destination index x, it is in the memory of CTA b at the place of A(r, l, w, 0) = B(x) + A(0, 0, 0, b). Loads
+are from other CTAs rather than stores to them: what is stored once is wanted by several where the destination
+holds copies, and each CTA needs to know its own place only. Where C leaves b what the own rank is, as where
+CTAs hold copies of each other, no other memory is read, and the exchange is one of the CTA.
 
 Elements below 32 bits are stored and loaded in words only where registers of the source are registers of the
 destination as well. Where there are too few, lanes and registers change places first, inside the warps: an
@@ -18,14 +25,21 @@ from dataclasses import replace
 
 from triton_linear.dialect import f2
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.plans import Cost, Rejected, SharedPlan, ShufflePlan
-from triton_linear.lowering.planners.conversion import HARDWARE_DIMS, Conversion, Hardware, Reach, between
+from triton_linear.lowering.plan.plans import CLUSTER, Cost, Rejected, SharedPlan, ShufflePlan
+from triton_linear.lowering.planners.conversion import (
+    HARDWARE_DIMS,
+    Conversion,
+    Hardware,
+    Origin,
+    Reach,
+    between,
+)
 from triton_linear.lowering.planners.exchange import cheapest, cost_of_shared, exchange_plans
 from triton_linear.lowering.planners.placement import Exchange
 from triton_linear.lowering.planners.shuffle import plan_shuffle
 from triton_linear.lowering.target.targets import Target
 
-__all__ = ["cost_of_shared", "plan_cta_shared", "plan_warp_shared"]
+__all__ = ["cost_of_shared", "plan_across_ctas", "plan_cta_shared", "plan_warp_shared"]
 
 
 def plan_warp_shared(
@@ -44,6 +58,21 @@ def plan_cta_shared(
     if misfit := _misfit(conv, Reach.CTA):
         return Rejected("cta-shared", misfit)
     return _plan("cta", conv, element, target, scratch_limit)
+
+
+def plan_across_ctas(conv: Conversion, element: ElementType, target: Target, scratch_limit: int) -> SharedPlan:
+    """An exchange where block bits change: among all CTAs of the cluster, or among the warps of each where
+    every CTA holds what it wants.
+
+    Requires: source and destination have as many CTAs.
+    """
+    scope = CLUSTER if any(_far(*place) for place in conv.bits()) else "cta"
+    return _plan(scope, conv, element, target, scratch_limit)
+
+
+def _far(name: str, bit: int, origin: Origin) -> bool:
+    """Whether a destination bit changes the CTA that is loaded from, beyond the own rank."""
+    return origin.block != (1 << bit if name == "block" else 0)
 
 
 def _misfit(conv: Conversion, reach: Reach) -> str | None:
@@ -79,10 +108,37 @@ def _plan(scope: str, conv: Conversion, element: ElementType, target: Target, li
 
 
 def _exchange(scope: str, a: Hardware, b: Hardware) -> Exchange:
+    if a.block != b.block:
+        return _across(a, b)
     if scope == "cta":
         return Exchange(a.register, a.lane, a.warp, b.register, b.lane, b.warp)
     added = tuple(theirs ^ ours for theirs, ours in zip(b.warp, a.warp, strict=True))
     return Exchange(a.register, a.lane, (0,) * len(a.warp), b.register, b.lane, added)
+
+
+def _across(a: Hardware, b: Hardware) -> Exchange:
+    """The exchange in which loads are from the CTAs that hold the elements."""
+    conv = between(a, b)
+
+    def near(columns: tuple[int, ...], origins: tuple[Origin, ...]) -> tuple[int, ...]:
+        return tuple(
+            column ^ f2.multiply_vector(a.block, origin.block)
+            for column, origin in zip(columns, origins, strict=True)
+        )
+
+    sides = ((b.register, conv.register), (b.lane, conv.lane), (b.warp, conv.warp), (b.block, conv.block))
+    registers, lanes, warps, blocks = (near(*side) for side in sides)
+    return Exchange(
+        a.register,
+        a.lane,
+        a.warp,
+        registers,
+        lanes,
+        warps,
+        blocks,
+        tuple(origin.block for origin in conv.register),
+        tuple(origin.block for origin in (*conv.lane, *conv.warp, *conv.block)),
+    )
 
 
 def _is_narrow(plan: SharedPlan) -> bool:

@@ -10,6 +10,10 @@ that somebody stored there. M is found by elimination of the pairs (address, ele
 the stores of thread 0; there is none where pairs with the same sum of addresses have sums of elements that
 differ. No plan needs an M that is not linear: what would, is not proved.
 
+In a cluster the address has the rank of a CTA above its bits: where a thread stores, that of its own, where it
+loads, what the plan says of the rank. So M covers the memory of all CTAs, and what is said of threads is said
+of those of all CTAs, whose number is the rank above the warp above the lane.
+
 In an exchange inside warps there is no barrier between them. There the warp must be a function of the address,
 the same for the stores and the loads of all rounds.
 """
@@ -22,7 +26,7 @@ from dataclasses import dataclass
 
 from triton_linear.dialect.dimensions import fields
 from triton_linear.lowering.plan.packing import loaded_words, stored_words
-from triton_linear.lowering.plan.plans import MemorySide, Padding, SharedPlan
+from triton_linear.lowering.plan.plans import CLUSTER, MemorySide, Padding, SharedPlan
 from triton_linear.lowering.prove.functions import ThreadFunctions, Value
 from triton_linear.lowering.prove.words import Refuted, Word, chosen, packed, run_words
 from triton_linear.lowering.target.targets import Target
@@ -35,11 +39,18 @@ _UNITS = {"ds_read_b64_tr_b16": 2, "ds_read_b64_tr_b8": 1}
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """How many bits a thread number has, the lowest of them of the lane; and the tensor's dimensions."""
+    """How many bits the number of a thread in its cluster has, the lowest of them of the lane, the highest of
+    the CTA; and the tensor's dimensions."""
 
     lane_bits: int
     bits: int
     tensor: tuple[tuple[str, int], ...]
+    cta_bits: int = 0
+
+    @property
+    def own_bits(self) -> int:
+        """Bits of a thread's number in its CTA."""
+        return self.bits - self.cta_bits
 
     @property
     def element_bits(self) -> int:
@@ -51,14 +62,17 @@ class Threads:
         return str(tuple(flattened >> position & mask for position, mask in fields(self.tensor)))
 
     def thread(self, number: int) -> str:
-        """A thread by lane and warp."""
-        return f"lane {number & (1 << self.lane_bits) - 1} of warp {number >> self.lane_bits}"
+        """A thread by lane, warp and, in a cluster, CTA."""
+        warps = (1 << self.own_bits - self.lane_bits) - 1
+        lane, warp = number & (1 << self.lane_bits) - 1, number >> self.lane_bits & warps
+        cta = f" of CTA {number >> self.own_bits}" if self.cta_bits else ""
+        return f"lane {lane} of warp {warp}{cta}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Addresses:
     """Element addresses of one side: columns[j] for the set bits j of the thread, xor the offset of the access,
-    xor positions[p] for its element p."""
+    xor positions[p] for its element p. The rank of a CTA is above the bits of its memory."""
 
     columns: tuple[int, ...]
     positions: tuple[int, ...]
@@ -91,8 +105,9 @@ def exchanged(
     loads = _Loads(memory, load)
     form = functions.affine(0, loads.columns)[1]
     for round_, accesses in enumerate(plan.load.rounds):
-        for access in accesses:
-            found = loads.elements(round_, access.offset)
+        for number, access in enumerate(accesses):
+            far = 0 if plan.ranks is None else plan.ranks.loads[round_][number] << _above(plan)
+            found = loads.elements(round_, access.offset | far)
             arrived += packed([None if element is None else (element, form) for element in found], slots)
     run_words(functions, loading.steps, arrived, slots, threads.lane_bits, threads.bits)
     return chosen(arrived, loading.outputs)
@@ -103,9 +118,31 @@ def _sides(plan: SharedPlan) -> Iterator[tuple[MemorySide, str]]:
     yield plan.load, "load"
 
 
+def _above(plan: SharedPlan) -> int:
+    """Where the rank of a CTA begins in an address."""
+    return plan.scratch_bytes.bit_length()
+
+
+def _check_ranks(plan: SharedPlan, threads: Threads) -> None:
+    if (plan.ranks is not None) != (plan.scope == CLUSTER):
+        raise Refuted(f"scope '{plan.scope}' {'has' if plan.ranks else 'lacks'} CTAs to load from")
+    if any(plan.store.columns[threads.own_bits :]) or any(mask >> threads.own_bits for mask in plan.split):
+        raise Refuted("what is stored where depends on the CTA")
+    if plan.ranks is None:
+        return
+    if list(map(len, plan.ranks.loads)) != list(map(len, plan.load.rounds)):
+        raise Refuted("there is no CTA for every load")
+    named = (*plan.ranks.columns, *(rank for ranks in plan.ranks.loads for rank in ranks))
+    if any(rank >> threads.cta_bits for rank in named) or len(plan.ranks.columns) > threads.bits:
+        raise Refuted(f"a load is from a CTA that a cluster of {1 << threads.cta_bits} does not have")
+    if plan.load.matrix or plan.padding is not None:
+        raise Refuted("loads that transpose, and padding, know no other CTA")
+
+
 def _check_shape(plan: SharedPlan, threads: Threads) -> None:
-    if plan.scope not in ("warp", "cta"):
+    if plan.scope not in ("warp", "cta", CLUSTER):
         raise Refuted(f"scope '{plan.scope}' has no barrier")
+    _check_ranks(plan, threads)
     if len(plan.store.rounds) != len(plan.load.rounds):
         raise Refuted(f"{len(plan.store.rounds)} rounds are stored and {len(plan.load.rounds)} loaded")
     if plan.store.choices != len(plan.split) or plan.load.choices:
@@ -157,8 +194,9 @@ def _addresses(plan: SharedPlan, side: MemorySide, name: str, threads: Threads, 
         reached = _placed(plan.padding, reached, covered)
     if reached + covered > plan.scratch_bytes:
         raise Refuted(f"a {name} reaches byte {reached + covered - 1} of {plan.scratch_bytes}")
+    ranks = _ranks(plan, name, threads)
     if not side.matrix:
-        return _Addresses(columns, tuple(range(0, width, size)))
+        return _Addresses(_with(columns, ranks), tuple(range(0, width, size)))
     of_lanes, steps = _transposed(side.matrix, columns)
     unit = _UNITS.get(side.matrix, 2)
     inside = [size << bit for bit in range((unit // size).bit_length() - 1)]
@@ -166,7 +204,21 @@ def _addresses(plan: SharedPlan, side: MemorySide, name: str, threads: Threads, 
     for step in (*inside, *steps):
         if len(positions) < side.slots:
             positions += [position ^ step for position in positions]
-    return _Addresses((*of_lanes, *columns[threads.lane_bits :]), tuple(positions))
+    return _Addresses(_with((*of_lanes, *columns[threads.lane_bits :]), ranks), tuple(positions))
+
+
+def _ranks(plan: SharedPlan, name: str, threads: Threads) -> tuple[int, ...]:
+    """What bits of a thread's number add to the rank of the CTA that it stores to or loads from, in an
+    address."""
+    if name == "load" and plan.ranks is not None:
+        ranks = (*plan.ranks.columns, *((0,) * (threads.bits - len(plan.ranks.columns))))
+    else:
+        ranks = (*((0,) * threads.own_bits), *(1 << bit for bit in range(threads.cta_bits)))
+    return tuple(rank << _above(plan) for rank in ranks)
+
+
+def _with(columns: Sequence[int], ranks: Sequence[int]) -> tuple[int, ...]:
+    return tuple(column | rank for column, rank in zip(columns, ranks, strict=True))
 
 
 def _placed(padding: Padding, reached: int, covered: int) -> int:
@@ -208,7 +260,7 @@ def _transposed(name: str, columns: Sequence[int]) -> tuple[list[int], list[int]
 def _keep_apart(plan: SharedPlan, sides: Sequence[_Addresses], threads: Threads) -> None:
     """Raises Refuted unless the address says which warp reaches it."""
     # The address of thread 0 has a bit of its own, so that the map may be affine.
-    origin, width = plan.scratch_bytes.bit_length(), threads.bits - threads.lane_bits
+    origin, width = _above(plan) + threads.cta_bits, threads.bits - threads.lane_bits
     pivots: dict[int, int] = {}
     for side, addresses in zip((plan.store, plan.load), sides, strict=True):
         pairs = [
@@ -230,7 +282,7 @@ class _Memory:
         self._store, self.threads = store, threads
         self._width = threads.element_bits
         self._bits = threads.bits
-        self._round = plan.scratch_bytes.bit_length()
+        self._round = _above(plan) + threads.cta_bits
         self._pivots: dict[int, int] = {}
         self._form: int | None = None
         self.spanned = _echelon(store.columns)

@@ -5,10 +5,11 @@ A plan is followed from the source layout on, with what each register holds in a
 nothing runs, so it takes well under a millisecond for most plans and is done in every compile. Of the planners
 it uses nothing: it reads the two layouts, the plan, and the programs that emission will write for it.
 
-Proved is, for every register of every thread of a CTA: it holds its element, whatever copies there are; nothing
-undefined is used; words, slots and lanes that are named exist; addresses of shared memory are inside the
-scratch and aligned as their access must be; two stores to one address in one round store the same element; what
-is loaded was stored in the same round; warps that have no barrier between them have no byte in common.
+Proved is, for every register of every thread of all CTAs of a cluster: it holds its element, whatever copies
+there are; nothing undefined is used; words, slots and lanes that are named exist; addresses of shared memory
+are inside the scratch and aligned as their access must be; two stores to one address in one round store the
+same element; what is loaded was stored in the same round; warps that have no barrier between them have no byte
+in common.
 
 Not proved is what becomes of the plan: the emitted code (the interpreter runs that in the tests and in
 `triton-linear verify`), with its barriers, whose places no plan can choose, and what LLVM and ptxas make of it.
@@ -62,17 +63,15 @@ def _columns(layout: LinearLayout, dim: str) -> Columns:
 def _prove(plan: Plan, src: LinearLayout, dst: LinearLayout, element: ElementType, target: Target) -> None:
     if src.out_dims != dst.out_dims:
         raise Refuted(f"the tensors differ: {src.out_dims} and {dst.out_dims}")
-    for dim in (LANE, WARP):
+    for dim in (LANE, WARP, BLOCK):
         if len(_columns(src, dim)) != len(_columns(dst, dim)):
             raise Refuted(f"source and destination have unlike many {dim}s")
     if 1 << len(_columns(src, LANE)) != target.lanes:
         raise Refuted(
             f"the layouts have {1 << len(_columns(src, LANE))} lanes, {target.name} has {target.lanes}"
         )
-    if _columns(src, BLOCK) != _columns(dst, BLOCK):
-        raise Refuted("source and destination differ in their block bits")
-    lane_bits = len(_columns(src, LANE))
-    threads = Threads(lane_bits, lane_bits + len(_columns(src, WARP)), src.out_dims)
+    lane_bits, warp_bits, cta_bits = (len(_columns(src, dim)) for dim in (LANE, WARP, BLOCK))
+    threads = Threads(lane_bits, lane_bits + warp_bits + cta_bits, src.out_dims, cta_bits)
     functions = ThreadFunctions()
     given, wanted = (_held(layout, functions) for layout in (src, dst))
     arrived = _arrived(plan, given, element, functions, threads, target)
@@ -84,7 +83,8 @@ def _prove(plan: Plan, src: LinearLayout, dst: LinearLayout, element: ElementTyp
 
 def _held(layout: LinearLayout, functions: ThreadFunctions) -> list[Value | None]:
     """What the registers of a layout hold."""
-    _, form = functions.affine(0, (*_columns(layout, LANE), *_columns(layout, WARP)))
+    threads = (*_columns(layout, LANE), *_columns(layout, WARP), *_columns(layout, BLOCK))
+    _, form = functions.affine(0, threads)
     elements = [0]
     for column in _columns(layout, REGISTER):
         elements += [element ^ column for element in elements]

@@ -144,6 +144,11 @@ class Target:
         return f"{self.name}{{{','.join(others)}}}" if others else self.name
 
     @property
+    def has_clusters(self) -> bool:
+        """Whether CTAs of a cluster can load from each other's shared memory."""
+        return self.vendor == "nvidia" and int(self.name.removeprefix("cuda:")) >= _FIRST_WITH_CLUSTERS
+
+    @property
     def shuffles_in_segments(self) -> bool:
         """Whether shuffles can take bits of the lane from the one that asks."""
         return self.vendor == "nvidia"
@@ -263,6 +268,9 @@ _RDNA = InstructionCosts(
 
 _MEASURED = {"cuda:90": "NVIDIA H200"}
 """The targets whose costs were measured, and on which GPU."""
+
+_FIRST_WITH_CLUSTERS = 90
+"""The first compute capability whose CTAs come in clusters (PTX ISA, `mapa`)."""
 
 _SHARED_KIB = {
     "cuda:80": 163,

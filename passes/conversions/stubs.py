@@ -92,7 +92,7 @@ def with_limit(stub: Stub, target: Target, limit: int, *, all_warps: bool) -> St
 
 def _meets(stub: Stub) -> bool:
     """Whether all warps of the CTA meet in the code of a stub."""
-    return isinstance(stub.plan, SharedPlan | GatherSharedPlan) and stub.plan.scope == "cta"
+    return isinstance(stub.plan, SharedPlan | GatherSharedPlan) and stub.plan.scope != "warp"
 
 
 def _read(op: Operation, name: str, target: Target) -> Stub:

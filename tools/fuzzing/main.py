@@ -13,12 +13,15 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
+from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
+from triton_linear.lowering.target.targets import target as target_called
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.fuzzing.examine import title
 from triton_linear.tools.fuzzing.pairs import is_single
 from triton_linear.tools.fuzzing.program import Program, program_in
 from triton_linear.tools.fuzzing.report import record
 from triton_linear.tools.fuzzing.run import (
+    CLUSTERS,
     KINDS,
     PROGRAMS,
     SINGLES,
@@ -60,6 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.jobs < 1:
         fail(f"jobs: {arguments.jobs} is not a number of processes")
     targets = plain_targets(arguments.target)
+    if arguments.only == CLUSTERS:
+        _check_clusters(targets)
     for folder in (arguments.save,):
         if folder is not None:
             _make(folder)
@@ -124,6 +129,15 @@ def plain_targets(names: list[str] | None) -> list[str]:
     return list(dict.fromkeys(wanted))
 
 
+def _check_clusters(targets: list[str]) -> None:
+    """Fail where conversions in clusters are not ours."""
+    for name in targets:
+        if not target_called(name).has_clusters:
+            fail(f"{name} has no clusters")
+    if installed_release() not in CLUSTERS_ORDERED:
+        fail("conversions through memory in clusters are left to this Triton (docs/versions.md)")
+
+
 def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -137,7 +151,10 @@ def unit_of(program: Program, seed: int = 0, options: PipelineOptions = DEFAULTS
 
 
 def found_in(program: Program, call: Caller, options: PipelineOptions = DEFAULTS) -> Totals:
-    """All that is wrong with a program: run as a whole, and as a conversion if it is only one."""
+    """All that is wrong with a program: run as a whole, and as a conversion if it is only one. In clusters it
+    is only that."""
+    if program.ctas > 1:
+        return outcome(Unit(CLUSTERS, 0, 0, (program,)), call)
     totals = outcome(unit_of(program, options=options), call)
     if is_single(program):
         totals.add(outcome(Unit(SINGLES, 0, 0, (program,)), call))

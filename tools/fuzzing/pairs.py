@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
+from triton_linear.dialect.linear_layout import BLOCK, REGISTER, LinearLayout
 from triton_linear.lowering.interpreter.verify import Verdict, held_elements
 from triton_linear.lowering.plan.stubs import ConversionStub
 from triton_linear.lowering.target.targets import Target
@@ -41,7 +41,14 @@ def moves_nothing(source: LinearLayout, destination: LinearLayout, lanes: int, w
 
     Checked by enumerating threads and registers, not on the basis vectors.
     """
-    held = [held_elements(layout, lanes, warps, 0) for layout in (source, destination)]
+    ctas = source.in_dim_size(BLOCK) if source.has_in_dim(BLOCK) else 1
+    return all(_moves_nothing_in(cta, source, destination, lanes, warps) for cta in range(ctas))
+
+
+def _moves_nothing_in(
+    cta: int, source: LinearLayout, destination: LinearLayout, lanes: int, warps: int
+) -> bool:
+    held = [held_elements(layout, lanes, warps, cta) for layout in (source, destination)]
     distinct = [list(dict.fromkeys(rows[:, 0].tolist())) for rows in held]
     if distinct[0] != distinct[1]:
         return False
@@ -82,10 +89,10 @@ def _record(
         details = "; ".join(map(str, (*verdict.examples[:2], *verdict.races[:2])))
         kind = "wrong" if verdict.wrong else "race"
         totals.fail(kind, f"{what}: {stub.plan.summary()}: {details}", single)
-    if stub.plan.kind in ("cta-shared", "warp-shared"):
+    if stub.plan.kind in ("cta-shared", "warp-shared", "cluster-shared"):
         totals.shared += 1
         for access in verdict.counts.accesses:
-            least = least_wavefronts(access.kind, access.width, compilation)
+            least = least_wavefronts(access.kind, access.width, compilation.target, verdict.counts.warps)
             if access.wavefronts > least:
                 totals.excess += 1
                 message = (
@@ -95,15 +102,15 @@ def _record(
                 totals.fail("wavefronts", message, single)
 
 
-def least_wavefronts(kind: str, width: int, compilation: Compilation) -> int:
-    """The lemma's minimum for an access of all warps: each phase of lanes is one wavefront."""
-    target = compilation.target
-    return compilation.num_warps * (target.lanes // target.service(kind, width).count)
+def least_wavefronts(kind: str, width: int, target: Target, warps: int) -> int:
+    """The lemma's minimum for an access of so many warps: each phase of lanes is one wavefront."""
+    return warps * (target.lanes // target.service(kind, width).count)
 
 
 def title(single: Program) -> str:
     """A conversion in words."""
-    return f"{single.warps} warps: {single.type(single.source)} -> {_destination(single)}"
+    clusters = f", {single.ctas} CTAs" if single.ctas > 1 else ""
+    return f"{single.warps} warps{clusters}: {single.type(single.source)} -> {_destination(single)}"
 
 
 def _destination(single: Program) -> str:
@@ -120,9 +127,10 @@ def ends(single: Program) -> tuple[LinearLayout, LinearLayout]:
     )
 
 
-def as_program(pair: Pair, warps: int, target: str, region: int = 0) -> Program:
+def as_program(pair: Pair, warps: int, target: str, *, region: int = 0, ctas: int = 1) -> Program:
     """The program whose only step is the conversion; `region`: where it stands in a warp-specialised module."""
-    return Program(target, warps, pair.shape, pair.element, pair.source, (Convert(pair.destination),), region)
+    steps = (Convert(pair.destination),)
+    return Program(target, warps, pair.shape, pair.element, pair.source, steps, region, ctas)
 
 
 def as_pair(single: Program) -> Pair:
@@ -135,12 +143,14 @@ def is_single(program: Program) -> bool:
     return len(program.steps) == 1 and isinstance(program.steps[0], Convert)
 
 
-def draw_pairs(rng: random.Random, target: Target, count: int, assembled: bool) -> tuple[int, list[Pair]]:
-    """The warps and the pairs of a module."""
+def draw_pairs(
+    rng: random.Random, target: Target, count: int, assembled: bool, ctas: int = 1
+) -> tuple[int, list[Pair]]:
+    """The warps and the pairs of a module, in clusters of so many CTAs."""
     warps = rng.choice((1, 2, 4, 8))
     drawn: list[Pair] = []
     while len(drawn) < count:
-        pair = random_pair(rng, target.lanes, warps, target.name)
+        pair = random_pair(rng, target.lanes, warps, target.name, ctas)
         if registers_of_pair(pair) <= (MOST_REGISTERS if assembled else target.policy.most_registers):
             drawn.append(pair)
     return warps, drawn
@@ -154,7 +164,7 @@ def registers_of_pair(pair: Pair) -> int:
 def examine_pairs(singles: Sequence[Program], lanes: int, assembled: bool, name: str) -> Totals:
     """Verify programs of one conversion each, in one module; ToolError goes through.
 
-    Requires: they are for one target and one number of warps.
+    Requires: they are for one target, one number of warps and one of CTAs.
     """
     totals = Totals(modules=1)
     first = singles[0]
@@ -187,7 +197,8 @@ def last_stage(target: str, assembled: bool) -> str:
 def pairs_text(singles: Sequence[Program], lanes: int, assembled: bool) -> str:
     """The module of programs of one conversion each."""
     first = singles[0]
-    return module_text([as_pair(s) for s in singles], first.warps, lanes, first.target, assembled)
+    pairs = [as_pair(s) for s in singles]
+    return module_text(pairs, first.warps, lanes, first.target, assembled, first.ctas)
 
 
 def _number(found: DecidedConversion) -> int:

@@ -49,7 +49,7 @@ def draw_partitions(rng: random.Random, target: Target, most: int) -> list[Progr
         room = most if region else most - 1
         for _ in range(rng.choice(PAIRS_PER_REGION)):
             if len(drawn) < room:
-                drawn.append(as_program(_pair(rng, target, warps), warps, target.name, region))
+                drawn.append(as_program(_pair(rng, target, warps), warps, target.name, region=region))
     return drawn
 
 

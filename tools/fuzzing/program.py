@@ -142,7 +142,8 @@ STEPS: tuple[type[Any], ...] = (
 @dataclass(frozen=True)
 class Program:
     """A function of one tensor: `steps` on an argument in layout `source`; `region`: where it stands in a
-    module of warp-specialised regions, which has no reproducer of its own."""
+    module of warp-specialised regions, which has no reproducer of its own; in clusters of `ctas`, one
+    conversion."""
 
     target: str
     warps: int
@@ -151,6 +152,7 @@ class Program:
     source: str
     steps: Steps
     region: int = 0
+    ctas: int = 1
 
     def type(self, encoding: str) -> str:
         """The argument's type with another encoding."""

@@ -8,6 +8,7 @@ registers, only registers and lanes, or everything, so that every kind of plan h
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -38,6 +39,8 @@ ELEMENTS = (
 )
 _WMMA_SIDE = 16
 MAX_TENSOR_BYTES = 64 * 1024
+_COPIES = 0.2
+"""How often CTAs hold copies of each other in a blocked encoding."""
 
 Maker = Callable[[random.Random, int, int, int], str]
 """Draws an encoding for so many lanes and warps, of some rank."""
@@ -68,6 +71,7 @@ class Columns:
     register: tuple[Vector, ...]
     lane: tuple[Vector, ...]
     warp: tuple[Vector, ...]
+    block: tuple[Vector, ...] = ()
 
     def text(self, rank: int) -> str:
         """The `#ttg.linear` attribute."""
@@ -81,7 +85,7 @@ class Columns:
 
         return (
             f"#ttg.linear<{{register = {rows(self.register)}, lane = {rows(self.lane)}, "
-            f"warp = {rows(self.warp)}, block = []}}>"
+            f"warp = {rows(self.warp)}, block = {rows(self.block)}}}>"
         )
 
 
@@ -95,8 +99,9 @@ def _invertible(rng: random.Random, bits: int) -> list[int]:
     return columns
 
 
-def _columns(rng: random.Random, dims: Sequence[int], counts: tuple[int, int, int], general: bool) -> Columns:
-    """A surjective layout with `dims[d]` bits in dimension d and `counts` register, lane and warp vectors."""
+def _columns(rng: random.Random, dims: Sequence[int], counts: tuple[int, ...], general: bool) -> Columns:
+    """A surjective layout with `dims[d]` bits in dimension d and `counts` register, lane, warp and, in
+    clusters, block vectors."""
     vectors: list[Vector] = []
     for dimension, bits in enumerate(dims):
         basis = _invertible(rng, bits) if general else [1 << bit for bit in range(bits)]
@@ -108,20 +113,19 @@ def _columns(rng: random.Random, dims: Sequence[int], counts: tuple[int, int, in
         vectors.append((dimension, rng.randrange(1 << dims[dimension]) if dependent else 0))
     if rng.random() < 0.8:
         rng.shuffle(vectors)
-    registers, lanes, _ = counts
-    return Columns(
-        tuple(vectors[:registers]),
-        tuple(vectors[registers : registers + lanes]),
-        tuple(vectors[registers + lanes :]),
-    )
+    left = iter(vectors)
+    return Columns(*(tuple(itertools.islice(left, count)) for count in counts))
 
 
 def _moved(rng: random.Random, source: Columns, scope: str, general: bool) -> Columns:
-    """The source with the vectors of `scope` (registers, warp, cta) shuffled, mixed and padded."""
+    """The source with the vectors of `scope` (registers, warp, cta, cluster) shuffled, mixed and padded."""
     register, lane, warp = list(source.register), list(source.lane), list(source.warp)
+    block = list(source.block)
     if len(register) < 5 and rng.random() < 0.3:
         register.append((0, 0))
-    pool = register + (lane if scope != "registers" else []) + (warp if scope == "cta" else [])
+    wide = scope in ("cta", "cluster")
+    pool = register + (lane if scope != "registers" else []) + (warp if wide else [])
+    pool += block if scope == "cluster" else []
     if rng.random() < 0.5:  # a few transpositions: the shuffles that real kernels need
         for _ in range(rng.randint(1, 3) if pool else 0):
             i, j = rng.randrange(len(pool)), rng.randrange(len(pool))
@@ -137,9 +141,11 @@ def _moved(rng: random.Random, source: Columns, scope: str, general: bool) -> Co
     register, pool = pool[: len(register)], pool[len(register) :]
     if scope != "registers":
         lane, pool = pool[: len(lane)], pool[len(lane) :]
-    if scope == "cta":
-        warp = pool
-    return Columns(tuple(register), tuple(lane), tuple(warp))
+    if wide:
+        warp, pool = pool[: len(warp)], pool[len(warp) :]
+    if scope == "cluster":
+        block = pool
+    return Columns(tuple(register), tuple(lane), tuple(warp), tuple(block))
 
 
 def random_columns(
@@ -183,21 +189,22 @@ def _digits(element: str) -> str:
     return "8" if digits.startswith("8E") else digits
 
 
-def linear_pair(rng: random.Random, lanes: int, warps: int, element: str) -> Pair:
+def linear_pair(rng: random.Random, lanes: int, warps: int, element: str, ctas: int = 1) -> Pair:
     """A pair of `#ttg.linear` encodings."""
     general = rng.random() < 0.5 and installed_release() in SUMS_OF_BITS
-    lane_bits, warp_bits = lanes.bit_length() - 1, warps.bit_length() - 1
-    threads = lane_bits + warp_bits
+    lane_bits, warp_bits, block_bits = (count.bit_length() - 1 for count in (lanes, warps, ctas))
+    threads = lane_bits + warp_bits + block_bits
     bits = min(max(1, threads + rng.choice((-4, -2, -1, 0, 1, 2, 2, 3, 3, 4, 4, 5, 6))), _budget(element))
     dims = _split(rng, bits, rng.choice((1, 1, 2, 2, 3)))
 
     def registers() -> int:
         return min(max(0, bits - threads) + rng.choice((0, 0, 1, 1, 2)), 6)
 
-    source = _columns(rng, dims, (registers(), lane_bits, warp_bits), general)
-    scope = rng.choice(("fresh", "registers", "warp", "warp", "cta"))
+    source = _columns(rng, dims, (registers(), lane_bits, warp_bits, block_bits), general)
+    scopes = ("fresh", "registers", "warp", "warp", "cta") if ctas == 1 else ("fresh", "cluster", "cta")
+    scope = rng.choice(scopes)
     if scope == "fresh":
-        destination = _columns(rng, dims, (registers(), lane_bits, warp_bits), general)
+        destination = _columns(rng, dims, (registers(), lane_bits, warp_bits, block_bits), general)
     else:
         destination = _moved(rng, source, scope, general)
     family = f"{'general' if general else 'permutation'} {scope}"
@@ -313,12 +320,31 @@ def encoding_pair(rng: random.Random, lanes: int, warps: int, element: str, targ
     return Pair(shape, element, source, destination, "encodings")
 
 
-def random_pair(rng: random.Random, lanes: int, warps: int, target: str = "") -> Pair:
-    """One conversion of any family and element type."""
+def random_pair(rng: random.Random, lanes: int, warps: int, target: str = "", ctas: int = 1) -> Pair:
+    """One conversion of any family and element type, in clusters of so many CTAs."""
     element = rng.choice((*ELEMENTS, "f32", "i32"))
     if rng.random() < 0.25:
+        if ctas > 1:
+            return cluster_pair(rng, lanes, warps, element, ctas)
         return encoding_pair(rng, lanes, warps, element, target)
-    return linear_pair(rng, lanes, warps, element)
+    return linear_pair(rng, lanes, warps, element, ctas)
+
+
+def cluster_pair(rng: random.Random, lanes: int, warps: int, element: str, ctas: int) -> Pair:
+    """A pair of blocked encodings whose CTAs lie along other dimensions, or hold copies."""
+    bits = min(rng.randint(6, 12), _budget(element))
+    shape = (1 << (bits // 2), 1 << (bits - bits // 2))
+
+    def encoding() -> str:
+        sizes, bases = [0, 0], []
+        for _ in range(ctas.bit_length() - 1):
+            dimension = rng.randrange(2)
+            copies = 2 << sizes[dimension] > shape[dimension] or rng.random() < _COPIES
+            bases.append([0 if copies or d != dimension else 1 << sizes[d] for d in range(2)])
+            sizes[dimension] += not copies
+        return f"{_blocked(rng, lanes, warps, 2).removesuffix('}>')}, CGALayout = {bases}}}>"
+
+    return Pair(shape, element, encoding(), encoding(), "clusters")
 
 
 def random_pairs(seed: int, count: int, lanes: int, target: str = "") -> list[tuple[int, list[Pair]]]:
@@ -336,7 +362,9 @@ def random_pairs(seed: int, count: int, lanes: int, target: str = "") -> list[tu
     return groups
 
 
-def module_text(pairs: Sequence[Pair], warps: int, lanes: int, target: str, assembled: bool = False) -> str:
+def module_text(
+    pairs: Sequence[Pair], warps: int, lanes: int, target: str, assembled: bool = False, ctas: int = 1
+) -> str:
     """A TTGIR module with one kernel that converts every pair, one conversion a line.
 
     The tensors are arguments, and the results go to a function that nothing is known of. Or (`assembled`) both
@@ -363,7 +391,7 @@ def module_text(pairs: Sequence[Pair], warps: int, lanes: int, target: str, asse
         sinks.append("    tt.return\n  }")
     lines = "\n    ".join(body)
     return (
-        f'module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = {warps} : i32, '
+        f'module attributes {{"ttg.num-ctas" = {ctas} : i32, "ttg.num-warps" = {warps} : i32, '
         f'ttg.target = "{target}", "ttg.threads-per-warp" = {lanes} : i32}} {{\n'
         f"  tt.func public @conversions({', '.join(arguments)}) {{\n    {lines}\n    tt.return\n  }}\n"
         + "".join(f"{sink}\n" for sink in sinks)

@@ -35,10 +35,12 @@ SECONDS = 60
 MEMORY = 8 << 30
 MODULES = ("triton_linear.tools.fuzzing.warm", __name__)
 
-SINGLES, PROGRAMS, PARTITIONS = "singles", "programs", "partitions"
+SINGLES, PROGRAMS, PARTITIONS, CLUSTERS = "singles", "programs", "partitions", "clusters"
 KINDS = (SINGLES, PROGRAMS)
 """What is drawn by default."""
-EVERY_KIND = (*KINDS, PARTITIONS)
+EVERY_KIND = (SINGLES, CLUSTERS, PROGRAMS, PARTITIONS)
+CTAS = (2, 4, 8, 16)
+"""Sizes of clusters."""
 PROGRAMS_EACH = 2
 
 
@@ -93,6 +95,10 @@ def units(plan: FuzzPlan) -> Iterator[Unit]:
             unit = _singles(plan, number, left)
             left -= conversions(unit)
             yield unit
+        if CLUSTERS in plan.kinds and left > 0:
+            unit = _singles(plan, number, left, CLUSTERS)
+            left -= conversions(unit)
+            yield unit
         if PROGRAMS in plan.kinds:
             for other in range(number * PROGRAMS_EACH, (number + 1) * PROGRAMS_EACH):
                 if left > 0:
@@ -127,13 +133,14 @@ def _partitions(plan: FuzzPlan, number: int, most: int) -> Unit:
     return Unit(PARTITIONS, number, plan.seed, tuple(draw_partitions(rng, target, most)))
 
 
-def _singles(plan: FuzzPlan, number: int, most: int) -> Unit:
+def _singles(plan: FuzzPlan, number: int, most: int, kind: str = SINGLES) -> Unit:
     target = target_called(plan.target)
     assembled = plan.assembly > 0 and number % plan.assembly == plan.assembly - 1
-    rng = random.Random(f"{plan.seed} {SINGLES} {target.name} {number}")
-    warps, drawn = pairs.draw_pairs(rng, target, min(pairs.PAIRS_PER_MODULE, most), assembled)
-    singles = tuple(pairs.as_program(pair, warps, target.name) for pair in drawn)
-    return Unit(SINGLES, number, plan.seed, singles, assembled)
+    rng = random.Random(f"{plan.seed} {kind} {target.name} {number}")
+    ctas = rng.choice(CTAS) if kind == CLUSTERS else 1
+    warps, drawn = pairs.draw_pairs(rng, target, min(pairs.PAIRS_PER_MODULE, most), assembled, ctas)
+    singles = tuple(pairs.as_program(pair, warps, target.name, ctas=ctas) for pair in drawn)
+    return Unit(kind, number, plan.seed, singles, assembled)
 
 
 def examine(unit: Unit) -> Totals:

@@ -312,7 +312,7 @@ def write(program: Program) -> Written:
     lines = "\n".join((*writer.top, *writer.lines))
     text = (
         f"{HEADER}{as_json(program)}\n"
-        f'module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = {program.warps} : i32, '
+        f'module attributes {{"ttg.num-ctas" = {program.ctas} : i32, "ttg.num-warps" = {program.warps} : i32, '
         f'ttg.target = "{program.target}", "ttg.threads-per-warp" = {target.lanes} : i32}} {{\n'
         f"  tt.func public @program(%x: {argument.tensor()}) {{\n{lines}\n    tt.return\n  }}\n}}\n"
     )

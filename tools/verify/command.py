@@ -19,7 +19,7 @@ from triton_linear.dialect.locations import user_position
 from triton_linear.lowering.emit.embed import THREAD_NUMBER
 from triton_linear.lowering.emit.machines import THREAD
 from triton_linear.lowering.interpreter.memory import SimulationError
-from triton_linear.lowering.interpreter.verify import Verdict, verify_in_each_cta
+from triton_linear.lowering.interpreter.verify import Verdict, verify_in_cluster
 from triton_linear.lowering.interpreter.verify_gather import verify_gather
 from triton_linear.lowering.plan.stubs import ConversionStub, GatherStub, Stub
 from triton_linear.lowering.prove.plans import refuted
@@ -255,7 +255,7 @@ def _run(function: str, stub: Stub, target: Target) -> Verdict:
         if isinstance(stub, GatherStub):
             sides = stub.source, stub.index, stub.axis, stub.element, stub.index_element
             return verify_gather(function, stub.symbol, *sides, target, warps, scratch)
-        return verify_in_each_cta(function, stub.source, stub.destination, stub.element, target, warps, scratch)
+        return verify_in_cluster(function, stub.source, stub.destination, stub.element, target, warps, scratch)
     except SimulationError as error:
         message = f"@{stub.symbol} ({stub.plan.summary()}) cannot be run: {error}"
         raise ToolError(Diagnostic("error", message)) from error

@@ -16,7 +16,12 @@ import numpy as np
 import pytest
 import triton
 
-from triton_linear.dialect.triton_versions import COPIES_NOT_HELD, SUMS_OF_BITS, installed_release
+from triton_linear.dialect.triton_versions import (
+    CLUSTERS_ORDERED,
+    COPIES_NOT_HELD,
+    SUMS_OF_BITS,
+    installed_release,
+)
 from triton_linear.examples.spec import gpu_target
 from triton_linear.tools.fuzzing.pairs import drawn_layout
 from triton_linear.tools.fuzzing.random_layouts import Pair
@@ -26,7 +31,14 @@ sys.path.insert(0, str(ROOT))
 
 from bench.conversions import driver  # noqa: E402
 from bench.gpu_random import run  # noqa: E402
-from bench.gpu_random.kernels import LOOP_STEPS, RANDOM, RandomCase, kernel_text, random_cases  # noqa: E402
+from bench.gpu_random.kernels import (  # noqa: E402
+    LOOP_STEPS,
+    RANDOM,
+    RandomCase,
+    cluster_cases,
+    kernel_text,
+    random_cases,
+)
 from triton_linear.tools.support.isolated import Isolation, Lost  # noqa: E402
 
 TARGET = "cuda:90"
@@ -244,3 +256,43 @@ def test_a_dry_run_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     text = (tmp_path / "gpu_random_dry.md").read_text()
     assert text == capsys.readouterr().out
     assert "of 6 random conversions" in text
+
+
+def test_cases_in_clusters_change_what_ctas_hold() -> None:
+    cases = cluster_cases(1, 40, (2, 8))
+    assert cases == cluster_cases(1, 40, (2, 8))
+    assert {c.ctas for c in cases} == {2, 8} and all(c.loop for c in cases)
+    one = cases[0]
+    assert f"{one.ctas} CTAs, looped" in one.name
+    assert f'"ttg.num-ctas" = {one.ctas} : i32' in kernel_text(one, TARGET)
+    source, patterns = one.source(), one.patterns()
+    layout = drawn_layout(one.pair, one.pair.source)
+    for cta in range(one.ctas):
+        at = layout.apply({"register": 0, "lane": 3, "warp": 0, "block": cta})
+        element = 0
+        for name, size in reversed(layout.out_dims):
+            element = element * size + at[name]
+        thread = cta * 32 * one.warps + 3
+        assert (source[:, thread, 0] == patterns[:, element]).all()
+
+
+@pytest.mark.skipif(installed_release() not in CLUSTERS_ORDERED, reason="left to this Triton")
+def test_a_dry_run_in_clusters_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--count", "3", "--clusters", "2,4", "--dry", TARGET, "--output", str(tmp_path)]
+    assert run.main(options) == 0
+    report = json.loads((tmp_path / "gpu_clusters_dry.json").read_text())
+    assert {r["outcome"] for r in report["records"]} <= {run.VERIFIED, run.NO_STOCK}
+    assert all("cluster-shared" in r["plans"] for r in report["records"])
+
+
+def test_ratios_are_by_clusters_with_what_is_slower() -> None:
+    records = [
+        {"name": "000 a, 2 CTAs, looped", "ratio": 2.0},
+        {"name": "001 b, 4 CTAs, looped", "ratio": 0.5},
+        {"name": "002 c, 4 CTAs, looped"},
+    ]
+    text = "\n".join(run._ratios(records))
+    assert "| all | 2 | 1.000 | 0.500 | 2.000 |" in text
+    assert "| 2 CTAs | 1 | 2.000 |" in text
+    assert "001 b, 4 CTAs, looped: 0.500" in text and "000 a" not in text
+    assert run._ratios(records[2:]) == []

@@ -154,10 +154,10 @@ def test_conversions_inside_each_cta_of_a_cluster(name):
     assert kinds["shuffle"] and kinds["warp-shared"] and kinds["cta-shared"], kinds
 
 
-def test_what_crosses_ctas_is_left_with_its_reason():
+def test_what_crosses_ctas_is_left_with_its_reason_without_clusters():
     src = plan_machine.random_layout(random.Random(1), 7, 5, 1, 0, False)
     first, second = spread_over_ctas(src, 128), spread_over_ctas(src, 129)
-    selection = select(first, second, ELEMENTS[3], target("cuda:90"))
+    selection = select(first, second, ELEMENTS[3], target("cuda:80"))
     assert selection.plan is None
     assert "crosses CTAs" in selection.rejected[0].reason
 

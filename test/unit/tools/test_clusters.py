@@ -1,18 +1,22 @@
-"""Kernels with several CTAs a cluster: what stays in each CTA is converted by our code, what crosses by
-Triton's, and nobody stores over what another CTA still reads."""
+"""Kernels with several CTAs a cluster: what stays in each CTA and what crosses is converted by our code, and
+nobody stores over what another CTA still reads."""
 
 from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from fuzz_support import break_code
 
 from triton_linear import pipeline
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.emit.embed import Embedded
+from triton_linear.tools.fuzzing.run import CLUSTERS, CTAS, FuzzPlan, examine, in_this_process, units
+from triton_linear.tools.fuzzing.totals import Totals
 from triton_linear.tools.support.compile import Compilation, compile_text
 from triton_linear.tools.support.functions import LOWERING
 from triton_linear.tools.verify.command import check
@@ -103,28 +107,52 @@ def test_what_stays_in_its_cta_is_ours_and_right_in_every_cta(gpu: str, ctas: in
 
 @ordered
 @pytest.mark.parametrize("gpu", GPUS)
-def test_what_crosses_ctas_is_left_with_its_reason(gpu: str) -> None:
-    text = kernel([blocked(True, [BY_ROW]), blocked(False, [BY_COLUMN])], 2)
+@pytest.mark.parametrize("ctas", [2, 4, 8, 16])
+@pytest.mark.parametrize("element", ["f32", "f16"])
+def test_what_crosses_ctas_is_ours_and_right(gpu: str, ctas: int, element: str) -> None:
+    count = ctas.bit_length() - 1
+    rows, columns = ([(1 << bit, 0) for bit in range(count)], [(0, 1 << bit) for bit in range(count)])
+    text = kernel([blocked(True, rows), blocked(False, columns)], ctas, element)
     compilation = compiled(text, gpu)
     (found,) = check(compilation)
-    assert found.verdict is None
-    assert "the conversion crosses CTAs" in found.plan
+    assert found.conversion.kind == "cluster-shared"
+    assert found.verdict is not None and found.ok
+    (stub,) = compilation.stubs.values()
+    assert found.verdict.checked == ctas * 4 * 32 * stub.destination.in_dim_size("register")
+    # Triton's own barrier at the end of the kernel follows ours.
+    assert re.fullmatch("sCRC", steps(ptx_of(compilation)))
+    assert ptx_of(compilation).count("barrier.cluster.wait") == 3
+
+
+@ordered
+def test_a_conversion_across_ctas_is_on_both_sides_of_others() -> None:
+    """Scratch has the same bytes in turn: after the loads of other CTAs, and before those that follow."""
+    first, second = blocked(True, [BY_ROW]), blocked(False, [BY_COLUMN])
+    compilation = compiled(kernel([first, second, first, second], 2), "cuda:90")
+    assert [found.conversion.kind for found in check(compilation)] == ["cluster-shared"] * 3
+    assert all(found.ok for found in check(compilation))
+    assert steps(ptx_of(compilation)) == "sCRCbsCRCbsCRC"
 
 
 @ordered
 @pytest.mark.parametrize("gpu", GPUS)
 def test_our_stores_wait_for_loads_of_other_ctas(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A barrier of the cluster stands between Triton's remote loads and our stores to the same bytes; the marks
-    bring it there, for without them there is none."""
-    first, second, third = (
-        blocked(True, [BY_ROW]),
-        blocked(False, [BY_COLUMN]),
-        blocked(True, [BY_COLUMN]),
-    )
-    text = kernel([first, second, third], 2)
+    """A barrier of the cluster stands between Triton's remote loads, here of a reduction, and our stores to the
+    same bytes; the marks bring it there, for without them there is none."""
+    first, second = blocked(True, [BY_ROW]), blocked(False, [BY_ROW])
+    tensor, column = f"tensor<64x64xf32, {first}>", f"#ttg.slice<{{dim = 0, parent = {first}}}>"
+    reduction = f"""%r = "tt.reduce"(%x0) <{{axis = 0 : i32}}> ({{
+    ^bb0(%a: f32, %b: f32):
+      %s = arith.addf %a, %b : f32
+      tt.reduce.return %s : f32
+    }}) : ({tensor}) -> tensor<64xf32, {column}>
+    %e = tt.expand_dims %r {{axis = 0 : i32}} : tensor<64xf32, {column}> -> tensor<1x64xf32, {first}>
+    %w = tt.broadcast %e : tensor<1x64xf32, {first}> -> {tensor}
+    %y0 = ttg.convert_layout %w :"""
+    text = kernel([first, second], 2).replace("%y0 = ttg.convert_layout %x0 :", reduction)
     compilation = compiled(text, gpu)
-    assert [found.conversion.kind for found in check(compilation)] == ["stock", "cta-shared"]
-    assert steps(ptx_of(compilation)).startswith("sCRCsbl")
+    assert [found.conversion.kind for found in check(compilation)] == ["cta-shared"]
+    assert "RCsbl" in steps(ptx_of(compilation))
     embed = pipeline.embed
 
     def without_marks(*arguments: Any, **options: Any) -> Embedded:
@@ -134,7 +162,7 @@ def test_our_stores_wait_for_loads_of_other_ctas(gpu: str, monkeypatch: pytest.M
         return replace(made, text=text)
 
     monkeypatch.setattr(pipeline, "embed", without_marks)
-    assert steps(ptx_of(compiled(text, gpu))).startswith("sCRsbl")
+    assert "RCsbl" not in steps(ptx_of(compiled(text, gpu)))
 
 
 @pytest.mark.skipif(installed_release() in CLUSTERS_ORDERED, reason="this Triton orders our stores too")
@@ -153,3 +181,46 @@ def test_shuffles_are_ours_on_every_release() -> None:
     )
     assert found.conversion.kind == "shuffle"
     assert found.verdict is not None and found.ok
+
+
+def fuzzed(monkeypatch: pytest.MonkeyPatch, change: Callable[[str], str] = lambda code: code) -> Totals:
+    """A module or two of conversions in clusters, with changed code."""
+    break_code(monkeypatch, change)
+    plan = FuzzPlan("cuda:90", 1, 32, kinds=(CLUSTERS,))
+    totals = Totals()
+    for unit in units(plan):
+        assert {single.ctas for single in unit.programs} <= set(CTAS) - {1}
+        found = in_this_process(examine, unit)
+        assert isinstance(found, Totals), found
+        totals.add(found)
+    return totals
+
+
+@ordered
+def test_the_fuzzer_draws_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    totals = fuzzed(monkeypatch)
+    assert totals.ok and totals.conversions == 32
+    assert totals.kinds["cluster-shared"] > 8
+
+
+@ordered
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [(r"^ *nvvm\.cluster\.(arrive|wait).*\n", ""), (r"(= nvvm\.mapa %\w+, )%\w+", r"\1%__ll_none")],
+)
+def test_the_fuzzer_finds_mistakes(monkeypatch: pytest.MonkeyPatch, wrong: str, right: str) -> None:
+    """A missing barrier of the cluster, and a rank that is always that of CTA 0."""
+
+    def change(code: str) -> str:
+        changed = re.sub(wrong, right, code, flags=re.MULTILINE)
+        if "%__ll_none" not in changed:
+            return changed
+        name = "%__ll_none" + re.search(r"%__ll_(\d+)_", code)[1]  # type: ignore[index]
+        zero = re.search(r"^.*llvm\.mlir\.constant.*\n", code, re.MULTILINE)
+        assert zero is not None
+        line = re.sub(r"%\w+ = llvm\.mlir\.constant\(-?\d+", f"{name} = llvm.mlir.constant(0", zero[0])
+        return line + changed.replace("%__ll_none", name)
+
+    totals = fuzzed(monkeypatch, change)
+    assert not totals.ok
+    assert (totals.races if right == "" else totals.wrong) > 4

@@ -1,0 +1,229 @@
+"""Conversions that change block bits: planned, proved, and run in all CTAs of the cluster at once; mistakes
+that are planted in plans and in code are found."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
+from triton_linear.lowering.emit.bodies import emit, signature_of
+from triton_linear.lowering.interpreter.memory import SimulationError
+from triton_linear.lowering.interpreter.verify import Verdict, verify_in_cluster
+from triton_linear.lowering.plan.element import ElementType, element_type
+from triton_linear.lowering.plan.plans import Ranks, SharedPlan
+from triton_linear.lowering.planners.select import candidates, select, shuffled
+from triton_linear.lowering.prove.plans import refuted
+from triton_linear.lowering.target.targets import target
+
+GPU = target("cuda:90")
+F32 = element_type("f32")
+ARRIVE, WAIT = "    nvvm.cluster.arrive {aligned}\n", "    nvvm.cluster.wait {aligned}\n"
+
+
+def layout(register: list[int], lane: list[int], warp: list[int], block: list[int]) -> LinearLayout:
+    """A layout of one dimension by its columns."""
+    sides = zip((REGISTER, LANE, WARP, BLOCK), (register, lane, warp, block), strict=True)
+    return LinearLayout.from_bases({name: [[c] for c in columns] for name, columns in sides}, ["dim0"])
+
+
+# Two registers, 32 lanes, two warps, two CTAs: the destination's CTAs hold what a lane bit told apart.
+HELD = layout([1], [2, 4, 8, 16, 32], [64], [128])
+WANTED = layout([128], [2, 4, 8, 16, 32], [64], [1])
+
+
+def drawn(rng: random.Random, bits: int, warps: int, ctas: int) -> LinearLayout:
+    """A layout of 2^bits elements on 2^warps warps and 2^ctas CTAs: any bit anywhere, with copies."""
+    columns = [1 << bit for bit in range(bits)]
+    for _ in range(rng.choice((0, 6))):
+        i, j = rng.sample(range(bits), 2)
+        columns[i] ^= columns[j]
+    rng.shuffle(columns)
+    threads = 5 + warps + ctas
+    registers = max(0, bits - threads) + rng.choice((0, 0, 1))
+    columns += [0] * max(0, threads + registers - bits)
+    if rng.random() < 0.3:
+        rng.shuffle(columns)
+    left: Iterator[int] = iter(columns)
+    sides = [[next(left) for _ in range(count)] for count in (registers, 5, warps, ctas)]
+    return layout(*sides)
+
+
+def crossing(src: LinearLayout = HELD, dst: LinearLayout = WANTED, element: ElementType = F32) -> SharedPlan:
+    plan = select(src, dst, element, GPU).plan
+    assert isinstance(plan, SharedPlan)
+    return plan
+
+
+def code(plan: SharedPlan, element: ElementType = F32) -> str:
+    return emit(plan, signature_of(plan, element), GPU)
+
+
+def run(text: str, plan: SharedPlan, src: LinearLayout = HELD, dst: LinearLayout = WANTED) -> Verdict:
+    return verify_in_cluster(text, src, dst, F32, GPU, 1 << len(src.columns(WARP)), plan.scratch_bytes)
+
+
+@pytest.mark.parametrize("name", ["cuda:90", "cuda:100"])
+def test_random_conversions_are_proved_and_right_in_clusters_of_2_to_16(name: str) -> None:
+    gpu, rng, kinds, sizes = target(name), random.Random(7), Counter[str](), set[int]()
+    for _ in range(150):
+        warps, ctas = rng.randrange(4), rng.randint(1, 4)
+        bits = rng.randint(5, min(13, 9 + warps + ctas))
+        src, dst = (drawn(rng, bits, warps, ctas) for _ in range(2))
+        if src.columns(BLOCK) == dst.columns(BLOCK):
+            continue
+        element = element_type(rng.choice(("i1", "i8", "bf16", "f32", "f64")))
+        plan = crossing(src, dst, element)
+        assert refuted(plan, src, dst, element, gpu) is None
+        verdict = verify_in_cluster(
+            emit(plan, signature_of(plan, element), gpu), src, dst, element, gpu, 1 << warps, plan.scratch_bytes
+        )
+        assert verdict.ok, (src, dst, plan, verdict.examples, verdict.races[:2])
+        assert verdict.checked == dst.in_dim_size(REGISTER) * 32 << warps + ctas
+        kinds[plan.kind] += 1
+        if plan.kind == "cluster-shared":
+            sizes.add(1 << ctas)
+    assert kinds["cluster-shared"] > 60 and kinds["cta-shared"] > 10
+    assert sizes == {2, 4, 8, 16}
+
+
+def test_loads_are_from_the_cta_that_holds_the_element() -> None:
+    plan = crossing()
+    assert (
+        plan.summary()
+        == "cluster-shared: 2 stores of 32 bits, 2 loads of 32 bits, 2 barriers, 512 bytes of scratch"
+    )
+    assert plan.ranks == Ranks((0,) * 7, ((0, 1),))
+    text = code(plan)
+    assert text.count("nvvm.mapa") == 2
+    assert text.count(ARRIVE) == text.count(WAIT) == 2
+
+
+def test_ctas_that_hold_what_they_want_load_from_no_other() -> None:
+    """The source is held by both CTAs, each wants half: where it lies depends on the CTA's rank."""
+    src = layout([1, 128], [2, 4, 8, 16, 32], [64], [0])
+    plan = crossing(src, WANTED)
+    assert plan.kind == "cta-shared" and plan.ranks is None
+    text = code(plan)
+    assert "cluster_ctarank" in text
+    assert "mapa" not in text and "nvvm.cluster" not in text
+    assert run(text, plan, src).ok
+
+
+def test_a_vector_is_of_one_cta() -> None:
+    """Of four registers two are of another CTA: loads are of two elements, not of four."""
+    src = layout([1, 2, 64], [4, 8, 16, 32, 256], [512], [128])
+    dst = layout([1, 2, 128], [4, 8, 16, 32, 256], [512], [64])
+    plan = crossing(src, dst)
+    assert plan.ranks is not None
+    assert plan.load.slots == 4
+    assert sorted(plan.ranks.loads[0]) == [0, 1]
+    assert run(code(plan), plan, src, dst).ok
+
+
+def test_scratch_is_in_rounds_where_it_must_be() -> None:
+    src = layout([1, 2, 4, 64], [8, 16, 32, 128, 256], [512], [1024])
+    dst = layout([1, 2, 4, 1024], [8, 16, 32, 128, 256], [512], [64])
+    plan = select(src, dst, F32, GPU, 1024).plan
+    assert isinstance(plan, SharedPlan) and len(plan.store.rounds) > 1
+    assert plan.barriers == 2 * len(plan.store.rounds)
+    assert refuted(plan, src, dst, F32, GPU) is None
+    text = code(plan)
+    assert text.count(ARRIVE) == plan.barriers
+    assert run(text, plan, src, dst).ok
+
+
+def test_other_ways_do_not_serve() -> None:
+    ((_, plan),) = candidates(HELD, WANTED, F32, GPU)
+    assert plan.kind == "cluster-shared"
+    assert "crosses CTAs" in str(shuffled(HELD, WANTED, F32, GPU))
+    selection = select(HELD, WANTED, F32, target("cuda:80"))
+    assert selection.plan is None
+    assert "cuda:80 has no clusters" in selection.rejected[0].reason
+
+
+def without(text: str, line: str, number: int) -> str:
+    """The text without the nth of its equal lines, from 0."""
+    parts = text.split(line)
+    return line.join(parts[: number + 1]) + line.join(parts[number + 1 :])
+
+
+@pytest.mark.parametrize("barrier", [0, 1])
+def test_a_missing_barrier_of_the_cluster_is_found(barrier: int) -> None:
+    plan = crossing()
+    text = code(plan)
+    broken = without(without(text, ARRIVE, barrier), WAIT, barrier)
+    assert run(text, plan).ok
+    hazards = {(race.scope, race.hazard) for race in run(broken, plan).races}
+    assert hazards == {("cluster", "read after write")} if barrier == 0 else {("cluster", "end after read")}
+
+
+def test_a_missing_barrier_between_rounds_is_found() -> None:
+    src = layout([1, 2, 4, 64], [8, 16, 32, 128, 256], [512], [1024])
+    dst = layout([1, 2, 4, 1024], [8, 16, 32, 128, 256], [512], [64])
+    plan = select(src, dst, F32, GPU, 1024).plan
+    assert isinstance(plan, SharedPlan)
+    broken = without(without(code(plan), ARRIVE, 1), WAIT, 1)
+    assert ("cluster", "write after read") in {(r.scope, r.hazard) for r in run(broken, plan, src, dst).races}
+
+
+def test_a_barrier_of_the_cta_is_not_enough() -> None:
+    plan = crossing()
+    broken = code(plan).replace(ARRIVE, "    gpu.barrier\n").replace(WAIT, "")
+    assert {race.scope for race in run(broken, plan).races} == {"cluster"}
+
+
+def test_a_wrong_rank_in_mapa_is_found() -> None:
+    plan = crossing()
+    text = code(plan)
+    first, second = re.findall(r"nvvm\.mapa %scratch, (%\w+)", text)
+    verdict = run(text.replace(f"nvvm.mapa %scratch, {second}", f"nvvm.mapa %scratch, {first}"), plan)
+    assert verdict.wrong == verdict.checked // 2
+    with pytest.raises(SimulationError, match="the memory of CTA 128 of 2"):
+        run(
+            re.sub(r"(nvvm\.mapa %scratch, )%\w+", r"\1%far", text).replace(
+                "    nvvm.cluster.arrive",
+                "    %far = llvm.mlir.constant(128 : i32) : i32\n    nvvm.cluster.arrive",
+                1,
+            ),
+            plan,
+        )
+
+
+def test_plans_that_name_a_wrong_cta_are_refuted() -> None:
+    plan = crossing()
+    assert plan.ranks is not None
+    wrong = [
+        (replace(plan.ranks, loads=((1, 0),)), "gets element"),
+        (replace(plan.ranks, columns=(0, 0, 0, 0, 0, 0, 1)), "gets element"),
+        (replace(plan.ranks, loads=((0, 2),)), "that a cluster of 2 does not have"),
+        (replace(plan.ranks, loads=((0,),)), "no CTA for every load"),
+        (None, "lacks CTAs to load from"),
+    ]
+    for ranks, reason in wrong:
+        found = refuted(replace(plan, ranks=ranks), HELD, WANTED, F32, GPU)
+        assert found is not None and reason in found, (ranks, found)
+    # The CTA's barrier does not wait for other CTAs.
+    found = refuted(replace(plan, scope="cta"), HELD, WANTED, F32, GPU)
+    assert found is not None and "scope 'cta' has CTAs" in found
+    # Stores know their own CTA only.
+    store = replace(plan.store, columns=(*plan.store.columns, 4))
+    found = refuted(replace(plan, store=store), HELD, WANTED, F32, GPU)
+    assert found is not None and "depends on the CTA" in found
+
+
+def test_halves_of_a_barrier_belong_together() -> None:
+    plan = crossing()
+    text = code(plan)
+    for broken, reason in (
+        (without(text, WAIT, 1), "arrived at and not waited for"),
+        (without(text, ARRIVE, 0), "nobody has arrived"),
+        (without(text, WAIT, 0), "between the halves"),
+    ):
+        with pytest.raises(SimulationError, match=reason):
+            run(broken, plan)
