@@ -53,8 +53,8 @@ class _Attempt:
     """One compile under way: what is known of it so far.
 
     source: the module as ours find it, which is what user passes before them have made. upstream: the same in
-    upstream MLIR, where it is at hand. text: the same in generic form, where that was printed. given: conversions
-    before user passes, if there are any.
+    upstream MLIR, where it is at hand. text: the same in generic form, where that was printed. given:
+    conversions before user passes, if there are any.
     """
 
     kernel: str

@@ -73,8 +73,8 @@ def _add_fuzz(fuzz: argparse.ArgumentParser) -> None:
     option(
         "--only",
         choices=("singles", "programs", "partitions", "clusters"),
-        help="single conversions alone, programs alone, conversions in warp-specialised regions, or in clusters of "
-        "2 to 16 CTAs",
+        help="single conversions alone, programs alone, conversions in warp-specialised regions, or in "
+        "clusters of 2 to 16 CTAs",
     )
     option("--time", type=float, metavar="SECONDS", help="begin no module after so many seconds")
     option(

@@ -48,11 +48,11 @@ class SelectLowering(Planning):
     Every `ttg.convert_layout` gets `ll.plan`: the kind of the cheapest plan for the target, the figures of its
     cost, and the planners that were passed over with the basis vectors that did not fit. A conversion that
     cannot be ours gets `ll.stock` instead, the reason why it is left to Triton, and a remark that says so: its
-    layouts are not known, it crosses CTAs of a GPU without clusters or beside warp-specialised regions, it is in
-    a function that such a region calls, it leads to an address or a mask of which Triton's axis analysis may know
-    more than can be handed on, or it takes accumulators of `wgmma` with another sign
-    (`passes/analysis/accumulators.py`), or it goes through memory in a cluster with a release that does not order
-    that (`CLUSTERS_ORDERED`), or, with `exact`, it gives a value that is held
+    layouts are not known, it crosses CTAs of a GPU without clusters or beside warp-specialised regions, it is
+    in a function that such a region calls, it leads to an address or a mask of which Triton's axis analysis may
+    know more than can be handed on, or it takes accumulators of `wgmma` with another sign
+    (`passes/analysis/accumulators.py`), or it goes through memory in a cluster with a release that does not
+    order that (`CLUSTERS_ORDERED`), or, with `exact`, it gives a value that is held
     (`passes/reductions/held.py`). With `lowering=legacy` the plan is that of
     Triton before linear layouts (`lowering/baseline/legacy.py`), and `scratch-limit` has no effect.
 
@@ -182,7 +182,7 @@ def plan_attribute(selection: Selection, op: Operation) -> Attribute:
 CALLS = "it needs a barrier, and the module has both warp-specialised regions and functions that are called"
 """Which warps come to a barrier in a function is then for its callers to say."""
 BESIDE_REGIONS = (
-    "it crosses CTAs, and the module has warp-specialised regions, whose warps would not come to the barrier"
+    "it crosses CTAs beside warp-specialised regions, whose warps come to no barrier of the cluster"
 )
 _CALLED = "a warp-specialised region calls the function that it is in, and only some warps of the CTA run it"
 _ONLY_NVIDIA = "it is in a warp-specialised region, which is known for NVIDIA GPUs alone"
