@@ -67,8 +67,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     emitted(
         "emit/shared",
         "emit_exchange",
-        "machine.barrier(writer, plan.scope)\nfor access in loads: ...",
-        "for access in loads: ...",
+        "machine.barrier(writer, plan.scope)\nfor number, access in enumerate(loads): ...",
+        "for number, access in enumerate(loads): ...",
         "no barrier between stores and loads",
     ),
     emitted(
@@ -115,7 +115,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "emit/shared",
-        "emit_exchange",
+        "_loads",
         "pointers(writer, thread, plan.load.columns, base)",
         "pointers(writer, thread, plan.load.columns[:-1], base)",
         "last thread bit of load addresses",
@@ -169,10 +169,10 @@ MUTANTS: tuple[CodeMutant, ...] = (
         f"{LIT}lowering/scratch-in-loop-nvidia.mlir",
     ),
     emitted(
-        "emit/embed",
-        "_Memory.of",
-        "max(1, -(-size // 8))",
-        "max(1, -(-size // 16))",
+        "emit/buffers",
+        "Buffer.of",
+        "max(1, -(-size // _WORD_BYTES))",
+        "max(1, -(-size // (2 * _WORD_BYTES)))",
         "half of the scratch is allocated",
         "test/unit/tools/test_functions.py",
     ),
