@@ -140,17 +140,22 @@ def _next_place(threads: int, registers: int, first: int, counters: int) -> str:
     )
 
 
-class _Body:
-    """The lines of a kernel."""
+BUFFERS = ("source", "filled", "out", "drained")
 
-    def __init__(self, case: RandomCase) -> None:
-        self.case = case
+
+class Body:
+    """The lines of a kernel, or of a part of one that has buffers of its own, whose names end with `suffix`;
+    `threads`: of the CTA, where that has more than the case."""
+
+    def __init__(self, case: RandomCase, suffix: str = "", threads: int | None = None) -> None:
+        self.case, self.suffix = case, suffix
+        self.threads = threads or LANES * case.warps
         self.lines: list[str] = []
         self.bits = f"i{case.element.bits}"
 
     def add(self, text: str) -> str:
         """A line `name = text`; gives the name."""
-        name = f"%v{len(self.lines)}"
+        name = f"%v{self.suffix}{len(self.lines)}"
         self.lines.append(f"{name} = {text}")
         return name
 
@@ -175,9 +180,9 @@ class _Body:
     def fill(self, encoding: str) -> str:
         """The bits of the tensor in layout `encoding`."""
         registers = self.case.register_counts[0]
-        place = _next_place(LANES * self.case.warps, registers, 1, 2)
+        place = _next_place(self.threads, registers, 1, 2)
         ptx = f"{{ {place} mov.b64 $0, 0; @xp ld.global.b64 $0, [xa]; }}"
-        operands = [self.everywhere(f"%{name}", encoding) for name in ("source", "filled")]
+        operands = [self.everywhere(f"%{name}{self.suffix}", encoding) for name in BUFFERS[:2]]
         word = self.inline(ptx, "=&l,l,l", operands, "i64", encoding)
         if self.bits == "i64":
             return word
@@ -191,9 +196,9 @@ class _Body:
         if self.bits != "i64":
             types = f"{self.tensor(self.bits, encoding)} to {self.tensor('i64', encoding)}"
             value = self.add(f"arith.extui {value} : {types}")
-        place = _next_place(LANES * self.case.warps, registers, 2, 3)
+        place = _next_place(self.threads, registers, 2, 3)
         ptx = f"{{ {place} @xp st.global.b64 [xa], $1; mov.b32 $0, 0; }}"
-        operands = [value, *(self.everywhere(f"%{name}", encoding) for name in ("out", "drained"))]
+        operands = [value, *(self.everywhere(f"%{name}{self.suffix}", encoding) for name in BUFFERS[2:])]
         self.inline(ptx, "=r,l,l,l", operands, "i32", encoding)
 
     def cast(self, value: str, encoding: str, back: bool) -> str:
@@ -226,26 +231,31 @@ class _Body:
         return self.add(f"arith.addi {value}, {step} : {type_}")
 
 
-def kernel_text(case: RandomCase, target: str) -> str:
-    """The module with the kernel `convert(source, filled, out, drained, steps)`."""
-    a, b = case.pair.source, case.pair.destination
-    body = _Body(case)
+def converting(body: Body, baseline: bool = False) -> None:
+    """Write what fills the tensor, converts it, and drains it; `baseline`: without conversions in the loop."""
+    a, b = body.case.pair.source, body.case.pair.destination
     x = body.fill(a)
-    if case.loop:
+    if body.case.loop:
         type_ = body.tensor(body.bits, a)
         zero, one = (body.add(f"arith.constant {n} : i32") for n in (0, 1))
+        result, carried = f"%turned{body.suffix}", f"%x{body.suffix}"
         body.lines.append(
-            f"%turned = scf.for %step = {zero} to %steps step {one} iter_args(%x = {x}) -> ({type_}) : i32 {{"
+            f"{result} = scf.for %step = {zero} to %steps{body.suffix} step {one} "
+            f"iter_args({carried} = {x}) -> ({type_}) : i32 {{"
         )
-        y = body.plus_step(body.convert("%x", a, b), b)
-        x = body.plus_step(body.convert(y, b, a), a)
+        y, there = (carried, a) if baseline else (body.convert(carried, a, b), b)
+        y = body.plus_step(y, there)
+        x = body.plus_step(y if baseline else body.convert(y, b, a), a)
         body.lines += [f"scf.yield {x} : {type_}", "}"]
-        x = "%turned"
+        x = result
     body.drain(body.convert(x, a, b), b)
-    arguments = [
-        f"%{name}: !tt.ptr<i64> {{tt.divisibility = 16 : i32}}"
-        for name in ("source", "filled", "out", "drained")
-    ]
+
+
+def kernel_text(case: RandomCase, target: str) -> str:
+    """The module with the kernel `convert(source, filled, out, drained, steps)`."""
+    body = Body(case)
+    converting(body)
+    arguments = [f"%{name}: !tt.ptr<i64> {{tt.divisibility = 16 : i32}}" for name in BUFFERS]
     signature = ", ".join((*arguments, "%steps: i32"))
     lines = "\n    ".join((*body.lines, "tt.return"))
     return (

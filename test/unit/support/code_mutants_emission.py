@@ -178,6 +178,14 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "emit/embed",
+        "_calls",
+        "own or num_warps, own is not None",
+        "own or num_warps, False",
+        "a partition counts its threads from the CTA's first one",
+        "test/unit/tools/test_fuzz_partitions.py",
+    ),
+    emitted(
+        "emit/embed",
         "_Writer.__init__",
         "if has_calls: ...",
         "if not target: ...",

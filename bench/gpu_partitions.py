@@ -1,0 +1,365 @@
+"""Random conversions in warp-specialised regions on a GPU: bit for bit, and how long they take beside stock's.
+
+    python -m bench.gpu_partitions [--count 150] [--seed 1] [--dry cuda:90] [--output FOLDER]
+
+A kernel has two conversions in loops that run at the same time: one by the kernel's own four warps, and one by
+a partition of 1, 2, 4 or 8. Every register of every thread is compared with stock Triton's, and with what the
+layouts say. Timed are launches that fill the GPU, less the launch without iterations, less the same of a kernel
+whose loops convert nothing. The results go to gpu_partitions.json, a summary to gpu_partitions.md and the
+standard output; the exit status is 1 unless all registers are as they must be. `--dry` compiles for a target
+without launching anything, and runs the plugin's code in the interpreter, with all its warps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import triton
+
+import triton_linear
+from bench.conversions.build import parameters
+from bench.conversions.driver import Kernel, Memory, device, synchronize
+from bench.conversions.run import ask_device
+from bench.gpu_random import run as random_run
+from bench.gpu_random.kernels import BUFFERS, LANES, LOOP_STEPS, Body, RandomCase, Words, converting
+from bench.gpu_random.run import FINE, MEMORY, METHODS, VERIFIED, Binary, judge
+from triton_linear.examples.spec import gpu_target
+from triton_linear.tools.fuzzing.pairs import as_program
+from triton_linear.tools.fuzzing.partitions import examine_partitions
+from triton_linear.tools.fuzzing.random_layouts import random_pair
+from triton_linear.tools.support.isolated import Isolation, Lost
+
+from .harness import results
+from .harness.cases import chosen
+from .harness.child import Child, empty_cache
+from .harness.options import Parser
+from .harness.progress import progress
+from .harness.report import listed, measured_on, page, table
+
+BASELINE = "baseline"
+MODULES = (__name__, "bench.gpu_random.warm")
+SECONDS = 20
+OWN_WARPS = 4
+WARP_GROUP = 4
+PARTITION_WARPS = (1, 2, 4, 8)
+MOST_REGISTERS = 64
+MOST_BYTES = 64 << 10
+PILOT_STEPS = 200
+LAUNCH_SECONDS = 0.004
+MOST_STEPS = 200_000
+TURNS = 9
+
+
+@dataclass(frozen=True)
+class PartitionCase:
+    """One kernel: what its own warps convert, and what those of its partition do."""
+
+    index: int
+    own: RandomCase
+    inner: RandomCase
+
+    @property
+    def name(self) -> str:
+        """A readable identifier, unique by its leading index."""
+        return f"{self.index:03d} {self.own.name[4:]} beside {self.inner.name[4:]}"
+
+    @property
+    def sides(self) -> tuple[tuple[RandomCase, int], ...]:
+        """Both conversions, and the first warp of each: the only partition begins behind the kernel's warps."""
+        return (self.own, 0), (self.inner, self.own.warps)
+
+    @property
+    def warps(self) -> int:
+        """All warps of the CTA, which Triton fills up to whole warp groups."""
+        return -(-(self.own.warps + self.inner.warps) // WARP_GROUP) * WARP_GROUP
+
+
+def partition_cases(seed: int, count: int) -> list[PartitionCase]:
+    """`count` kernels; the same seed, the same kernels."""
+    rng = random.Random(f"partitions {seed}")
+    return [
+        PartitionCase(n, _drawn(rng, n, OWN_WARPS), _drawn(rng, n, rng.choice(PARTITION_WARPS)))
+        for n in range(count)
+    ]
+
+
+def _drawn(rng: random.Random, index: int, warps: int) -> RandomCase:
+    while True:
+        case = RandomCase(index, random_pair(rng, LANES, warps), warps, loop=True)
+        size = int(np.prod(case.pair.shape)) * case.element.bits // 8
+        # Stock Triton does not compile 2 in 5 of the general ones.
+        if case.pair.family.startswith("general") or case.pair.source == case.pair.destination:
+            continue
+        if max(case.register_counts) <= MOST_REGISTERS and size <= MOST_BYTES:
+            return case
+
+
+def kernel_text(case: PartitionCase, target: str, baseline: bool = False) -> str:
+    """The module with the kernel `convert(source0, ..., drained0, source1, ..., drained1, steps)`."""
+    bodies = [Body(side, str(n), LANES * case.warps) for n, (side, _) in enumerate(case.sides)]
+    for body in bodies:
+        converting(body, baseline)
+    own, inner = ("\n      ".join(body.lines) for body in bodies)
+    captured = [*(f"%captured_{name}" for name in BUFFERS), "%steps0"]
+    names = [*(f"%{name}0" for name in BUFFERS), *captured[:-1]]
+    divisible = [f"{name}: !tt.ptr<i64> {{tt.divisibility = 16 : i32}}" for name in names]
+    types = ["!tt.ptr<i64>"] * len(BUFFERS) + ["i32"]
+    inside = [f"%{name}1" for name in (*BUFFERS, "steps")]
+    arguments = ", ".join(f"{name}: {type_}" for name, type_ in zip(inside, types, strict=True))
+    return (
+        f'module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = {case.own.warps} : i32, '
+        f'ttg.target = "{target}", "ttg.threads-per-warp" = {LANES} : i32}} {{\n'
+        f"  tt.func public @convert({', '.join((*divisible, '%steps0: i32'))}) {{\n"
+        f"    ttg.warp_specialize({', '.join(captured)})\n"
+        f"    default {{\n      {own}\n      ttg.warp_yield\n    }}\n"
+        f"    partition0({arguments}) num_warps({case.inner.warps}) {{\n      {inner}\n"
+        f"      ttg.warp_return\n    }}"
+        f" : ({', '.join(types)}) -> ()\n    tt.return\n  }}\n}}\n"
+    )
+
+
+def build(case: PartitionCase, method: str, target: str) -> Binary:
+    """Compile one kernel; raises where that fails, and where the plugin would leave it to Triton."""
+    begun = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder, empty_cache():
+        path = Path(folder) / "kernel.ttgir"
+        path.write_text(kernel_text(case, target, baseline=method == BASELINE))
+        ours = triton_linear.enabled(strict=True, assign=False, occupancy=False)
+        with ours if method == "ours" else nullcontext([]) as reports:
+            options = {"num_warps": case.own.warps}
+            kernel = triton.compile(str(path), target=gpu_target(target), options=options)
+    plans = [plan for r in reports for plan in (*(c.lowering for c in r.conversions), *["folded"] * r.folded)]
+    return Binary(
+        kernel.asm["cubin"],
+        kernel.metadata.name,
+        kernel.metadata.shared,
+        parameters(kernel.asm["ptx"]),
+        tuple(plans),
+        time.perf_counter() - begun,
+    )
+
+
+def interpret(case: PartitionCase, target: str) -> str:
+    """The outcome without a GPU: both conversions in one kernel, all warps run."""
+    programs = [
+        as_program(side.pair, side.warps, target, region) for region, (side, _) in enumerate(case.sides)
+    ]
+    return VERIFIED if examine_partitions(programs, LANES, "kernel.ttgir").ok else "wrong in the interpreter"
+
+
+class _Launcher:
+    """A kernel with its buffers for so many CTAs."""
+
+    def __init__(self, case: PartitionCase, binary: Binary, ctas: int) -> None:
+        self.case, self.ctas, threads = case, ctas, LANES * case.warps
+        self.kernel = Kernel(binary.cubin, binary.name, case.warps, binary.shared, binary.parameters)
+        self.buffers: list[Memory] = []
+        for side, _ in case.sides:
+            source, drained = side.register_counts
+            sizes = (8 * source, 4, 8 * drained, 4)
+            self.buffers += [Memory(ctas * threads * size) for size in sizes]
+        for buffer in self.buffers:
+            buffer.fill(0)
+
+    def launch(self, steps: int) -> float:
+        """Seconds that it takes."""
+        begun = time.perf_counter()
+        self.kernel.launch(self.ctas, [*self.buffers, steps])
+        synchronize()
+        return time.perf_counter() - begun
+
+    def close(self) -> None:
+        """Give everything back."""
+        self.kernel.unload()
+        for buffer in self.buffers:
+            buffer.free()
+
+
+def launch(case: PartitionCase, binary: Binary) -> list[Words]:
+    """What every register of both conversions holds in the end: [CTA, thread, register] of each."""
+    ctas = max(len(side.patterns()) for side, _ in case.sides)
+    launcher = _Launcher(case, binary, ctas)
+    threads = LANES * case.warps
+    for n, (side, first) in enumerate(case.sides):
+        source = side.source()
+        whole = np.zeros((ctas, threads, source.shape[2]), np.uint64)
+        whole[: len(source), first * LANES : (first + side.warps) * LANES] = source
+        launcher.buffers[len(BUFFERS) * n].write(whole.tobytes())
+    launcher.launch(LOOP_STEPS)
+    found = []
+    for n, (side, first) in enumerate(case.sides):
+        expected = side.expected()
+        content = np.frombuffer(launcher.buffers[len(BUFFERS) * n + 2].read(), np.uint64)
+        whole = content.reshape(ctas, threads, expected.shape[2])
+        found.append(whole[: len(expected), first * LANES : (first + side.warps) * LANES].copy())
+    launcher.close()
+    return found
+
+
+def run(case: PartitionCase, stock: Binary | None, ours: Binary) -> str:
+    """The outcome on a GPU; `stock` is None where there is none."""
+
+    def agree(one: Sequence[Words], other: Sequence[Words]) -> bool:
+        return all(bool((a == b).all()) for a, b in zip(one, other, strict=True))
+
+    expected, found = [side.expected() for side, _ in case.sides], launch(case, ours)
+    right = agree(found, expected)
+    if stock is None:
+        return random_run.NO_STOCK if right else "wrong"
+    other = launch(case, stock)
+    if right:
+        return random_run.IDENTICAL if agree(found, other) else random_run.STOCK_WRONG
+    return "wrong" if agree(other, expected) else "both are wrong"
+
+
+def timed(case: PartitionCase, built: dict[str, Binary]) -> dict[str, float]:
+    """Microseconds of one iteration of launches that fill the GPU, by method; see the module's docstring."""
+    launchers = {}
+    for method, binary in built.items():
+        kernel = Kernel(binary.cubin, binary.name, case.warps, binary.shared, binary.parameters)
+        ctas = max(1, kernel.resident()) * device().multiprocessors
+        kernel.unload()
+        launchers[method] = _Launcher(case, binary, ctas)
+    taken: dict[str, float] = {}
+    for method, launcher in launchers.items():
+        launcher.launch(PILOT_STEPS)
+        each = max(1e-9, (launcher.launch(PILOT_STEPS) - launcher.launch(0)) / PILOT_STEPS)
+        steps = int(min(MOST_STEPS, max(PILOT_STEPS, LAUNCH_SECONDS / each)))
+        pairs = [(launcher.launch(steps), launcher.launch(0)) for _ in range(TURNS)]
+        # A GPU that holds more CTAs does more in the same time.
+        taken[method] = statistics.median(long - short for long, short in pairs) / steps / launcher.ctas * 1e6
+    for launcher in launchers.values():
+        launcher.close()
+    return taken
+
+
+def examine(cases: Sequence[PartitionCase], target: str, dry: bool, workers: int) -> dict[str, Any]:
+    """The records of all kernels, in order, and how many seconds each step took."""
+    clock = [time.perf_counter()]
+    methods = (*METHODS, BASELINE)
+    work = [(case, method, target) for case in cases for method in methods]
+    with progress("compile", len(work)) as tick:
+        built = Isolation(build, MODULES, SECONDS, MEMORY).map(work, workers, tick)
+    clock.append(time.perf_counter())
+    child = Child()
+    records = []
+    with progress("judge" if dry else "run", len(cases)) as tick:
+        for case, *binaries in zip(cases, *(built[n::3] for n in range(3)), strict=True):
+            execute = partial(_interpreted, target) if dry else partial(_apart, child)
+            record = judge(case, binaries[0], binaries[1], execute)
+            if not dry and record["outcome"] == random_run.IDENTICAL and not isinstance(binaries[2], Lost):
+                record["microseconds"] = child.ask(timed, case, dict(zip(methods, binaries, strict=True)))
+            records.append(record)
+            tick()
+    child.close()
+    clock.append(time.perf_counter())
+    seconds = {"compile": round(clock[1] - clock[0], 1), "run": round(clock[2] - clock[1], 1)}
+    return {"seconds": seconds, "workers": workers, "records": records}
+
+
+def _interpreted(target: str, case: PartitionCase, stock: Binary | None, ours: Binary) -> str:
+    verdict = interpret(case, target)
+    return random_run.NO_STOCK if stock is None and verdict == VERIFIED else verdict
+
+
+def _apart(child: Child, case: PartitionCase, stock: Binary | None, ours: Binary) -> str:
+    """`run` in another process, which a kernel that crashes takes along."""
+    return str(child.ask(run, case, stock, ours))
+
+
+def ratio(record: dict[str, Any]) -> float | None:
+    """How many times as long stock Triton's conversions take; None where that was not timed, or is nothing."""
+    times = record.get("microseconds")
+    if times is None:
+        return None
+    stock, ours = (times[method] - times[BASELINE] for method in METHODS)
+    least = times[BASELINE] / 20  # what is below is not told from the loop's own time
+    return stock / ours if min(stock, ours) > least else None
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """The report for people."""
+    records, seconds = report["records"], report["seconds"]
+    outcomes = Counter(record["outcome"] for record in records)
+    ratios = sorted((found, record["name"]) for record in records if (found := ratio(record)) is not None)
+    groups: dict[str, list[bool]] = {}
+    for record in records:
+        plans = ", ".join(sorted(set(record["plans"]))) or "none"
+        groups.setdefault(plans, []).append(record["outcome"] in FINE)
+    speed = (
+        ""
+        if not ratios
+        else (
+            f" Stock takes {statistics.geometric_mean(found for found, _ in ratios):.2f} times as long in the "
+            f"geometric mean of {len(ratios)} kernels, {ratios[0][0]:.2f} to {ratios[-1][0]:.2f}; "
+            f"{sum(found < 0.97 for found, _ in ratios)} are below 0.97."
+        )
+    )
+    return page(
+        f"{measured_on(report)}, seed {report['seed']}: of {len(records)} kernels of two random "
+        "conversions, one of them in a partition, "
+        + ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+        + f". {seconds['compile']:.0f} s to compile, {seconds['run']:.0f} s to run.{speed}",
+        "",
+        *table(
+            "plans | kernels: | fine:",
+            ((plans, len(fine), sum(fine)) for plans, fine in sorted(groups.items())),
+        ),
+        *listed("The slowest beside stock:", (f"{found:.2f}: {name}" for found, name in ratios[:10])),
+        *listed(
+            "Failed:",
+            (
+                f"{r['name']}: {r['outcome']} {r.get('error', '')[:300]}"
+                for r in records
+                if r["outcome"] not in FINE
+            ),
+        ),
+    )
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The options."""
+    parser = Parser("gpu_partitions", __doc__)
+    parser.add_argument("--count", type=int, default=150)
+    parser.only("kernels")
+    parser.add_argument("--seed", type=int, default=1)
+    return parser.dry().workers().output().parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """See the module's docstring."""
+    options = parse(argv)
+    cases = chosen("gpu_partitions", partition_cases(options.seed, options.count), options.only)
+    if options.dry:
+        named, target = f"compiled for {options.dry}", options.dry
+    else:
+        child = Child()
+        named, target, _ = child.ask(ask_device)
+        child.close()
+    report = {
+        "device": named,
+        "target": target,
+        **results.versions(),
+        "seed": options.seed,
+        **examine(cases, target, bool(options.dry), options.workers),
+    }
+    stem = "gpu_partitions_dry" if options.dry else "gpu_partitions"
+    print(results.save(options.output, stem, markdown, report), end="")
+    return int(any(record["outcome"] not in FINE for record in report["records"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

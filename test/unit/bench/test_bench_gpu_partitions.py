@@ -1,0 +1,91 @@
+"""The GPU check of conversions in partitions, without a GPU."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import triton
+
+from triton_linear.examples.spec import gpu_target
+
+ROOT = Path(__file__).parents[3]
+sys.path.insert(0, str(ROOT))
+
+from bench import gpu_partitions  # noqa: E402
+from bench.gpu_partitions import PartitionCase, partition_cases  # noqa: E402
+from bench.gpu_random.run import IDENTICAL, STOCK_WRONG, Binary  # noqa: E402
+
+CASES = partition_cases(1, 40)
+SMALL = next(case for case in CASES if case.inner.warps == 2)
+BINARY = Binary(b"", "convert", 0, 0, ("shuffle",), 0.1)
+
+
+def test_the_same_seed_gives_the_same_kernels_with_partitions_of_every_size() -> None:
+    assert partition_cases(1, 40) == CASES
+    assert {case.inner.warps for case in CASES} == {1, 2, 4, 8}
+    assert all(case.own.warps == 4 and case.own.loop and case.inner.loop for case in CASES)
+
+
+@pytest.mark.parametrize("method", ["stock", "ours", gpu_partitions.BASELINE])
+def test_kernels_are_launched_with_the_threads_they_are_compiled_for(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    compiled = triton.compile
+
+    def kept(*arguments: Any, **named: Any) -> Any:
+        seen.append(compiled(*arguments, **named))
+        return seen[-1]
+
+    monkeypatch.setattr(triton, "compile", kept)
+    binary = gpu_partitions.build(SMALL, method, "cuda:90")
+    ptx = seen[-1].asm["ptx"]
+    assert f".reqntid {32 * SMALL.warps}" in ptx
+    assert "triton" not in binary.plans
+    assert bool(binary.plans) == (method == "ours")
+    # The partition's threads begin behind those of the kernel's own warps.
+    assert re.findall(r"@xp st\.global\.b64", ptx)
+
+
+def test_the_interpreter_finds_nothing_wrong() -> None:
+    assert gpu_partitions.interpret(SMALL, "cuda:90") == gpu_partitions.VERIFIED
+    assert gpu_target("cuda:90").arch == 90
+
+
+def test_a_wrong_register_of_either_side_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = [side.expected() for side, _ in SMALL.sides]
+
+    def launches(*found: list[np.ndarray]) -> None:
+        results = iter(found)
+        monkeypatch.setattr(gpu_partitions, "launch", lambda *_: next(results))
+
+    def broken(which: int) -> list[np.ndarray]:
+        copy = [side.copy() for side in expected]
+        copy[which][0, 1, 0] ^= np.uint64(1)
+        return copy
+
+    launches(expected, expected)
+    assert gpu_partitions.run(SMALL, BINARY, BINARY) == IDENTICAL
+    for which in (0, 1):
+        launches(broken(which), expected)
+        assert gpu_partitions.run(SMALL, BINARY, BINARY) == "wrong"
+        launches(expected, broken(which))
+        assert gpu_partitions.run(SMALL, BINARY, BINARY) == STOCK_WRONG
+
+
+def test_ratios_are_those_of_what_conversions_take() -> None:
+    record = {"microseconds": {"stock": 5.0, "ours": 3.0, gpu_partitions.BASELINE: 1.0}}
+    assert gpu_partitions.ratio(record) == 2.0
+    assert gpu_partitions.ratio({"microseconds": {"stock": 1.0, "ours": 1.01, "baseline": 1.0}}) is None
+    assert gpu_partitions.ratio({}) is None
+
+
+def test_the_partition_has_the_warps_behind_the_kernels_own() -> None:
+    case: PartitionCase = SMALL
+    assert [first for _, first in case.sides] == [0, 4]
+    assert case.warps == 8
