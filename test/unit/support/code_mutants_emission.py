@@ -67,8 +67,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     emitted(
         "emit/shared",
         "emit_exchange",
-        "machine.barrier(writer, plan.scope)\nfor access in loads: ...",
-        "for access in loads: ...",
+        "machine.barrier(writer, plan.scope)\nfor number, access in enumerate(loads): ...",
+        "for number, access in enumerate(loads): ...",
         "no barrier between stores and loads",
     ),
     emitted(
@@ -115,7 +115,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "emit/shared",
-        "emit_exchange",
+        "_loads",
         "pointers(writer, thread, plan.load.columns, base)",
         "pointers(writer, thread, plan.load.columns[:-1], base)",
         "last thread bit of load addresses",
@@ -238,8 +238,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "passes/conversions/select.py",
         "SelectLowering.decide",
-        '("cta-shared", PADDED)',
-        '("none", PADDED)',
+        '("cta-shared", "cluster-shared", PADDED)',
+        '("none", "cluster-shared", PADDED)',
         "a barrier of all warps where some do not come",
         (PASSES, f"{LIT}passes/select-lowering-remarks.mlir"),
     ),

@@ -133,7 +133,7 @@ def test_a_missing_barrier_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_access_above_the_minimum_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judged, "least_wavefronts", lambda kind, width, compilation: 0)
+    monkeypatch.setattr(judged, "least_wavefronts", lambda kind, width, target, warps: 0)
     totals = fuzz_singles("cuda:90", count=96)
     assert totals.shared and totals.excess >= totals.shared and not totals.ok
 
