@@ -52,12 +52,12 @@ FREE = "free"
 class ReportedConversion:
     """One conversion: its source location, layouts, lowering, and what there is to say about that choice.
 
-    `lowering` is the kind of the plan ("registers", "shuffle", "warp-shared", "cta-shared", "padded"), or
-    "noop", or "triton" where no plan was found; then `detail` is the reason. Where there is a plan, `detail` is
-    its one-line summary. "free" is one that was left out to see what the kernel takes without: its result is
-    garbage. `partials`: it is none of the kernel's, but brings partial results of a reduction together, which
-    was taken apart. `made`: it is none of the kernel's either, but came with layouts that were chosen, or where
-    an access goes by way of another layout.
+    `lowering` is the kind of the plan ("registers", "shuffle", "warp-shared", "cta-shared", "cluster-shared",
+    "padded"), or "noop", or "triton" where no plan was found; then `detail` is the reason. Where there is a
+    plan, `detail` is its one-line summary. "free" is one that was left out to see what the kernel takes
+    without: its result is garbage. `partials`: it is none of the kernel's, but brings partial results of a
+    reduction together, which was taken apart. `made`: it is none of the kernel's either, but came with
+    layouts that were chosen, or where an access goes by way of another layout.
     """
 
     location: str

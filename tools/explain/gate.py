@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from triton_linear.tools.explain.records import AccessReport, ConversionReport, ModuleReport, ReductionReport
 from triton_linear.tools.support.errors import fail
 
-KINDS = ("noop", "registers", "shuffle", "warp-shared", "cta-shared", "shared", "stock")
+KINDS = ("noop", "registers", "shuffle", "warp-shared", "cta-shared", "cluster-shared", "shared", "stock")
 SUMS = ("wavefronts", "shuffles", "barriers", "bytes", "wrong", "races")
 OTHERS = ("accesses", "conflicts", "reductions", "shared memory")
 """Accesses to shared memory, their wavefronts beyond the fewest, reductions and scans, and the most bytes of

@@ -30,6 +30,7 @@ _COLOURS = {
     "shuffle": "cyan",
     "warp-shared": "yellow",
     "cta-shared": "red",
+    "cluster-shared": "red",
     "stock": "magenta",
 }
 WIDTH = 110
