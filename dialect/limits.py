@@ -54,13 +54,13 @@ LIMITS: Final = (
     Limit(
         (REDUCTIONS_CONVERT,),
         "reductions that round and do not commute, as Welford's, are left to Triton",
-        "lanes would keep different copies, and this Triton takes reductions apart itself",
+        "lanes would keep different copies, and this Triton splits reductions itself",
         ("linear-split-reductions",),
     ),
     Limit(
         (COPIES_NOT_HELD,),
         "reductions of layouts whose encoding has registers for copies are left to Triton",
-        "it wants these where it reshapes, and takes reductions apart itself",
+        "it wants these where it reshapes, and splits reductions itself",
         ("linear-split-reductions",),
     ),
 )

@@ -48,7 +48,7 @@ class ConversionCost(Explained):
         )
 
     def __str__(self) -> str:
-        lines = [f"{self.lowering}: {self.clocks:g} clocks per warp, {self.latency:g} to wait for"]
+        lines = [f"{self.lowering}: {self.clocks:.1f} clocks per warp, latency {self.latency:.1f}"]
         return "\n".join([*lines, *(f"  not {reason}" for reason in self.rejected)])
 
 

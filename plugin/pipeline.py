@@ -72,7 +72,7 @@ class Prepared:
         if lasts:
             text, budget = self._embedded(stubs, module, apart=True)
             if budget is not None:
-                yield Attempt(text, stubs, min(most, budget), "scratch kept apart", apart=True)
+                yield Attempt(text, stubs, min(most, budget), "scratch that shares no bytes", apart=True)
                 text, _ = self._embedded(stubs, module, apart=False)
         else:
             text, _ = self._embedded(stubs, module, apart=False)

@@ -123,7 +123,7 @@ def table_of(sums: Sequence[Mapping[str, Any]], lines: Sequence[Line]) -> Table:
     for name in numbers:
         total = str(sum(each[name] for each in sums))
         table.add_column(_HEADS.get(name, name), total, justify="right", no_wrap=True)
-    for name, head in (("stock_seconds", "Triton s"), ("plugin_seconds", "plugin s")):
+    for name, head in (("stock_seconds", "Triton (s)"), ("plugin_seconds", "plugin (s)")):
         total = f"{sum(each[name] for each in sums):.2f}"
         table.add_column(head, total, justify="right", no_wrap=True)
     processes = _several(len({line["process"] for line in lines}), "process", "es")

@@ -218,8 +218,8 @@ def _warps_hold_copies(side: Hardware) -> bool:
 
 def _against(lost: Cost, best: Cost) -> str:
     return (
-        f"{lost.clocks:.1f} clocks per warp and {lost.latency:.0f} to wait, "
-        f"against {best.clocks:.1f} and {best.latency:.0f}"
+        f"{lost.clocks:.1f} clocks per warp, latency {lost.latency:.0f}, "
+        f"against {best.clocks:.1f}, latency {best.latency:.0f}"
     )
 
 

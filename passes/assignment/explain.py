@@ -23,10 +23,12 @@ def explain(module: Operation, graph: Graph, assignment: Assignment, pays: bool)
     if not diagnostics.wanted():
         return
     verdict = "layouts are assigned" if pays else "layouts stay as they are"
+    was, becomes = assignment.before, assignment.after
     exact = "optimal" if assignment.optimal else "not proved optimal"
     diagnostics.remark(
         module,
-        f"{verdict}: {_price(assignment.before)} before, {_price(assignment.after)} after "
+        f"{verdict}: modelled clocks of memory {was.memory:.1f} before, {becomes.memory:.1f} after; "
+        f"other clocks {was.other:.1f} before, {becomes.other:.1f} after "
         f"(a clock outside memory counts {assignment.weight:.2f}; "
         f"{len(graph.groups)} groups, {len(graph.edges)} edges, {assignment.planned} conversions planned; "
         f"{assignment.solver}, {exact})",

@@ -174,8 +174,8 @@ class _Choice:
         staying = self.together(gather, source, index, theirs)
         if staying is not None and self.clocks(staying) < self.clocks(best.cost):
             return (
-                f"{best.cost.clocks:.1f} clocks per warp and {best.cost.latency:.0f} to wait, against "
-                f"{staying.clocks:.1f} and {staying.latency:.0f} as Triton has it"
+                f"{best.cost.clocks:.1f} clocks per warp, latency {best.cost.latency:.0f}, against "
+                f"{staying.clocks:.1f}, latency {staying.latency:.0f} as Triton has it"
             )
         return best
 

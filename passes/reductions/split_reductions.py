@@ -124,14 +124,14 @@ class _Run:
         least = after / (1 - self.gpu.policy.unmeasured_margin)
         if least >= before and not _is_wrong(op, found):
             diagnostics.remark(
-                op, f"the reduction stays as it is: {before:.1f} clocks, and {after:.1f} if it is taken apart"
+                op, f"the reduction stays as it is: {before:.1f} clocks, and {after:.1f} if it is split"
             )
             return
         packed = sum(len(set(pack)) for pack in choice.way.packs if len(pack) > 1)
         together = f", {packed} operands together" if packed else ""
         diagnostics.remark(
             op,
-            f"the reduction is taken apart: results of {1 << found.crossing} warps converted{together}; "
+            f"the reduction is split: results of {1 << found.crossing} warps converted{together}; "
             f"{before:.1f} clocks before, {after:.1f} after",
         )
         self._rewrite(op, found, choice)

@@ -18,7 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="arguments of the script")
     parser.add_argument("--target", help="cuda:NUMBER or hip:gfxNAME; by default what each module says")
-    parser.add_argument("--top", type=int, metavar="N", help="only the N dearest conversions of each kernel")
+    parser.add_argument(
+        "--top", type=int, metavar="N", help="only the N most expensive conversions of each kernel"
+    )
     parser.add_argument(
         "--stock",
         action="store_true",

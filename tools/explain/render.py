@@ -89,7 +89,7 @@ def conversion(report: ConversionReport, rivals: bool = True, times: int = 1) ->
     if report.figures is not None:
         line("counted", figures_text(report.figures))
         if report.clocks:
-            line("modelled", f"{report.clocks:g} clocks per warp, {report.latency:g} to wait for")
+            line("modelled", f"{report.clocks:.1f} clocks per warp, latency {report.latency:.1f}")
     if report.stock is not None:
         line("stock", *_stock(report.stock))
     if rivals:

@@ -116,7 +116,7 @@ def reduction(report: ReductionReport) -> RenderableType:
         return Group(*lines)
     lines.append(field("counted", _counts(figures)))
     if report.apart is not None:
-        lines.append(field("apart", _counts(report.apart)))
+        lines.append(field("split", _counts(report.apart)))
     return Group(*lines)
 
 

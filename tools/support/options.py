@@ -15,7 +15,10 @@ def add_pipeline_options(parser: argparse.ArgumentParser, *, lowering: bool = Tr
     group = parser.add_argument_group("the pipeline", "By default all is done that the plugin does.")
     group.add_argument("--no-assign", dest="assign", action="store_false", help="leave layouts as they are")
     group.add_argument(
-        "--no-reductions", dest="reductions", action="store_false", help="take no reductions apart"
+        "--no-reductions",
+        dest="reductions",
+        action="store_false",
+        help="leave reductions across warps to Triton",
     )
     group.add_argument(
         "--no-lower", dest="lower", action="store_false", help="leave all conversions and gathers to Triton"

@@ -6,7 +6,7 @@
 #rows = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [2, 16], warpsPerCTA = [4, 1], order = [1, 0]}>
 #columns = #ttg.blocked<{sizePerThread = [4, 1], threadsPerWarp = [16, 2], warpsPerCTA = [1, 4], order = [0, 1]}>
 
-// REMARKS: remark: layouts are assigned: [[MEMORY:[0-9.]+]] clocks of memory and {{[0-9.]+}} others before, {{[0-9.]+}} clocks of memory and {{[0-9.]+}} others after
+// REMARKS: remark: layouts are assigned: modelled clocks of memory [[MEMORY:[0-9.]+]] before, {{[0-9.]+}} after; other clocks {{[0-9.]+}} before, {{[0-9.]+}} after
 // REMARKS-SAME: optimal
 // REMARKS: remark: group 0, 64x64 (load): keeps #ttg.blocked<{sizePerThread = [1, 4]
 // REMARKS: note: {{[0-9.]+}} clocks of memory and {{[0-9.]+}} others: #ttg.blocked<{sizePerThread = [1, 4]

@@ -9,7 +9,7 @@
 module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : i32} {
   // Floats would be added in another order, if each warp's sum were converted.
   // CHECK: remark: the reduction stays as it is: in another order it would give other bits
-  // CHECK: remark: the reduction is taken apart: results of 4 warps converted
+  // CHECK: remark: the reduction is split: results of 4 warps converted
   // CHECK: remark: conversion left to Triton: where it is lowered decides about bits of what is added to it
   // DEFAULT-NOT: the reduction stays as it is
   // DEFAULT-NOT: conversion left to Triton

@@ -11,7 +11,7 @@
 
 module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : i32} {
   // The result is wanted in a layout of its own: partial results go there, and its conversion moves nothing.
-  // CHECK: remark: the reduction is taken apart: results of 4 warps converted; {{.*}} clocks before, {{.*}} after
+  // CHECK: remark: the reduction is split: results of 4 warps converted; {{.*}} clocks before, {{.*}} after
   // CHECK: ll.split
   // CHECK-LABEL: sym_name = "rows"
   // CHECK: [[CUT:%.*]] = "tt.reshape"(%arg0){{.*}} -> tensor<8x2x2x16xf32

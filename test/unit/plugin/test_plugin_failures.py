@@ -251,7 +251,9 @@ def test_scratch_kept_apart_beyond_its_budget_shares_its_bytes_again(monkeypatch
     assert tried == [(1024, True), (1024, False)]
     assert is_ours(kernel)
     (remark,) = reports[0].remarks
-    assert re.fullmatch(r"[1-9]\d* bytes of shared memory with scratch kept apart, which may take 0", remark)
+    assert re.fullmatch(
+        r"[1-9]\d* bytes of shared memory with scratch that shares no bytes, which may take 0", remark
+    )
 
 
 def test_no_budget_is_beyond_what_the_gpu_has(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,7 +264,7 @@ def test_no_budget_is_beyond_what_the_gpu_has(monkeypatch: pytest.MonkeyPatch) -
     assert is_ours(kernel)
     assert kernel.metadata.shared == 200_000
     assert reports[0].remarks == (
-        "300000 bytes of shared memory with scratch kept apart, which may take 232448",
+        "300000 bytes of shared memory with scratch that shares no bytes, which may take 232448",
         "300000 bytes of shared memory with the default scratch, cuda:90 has 232448",
     )
 

@@ -183,7 +183,7 @@ def test_what_a_reduction_takes_apart() -> None:
     console = Console(width=120, file=io.StringIO())
     console.print(reduction(across))
     printed = console.file.getvalue()  # type: ignore[attr-defined]
-    assert f"apart     {across.apart.shuffles} shuffles" in printed
+    assert f"split     {across.apart.shuffles} shuffles" in printed
 
 
 def test_buffers_are_found_through_views() -> None:

@@ -206,7 +206,7 @@ def test_operands_share_a_conversion() -> None:
 def test_it_is_said_what_is_done_and_at_what_cost() -> None:
     root, said = taken_apart(module("sum", ROWS, (16, 128), 1))
     (remark,) = said
-    assert remark.message.startswith("the reduction is taken apart: results of 4 warps converted; ")
+    assert remark.message.startswith("the reduction is split: results of 4 warps converted; ")
     before, after = (entry.value for entry in root.operation.attributes[ll.SPLIT])
     assert after < before and f"{before:.1f} clocks before, {after:.1f} after" in remark.message
 
