@@ -155,7 +155,7 @@ def build(case: PartitionCase, method: str, target: str) -> Binary:
 def interpret(case: PartitionCase, target: str) -> str:
     """The outcome without a GPU: both conversions in one kernel, all warps run."""
     programs = [
-        as_program(side.pair, side.warps, target, region) for region, (side, _) in enumerate(case.sides)
+        as_program(side.pair, side.warps, target, region=region) for region, (side, _) in enumerate(case.sides)
     ]
     return VERIFIED if examine_partitions(programs, LANES, "kernel.ttgir").ok else "wrong in the interpreter"
 
