@@ -179,8 +179,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     emitted(
         "emit/embed",
         "_calls",
-        "own or num_warps, own is not None",
-        "own or num_warps, False",
+        "own is not None",
+        "False",
         "a partition counts its threads from the CTA's first one",
         "test/unit/tools/test_fuzz_partitions.py",
     ),
