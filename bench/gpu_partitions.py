@@ -78,8 +78,13 @@ class PartitionCase:
 
     @property
     def sides(self) -> tuple[tuple[RandomCase, int], ...]:
-        """Both conversions, and the first warp of each: the only partition begins behind the kernel's warps."""
-        return (self.own, 0), (self.inner, self.own.warps)
+        """Both conversions, and the first warp of each.
+
+        Triton places partitions behind the kernel's warps, those of more warps first, and fills the last warp
+        group with partitions that do nothing: beside a single warp these are of two and of one.
+        """
+        filled_before = 2 if self.inner.warps == 1 else 0
+        return (self.own, 0), (self.inner, self.own.warps + filled_before)
 
     @property
     def warps(self) -> int:
