@@ -90,7 +90,10 @@ def choose(
             continue
         if best is None or after.expected(busy) < best.after.expected(busy):
             best = Choice(way, after, before)
-    return best or "no conversion of the partial results has a plan"
+    if best is not None:
+        return best
+    within = "" if room is None else f" in the {room} bytes of shared memory that Triton's reduction takes"
+    return f"no conversion of the partial results has a plan{within}"
 
 
 def _ways(found: Split, asked: Asked) -> Iterator[Way]:

@@ -89,3 +89,5 @@ def test_the_partition_has_the_warps_behind_the_kernels_own() -> None:
     case: PartitionCase = SMALL
     assert [first for _, first in case.sides] == [0, 4]
     assert case.warps == 8
+    single = next(one for one in gpu_partitions.partition_cases(1, 20) if one.inner.warps == 1)
+    assert [first for _, first in single.sides] == [0, 6], "Triton fills the group with two warps before it"

@@ -269,6 +269,20 @@ def test_partial_results_take_no_more_lds_than_they_do_as_tritons() -> None:
     assert all(ways._price(way, found, question, gpu, None, room) is None for way in joined)
 
 
+def test_it_is_said_where_partial_results_have_too_little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = layout_of(ROWS.replace("[4, 8]", "[4, 16]"), (16, 256))
+    found, question = split(layout, 1), asked(layout, 1, "f32")
+    assert isinstance(found, Split)
+    monkeypatch.setattr(costs, "scratch_as_triton", lambda *_: 4)
+    ways.choose.cache_clear()
+    reason = ways.choose(layout, found, question, target("hip:gfx942"), 4, None)
+    ways.choose.cache_clear()
+    assert reason == (
+        "no conversion of the partial results has a plan in the 4 bytes of shared memory that Triton's reduction "
+        "takes"
+    )
+
+
 @pytest.mark.skipif(installed_release() in REDUCTIONS_CONVERT, reason="the reduction stays with this Triton")
 def test_gathers_that_make_copies_alike_stay_with_triton_and_are_not_the_kernels(
     monkeypatch: pytest.MonkeyPatch,
