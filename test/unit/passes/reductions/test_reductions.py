@@ -277,10 +277,8 @@ def test_it_is_said_where_partial_results_have_too_little_room(monkeypatch: pyte
     ways.choose.cache_clear()
     reason = ways.choose(layout, found, question, target("hip:gfx942"), 4, None)
     ways.choose.cache_clear()
-    assert reason == (
-        "no conversion of the partial results has a plan in the 4 bytes of shared memory that Triton's reduction "
-        "takes"
-    )
+    room = "the 4 bytes of shared memory that Triton's reduction takes"
+    assert reason == f"no conversion of the partial results has a plan in {room}"
 
 
 @pytest.mark.skipif(installed_release() in REDUCTIONS_CONVERT, reason="the reduction stays with this Triton")
