@@ -41,7 +41,6 @@ _log = logging.getLogger("triton_linear")
 UNNAMED = "unnamed"
 """The name of a kernel that does not say its own."""
 _REFUSED = "Triton refused the module with our code: what MLIR printed to the standard error is about that one"
-
 _WRITTEN = "layouts are those that the author of this Gluon kernel wrote; gluon=True lets them be changed"
 """What is said of a kernel whose layouts stay."""
 
@@ -52,9 +51,8 @@ _AWAITED = "dots are waited for whose registers the code of Triton overwrites wh
 class _Attempt:
     """One compile under way: what is known of it so far.
 
-    source: the module as ours find it, which is what user passes before them have made. upstream: the same in
-    upstream MLIR, where it is at hand. text: the same in generic form, where that was printed. given:
-    conversions before user passes, if there are any.
+    source: the module behind user passes. upstream: the same in upstream MLIR, where it is at hand. text: the
+    same in generic form, where that was printed. given: conversions before user passes, if there are any.
     """
 
     kernel: str

@@ -80,8 +80,23 @@ def verify_conversion(
     fed = held_elements(src, target.lanes, num_warps, block)
     expected = held_elements(dst, target.lanes, num_warps, block)
     patterns = element_patterns(_size(src), element.bits)
+    return _judged(function_text, fed, expected, patterns, element, target, num_warps, shared_bytes)
+
+
+def _judged(
+    function_text: str,
+    fed: npt.NDArray[np.int64],
+    expected: npt.NDArray[np.int64],
+    patterns: npt.NDArray[np.uint64],
+    element: ElementType,
+    target: Target,
+    num_warps: int,
+    shared_bytes: int,
+    ctas: int = 1,
+) -> Verdict:
+    """What becomes of `patterns` where registers hold the elements `fed` and are to hold the `expected` ones."""
     registers = patterns[:, fed].swapaxes(0, 1)
-    outcome = simulate(function_text, list(registers), target, num_warps, shared_bytes)
+    outcome = simulate(function_text, list(registers), target, num_warps, shared_bytes, ctas=ctas)
     return judge(
         outcome.values, outcome.undefined, outcome.races, outcome.counts, expected, patterns, element.bits
     )
@@ -111,11 +126,7 @@ def verify_in_cluster(
         for side in (src, dst)
     )
     patterns = element_patterns(_size(src), element.bits)
-    registers = patterns[:, fed].swapaxes(0, 1)
-    outcome = simulate(function_text, list(registers), target, num_warps, shared_bytes, ctas=ctas)
-    return judge(
-        outcome.values, outcome.undefined, outcome.races, outcome.counts, expected, patterns, element.bits
-    )
+    return _judged(function_text, fed, expected, patterns, element, target, num_warps, shared_bytes, ctas)
 
 
 def verify_in_each_cta(
