@@ -94,7 +94,7 @@ def _judged(
     shared_bytes: int,
     ctas: int = 1,
 ) -> Verdict:
-    """What becomes of `patterns` where registers hold the elements `fed` and are to hold the `expected` ones."""
+    """What becomes of `patterns` where registers hold elements `fed` and are to hold the `expected` ones."""
     registers = patterns[:, fed].swapaxes(0, 1)
     outcome = simulate(function_text, list(registers), target, num_warps, shared_bytes, ctas=ctas)
     return judge(
