@@ -479,7 +479,7 @@ def _wrapped(stages: Stages, options: object, language: object, target: str, set
         return stage.phase("assemble again")
 
     def how() -> str:
-        return f"{stage.planned_for} {ptxas_version(target)} {options!r}"
+        return f"{triton_versions.found()} {stage.planned_for} {ptxas_version(target)} {options!r}"
 
     decisions = Decisions(how) if setting.options.cache else None
     assembler = Assembler(stages["ptx"], stages["cubin"], applies, gpu, fails, again, decisions)

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from triton_linear.passes.framework.plans import DecidedConversion, DecidedGather
     from triton_linear.pipeline import Attempt, Prepared
 
-_PLACE = re.compile(r'"(?:[^"\\]|\\.)*":\d+:\d+(?: to (?:\d+)?:\d+)?')
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"(?P<place>:\d+:\d+(?: to (?:\d+)?:\d+)?)?')
+"""A string; with `place`, it names a file, and this is a place there. Others are read whole, for they may look
+like the end of one."""
 _MARK = "\x02"
 """Stands around the number of a place; no printed module has it, for MLIR escapes it in strings."""
 _NAME = f"{_MARK}name{_MARK}"
@@ -109,7 +111,13 @@ class Known:
         target: what plans are for, with its thresholds, as `targets.target` reads it.
         """
         numbers: dict[str, int] = {}
-        general = _PLACE.sub(lambda found: f"{_MARK}{numbers.setdefault(found[0], len(numbers))}{_MARK}", text)
+
+        def number(found: re.Match[str]) -> str:
+            if found["place"] is None:
+                return found[0]
+            return f"{_MARK}{numbers.setdefault(found[0], len(numbers))}{_MARK}"
+
+        general = _STRING.sub(number, text)
         general = general.replace(_named(kernel), _named(_NAME))
         release = f"{triton_versions.found()} {triton_versions.installed_release()!r}"
         name = store.digest(general, target, repr(options), source_digest(), mlir_provider(), release)
@@ -165,10 +173,10 @@ class Known:
         """A text about the module, with numbers for its places."""
 
         def number(found: re.Match[str]) -> str:
-            known = self.numbers.get(found[0])
-            return found[0] if known is None else f"{_MARK}{known}{_MARK}"
+            place = self.numbers.get(found[0]) if found["place"] else None
+            return found[0] if place is None else f"{_MARK}{place}{_MARK}"
 
-        return _PLACE.sub(number, text).replace(_named(self.kernel), _named(_NAME))
+        return _STRING.sub(number, text).replace(_named(self.kernel), _named(_NAME))
 
     def _particular(self, text: str) -> str:
         """The text with the places of this module."""

@@ -192,7 +192,7 @@ class AssignmentCosts:
         if selection.plan is None:
             return INFINITE
         clocks = selection.cost.expected(self.busy)
-        if loaded and selection.plan.kind == "cta-shared":
+        if loaded and selection.plan.kind in ("cta-shared", "cluster-shared"):
             clocks += self.target.costs.meeting * self.warps
         return clocks
 

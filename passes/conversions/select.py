@@ -18,6 +18,7 @@ from triton_linear.passes.analysis.addresses import address_conversions
 from triton_linear.passes.analysis.axis import AxisAnalysis
 from triton_linear.passes.analysis.axis_hints import AxisHints, hints_of
 from triton_linear.passes.analysis.recurrence import with_few_warps
+from triton_linear.passes.conversions.stubs import GATHER_PREFIX
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown, element_of
@@ -48,11 +49,11 @@ class SelectLowering(Planning):
     Every `ttg.convert_layout` gets `ll.plan`: the kind of the cheapest plan for the target, the figures of its
     cost, and the planners that were passed over with the basis vectors that did not fit. A conversion that
     cannot be ours gets `ll.stock` instead, the reason why it is left to Triton, and a remark that says so: its
-    layouts are not known, it crosses CTAs of a GPU without clusters or beside warp-specialised regions, it is
-    in a function that such a region calls, it leads to an address or a mask of which Triton's axis analysis may
-    know more than can be handed on, or it takes accumulators of `wgmma` with another sign
-    (`passes/analysis/accumulators.py`), or it goes through memory in a cluster with a release that does not
-    order that (`CLUSTERS_ORDERED`), or, with `exact`, it gives a value that is held
+    layouts are not known, it crosses CTAs of a GPU without clusters, it goes through memory in a cluster beside
+    warp-specialised regions, it is in a function that such a region calls, it leads to an address or a mask of
+    which Triton's axis analysis may know more than can be handed on, or it takes accumulators of `wgmma` with
+    another sign (`passes/analysis/accumulators.py`), or it goes through memory in a cluster with a release that
+    does not order that (`CLUSTERS_ORDERED`), or, with `exact`, it gives a value that is held
     (`passes/reductions/held.py`). With `lowering=legacy` the plan is that of
     Triton before linear layouts (`lowering/baseline/legacy.py`), and `scratch-limit` has no effect.
 
@@ -96,7 +97,7 @@ class SelectLowering(Planning):
         attributes: dict[Selection, Attribute] = {}
         for conversion in conversions:
             ll.undecide(conversion)
-            decision = self.decide(conversion, gpu, table, partial)
+            decision = self.decide(conversion, gpu, table, partial, ctas)
             if isinstance(decision, Selection):
                 pass_.plans.selections[conversion.operands[0].type, conversion.results[0].type] = decision
             if unordered and isinstance(decision, Selection) and decision.plan and decision.plan.scratch_bytes:
@@ -120,7 +121,7 @@ class SelectLowering(Planning):
                 conversion.attributes[ll.SCRATCH_LIMIT] = limit
 
     def decide(
-        self, conversion: Operation, gpu: Target, table: LayoutTable, partial: PartialCode
+        self, conversion: Operation, gpu: Target, table: LayoutTable, partial: PartialCode, ctas: int = 1
     ) -> Selection | str:
         """The selection for one conversion, or why it is left to Triton."""
         if (reason := partial.reason(conversion, gpu)) is not None:
@@ -132,7 +133,7 @@ class SelectLowering(Planning):
             return "; ".join(_reasons(selection))
         if partial.calls and selection.plan.kind in ("cta-shared", PADDED):
             return CALLS
-        if partial.present and selection.plan.kind == "cluster-shared":
+        if partial.present and ctas > 1 and selection.plan.scratch_bytes:
             return BESIDE_REGIONS
         return selection
 
@@ -181,9 +182,8 @@ def plan_attribute(selection: Selection, op: Operation) -> Attribute:
 
 CALLS = "it needs a barrier, and the module has both warp-specialised regions and functions that are called"
 """Which warps come to a barrier in a function is then for its callers to say."""
-BESIDE_REGIONS = (
-    "it crosses CTAs beside warp-specialised regions, whose warps come to no barrier of the cluster"
-)
+BESIDE_REGIONS = "it goes through memory of a cluster beside warp-specialised regions, whose warps wait alone"
+"""Triton may put a barrier of the cluster before its scratch, to which only some warps of the CTA come."""
 _CALLED = "a warp-specialised region calls the function that it is in, and only some warps of the CTA run it"
 _ONLY_NVIDIA = "it is in a warp-specialised region, which is known for NVIDIA GPUs alone"
 
@@ -210,6 +210,8 @@ class PartialCode:
             if op.name != "tt.call":
                 continue
             callee = op.attributes["callee"].value
+            if callee.startswith(GATHER_PREFIX):  # our code by then, in the place of the call
+                continue
             specialised, function = _surroundings(op)
             if specialised:
                 reached.append(callee)

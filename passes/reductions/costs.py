@@ -161,7 +161,7 @@ def of_conversion(
     if selection.plan is None or (room is not None and selection.plan.scratch_bytes > room):
         return None
     found = ReductionClocks(selection.cost.clocks, selection.cost.latency)
-    if selection.plan.kind != "cta-shared":
+    if selection.plan.kind not in ("cta-shared", "cluster-shared"):
         return found
     # As for a reduction: the barrier inside, and one before whoever takes the scratch next.
     warps = source.in_dim_size(WARP)

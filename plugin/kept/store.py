@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -25,6 +25,8 @@ FOLDER = "triton_linear"
 _DIGITS = 1
 FOLDER_BYTES = 16 << 20
 """What entries of one of the 16 folders may take together: as much as some 1,000 modules."""
+ENTRY_BYTES = FOLDER_BYTES // 4
+"""What one entry may take; a usual one has 16 KiB."""
 _LEVEL = 1
 """Of zlib: how hard it tries. More than this saves a tenth of the bytes and takes five times as long."""
 
@@ -47,40 +49,54 @@ def read(name: str) -> Mapping[str, Any] | None:
         if hashlib.sha256(body).digest() != data[: -len(body)]:
             return None
         entry = json.loads(zlib.decompress(body))
-        os.utime(path)
-    except (OSError, ValueError, zlib.error):
+    except Exception:  # whatever is wrong with it, the passes run
         return None
+    with suppress(OSError):  # a folder may be for reading only
+        os.utime(path)
     return entry if isinstance(entry, dict) else None
 
 
 def write(name: str, entry: Mapping[str, Any]) -> None:
-    """Keep an entry, which JSON can hold, under this name."""
-    body = zlib.compress(json.dumps(entry).encode(), _LEVEL)
-    path = temporary = None
-    with suppress(OSError):
+    """Keep an entry, which JSON can hold, under this name, unless it is larger than `ENTRY_BYTES`.
+
+    Whatever goes wrong, the kernel that it is about is compiled: nothing is raised.
+    """
+    temporary = None
+    with suppress(Exception):
+        body = zlib.compress(json.dumps(entry).encode(), _LEVEL)
+        if len(body) > ENTRY_BYTES:
+            return
         path = _path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")
-        with os.fdopen(descriptor, "wb") as file:
+        temporary = path.with_name(f".{name}.{os.getpid()}.{secrets.token_hex(4)}")
+        with temporary.open("xb") as file:  # who may read it is as for Triton's own files
             file.write(hashlib.sha256(body).digest() + body)
         os.replace(temporary, path)
         temporary = None
         _bound(path.parent)
     if temporary is not None:
         with suppress(OSError):
-            os.unlink(temporary)
+            temporary.unlink()
 
 
 def _bound(folder: Path) -> None:
     """Remove what was used longest ago from a folder that is too large, until it is half as large."""
+    entries = []
     with os.scandir(folder) as found:
-        entries = sorted((one.stat().st_mtime, one.stat().st_size, one.path) for one in found)
+        for one in found:
+            with suppress(OSError):  # another process was here
+                entries.append((one.stat().st_mtime, one.stat().st_size, one.path))
+    entries.sort()
     total = sum(size for _, size, _ in entries)
     if total <= FOLDER_BYTES:
         return
     for _, size, path in entries:
-        with suppress(FileNotFoundError):  # another process was here
+        try:
             os.unlink(path)
+        except FileNotFoundError:
+            pass  # another process was here
+        except OSError:
+            continue  # of another user, or no file
         total -= size
         if total <= FOLDER_BYTES // 2:
             return

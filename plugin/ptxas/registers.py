@@ -272,8 +272,10 @@ class Assembler:
             return text
         if decided is not None:
             bounded = _with(decided.directive, text, threads)
-            now = self._assembled(bounded, metadata)
+            with held_back() as printed:
+                now = self._assembled(bounded, metadata)
             if now is not None and now.stack <= decided.stack:
+                print(printed.getvalue(), end="")
                 return bounded
             self._failed = None
         taken, found = self._tried(text, threads, metadata)

@@ -101,7 +101,7 @@ def _invertible(rng: random.Random, bits: int) -> list[int]:
 
 def _columns(rng: random.Random, dims: Sequence[int], counts: tuple[int, ...], general: bool) -> Columns:
     """A surjective layout with `dims[d]` bits in dimension d and `counts` register, lane, warp and, in
-    clusters, block vectors."""
+    clusters, block vectors; where these are too few, there are more of the last."""
     vectors: list[Vector] = []
     for dimension, bits in enumerate(dims):
         basis = _invertible(rng, bits) if general else [1 << bit for bit in range(bits)]
@@ -114,7 +114,8 @@ def _columns(rng: random.Random, dims: Sequence[int], counts: tuple[int, ...], g
     if rng.random() < 0.8:
         rng.shuffle(vectors)
     left = iter(vectors)
-    return Columns(*(tuple(itertools.islice(left, count)) for count in counts))
+    parts = [tuple(itertools.islice(left, count)) for count in counts[:-1]]
+    return Columns(*(*parts, tuple(left)))
 
 
 def _moved(rng: random.Random, source: Columns, scope: str, general: bool) -> Columns:

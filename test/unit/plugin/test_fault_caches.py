@@ -142,7 +142,7 @@ def die(*_, **__):
 replace, replaced = os.replace, []
 def die_at(name):
     def dying(old, new):
-        if new.endswith(name):
+        if os.fspath(new).endswith(name):
             die()
         replace(old, new)
     return dying

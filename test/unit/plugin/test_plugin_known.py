@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import os
 import shutil
@@ -22,6 +23,7 @@ import triton_linear
 from triton_linear import known, pipeline
 from triton_linear.kept import registers as decided
 from triton_linear.kept import store
+from triton_linear.passes.options import PipelineOptions
 from triton_linear.ptxas.registers import Assembler
 
 READ, WRITE = store.read, store.write
@@ -182,6 +184,55 @@ def test_where_more_versions_are_needed_than_are_kept_the_passes_run(
     assert "passes" in told.seconds
     assert code(again) == code(first)
     assert told.remarks == report.remarks
+
+
+def test_a_message_that_looks_like_a_place_hides_no_operand() -> None:
+    text = '"tt.assert"({}) <{{message = ":3:4 bad"}}> : (i1) -> () loc("kernel.py":7:8)'
+    one, other = (
+        known.Known.of(text.format(value), "k", "cuda:90", PipelineOptions()) for value in ("%1", "%2")
+    )
+    assert one.name != other.name
+    assert one.places == ('"kernel.py":7:8',)
+    elsewhere = known.Known.of(text.format("%1").replace("7:8", "9:8"), "k", "cuda:90", PipelineOptions())
+    assert elsewhere.name == one.name
+    assert elsewhere._particular(one._general(text.format("%7"))) == text.format("%7").replace("7:8", "9:8")
+
+
+def test_a_folder_for_reading_only_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any) -> None:
+        raise OSError(errno.EROFS, "read-only file system")
+
+    name = store.digest("kept")
+    store.write(name, {"kept": 1})
+    monkeypatch.setattr(os, "utime", refused)
+    assert store.read(name) == {"kept": 1}
+
+
+def test_entries_are_readable_as_other_files_are() -> None:
+    store.write(store.digest("kept"), {"kept": 1})
+    found = os.umask(0o022)
+    os.umask(found)
+    assert [path.stat().st_mode & 0o777 for path in entries()] == [0o666 & ~found]
+
+
+def test_what_cannot_be_removed_keeps_no_folder_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "FOLDER_BYTES", 2000)
+    monkeypatch.setattr(store, "ENTRY_BYTES", 2000)
+    names = ["0" + store.digest(str(number))[1:] for number in range(60)]
+    store.write(names[0], {"kept": "x"})
+    stays = entries()[0].parent / "folder"
+    stays.mkdir()
+    os.utime(stays, (1, 1))
+    for name in names[1:]:
+        store.write(name, {"kept": name})
+    assert sum(path.stat().st_size for path in entries()) <= 2000
+
+
+def test_what_is_too_large_or_no_json_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "ENTRY_BYTES", 100)
+    store.write(store.digest("large"), {"kept": store.digest("a") * 9 + store.digest("b") * 9})
+    store.write(store.digest("none"), {"kept": {1, 2}})
+    assert entries() == []
 
 
 def test_a_process_that_finds_what_it_needs_imports_no_mlir(tmp_path: Path) -> None:

@@ -246,8 +246,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "passes/conversions/select.py",
         "SelectLowering.decide",
-        '("cta-shared", "cluster-shared", PADDED)',
-        '("none", "cluster-shared", PADDED)',
+        '("cta-shared", PADDED)',
+        '("none", PADDED)',
         "a barrier of all warps where some do not come",
         (PASSES, f"{LIT}passes/select-lowering-remarks.mlir"),
     ),
