@@ -1,7 +1,7 @@
 """What the passes make of a module, kept for the next process that compiles it (`kept`).
 
-What the passes make follows from the module's text, the target and the options, but for a choice of layouts that
-was stopped by its time limit: then it is as right, and may be another one. So text leads to text. Two modules
+What the passes make follows from the module's text, the target and the options, so text leads to text. A choice
+of layouts that its time limit stopped is as right, and may be another one the next time. Two modules
 that differ in nothing but places in source files and the kernel's name have one entry: what stands for those is
 put in again. Every plan in what is kept was proved by the compile that wrote it; what that has not come to, as
 scratch that shares its bytes, is not in the entry, and the passes run.
