@@ -49,9 +49,9 @@ module {
 
 #near = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0], CGALayout = [[1]]}>
 #far = #ttg.blocked<{sizePerThread = [2], threadsPerWarp = [32], warpsPerCTA = [1], order = [0], CGALayout = [[0]]}>
-module attributes {"ttg.num-ctas" = 2 : i32, "ttg.num-warps" = 1 : i32, ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : i32} {
+module attributes {"ttg.num-ctas" = 2 : i32, "ttg.num-warps" = 1 : i32, ttg.target = "cuda:80", "ttg.threads-per-warp" = 32 : i32} {
   tt.func @across_ctas(%x: tensor<128xf32, #near>) {
-    // expected-remark@+1 {{conversion left to Triton: source and destination differ in their block bits}}
+    // expected-remark@+1 {{conversion left to Triton: source and destination differ in their block bits: the conversion crosses CTAs, and cuda:80 has no clusters}}
     %y = ttg.convert_layout %x : tensor<128xf32, #near> -> tensor<128xf32, #far>
     tt.return
   }
