@@ -17,7 +17,6 @@ without conversions can go wrong in ways that end the process.
 from __future__ import annotations
 
 import argparse
-import atexit
 import dataclasses
 import functools
 import hashlib
@@ -32,6 +31,7 @@ from typing import Any
 from triton_linear import __main__ as runner
 from triton_linear.report import FREE as LEFT_OUT
 from triton_linear.report import Report
+from triton_linear.tools.measuring.parent import end_with_parent
 from triton_linear.tools.support.copies import Copies, NoCopy
 from triton_linear.tools.support.launches import Launch, Watch, again, digest
 from triton_linear.tools.support.modes import FREE, STOCK, mode
@@ -68,6 +68,8 @@ class MeasuringPlan:
     """A file of what compiling has found (`ahead.py`)."""
     ahead: bool = False
     """Whether that file is to be written, and nothing to be measured."""
+    parent: int = 0
+    """The process that it is done for, with which the child ends; 0: it ends by itself."""
 
     def to_json(self) -> str:
         """The plan as `MeasuringPlan(**json.loads(...))` reads it."""
@@ -253,16 +255,20 @@ def _made_for(plan: MeasuringPlan) -> Child:
 
 def main(plan: MeasuringPlan) -> None:
     """Become the program."""
+    if plan.parent:
+        end_with_parent(plan.parent)
     child = _made_for(plan)
-    atexit.register(child.finish)
     import triton  # noqa: F401
 
     child.watch.start()
     sys.argv = [plan.script, *plan.arguments]
-    if plan.module:
-        runner._run_module(plan.script, argparse.ArgumentParser(prog="triton-linear"))
-    else:
-        runner._run_file(os.path.abspath(plan.script))
+    try:
+        if plan.module:
+            runner._run_module(plan.script, argparse.ArgumentParser(prog="triton-linear"))
+        else:
+            runner._run_file(os.path.abspath(plan.script))
+    finally:
+        child.finish()
 
 
 if __name__ == "__main__":

@@ -90,6 +90,21 @@ def candidate(names: Sequence[str], times: Sequence[Times]) -> str:
     return next(name for name in names if ratios[name] >= best / LEAST_GAIN)
 
 
+def may_win(name: str, times: Sequence[Times]) -> bool:
+    """Whether a variant may yet turn out to be so much faster than stock Triton that it takes its place."""
+    return faster(STOCK, name, times).high >= LEAST_GAIN
+
+
+def contenders(names: Sequence[str], times: Sequence[Times]) -> list[str]:
+    """Those that may be the fastest: all whose interval reaches as far as the candidate's median; as they are
+    ordered.
+
+    Requires: `names` begin with stock Triton.
+    """
+    best = faster(STOCK, candidate(names, times), times).ratio
+    return [name for name in names if name != STOCK and faster(STOCK, name, times).high >= best] or [STOCK]
+
+
 def decide(confirmed: Sequence[Times], best: str) -> str:
     """Which of stock Triton, all that the plugin does, and the candidate is taken.
 

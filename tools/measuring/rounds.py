@@ -12,12 +12,11 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from triton_linear.tools.measuring.child import FAULT, MeasuringPlan
 from triton_linear.tools.support.errors import fail
@@ -74,6 +73,13 @@ def gpu_name(what: str) -> str:
     return asked.stdout.strip().splitlines()[-1]
 
 
+class Stop(Protocol):
+    """Tells whether there is still use for what a child does, as an event of `threading`."""
+
+    def is_set(self) -> bool:
+        """Whether there is none any more."""
+
+
 class Stopped(Exception):
     """A child was ended because there is no use for what it measures any more."""
 
@@ -117,18 +123,18 @@ def run_child(
     patience: float = PATIENCE,
     environment: Mapping[str, str] | None = None,
     watch: Callable[[], None] | None = None,
-    stop: threading.Event | None = None,
+    stop: Stop | None = None,
 ) -> Ended:
     """Run one child. It is ended where one comparison takes longer than `patience`, in seconds, beside what the
     plan gives it for timing.
 
     environment: what it has other than this process. watch: called when it has recorded something. stop: where
-    another thread sets this, the child is ended, and Stopped raised.
+    this is set, the child is ended, and Stopped raised.
     """
     patience += TIMED * plan.seconds
     path = Path(plan.records)
     file = path.with_suffix(".plan")
-    file.write_text(plan.to_json(), encoding="utf-8")
+    file.write_text(replace(plan, parent=os.getpid()).to_json(), encoding="utf-8")
     child = subprocess.Popen(
         [*(command or (sys.executable, "-m", CHILD)), str(file)],
         stdout=None if loud else subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""What a command is at, where that takes long: one line on a terminal, and nothing elsewhere."""
+"""What a command is at, where that takes long."""
 
 from __future__ import annotations
 
@@ -24,3 +24,9 @@ def told(what: str) -> Iterator[None]:
         yield
     finally:
         print(_CLEAR, end="", file=sys.stderr, flush=True)
+
+
+def say(text: str) -> None:
+    """A line about what the command has come to, on the standard error: a terminal, a file and a pipe get it at
+    once."""
+    print(text, file=sys.stderr, flush=True)

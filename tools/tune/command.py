@@ -14,21 +14,23 @@ import hashlib
 import itertools
 import json
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-from triton_linear.decisions import Decision, DecisionError, DecisionFile, default_file, now_text
+from triton_linear.decisions import Decision, DecisionError, DecisionFile, default_file
 from triton_linear.dialect.sources import source_digest
 from triton_linear.dialect.triton_versions import found as installed
 from triton_linear.dialect.verdicts import folder as own_folder
 from triton_linear.gpus import gpu_names
 from triton_linear.tools.measuring.child import MeasuringPlan
-from triton_linear.tools.measuring.rounds import check_script, done, gpu_name, read_records
+from triton_linear.tools.measuring.rounds import check_script, done, gpu_name
 from triton_linear.tools.support.errors import Diagnostic, ToolError, fail
+from triton_linear.tools.support.progress import say
 from triton_linear.tools.tune import figures, shards
 from triton_linear.tools.tune.figures import Contested, TunedKernel
+from triton_linear.tools.tune.journal import Journal, put
 from triton_linear.variants import COMPARED, VARIANTS, variant
 
 
@@ -110,28 +112,29 @@ def tune(
     journal = own_folder() / "tune" / _digest(plan, cluster, keep)
     if again:
         shutil.rmtree(journal, ignore_errors=True)
-    known, before = _records(journal), list(journal.glob("run-*"))
-
-    def keep_known() -> None:
-        if keep:
-            _put(file, _tuned(_records(journal)))
-
+    before = list(journal.glob("run-*"))
+    followed = Journal(journal, file if keep else None)
+    followed.follow(loud=False)
+    known = list(followed.records)
+    if known:
+        say(f"going on where an earlier run ended: {len(figures.tuned(figures.contested(known)))} decided")
     run_folder = _new_folder(journal)
     lock = _hold(run_folder)
     resumed = replace(plan, skip=done(known), jobs=jobs, ahead=compile_first)
     try:
         if cluster is not None:
-            records, status = shards.on_cluster(resumed, cluster, folder=run_folder, watch=keep_known)
+            records, status = shards.on_cluster(resumed, cluster, folder=run_folder, watch=followed.follow)
         else:
             there = shards.visible_gpus()
-            records, status = shards.on_gpus(resumed, there[: gpus or len(there)], run_folder, keep_known)
+            records, status = shards.on_gpus(resumed, there[: gpus or len(there)], run_folder, followed.follow)
     except BaseException:
-        keep_known()
+        followed.follow()
         raise
     launches = figures.contested([*known, *records])
     kernels = figures.tuned(launches)
+    followed.follow()
     if keep:
-        _put(file, kernels)
+        put(file, kernels)
     if lock is not None:
         lock.close()
     for folder in (*before, run_folder):
@@ -178,26 +181,6 @@ def _hold(folder: Path) -> IO[bytes] | None:
         file.close()
         return None
     return file
-
-
-def _records(journal: Path) -> list[dict[str, Any]]:
-    """What children have recorded in a folder, in the order of their runs."""
-    return [record for path in sorted(journal.glob("run-*/*/*.jsonl")) for record in read_records(path)]
-
-
-def _tuned(records: Sequence[Mapping[str, Any]]) -> list[TunedKernel]:
-    return figures.tuned(figures.contested(records))
-
-
-def _put(file: DecisionFile, kernels: Iterable[TunedKernel]) -> None:
-    now = now_text()
-    made = [kernel.decision(now) for kernel in kernels]
-    if not made:
-        return
-    try:
-        file.put(made)
-    except DecisionError as error:
-        fail(str(error))
 
 
 def _read(file: DecisionFile) -> list[Decision]:

@@ -37,6 +37,16 @@ class Contested:
         return self.launches * float(self.contest["microseconds"]) if self.contest else 0.0
 
     @property
+    def circumstances(self) -> Circumstances:
+        """What a decision about it holds for. Requires: there was a contest."""
+        assert self.contest is not None
+        said = self.contest
+        gpu = said["gpu"] if said["target"].startswith("cuda") else ""
+        return Circumstances(
+            said["digest"], gpu, said["target"], said["triton"], said["ptxas"], said["package"]
+        )
+
+    @property
     def verdict(self) -> str:
         """The variant that this launch alone would take. Requires: there was a contest."""
         assert self.contest is not None
@@ -114,12 +124,7 @@ def tuned(launches: Iterable[Contested]) -> list[TunedKernel]:
     groups: dict[Circumstances, list[Contested]] = {}
     for launch in launches:
         if launch.contest is not None:
-            said = launch.contest
-            gpu = said["gpu"] if said["target"].startswith("cuda") else ""
-            about = Circumstances(
-                said["digest"], gpu, said["target"], said["triton"], said["ptxas"], said["package"]
-            )
-            groups.setdefault(about, []).append(launch)
+            groups.setdefault(launch.circumstances, []).append(launch)
     found = [_tuned(about, tuple(group)) for about, group in groups.items()]
     return sorted(found, key=lambda kernel: -kernel.microseconds)
 

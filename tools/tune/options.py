@@ -27,8 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seconds",
         type=float,
         default=0.5,
-        help="time for a round of all variants of a kernel, with warm caches and with empty ones "
-        "(default %(default)s)",
+        help="time for the last round of a kernel, with warm caches and with empty ones (default %(default)s)",
     )
     parser.add_argument(
         "--grids", type=int, default=4, help="measure a kernel on so many grids at most (default %(default)s)"
@@ -42,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--compile-first",
         action="store_true",
-        help="run the program once more before, in which variants of all kernels are compiled at once",
+        help="run the program once more before, to compile the variants of all kernels on all cores",
     )
     parser.add_argument(
         "--gpus", type=int, metavar="N", help="share the work between so many GPUs (default: all)"

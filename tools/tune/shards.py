@@ -10,20 +10,26 @@ import json
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from triton_linear.tools.measuring.ahead import ENDED, read_compiled
 from triton_linear.tools.measuring.child import MeasuringPlan
-from triton_linear.tools.measuring.rounds import Ended, rounds, run_child
+from triton_linear.tools.measuring.rounds import Ended, Stopped, read_records, rounds, run_child
 from triton_linear.tools.support.errors import fail
+from triton_linear.tools.support.progress import say
 
 Records = list[dict[str, Any]]
 Watcher = Callable[[], None]
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+COMPILED = "compiled.json"
+_POLL = 0.1
 
 
 def measure_share(
@@ -48,17 +54,63 @@ def measure_share(
         def run(part: MeasuringPlan, shown: bool) -> Ended:
             return run_child(part, shown, command, environment=environment, watch=watch, stop=stop)
 
-        if plan.ahead:
-            plan = replace(plan, compiled=str(place / "compiled.json"))
-            run(replace(plan, records=str(_touched(place / "ahead.jsonl"))), False)
-            plan = replace(plan, ahead=False)
-        records, ended = rounds(plan, place, run, loud=loud)
+        if not plan.ahead:
+            if loud:
+                say("measuring: each kernel is compiled and measured behind its first launch")
+            records, ended = rounds(plan, place, run, loud=loud)
+            return records, ended.status
+        if loud:
+            say(f"compiling: the variants of all kernels, in {plan.jobs} processes")
+        earlier = sorted(folder.parent.parent.glob(f"*/*/{COMPILED}")) if folder is not None else []
+        with _compiling(plan, place, command, environment, stop, earlier) as compiled:
+            if loud:
+                say("measuring: each kernel behind its first launch, while others are compiled")
+            records, ended = rounds(compiled, place, run, loud=loud)
     return records, ended.status
 
 
-def _touched(path: Path) -> Path:
-    path.touch()
-    return path
+@contextmanager
+def _compiling(
+    plan: MeasuringPlan,
+    folder: Path,
+    command: Sequence[str] | None,
+    environment: Mapping[str, str] | None,
+    stop: threading.Event | None,
+    earlier: Iterable[Path],
+) -> Iterator[MeasuringPlan]:
+    """Have a child compile the variants of all kernels; within the block, which gets the plan for children that
+    measure, the program has ended in it, so nothing is launched but by these, and it goes on compiling.
+
+    earlier: what such children of runs have written that were interrupted.
+    """
+    over = threading.Event()
+    compiled, records = folder / COMPILED, folder / "ahead.records"
+    compiled.write_bytes(b"".join(read_compiled(path) for path in earlier))
+    records.touch()
+    plan = replace(plan, compiled=str(compiled))
+    part = replace(plan, records=str(records))
+    with ThreadPoolExecutor(1) as thread:
+        compiles = thread.submit(
+            run_child, part, False, command, environment=environment, stop=_Either(stop, over)
+        )
+        try:
+            while not (compiles.done() or any(ENDED in record for record in read_records(records))):
+                time.sleep(_POLL)
+            yield replace(plan, ahead=False)
+        finally:
+            over.set()
+            with suppress(Stopped):
+                compiles.result()
+
+
+class _Either:
+    """Is set where one of several events is."""
+
+    def __init__(self, *events: threading.Event | None) -> None:
+        self._events = [event for event in events if event is not None]
+
+    def is_set(self) -> bool:
+        return any(event.is_set() for event in self._events)
 
 
 def visible_gpus() -> list[str]:

@@ -26,7 +26,7 @@ def in_processes(calls: Mapping[str, Callable[[], Any]], jobs: int, patience: fl
     answers = Answers()
     with Processes(jobs, answers.given.__setitem__, answers.problems.__setitem__, patience) as processes:
         for name, call in calls.items():
-            processes.submit(name, call)
+            processes.submit({name: call})
         processes.finish()
     return answers
 
@@ -89,6 +89,6 @@ def test_what_is_left_running_is_ended() -> None:
     answers = Answers()
     begun = time.monotonic()
     with Processes(1, answers.given.__setitem__, answers.problems.__setitem__) as processes:
-        processes.submit("long", lambda: time.sleep(60))
+        processes.submit({"long": lambda: time.sleep(60)})
     assert time.monotonic() - begun < 30
     assert answers == Answers()

@@ -1,129 +1,28 @@
-"""`triton-linear tune` and `decisions` without a GPU: the children that measure are played by others."""
+"""`triton-linear tune` without a GPU: the children that measure are played by others."""
 
 from __future__ import annotations
 
-import functools
 import json
+import os
 import re
-import signal
+import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import plugin_support as support
 import pytest
-from triton import knobs
+from tune_support import ALL, SPEEDS, Play, decided, play, script
 
 from triton_linear import decisions
-from triton_linear.decisions import Decision, DecisionFile, ptxas_version
-from triton_linear.dialect.sources import source_digest
+from triton_linear.decisions import DecisionFile
 from triton_linear.dialect.triton_versions import found as installed
-from triton_linear.hook import pinned
-from triton_linear.setting import Options
 from triton_linear.tools.cli import main
+from triton_linear.tools.measuring import rounds
 from triton_linear.tools.measuring.child import MeasuringPlan
-from triton_linear.tools.measuring.rounds import run_child
-from triton_linear.tools.support.errors import ToolError
-from triton_linear.tools.tune import command, figures, file_command, shards
+from triton_linear.tools.tune import command, shards
 
-PLAYED = '''
-"""A child whose kernels take as long as SPEEDS says, each launch as often as its number."""
-import json, sys
-from triton_linear.dialect.sources import source_digest
-from triton_linear.dialect.triton_versions import found
-from triton_linear.tools.measuring.child import shard_of
-
-TRITON, PACKAGE = found(), source_digest()
-
-SPEEDS = json.loads(sys.argv[1])
-plan = json.load(open(sys.argv[2]))
-skip = {tuple(pair) for pair in plan["skip"]}
-if plan["ahead"]:
-    open(plan["compiled"], "w").write(f"{plan['jobs']} jobs")
-    sys.exit()
-if plan["compiled"]:
-    print(open(plan["compiled"]).read())
-file = open(plan["records"], "a")
-
-def record(**entry):
-    print(json.dumps(entry), file=file, flush=True)
-
-for key, speeds in SPEEDS.items():
-    if shard_of(key, plan["shards"]) != plan["shard"]:
-        continue
-    record(kernel=key, name=key.partition("-")[0], grid=[1, 1, 1], warps=4)
-    if (key, "contest") in skip:
-        continue
-    if speeds == "crash":
-        if (key, "second") not in skip:
-            record(kernel=key, begin="second")
-            __import__("os").abort()
-        speeds = {"stock": 1.0, "ours": 1.2}
-    times = {name: [100 / speed] * 9 for name, speed in speeds.items()}
-    best = max(speeds, key=speeds.get)
-    record(
-        kernel=key, mode="contest", digest=key.partition("-")[0],
-        target="cuda:90", ptxas="13.0", gpu="Some GPU", triton=TRITON, package=PACKAGE,
-        alike={name: name for name in speeds}, exact=dict.fromkeys(speeds, True),
-        first={name: dict(ratio=speed, low=speed, high=speed) for name, speed in speeds.items()},
-        best=best, second=[{name: times[name] for name in {"stock", "ours", best} & set(speeds)}] * 2,
-        microseconds=100.0, ratio=speeds[best],
-    )
-record(launches={key: number for number, key in enumerate(SPEEDS, 1)})
-sys.exit(plan["arguments"] == ["fail"] and 3)
-'''
-SPEEDS: dict[str, Any] = {
-    "matmul-1": {"stock": 1.0, "ours": 1.25, "second": 1.5},
-    "softmax-1": {"stock": 1.0, "ours": 0.8},
-    "norm-1": {"stock": 1.0, "ours": 1.1},
-    "copy-1": {"stock": 1.0, "ours": 1.0, "lower": 1.0005},
-}
-
-
-class Play:
-    """Children whose kernels take as long as `speeds` says."""
-
-    def __init__(self, folder: Path) -> None:
-        self.script = folder / "played.py"
-        self.script.write_text(PLAYED)
-        self.speeds: dict[str, Any] = dict(SPEEDS)
-        self.ends: list[Any] = []
-
-    @property
-    def command(self) -> tuple[str, ...]:
-        return (sys.executable, str(self.script), json.dumps(self.speeds))
-
-    def run(self, plan: MeasuringPlan, loud: bool, command: Any = None, **rest: Any) -> Any:
-        if self.ends and (end := self.ends.pop(0)) is not None:
-            raise end
-        return run_child(plan, loud, self.command, **rest)
-
-
-@pytest.fixture
-def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
-    made = Play(tmp_path)
-    monkeypatch.setenv("TRITON_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(shards, "run_child", made.run)
-    monkeypatch.setattr(shards, "visible_gpus", lambda: ["0"])
-    monkeypatch.setattr(command, "gpu_name", lambda what: "Some GPU")
-    return made
-
-
-@pytest.fixture
-def script(tmp_path: Path) -> str:
-    path = tmp_path / "script.py"
-    path.write_text("")
-    return str(path)
-
-
-def decided(file: DecisionFile | None = None) -> dict[str, str]:
-    return {each.name: each.variant for each in (file or DecisionFile(decisions.default_file())).read()}
-
-
-ALL = {"matmul": "second", "softmax": "stock", "norm": "ours", "copy": "stock"}
-
+__all__ = ["play", "script"]
 
 # What is decided
 
@@ -153,6 +52,70 @@ def test_all_is_compiled_before_where_that_is_asked_for(
     assert decided() == ALL
     assert main(["tune", "--again", script]) == 0
     assert "jobs" not in capfd.readouterr().out
+
+
+def test_each_kernel_is_told_of_as_it_is_decided(
+    play: Play, script: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A log, or a terminal of somebody who waits."""
+    play.speeds["varies-1"] = "varies"
+    assert main(["tune", "--compile-first", "--jobs", "7", script]) == 0
+    lines = capfd.readouterr().err.splitlines()
+    assert lines[0] == "compiling: the variants of all kernels, in 7 processes"
+    assert lines[1].startswith("measuring: ")
+    told = [re.fullmatch(r"\[\d+ s, (\d) decided\] (.*)", line) for line in lines[2:]]
+    assert sorted(str(found and found[2]) for found in told) == [
+        "copy: stock 1.000 (1.000 to 1.000)",
+        "matmul: second 1.500 (1.500 to 1.500)",
+        "norm: ours 1.100 (1.100 to 1.100)",
+        "softmax: stock 1.000 (1.000 to 1.000)",
+        "varies: stock Triton's results vary",
+    ]
+    assert main(["tune", "--again", script]) == 0
+    assert capfd.readouterr().err.startswith("measuring: ")
+
+
+def test_a_run_that_is_killed_has_kept_what_it_decided(
+    play: Play, script: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The children end with it, and the next run goes on."""
+    started = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path), script],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert started.stderr is not None
+    for line in started.stderr:
+        if "softmax" in line:
+            break
+    started.kill()
+    started.wait()
+    known = decided()
+    assert known == {name: ALL[name] for name in ("matmul", "softmax")}
+    time.sleep(1.5)
+    (records,) = decisions.default_file().parent.glob("tune/*/run-*/*/*.jsonl")
+    measured = [record["kernel"] for record in rounds.read_records(records) if record.get("mode") == "contest"]
+    assert measured == ["matmul-1", "softmax-1"]
+    assert main(["tune", script]) == 0
+    assert "going on where an earlier run ended: 2 decided" in capfd.readouterr().err
+    assert decided() == ALL
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from tune_support import SPEEDS, Play
+from triton_linear.tools.cli import main
+from triton_linear.tools.tune import command, shards
+
+play = Play(Path(sys.argv[1]))
+play.speeds = {"lasts": 1, **SPEEDS}
+shards.run_child = play.run
+shards.visible_gpus = lambda: ["0"]
+command.gpu_name = lambda what: "Some GPU"
+sys.exit(main(["tune", sys.argv[2]]))
+"""
 
 
 def test_grids_are_decided_together(play: Play, script: str) -> None:
@@ -317,196 +280,3 @@ def test_only_some_variants_are_tried(play: Play, script: str, monkeypatch: pyte
     )
     with pytest.raises(ValueError, match="no variant 'fastest'"):
         command.tune(script, variants=["fastest"])
-
-
-# Several places
-
-
-def test_gpus_share_the_launches(play: Play, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "visible_gpus", lambda: ["4", "7", "9"])
-    seen: list[tuple[int, Any]] = []
-
-    def run(plan: MeasuringPlan, loud: bool, command: Any = None, **rest: Any) -> Any:
-        seen.append((plan.shard, rest["environment"]))
-        return play.run(plan, loud, command, **rest)
-
-    monkeypatch.setattr(shards, "run_child", run)
-    assert main(["tune", "--gpus", "2", script]) == 0
-    assert sorted(seen, key=str) == [(0, {shards.VISIBLE: "4"}), (1, {shards.VISIBLE: "7"})]
-    assert decided() == ALL
-
-
-SLEEP = (sys.executable, "-c", "import time; time.sleep(60)")
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError("no space left on device")])
-def test_where_one_share_ends_the_others_are_ended(
-    error: Any, play: Play, script: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Children lead sessions of their own: Ctrl-C does not reach them."""
-    monkeypatch.setattr(shards, "visible_gpus", lambda: ["0", "1"])
-
-    def run(plan: MeasuringPlan, loud: bool, command: Any = None, **rest: Any) -> Any:
-        if plan.shard == 1:
-            raise error
-        return run_child(plan, loud, SLEEP, **rest)
-
-    monkeypatch.setattr(shards, "run_child", run)
-    began = time.monotonic()
-    with pytest.raises(error if isinstance(error, type) else type(error)):
-        command.tune(script)
-    assert time.monotonic() - began < 30
-
-
-def test_a_child_has_the_time_that_it_was_given_and_patience(tmp_path: Path) -> None:
-    code = "import json, sys, time; plan = json.load(open(sys.argv[1]));"
-    code += (
-        "print(json.dumps({'kernel': 'k', 'begin': 'timing'}), file=open(plan['records'], 'w'), flush=True);"
-    )
-    (tmp_path / "child.py").write_text(code + "time.sleep(2)")
-    for seconds, too_long in ((1.0, False), (0.0, True)):
-        plan = MeasuringPlan(str(tmp_path / f"{seconds}.jsonl"), "script.py", [], seconds=seconds)
-        Path(plan.records).touch()
-        ended = run_child(plan, False, (sys.executable, str(tmp_path / "child.py")), patience=0.5)
-        assert ended.too_long == too_long
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[str]:
-    from distributed import LocalCluster
-
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as made:
-        yield str(made.scheduler_address)
-
-
-def test_workers_of_a_cluster_share_the_launches(play: Play, cluster: str) -> None:
-    plan = MeasuringPlan("", "script.py", [], modes=["stock"], contest=True)
-    records, status = shards.on_cluster(plan, cluster, play.command)
-    assert status == 0
-    kernels = figures.tuned(figures.contested(records))
-    assert {kernel.name: kernel.variant for kernel in kernels} == ALL
-    assert sum("launches" in record for record in records) == 2
-    names = [record["kernel"] for record in records if "name" in record]
-    assert sorted(names) == sorted(SPEEDS)
-
-
-def test_what_workers_found_outlasts_one_that_fails(
-    play: Play, cluster: str, script: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The machine that asks needs no GPU."""
-
-    def no_gpu(what: str) -> str:
-        raise AssertionError("asked for a GPU")
-
-    played = play.command
-    monkeypatch.setattr(command, "gpu_name", no_gpu)
-    on_cluster, share = shards.on_cluster, shards.measure_share
-    monkeypatch.setattr(
-        shards, "on_cluster", lambda plan, place, **rest: on_cluster(plan, place, played, **rest)
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shards, "measure_share", functools.partial(_one_fails, share))
-        with pytest.raises(ToolError, match=r"worker tcp.*: OSError: no GPU"):
-            command.tune(script, cluster=cluster)
-    kept = decided()
-    assert kept and kept.items() < ALL.items()
-    assert main(["tune", "--cluster", cluster, script]) == 0
-    assert decided() == ALL
-
-
-def _one_fails(share: Any, plan: MeasuringPlan, **rest: Any) -> Any:
-    if plan.shard == 1:
-        raise OSError("no GPU")
-    return share(plan, **rest)
-
-
-def test_a_cluster_that_is_not_there_is_one_error(
-    play: Play, script: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shards, "_CONNECT", "1s")
-    assert main(["tune", "--cluster", "tcp://127.0.0.1:9", script]) == 1
-    assert "cannot reach a Dask scheduler at tcp://127.0.0.1:9" in capsys.readouterr().err
-
-
-def test_the_exit_status_of_any_share_counts() -> None:
-    assert shards._joined([([{"a": 1}], 0), ([{"b": 2}], -signal.SIGSEGV)]) == ([{"a": 1}, {"b": 2}], -11)
-
-
-# The file of decisions by hand
-
-
-def test_decisions_move(play: Play, script: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tune", script]) == 0
-    exported, other = tmp_path / "exported.jsonl", tmp_path / "other.sqlite"
-    assert main(["decisions", "export", str(exported)]) == 0
-    assert main(["decisions", "--file", str(other), "import", str(exported)]) == 0
-    assert DecisionFile(other).read() == DecisionFile(decisions.default_file()).read()
-    capsys.readouterr()
-    assert main(["decisions", "--file", str(other), "import", str(exported)]) == 0
-    assert "0 of 4 decisions added" in capsys.readouterr().out
-    assert main(["decisions", "--file", str(other), "forget", "[ms]*"]) == 0
-    assert decided(DecisionFile(other)).keys() == {"norm", "copy"}
-    assert main(["decisions", "list"]) == 0
-    assert "matmul" in capsys.readouterr().out
-    assert main(["decisions", "list", "--json"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [file_command.of_line(line) for line in lines] == DecisionFile(decisions.default_file()).read()
-
-
-def test_the_later_of_two_decisions_counts(play: Play, script: str) -> None:
-    assert main(["tune", script]) == 0
-    (old, *_) = DecisionFile(decisions.default_file()).read()
-    from dataclasses import replace
-
-    new = replace(old, variant="lower", measured="9999-01-01")
-    known = {old.circumstances: old}
-    assert list(file_command.later(known, [new])) == [new]
-    assert list(file_command.later({new.circumstances: new}, [old])) == []
-
-
-def test_of_two_runs_on_one_day_the_later_counts(
-    play: Play, script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    exported, other = tmp_path / "exported.jsonl", tmp_path / "other.sqlite"
-    for at, file, speed in ((1, other, 1.5), (2, decisions.default_file(), 1.1)):
-        play.speeds["matmul-1"] = SPEEDS["matmul-1"] | {"second": speed}
-        monkeypatch.setattr(command, "now_text", lambda at=at: f"2026-11-23 12:00:0{at}")
-        command.tune(script, decisions=file)
-    assert main(["decisions", "export", str(exported)]) == 0
-    assert main(["decisions", "--file", str(other), "import", str(exported)]) == 0
-    assert decided(DecisionFile(other))["matmul"] == "ours"
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", decisions.now_text())
-
-
-WRONG_LINES = ["", "{", "[]", "{}", '{"kernel": 1}', "null", "\u0001"]
-
-
-@pytest.mark.parametrize("line", WRONG_LINES)
-def test_what_is_no_decision_is_one_error(
-    line: str, play: Play, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "wrong.jsonl"
-    path.write_text(line + "\n")
-    assert main(["decisions", "import", str(path)]) == 1
-    assert f"{path}:1:1: error: holds no decision" in capsys.readouterr().err
-
-
-def test_a_kernel_is_decided_about_by_hand(
-    play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The TTGIR that Triton's cache holds tells the kernel that the plugin compiles."""
-    monkeypatch.setattr(knobs.compilation, "always_compile", True)
-    path = tmp_path / "kernel.ttgir"
-    path.write_text(support.compile_kernel(support.row_sums).asm["ttgir"])
-    assert main(["decisions", "set", str(path), "stock"]) == 0
-    assert "row_sums for cuda:90: stock" in capsys.readouterr().out
-    (made,) = DecisionFile(decisions.default_file()).read()
-    assert made.circumstances.ptxas == ptxas_version("cuda:90")
-    assert made.circumstances.package == source_digest()
-    with pinned(Options()) as reports:
-        support.compile_kernel(support.row_sums)
-    assert reports[0].variant == "stock"
-    assert isinstance(made, Decision)
-    path.write_text("this is no kernel")
-    assert main(["decisions", "set", str(path), "stock"]) == 1
-    assert str(path) in capsys.readouterr().err

@@ -1,0 +1,98 @@
+"""`triton-linear decisions`: the file of decisions by hand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import plugin_support as support
+import pytest
+from triton import knobs
+from tune_support import SPEEDS, Play, decided, play, script
+
+from triton_linear import decisions
+from triton_linear.decisions import Decision, DecisionFile, ptxas_version
+from triton_linear.dialect.sources import source_digest
+from triton_linear.hook import pinned
+from triton_linear.setting import Options
+from triton_linear.tools.cli import main
+from triton_linear.tools.tune import command, file_command, journal
+
+__all__ = ["play", "script"]
+
+
+def test_decisions_move(play: Play, script: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", script]) == 0
+    exported, other = tmp_path / "exported.jsonl", tmp_path / "other.sqlite"
+    assert main(["decisions", "export", str(exported)]) == 0
+    assert main(["decisions", "--file", str(other), "import", str(exported)]) == 0
+    assert DecisionFile(other).read() == DecisionFile(decisions.default_file()).read()
+    capsys.readouterr()
+    assert main(["decisions", "--file", str(other), "import", str(exported)]) == 0
+    assert "0 of 4 decisions added" in capsys.readouterr().out
+    assert main(["decisions", "--file", str(other), "forget", "[ms]*"]) == 0
+    assert decided(DecisionFile(other)).keys() == {"norm", "copy"}
+    assert main(["decisions", "list"]) == 0
+    assert "matmul" in capsys.readouterr().out
+    assert main(["decisions", "list", "--json"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [file_command.of_line(line) for line in lines] == DecisionFile(decisions.default_file()).read()
+
+
+def test_the_later_of_two_decisions_counts(play: Play, script: str) -> None:
+    assert main(["tune", script]) == 0
+    (old, *_) = DecisionFile(decisions.default_file()).read()
+    from dataclasses import replace
+
+    new = replace(old, variant="lower", measured="9999-01-01")
+    known = {old.circumstances: old}
+    assert list(file_command.later(known, [new])) == [new]
+    assert list(file_command.later({new.circumstances: new}, [old])) == []
+
+
+def test_of_two_runs_on_one_day_the_later_counts(
+    play: Play, script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exported, other = tmp_path / "exported.jsonl", tmp_path / "other.sqlite"
+    for at, file, speed in ((1, other, 1.5), (2, decisions.default_file(), 1.1)):
+        play.speeds["matmul-1"] = SPEEDS["matmul-1"] | {"second": speed}
+        monkeypatch.setattr(journal, "now_text", lambda at=at: f"2026-11-23 12:00:0{at}")
+        command.tune(script, decisions=file)
+    assert main(["decisions", "export", str(exported)]) == 0
+    assert main(["decisions", "--file", str(other), "import", str(exported)]) == 0
+    assert decided(DecisionFile(other))["matmul"] == "ours"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", decisions.now_text())
+
+
+WRONG_LINES = ["", "{", "[]", "{}", '{"kernel": 1}', "null", "\u0001"]
+
+
+@pytest.mark.parametrize("line", WRONG_LINES)
+def test_what_is_no_decision_is_one_error(
+    line: str, play: Play, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "wrong.jsonl"
+    path.write_text(line + "\n")
+    assert main(["decisions", "import", str(path)]) == 1
+    assert f"{path}:1:1: error: holds no decision" in capsys.readouterr().err
+
+
+def test_a_kernel_is_decided_about_by_hand(
+    play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The TTGIR that Triton's cache holds tells the kernel that the plugin compiles."""
+    monkeypatch.setattr(knobs.compilation, "always_compile", True)
+    path = tmp_path / "kernel.ttgir"
+    path.write_text(support.compile_kernel(support.row_sums).asm["ttgir"])
+    assert main(["decisions", "set", str(path), "stock"]) == 0
+    assert "row_sums for cuda:90: stock" in capsys.readouterr().out
+    (made,) = DecisionFile(decisions.default_file()).read()
+    assert made.circumstances.ptxas == ptxas_version("cuda:90")
+    assert made.circumstances.package == source_digest()
+    with pinned(Options()) as reports:
+        support.compile_kernel(support.row_sums)
+    assert reports[0].variant == "stock"
+    assert isinstance(made, Decision)
+    path.write_text("this is no kernel")
+    assert main(["decisions", "set", str(path), "stock"]) == 1
+    assert str(path) in capsys.readouterr().err
