@@ -32,7 +32,6 @@ import triton
 import triton_linear
 from bench.conversions.build import parameters
 from bench.conversions.driver import Kernel, Memory, device, synchronize
-from bench.conversions.run import ask_device
 from bench.gpu_random import run as random_run
 from bench.gpu_random.kernels import BUFFERS, LANES, LOOP_STEPS, Body, RandomCase, Words, converting
 from bench.gpu_random.run import FINE, MEMORY, METHODS, VERIFIED, Binary, judge
@@ -42,7 +41,6 @@ from triton_linear.tools.fuzzing.partitions import examine_partitions
 from triton_linear.tools.fuzzing.random_layouts import random_pair
 from triton_linear.tools.support.isolated import Isolation, Lost
 
-from .harness import results
 from .harness.cases import chosen
 from .harness.child import Child, empty_cache
 from .harness.options import Parser
@@ -348,22 +346,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """See the module's docstring."""
     options = parse(argv)
     cases = chosen("gpu_partitions", partition_cases(options.seed, options.count), options.only)
-    if options.dry:
-        named, target = f"compiled for {options.dry}", options.dry
-    else:
-        child = Child()
-        named, target, _ = child.ask(ask_device)
-        child.close()
-    report = {
-        "device": named,
-        "target": target,
-        **results.versions(),
-        "seed": options.seed,
-        **examine(cases, target, bool(options.dry), options.workers),
-    }
-    stem = "gpu_partitions_dry" if options.dry else "gpu_partitions"
-    print(results.save(options.output, stem, markdown, report), end="")
-    return int(any(record["outcome"] not in FINE for record in report["records"]))
+    return random_run.reported(options, "gpu_partitions", markdown, partial(examine, cases))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from typing import Any
 
 import triton
 import triton.language as tl
+from triton import knobs
 from triton.compiler import ASTSource
 
 import triton_linear
@@ -153,7 +154,8 @@ class Both:
         begun = time.perf_counter()
         reports: list[Report] = []
         try:
-            with plugin() as reports:
+            with knobs.compilation.scope(), plugin() as reports:
+                knobs.compilation.always_compile = True  # what an earlier run has kept has no report
                 ours = launch.compiled()
         except Exception as problem:
             inner = next((report.traceback for report in reports if report.traceback), None)

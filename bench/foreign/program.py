@@ -2,6 +2,10 @@
 
     triton-linear tune -m bench.foreign.program [--archive FILE] [--only REGEX] [--config middle]
 
+What it compiles for stock Triton goes to TRITON_CACHE_DIR, one kernel after another; in parallel, before, by
+
+    python -m bench.foreign --compile-only --control --cache $TRITON_CACHE_DIR
+
 Autotuners take the configuration that `python -m bench.foreign` takes. What `tune` decides is then followed by
 `python -m bench.foreign --beside decided`.
 """

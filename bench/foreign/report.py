@@ -220,7 +220,16 @@ def _beside(timed: Sequence[Row]) -> list[str]:
         wrong = sum(each["result"] == "WRONG" for each in there)
         cells.append((mode, len(there), *spread([each["ratio"][1] for each in there]), wrong))
     heads = "stock / mode | kernels: | geometric mean: | least: | most: | below 0.98: | above 1.02: | wrong:"
-    return ["", *table(heads, cells)]
+    said = []
+    for mode in names:
+        results = Counter(
+            row["measured"]["beside"][mode]["result"]
+            for row in timed
+            if mode in row["measured"].get("beside", ())
+        )
+        counts = ", ".join(f"{count} {name}" for name, count in sorted(results.items()))
+        said.append(f"Results of {mode}, over all launches: {counts}.")
+    return ["", *table(heads, cells), "", *said]
 
 
 def measured_table(rows: Sequence[Row]) -> list[str]:

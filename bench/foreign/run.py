@@ -7,8 +7,8 @@ First every kernel is compiled with both, in parallel processes, for a GPU that 
 `--compile-only`, each is launched with both in one process that has the GPU. What crashes costs its case alone.
 foreign.json and foreign.md (`--compile-only`: foreign-compile.*) are written as it goes. The exit status is 1
 if the plugin fails or a result is wrong. `--control` puts stock Triton on both sides (foreign-control.*): what
-breaks then as well is not the plugin's. `python -m bench.foreign.fetch` gets the packages. `--join` makes one
-report of several.
+breaks then as well is not the plugin's; with `--compile-only`, nothing is compiled but for stock Triton.
+`python -m bench.foreign.fetch` gets the packages. `--join` makes one report of several.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ class Run(harness.Run):
                     children.append(local.child)
             ask = functools.partial(local.child.ask, compiled.run, case.name, target, self.options.config)
             try:
-                record = ask(self.options.dump, False, self.options.beside)
+                stock_alone = self.options.control and self.options.compile_only
+                record = ask(self.options.dump, stock_alone, self.options.beside)
             except Exception as problem:
                 record = {"case": case.name, "target": target, "kernels": []}
                 record |= {"error": compiled.error_of(problem)} | alone(lambda: ask(None, True))
@@ -179,9 +180,9 @@ def measured_line(record: dict[str, Any]) -> str:
 def execute(options: argparse.Namespace, cases: Sequence[Case]) -> dict[str, Any]:
     """The report of a run."""
     with tempfile.TemporaryDirectory() as folder:
-        site, cache = Path(folder, "site"), Path(folder, "cache")
+        site, cache = Path(folder, "site"), (options.cache or Path(folder, "cache")).absolute()
         packages.unpack(options.archive, site)
-        cache.mkdir()
+        cache.mkdir(parents=True, exist_ok=True)
         if options.dump is not None:
             Path(options.dump).mkdir(parents=True, exist_ok=True)
         run = Run(options)
@@ -239,11 +240,12 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--control", action="store_true", help="launch stock Triton's kernels on both sides")
     parser.add_argument(
         "--beside",
-        type=some_of((modes.DECIDED, *modes.VARIED)),
+        type=some_of((modes.DECIDED, modes.EXACT, *modes.VARIED)),
         default=(),
         metavar="MODES",
-        help=f"measure these too: {modes.DECIDED} follows decisions, {', '.join(modes.VARIED)}",
+        help=f"measure these too: {modes.DECIDED} follows decisions, {modes.EXACT}, {', '.join(modes.VARIED)}",
     )
+    parser.add_argument("--cache", type=Path, metavar="DIR", help="where what is compiled stays for other runs")
     parser.add_argument("--dump", metavar="DIR", help="the TTGIR of every kernel there")
     return parser.parse_args(argv)
 

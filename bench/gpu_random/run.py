@@ -353,6 +353,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     else:
         drawn = random_cases(options.seed, options.count)
     cases = chosen("gpu_random", drawn, options.only)
+    stem = "gpu_clusters" if options.clusters else "gpu_random"
+    return reported(options, stem, markdown, partial(examine, cases))
+
+
+def reported(
+    options: argparse.Namespace,
+    stem: str,
+    markdown: Callable[[dict[str, Any]], str],
+    examine: Callable[[str, bool, int], dict[str, Any]],
+) -> int:
+    """Examine cases for the target of this machine or of --dry, save the report and print it; 1 unless all are
+    fine.
+
+    examine: gives the records for a target, without a GPU if so asked, by so many processes that compile.
+    """
     if options.dry:
         device, target = f"compiled for {options.dry}", options.dry
     else:
@@ -364,8 +379,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "target": target,
         **results.versions(),
         "seed": options.seed,
-        **examine(cases, target, bool(options.dry), options.workers),
+        **examine(target, bool(options.dry), options.workers),
     }
-    stem = ("gpu_clusters" if options.clusters else "gpu_random") + ("_dry" if options.dry else "")
-    print(results.save(options.output, stem, markdown, report), end="")
+    print(results.save(options.output, stem + ("_dry" if options.dry else ""), markdown, report), end="")
     return int(any(record["outcome"] not in FINE for record in report["records"]))

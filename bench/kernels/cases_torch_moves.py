@@ -160,6 +160,21 @@ def rotary_pairs(torch: Any, inputs: Inputs) -> Made:
 
 
 @case("pointwise")
+def rms_norm_rotary(torch: Any, inputs: Inputs) -> Made:
+    """Heads of one token in a row, as queries and keys of an attention layer get it."""
+    x, w = inputs.normal(4096, 32, 128), inputs.normal(128)
+    cos, sin = (inputs.normal(4096, 1, 64, dtype="float32") for _ in range(2))
+
+    def function(x: Any, w: Any, cos: Any, sin: Any) -> Any:
+        y = x.float()
+        y = y * torch.rsqrt(y.square().mean(-1, keepdim=True) + 1e-6) * w
+        a, b = y.chunk(2, -1)
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).half()
+
+    return function, (x, w, cos, sin)
+
+
+@case("pointwise")
 def swiglu(torch: Any, inputs: Inputs) -> Made:
     def function(x: Any) -> Any:
         gate, up = x.chunk(2, -1)

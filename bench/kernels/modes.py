@@ -32,6 +32,8 @@ BOUND = "bound"
 """Stock Triton with the plugin's bounds on registers, and nothing else of it."""
 UNPINNED = "unpinned"
 """The plugin, with configurations that Inductor chooses anew."""
+EXACT = "exact"
+"""The plugin, which gives stock Triton's bits."""
 BASELINE = "legacy"
 """Conversions as Triton lowered them before it had linear layouts."""
 
@@ -42,6 +44,7 @@ MODES: Mapping[str, Mapping[str, Any]] = {
     LOWER: {"assign": False, "occupancy": False},
     ASSIGN: {"lower": False, "occupancy": False},
     BOUND: {"assign": False, "lower": False, "everywhere": True},
+    EXACT: {"exact": True},
     FREE: {"free": True, "occupancy": False},
     BASELINE: {"assign": False, "occupancy": False, "lowering": LEGACY},
 }

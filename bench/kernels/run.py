@@ -38,6 +38,7 @@ ALL = (
     modes.LOWER,
     modes.ASSIGN,
     modes.DECIDED,
+    modes.EXACT,
     *modes.VARIED,
     *modes.WITHOUT,
     modes.BOUND,

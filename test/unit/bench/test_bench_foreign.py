@@ -455,7 +455,8 @@ def test_other_modes_are_measured_beside_ours() -> None:
         return {"ours": {"seen": seen}, "measured": times}
 
     lines = report._beside([row(1, 1.2, "identical"), row(1, 0.9, "WRONG"), row(0, 9.0, "identical")])
-    assert lines[-1] == "| decided | 2 | 1.039 | 0.900 | 1.200 | 1 | 1 | 1 |"
+    assert lines[-3] == "| decided | 2 | 1.039 | 0.900 | 1.200 | 1 | 1 | 1 |"
+    assert lines[-1] == "Results of decided, over all launches: 1 WRONG, 2 identical."
     assert report._beside([]) == []
     options = run.parse(["--beside", "variant-second,decided"])
     assert options.beside == ("decided", "variant-second")
