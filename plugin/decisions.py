@@ -156,6 +156,9 @@ class DecisionFile:
         """Fail where the file is somebody else's; a new one becomes ours."""
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         if application == _APPLICATION:
+            kinds = connection.execute("SELECT type FROM sqlite_master WHERE name = 'decisions'").fetchall()
+            if kinds != [("table",)]:
+                raise DecisionError(f"{self.path}: has no table of decisions")
             return
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if application or tables or mode == "ro":

@@ -43,7 +43,7 @@ _POLL = 0.02
 
 
 @dataclass(frozen=True)
-class Made:
+class CompiledVariant:
     """What the plugin says of a variant that it compiled, as far as that is asked for: see `report.Report`.
 
     digest: of its machine code.
@@ -73,16 +73,18 @@ class Variants:
     def __init__(self, kernel: Any) -> None:
         self._kernel = kernel
         self._known = SharedStages()
-        self._idle: Made | None = None
+        self._idle: CompiledVariant | None = None
 
-    def make(self, name: str) -> Made:
+    def make(self, name: str) -> CompiledVariant:
         """Compile a variant. Raises what that raises."""
         if self._idle is not None:
             return self._idle
         with shared_stages(self._known):
             kernel, reports = compiled(self._kernel, f"{VARIANT}:{name}")
         report = reports[-1]
-        made = Made(report.outcome.value, report.key, report.target, report.error, code_digest(kernel))
+        made = CompiledVariant(
+            report.outcome.value, report.key, report.target, report.error, code_digest(kernel)
+        )
         if name == OURS and report.outcome is Outcome.NOTHING_TO_DO:
             self._idle = made
         return made
@@ -95,9 +97,9 @@ class CompiledFile:
         self._path = path
         self._read = 0
         self._awaited: dict[str, list[str]] = {}
-        self._known: dict[tuple[str, str], Made | str] = {}
+        self._known: dict[tuple[str, str], CompiledVariant | str] = {}
 
-    def variants(self, code: str) -> dict[str, Made | str]:
+    def variants(self, code: str) -> dict[str, CompiledVariant | str]:
         """What became of the variants of a kernel, by the hash of its code; a text says why there is none.
 
         Waits until all are compiled that are announced, or nobody compiles any more.
@@ -134,7 +136,7 @@ class CompiledFile:
                 self._awaited[code] = record["variants"]
                 continue
             name = record.pop("variant")
-            self._known[code, name] = record["problem"] if "problem" in record else Made(**record)
+            self._known[code, name] = record["problem"] if "problem" in record else CompiledVariant(**record)
 
     def _is_written(self) -> bool:
         """Whether a process still holds the file."""
@@ -185,7 +187,7 @@ class Ahead(Child):
         free_memory()
         self._processes.finish()
 
-    def _given(self, name: str, made: Made) -> None:
+    def _given(self, name: str, made: CompiledVariant) -> None:
         code, variant = name.split(" ")
         self._write(code, variant=variant, **asdict(made))
 
@@ -197,7 +199,7 @@ class Ahead(Child):
         print(json.dumps({"code": code, **found}), file=self._file, flush=True)
 
 
-def calls(kernel: Any, names: Sequence[str], code: str) -> dict[str, Callable[[], Made]]:
+def calls(kernel: Any, names: Sequence[str], code: str) -> dict[str, Callable[[], CompiledVariant]]:
     """What compiles variants of a kernel, one after another."""
     variants = Variants(kernel)
     return {f"{code} {name}": functools.partial(variants.make, name) for name in names}

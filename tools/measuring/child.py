@@ -39,6 +39,8 @@ from triton_linear.tools.support.timing import Clock, GpuClock, side_by_side
 
 FAULT = 99
 """Exit status where a run has left the GPU unusable for this process."""
+NO_ROOM = 98
+"""Exit status where a record could not be written."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,11 @@ class Child:
         self.watch = Watch(self.visit)
 
     def record(self, **entry: Any) -> None:
-        """Write one record."""
-        print(json.dumps(entry), file=self._records, flush=True)
+        """Write one record. Where that fails, as on a full disk, the process ends: what it measures is lost."""
+        try:
+            print(json.dumps(entry), file=self._records, flush=True)
+        except OSError:
+            os._exit(NO_ROOM)
 
     def measures(self, launch: Launch) -> bool:
         """Whether a launch is in this child's share, by its code: grids of one kernel stay together."""

@@ -24,7 +24,7 @@ from triton_linear.decisions import ptxas_version
 from triton_linear.dialect.sources import source_digest
 from triton_linear.dialect.triton_versions import found as installed
 from triton_linear.tools.measuring import ahead, choose
-from triton_linear.tools.measuring.ahead import CONTEST, IDLE, CompiledFile, Made, code_digest
+from triton_linear.tools.measuring.ahead import CONTEST, IDLE, CompiledFile, CompiledVariant, code_digest
 from triton_linear.tools.measuring.beside import Processes
 from triton_linear.tools.measuring.child import Child, MeasuringPlan, compiled, nothing, said
 from triton_linear.tools.measuring.choose import Times
@@ -80,7 +80,7 @@ class Contest(Child):
         before = self._compiled_before.variants(launch.kernel.hash)
         self._guarded(launch, CONTEST, functools.partial(self._hold, launch, copies, before))
 
-    def _hold(self, launch: Launch, copies: Copies, before: Mapping[str, Made | str]) -> None:
+    def _hold(self, launch: Launch, copies: Copies, before: Mapping[str, CompiledVariant | str]) -> None:
         """Find out which variant is taken, and record it.
 
         The record has the kernel's digest, target, ptxas and other versions, what each variant's code is the
@@ -167,7 +167,7 @@ class Contest(Child):
         return launches, exact
 
     def _compiled(
-        self, launch: Launch, before: Mapping[str, Made | str]
+        self, launch: Launch, before: Mapping[str, CompiledVariant | str]
     ) -> tuple[dict[str, Any], dict[str, str], tuple[str, str]]:
         """Each code of the kernel by the first variant that has it, stock Triton's first; what the code of each
         variant is the same as; and the kernel's digest and target as the plugin has them: TRITON_OVERRIDE_ARCH
@@ -195,7 +195,9 @@ class Contest(Child):
                 made[name] = compiled(launch.kernel, f"{VARIANT}:{name}", cached=True)[0]
         return made, alike, about
 
-    def _variants(self, launch: Launch, before: Mapping[str, Made | str]) -> dict[str, Made | str]:
+    def _variants(
+        self, launch: Launch, before: Mapping[str, CompiledVariant | str]
+    ) -> dict[str, CompiledVariant | str]:
         """Compile the variants into Triton's cache: what the plugin says of each, or why there is none."""
         kernel, key = launch.kernel, launch.key
         wanted = [name for name in self._plan.modes if name != STOCK]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from triton_linear.tools.measuring.child import FAULT, MeasuringPlan
+from triton_linear.tools.measuring.child import FAULT, NO_ROOM, MeasuringPlan
 from triton_linear.tools.support.errors import fail
 from triton_linear.tools.support.launches import ENVIRONMENT
 
@@ -104,6 +104,8 @@ def rounds(plan: MeasuringPlan, folder: Path, spawn: Spawn, loud: bool) -> tuple
         path = folder / f"{plan.modes[0]}-{number}.jsonl"
         path.touch()
         ended = spawn(replace(plan, records=str(path), skip=skip), loud and number == 0)
+        if ended.status == NO_ROOM:
+            fail("cannot keep records: the disk is full, or it is gone", str(folder))
         found = read_records(path)
         records += found
         at = unfinished(found, ended)

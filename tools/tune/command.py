@@ -127,6 +127,9 @@ def tune(
         else:
             there = shards.visible_gpus()
             records, status = shards.on_gpus(resumed, there[: gpus or len(there)], run_folder, followed.follow)
+    except OSError as error:
+        followed.follow()
+        fail(f"cannot keep records: {error.strerror or error}", str(run_folder))
     except BaseException:
         followed.follow()
         raise
@@ -219,7 +222,9 @@ def _show(found: Tuned, device: str, before: Sequence[Decision], chosen: argpars
         all_checked = figures.checked(before, found.kernels)
         wrong = [each for each in all_checked if each.problem]
         for each in wrong:
-            console.print(f"{each.decision.name}: {each.problem}", highlight=False, soft_wrap=True)
+            console.print(
+                f"{each.decision.name}: {each.problem}", markup=False, highlight=False, soft_wrap=True
+            )
         console.print(f"{len(all_checked)} decisions checked, {len(wrong)} do not hold", highlight=False)
     if found.status:
         message = f"the program ended with status {found.status}; the figures are for what it did before"

@@ -83,10 +83,11 @@ def _list(file: DecisionFile, chosen: argparse.Namespace) -> int:
     from rich import box
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from triton_linear.tools.support.console import WIDTH_WITHOUT_TERMINAL, show
 
-    table = Table(title=str(file.path), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table = Table(title=Text(str(file.path)), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for name in (
         "kernel",
         "variant",
@@ -102,7 +103,7 @@ def _list(file: DecisionFile, chosen: argparse.Namespace) -> int:
     for each in known:
         about = each.circumstances
         here = about.triton == installed() and about.package == source_digest()
-        table.add_row(
+        cells = (
             f"{each.name} {about.kernel[:8]}",
             each.variant,
             f"{each.ratio:.3f} ({each.low:.3f} to {each.high:.3f})",
@@ -113,6 +114,7 @@ def _list(file: DecisionFile, chosen: argparse.Namespace) -> int:
             each.measured,
             "followed" if here else "other versions",
         )
+        table.add_row(*map(Text, cells))  # a name may look like rich's markup
     console = Console()
     show(console if console.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL), table)
     return 0

@@ -66,6 +66,18 @@ def test_what_goes_wrong_costs_one_call() -> None:
     assert "pickle" in answers.problems["is no answer"]
 
 
+def test_a_call_that_crashes_costs_none_behind_it() -> None:
+    """Those that one process makes in turn: what it gave is kept, and another makes the rest."""
+    answers = Answers()
+    calls = {"first": os.getpid, "crash": lambda: os._exit(3), "second": os.getpid, "third": os.getpid}
+    with Processes(2, answers.given.__setitem__, answers.problems.__setitem__) as processes:
+        processes.submit(calls)
+        processes.finish()
+    assert list(answers.given) == ["first", "second", "third"]
+    assert answers.problems == {"crash": "its process ended by exit status 3"}
+    assert answers.given["first"] != answers.given["second"] == answers.given["third"]
+
+
 def test_one_that_does_not_end_is_ended() -> None:
     begun = time.monotonic()
     answers = in_processes({"long": lambda: time.sleep(60), "short": lambda: 1}, jobs=2, patience=0.5)

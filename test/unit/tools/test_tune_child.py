@@ -25,6 +25,7 @@ from triton_linear.tools.measuring import ahead, child, contest, rounds
 from triton_linear.tools.measuring.ahead import Ahead, CompiledFile
 from triton_linear.tools.measuring.child import MeasuringPlan, shard_of
 from triton_linear.tools.measuring.contest import CONTEST, TIMING, Contest
+from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.launches import Launch
 from triton_linear.tools.tune import figures
 from triton_linear.variants import VARIANTS
@@ -198,7 +199,7 @@ def test_a_cut_off_file_of_compiles_is_read_as_far_as_it_goes(tmp_path: Path) ->
         '{"code": "c", "vari',
     ]
     path.write_text("\n".join(lines))
-    assert CompiledFile(str(path)).variants("c") == {"ours": ahead.Made(**made), "lower": "no"}
+    assert CompiledFile(str(path)).variants("c") == {"ours": ahead.CompiledVariant(**made), "lower": "no"}
     assert ahead.read_compiled(path).decode() == f"{lines[0]}\n{lines[2]}\n"
     assert CompiledFile("").variants("c") == CompiledFile(str(tmp_path / "none")).variants("c") == {}
 
@@ -304,6 +305,49 @@ def test_a_fault_ends_the_child_and_names_the_variant(
     (tmp_path / "records.jsonl").unlink()
     again_without = visited(tmp_path, skip=rounds.done(records))
     assert not {"second", "third"} & set(ended(again_without)["alike"])
+
+
+def test_where_records_find_no_room_the_child_ends_and_says_so(
+    tmp_path: Path, cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statuses: list[int] = []
+    monkeypatch.setattr(child.os, "_exit", statuses.append)
+    child.Child(MeasuringPlan("/dev/full", "script.py", [])).record(kernel="k", begin="ours")
+    assert statuses == [child.NO_ROOM]
+    plan = MeasuringPlan("", "script.py", [], modes=["stock"])
+    with pytest.raises(ToolError, match="cannot keep records: the disk is full"):
+        rounds.rounds(plan, tmp_path, lambda part, loud: rounds.Ended(child.NO_ROOM), loud=False)
+
+
+def test_what_stock_triton_cannot_run_is_not_held_again(tmp_path: Path, speeds: dict[bytes, float]) -> None:
+    key = visited(tmp_path, modes=["ours"])[0]["kernel"]
+    (tmp_path / "records.jsonl").unlink()
+    (only,) = visited(tmp_path, skip=[[key, "stock"]])
+    assert "name" in only
+
+
+def test_where_no_variant_may_win_one_round_is_enough(
+    tmp_path: Path, speeds: dict[bytes, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts: list[tuple[int, float]] = []
+    timed = Contest._timed
+
+    def counted(self: Contest, launch: Any, copies: Any, launches: Any, part: float = 1.0) -> Any:
+        parts.append((len(launches), part))
+        return timed(self, launch, copies, launches, part)
+
+    monkeypatch.setattr(Contest, "_timed", counted)
+    for name in VARIANTS:
+        if name != "stock":
+            speeds[code_of(name)] = 101.0
+    assert ended(visited(tmp_path))["best"] == "stock"
+    assert [part for _, part in parts] == [contest.FIRST]
+    parts.clear()
+    (tmp_path / "records.jsonl").unlink()
+    speeds[code_of("second")] = speeds[code_of("ours")] = 50.0
+    record = ended(visited(tmp_path))
+    assert record["best"] == "ours", "the earlier of equals"
+    assert parts == [(len(record["first"]), contest.FIRST), (3, contest.SECOND), (2, 1.0)]
 
 
 def test_what_has_ended_is_not_held_again(tmp_path: Path, speeds: dict[bytes, float]) -> None:
