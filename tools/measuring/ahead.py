@@ -214,8 +214,8 @@ def import_all() -> None:
 
 def free_memory() -> None:
     """Give back what the program has left of the GPU's memory: another process needs it."""
-    import torch
-
     gc.collect()
-    if hasattr(torch.cuda, "empty_cache"):
+    with contextlib.suppress(Exception):  # it may have left the GPU in any state
+        import torch
+
         torch.cuda.empty_cache()
