@@ -14,6 +14,7 @@ import pickle
 import selectors
 import signal
 import sys
+import threading
 import time
 import warnings
 from collections import deque
@@ -153,7 +154,8 @@ def _forked(calls: Calls, patience: float) -> _Process:
     pipe, other_end = os.pipe()
     for stream in (sys.stdout, sys.stderr):  # what is in their buffers would be written twice
         stream.flush()
-    parent = os.getpid()
+    # A thread of the program's may end before what it has begun, which is not to end with it.
+    parent = os.getpid() if threading.current_thread() is threading.main_thread() else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: see PATIENCE
         number = os.fork()
@@ -163,11 +165,13 @@ def _forked(calls: Calls, patience: float) -> _Process:
     return _Process(calls, number, pipe, time.monotonic() + patience)
 
 
-def _become(calls: Calls, pipe: int, parent: int) -> None:
-    """Make the calls, write what each gives, and end this process."""
+def _become(calls: Calls, pipe: int, parent: int | None) -> None:
+    """Make the calls, write what each gives, and end this process; it ends with the process `parent`, if that
+    is given."""
     status = 1
     try:
-        end_with_parent(parent)
+        if parent is not None:
+            end_with_parent(parent)
         os.nice(NICENESS)
         gc.disable()  # what is collected may be a tensor, whose memory only the other process can free
         with open(pipe, "wb") as file:

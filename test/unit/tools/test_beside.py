@@ -78,6 +78,18 @@ def test_a_call_that_crashes_costs_none_behind_it() -> None:
     assert answers.given["first"] != answers.given["second"] == answers.given["third"]
 
 
+def test_what_a_thread_began_outlasts_it() -> None:
+    """A launch may come from a thread of the program's that ends before the compile."""
+    answers = Answers()
+    with Processes(1, answers.given.__setitem__, answers.problems.__setitem__) as processes:
+        calls = {"slow": lambda: time.sleep(0.5)}
+        thread = threading.Thread(target=processes.submit, args=(calls,))
+        thread.start()
+        thread.join()
+        processes.finish()
+    assert answers == Answers({"slow": None}, {})
+
+
 def test_one_that_does_not_end_is_ended() -> None:
     begun = time.monotonic()
     answers = in_processes({"long": lambda: time.sleep(60), "short": lambda: 1}, jobs=2, patience=0.5)
