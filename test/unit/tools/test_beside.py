@@ -82,8 +82,12 @@ def test_what_a_thread_began_outlasts_it() -> None:
     """A launch may come from a thread of the program's that ends before the compile."""
     answers = Answers()
     with Processes(1, answers.given.__setitem__, answers.problems.__setitem__) as processes:
-        calls = {"slow": lambda: time.sleep(0.5)}
-        thread = threading.Thread(target=processes.submit, args=(calls,))
+
+        def begin() -> None:
+            processes.submit({"slow": lambda: time.sleep(1)})
+            time.sleep(0.3)
+
+        thread = threading.Thread(target=begin)
         thread.start()
         thread.join()
         processes.finish()
