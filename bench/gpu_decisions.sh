@@ -1,0 +1,48 @@
+# Measures what `triton-linear tune` decides, one step a call, on a machine with a GPU, from the root of the repository:
+#   bash bench/gpu_decisions.sh STEP FOLDER [SECONDS]
+# Results go to FOLDER, with the file of decisions. What steps have for each other is kept in $TRITON_LINEAR_WORK (default
+# /tmp/triton-linear-decisions). A step that is cut off at SECONDS goes on where it was when it is called again.
+#   compile         kernels of other packages for stock Triton, on all cores
+#   foreign         tune them
+#   foreign-after   stock Triton, ours, what was decided, and exact, side by side
+#   kernels         tune the kernels of bench.kernels, in the configurations of an earlier kernels.json ($CONFIGS)
+#   kernels-after   stock Triton, ours and what was decided, side by side
+#   rotary          RMS norm with rotary embedding through torch.compile, at every configuration that Inductor tries
+set -u
+step=$1 output=$2 seconds=${3:-540}
+work=${TRITON_LINEAR_WORK:-/tmp/triton-linear-decisions}
+configs=${CONFIGS:-bench/results/3.9.0/kernels.json}
+python=${PYTHON:-python3}
+cores=$(nproc)
+compilers=$((cores > 3 ? cores - 2 : cores))
+export TRITON_HOME="$work/home" TRITON_CACHE_DIR="$work/cache"
+mkdir -p "$output" "$TRITON_HOME" "$TRITON_CACHE_DIR"
+
+tune() { # NAME MODULE [ARGUMENT ...]
+    timeout -s INT "$seconds" "$python" -m triton_linear.tools.cli tune --compile-first --jobs "$compilers" --seconds 0.1 \
+        --json "$output/$1.json" -m "${@:2}"
+}
+
+case $step in
+    compile)
+        "$python" -m bench.foreign --compile-only --control --cache "$TRITON_CACHE_DIR" --jobs "$cores" --budget "$seconds" \
+            --output "$output"
+        ;;
+    foreign) tune tune-foreign bench.foreign.program ;;
+    foreign-after)
+        "$python" -m bench.foreign --cache "$TRITON_CACHE_DIR" --jobs "$cores" --beside decided,exact --budget "$seconds" \
+            --output "$output"
+        ;;
+    kernels) tune tune-kernels bench.kernels.program --configs "$configs" ;;
+    kernels-after)
+        "$python" -m bench.kernels --configs "$configs" --modes stock,ours,decided --turns 25 --budget "$seconds" \
+            --output "$output"
+        ;;
+    rotary)
+        "$python" -m bench.configurations --only '^rms_norm_rotary$' --budget "$seconds" --output "$output"
+        ;;
+    *) sed -n '2,11p' "$0" && exit 2 ;;
+esac
+status=$?
+cp "$TRITON_HOME"/.triton/triton-linear/decisions.sqlite "$output" 2>/dev/null
+exit $status
