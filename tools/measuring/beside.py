@@ -24,8 +24,8 @@ from typing import Any
 
 from triton_linear.tools.measuring.parent import end_with_parent
 
-PATIENCE = 900.0
-"""Seconds after which a process is ended: what it inherited of other threads may hold it."""
+PATIENCE = 300.0
+"""Seconds that a call may take before its process is ended: what it inherited of other threads may hold it."""
 NICENESS = 10
 """How much these processes give way to those that measure meanwhile, of 19."""
 _CHUNK = 1 << 16
@@ -49,7 +49,7 @@ class Processes:
     """Calls in forked processes, `jobs` of them at a time; a call that crashes its process costs itself alone.
 
     What a call gives goes to `given` by its name, and why one gave nothing to `failed`; what it gives must
-    pickle. A process that takes longer than `patience`, in seconds, is ended.
+    pickle. A process is ended in which a call takes longer than `patience`, in seconds.
     """
 
     def __init__(
@@ -100,6 +100,7 @@ class Processes:
             process = self._running[key.fd]
             chunk = os.read(process.pipe, _CHUNK)
             process.read += chunk
+            process.deadline = time.monotonic() + self._patience
             if not chunk:
                 self._drop(process)
                 self._collect(process)
