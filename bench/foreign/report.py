@@ -8,8 +8,11 @@ from typing import Any
 
 from ..harness.report import between, listed, not_run, number, page, spread, table
 from ..harness.statistics import GAIN, LOSS, geometric_mean
+from ..kernels import modes
 
 GOOD = ("identical", "within tolerance", "varies")
+SAME_BITS = ("identical", "varies")
+"""What results may be that have to have stock Triton's bits."""
 Row = Mapping[str, Any]
 
 
@@ -42,6 +45,9 @@ def failures(rows: Iterable[Row]) -> list[str]:
             found.append(f"{row['kernel']}: on the GPU: {measured['error']}")
         elif "result" in measured and measured["result"] not in GOOD:
             found.append(f"{row['kernel']}: {measured['result']} {measured.get('why', measured.get('apart'))}")
+        for mode, each in measured.get("beside", {}).items():
+            if each["result"] not in (SAME_BITS if mode == modes.EXACT else GOOD):
+                found.append(f"{row['kernel']}: {mode}: {each['result']} {each.get('why', each.get('apart'))}")
     return found
 
 

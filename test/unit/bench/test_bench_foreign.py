@@ -458,5 +458,9 @@ def test_other_modes_are_measured_beside_ours() -> None:
     assert lines[-3] == "| decided | 2 | 1.039 | 0.900 | 1.200 | 1 | 1 | 1 |"
     assert lines[-1] == "Results of decided, over all launches: 1 WRONG, 2 identical."
     assert report._beside([]) == []
+    wrong = row(1, 1.0, "WRONG") | {"kernel": "k"}
+    assert report.failures([wrong]) == ["k: decided: WRONG None"]
+    rounded = {"result": "identical", "beside": {"exact": {"result": "within tolerance", "apart": 1e-6}}}
+    assert report.failures([{"kernel": "k", "measured": rounded}]) == ["k: exact: within tolerance 1e-06"]
     options = run.parse(["--beside", "variant-second,decided"])
     assert options.beside == ("decided", "variant-second")
