@@ -30,7 +30,6 @@ class Journal:
         self._folder, self._file = folder, file
         self._read: dict[Path, int] = {}
         self._decided: dict[Any, tuple[Any, ...]] = {}
-        self._said: set[str] = set()
         self._began = time.monotonic()
         self.records: list[dict[str, Any]] = []
 
@@ -56,9 +55,12 @@ class Journal:
 
     def _added(self, path: Path) -> Iterable[dict[str, Any]]:
         """The records that a file has more than when it was read before; the last line may not be whole yet."""
-        with path.open("rb") as file:
-            file.seek(self._read.get(path, 0))
-            whole, end, _ = file.read().rpartition(b"\n")
+        try:
+            with path.open("rb") as file:
+                file.seek(self._read.get(path, 0))
+                whole, end, _ = file.read().rpartition(b"\n")
+        except FileNotFoundError:  # another run of the same has ended, and removed it
+            return
         self._read[path] = self._read.get(path, 0) + len(whole) + len(end)
         for line in whole.splitlines():
             try:
