@@ -452,7 +452,7 @@ def _wrapped(stages: Stages, options: object, language: object, target: str, set
     stage = LLIRStage(stages["llir"], target, setting, gluon=getattr(language, "name", "") == GLUON)
     if not ({"ptx", "cubin"} <= stages.keys() and setting.options.occupancy):
         return {"llir": stage}
-    from triton_linear.kept.registers import Decisions
+    from triton_linear.kept.registers import KeptDirectives
     from triton_linear.ptxas.registers import Assembler, has_say
 
     if has_say(options):
@@ -481,7 +481,7 @@ def _wrapped(stages: Stages, options: object, language: object, target: str, set
     def how() -> str:
         return f"{triton_versions.found()} {stage.planned_for} {ptxas_version(target)} {options!r}"
 
-    decisions = Decisions(how) if setting.options.cache else None
+    decisions = KeptDirectives(how) if setting.options.cache else None
     assembler = Assembler(stages["ptx"], stages["cubin"], applies, gpu, fails, again, decisions)
     veto = Veto(assembler, stages["ptx"], stages["cubin"], stage, fails)
     stage.awaited = True

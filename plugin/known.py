@@ -50,7 +50,7 @@ class Version(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class TriedVersion:
     """One version, and what became of conversions and gathers in it; `version` is None for the stock kernel."""
 
     version: Version | None
@@ -59,7 +59,7 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PassResults:
     """What the passes made of a module.
 
     differs: whether anything is other than in the stock kernel. staged, avoided, awaited: as `Rewritten` has
@@ -70,10 +70,10 @@ class Outcome:
     staged: int
     avoided: int
     awaited: bool
-    made: tuple[Made, ...]
+    made: tuple[TriedVersion, ...]
 
     @classmethod
-    def of(cls, prepared: Prepared, made: Sequence[Made] = ()) -> Outcome:
+    def of(cls, prepared: Prepared, made: Sequence[TriedVersion] = ()) -> PassResults:
         """What the passes have made of a module, of whose versions some were tried."""
         found = prepared.rewritten
         return cls(prepared.differs, found.staged, found.avoided, found.awaited, tuple(made))
@@ -124,18 +124,18 @@ class Known:
         name = store.digest(general, target, repr(options), source_digest(), mlir_provider(), release)
         return cls(name, tuple(numbers), kernel, numbers)
 
-    def read(self) -> Outcome | None:
+    def read(self) -> PassResults | None:
         """What is kept; None where nothing is."""
         entry = store.read(self.name)
         if entry is None:
             return None
         try:
             made = tuple(map(self._made, entry["made"]))
-            return Outcome(entry["differs"], entry["staged"], entry["avoided"], entry["awaited"], made)
+            return PassResults(entry["differs"], entry["staged"], entry["avoided"], entry["awaited"], made)
         except (KeyError, TypeError, ValueError, IndexError):
             return None
 
-    def write(self, outcome: Outcome) -> None:
+    def write(self, outcome: PassResults) -> None:
         """Keep what the passes made of the module."""
         store.write(
             self.name,
@@ -148,7 +148,7 @@ class Known:
             },
         )
 
-    def _kept(self, made: Made) -> dict[str, Any]:
+    def _kept(self, made: TriedVersion) -> dict[str, Any]:
         version = made.version
         return {
             "version": None
@@ -161,14 +161,14 @@ class Known:
     def _row(self, found: ReportedConversion | ReportedGather) -> tuple[Any, ...]:
         return astuple(replace(found, location=self._general(found.location)))
 
-    def _made(self, kept: dict[str, Any]) -> Made:
+    def _made(self, kept: dict[str, Any]) -> TriedVersion:
         version = None
         if kept["version"] is not None:
             text, *rest = kept["version"]
             version = KnownVersion(self._particular(text), *rest)
         conversions = (ReportedConversion(self._particular(row[0]), *row[1:]) for row in kept["conversions"])
         gathers = (ReportedGather(self._particular(row[0]), *row[1:]) for row in kept["gathers"])
-        return Made(version, tuple(conversions), tuple(gathers))
+        return TriedVersion(version, tuple(conversions), tuple(gathers))
 
     def _general(self, text: str) -> str:
         """A text about the module, with numbers for its places."""
@@ -191,13 +191,13 @@ def _named(kernel: str) -> str:
     return f'sym_name = "{kernel}"'
 
 
-def versions(prepared: Prepared, tried: list[Made]) -> Iterator[Made]:
+def versions(prepared: Prepared, tried: list[TriedVersion]) -> Iterator[TriedVersion]:
     """The versions of a module after the passes, in the order in which they are tried; `tried` gets each that
     is asked for. The last is the stock kernel."""
 
-    def made(version: Attempt | None) -> Made:
+    def made(version: Attempt | None) -> TriedVersion:
         conversions = tuple(map(_conversion, prepared.conversions(version)))
-        tried.append(Made(version, conversions, tuple(map(_gather, prepared.gathers(version)))))
+        tried.append(TriedVersion(version, conversions, tuple(map(_gather, prepared.gathers(version)))))
         return tried[-1]
 
     if prepared.differs:
@@ -205,7 +205,7 @@ def versions(prepared: Prepared, tried: list[Made]) -> Iterator[Made]:
     yield made(None)
 
 
-def told(made: Made) -> tuple[tuple[ReportedConversion, ...], tuple[ReportedGather, ...]]:
+def told(made: TriedVersion) -> tuple[tuple[ReportedConversion, ...], tuple[ReportedGather, ...]]:
     """What a report says of conversions and gathers: of each location, the user's line."""
     conversions = (replace(found, location=user_line(found.location)) for found in made.conversions)
     gathers = (replace(found, location=user_line(found.location)) for found in made.gathers)

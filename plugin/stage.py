@@ -385,18 +385,18 @@ class LLIRStage:
             prepared = pipeline.prepare(upstream, options, target)
         if prepared.differs and (after_ours := [one for one in self.options.passes if one.when == "after"]):
             self._run(after_ours, prepared.module, src.context, attempt)
-        tried: list[known.Made] = []
+        tried: list[known.TriedVersion] = []
         versions = known.versions(prepared, tried)
-        llir = self._first_that_fits(known.Outcome.of(prepared), versions, src, metadata, attempt)
+        llir = self._first_that_fits(known.PassResults.of(prepared), versions, src, metadata, attempt)
         if entry is not None:
             with attempt.clock.phase("known"):
-                entry.write(known.Outcome.of(prepared, tried))
+                entry.write(known.PassResults.of(prepared, tried))
         return llir
 
     def _first_that_fits(
         self,
-        outcome: known.Outcome,
-        versions: Iterator[known.Made],
+        outcome: known.PassResults,
+        versions: Iterator[known.TriedVersion],
         src: TritonModule,
         metadata: Metadata,
         attempt: _Attempt,

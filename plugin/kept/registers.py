@@ -18,7 +18,7 @@ _DEBUG = re.compile(r"^\s*\.section\s+\.debug.*", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class KeptDirective:
     """directive: the one that the kernel is assembled with; "" for none. stack: what a thread has in memory
     without it, which it must not exceed, in bytes."""
 
@@ -27,7 +27,7 @@ class Decided:
 
 
 @dataclass(frozen=True)
-class Decisions:
+class KeptDirectives:
     """What was decided about kernels that are assembled alike.
 
     how: all that tells how they are, but for the PTX: the GPU, ptxas and its options.
@@ -43,7 +43,7 @@ class Decisions:
         bare = re.sub(f"{called}|{comments}", "", bare, flags=re.MULTILINE)
         return store.digest("registers", bare, self.how(), repr(facts), source_digest())
 
-    def read(self, name: str) -> Decided | None:
+    def read(self, name: str) -> KeptDirective | None:
         """What was decided; None where nothing is kept."""
         entry = store.read(name)
         if entry is None:
@@ -51,8 +51,8 @@ class Decisions:
         directive, stack = entry.get("directive"), entry.get("stack")
         if not isinstance(directive, str) or not isinstance(stack, int):
             return None
-        return Decided(directive, stack)
+        return KeptDirective(directive, stack)
 
-    def write(self, name: str, decided: Decided) -> None:
+    def write(self, name: str, decided: KeptDirective) -> None:
         """Keep what was decided."""
         store.write(name, {"directive": decided.directive, "stack": decided.stack})

@@ -41,7 +41,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from triton_linear.kept.registers import Decided, Decisions
+from triton_linear.kept.registers import KeptDirective, KeptDirectives
 from triton_linear.ptxas.cubin import Loops, Usage, mma_loops, usage
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ class Assembler:
         gpu: Callable[[], Target],
         fails: Callable[[Exception, Metadata], None] = _raised,
         again: Callable[[], AbstractContextManager[None]] = nullcontext,
-        decisions: Decisions | None = None,
+        decisions: KeptDirectives | None = None,
     ) -> None:
         self._ptx = ptx
         self._cubin = cubin
@@ -283,12 +283,12 @@ class Assembler:
             self._decisions.write(name, found)
         return taken
 
-    def _tried(self, text: str, threads: re.Match[str], metadata: Metadata) -> tuple[str, Decided | None]:
+    def _tried(self, text: str, threads: re.Match[str], metadata: Metadata) -> tuple[str, KeptDirective | None]:
         """The better of both PTX, and what that decides; None where nothing could be found out."""
         used = self._assembled(text, metadata)
         if used is None:
             return text, None
-        stays = Decided("", used.stack)
+        stays = KeptDirective("", used.stack)
         advice = self._advice(text, used, int(threads[1]), metadata)
         if advice is None:
             return text, stays
@@ -300,7 +300,7 @@ class Assembler:
             self._made, self._failed = made, None
             return text, stays
         print(printed.getvalue(), end="")
-        return bounded, Decided(advice.directive, used.stack)
+        return bounded, KeptDirective(advice.directive, used.stack)
 
     def cubin_of(self, text: object) -> object:
         """The cubin of PTX that was assembled to look at it; None if it was not."""

@@ -171,7 +171,7 @@ def test_where_more_versions_are_needed_than_are_kept_the_passes_run(
     first, report = made(kernel)
     read = known.Known.read
 
-    def without_room(entry: known.Known) -> known.Outcome | None:
+    def without_room(entry: known.Known) -> known.PassResults | None:
         found = read(entry)
         assert found is not None
         (one,) = found.made
@@ -280,20 +280,20 @@ def test_what_was_decided_about_registers_costs_one_assembly(monkeypatch: pytest
 
 def test_a_decision_that_would_spill_more_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     first, _ = made(KERNEL)
-    read = decided.Decisions.read
+    read = decided.KeptDirectives.read
 
-    def less(self: decided.Decisions, name: str) -> decided.Decided | None:
+    def less(self: decided.KeptDirectives, name: str) -> decided.KeptDirective | None:
         found = read(self, name)
-        return None if found is None else decided.Decided(".maxnreg 64", found.stack)
+        return None if found is None else decided.KeptDirective(".maxnreg 64", found.stack)
 
-    monkeypatch.setattr(decided.Decisions, "read", less)
+    monkeypatch.setattr(decided.KeptDirectives, "read", less)
     again, report = made(KERNEL)
     assert code(again) == code(first)
     assert "assemble again" in report.seconds
 
 
 def test_ptx_of_another_name_or_line_is_the_same_and_of_another_instruction_is_not() -> None:
-    decisions = decided.Decisions(lambda: "")
+    decisions = decided.KeptDirectives(lambda: "")
     ptx = (
         ".visible .entry {name}(\n.param .u64 {name}_param_0\n)\n"
         "{{\n\t.loc\t1 {line} 3\n\t{op}.s32 %r1, %r2;\n}}\n"
