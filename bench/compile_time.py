@@ -13,6 +13,8 @@ What the first compile of a process takes beyond that of stock Triton is process
 so it is measured, like `import triton_linear` alone, with the bytecode of every module at hand, as where the
 package is installed: without, Python would compile all sources each time.
 
+The picture, where matplotlib is installed, has the phases by kernel.
+
     python -m bench.compile_time [--targets cuda:90 hip:gfx942] [--samples 9] [--output FOLDER]
 """
 
@@ -38,6 +40,7 @@ import triton.language as tl
 from bench.harness.cases import say
 from bench.harness.child import Child, empty_cache, told
 from bench.harness.options import Parser
+from bench.harness.plot import available, picture
 from bench.harness.report import page, table
 from bench.harness.results import publish
 from bench.harness.turns import in_turns
@@ -56,6 +59,8 @@ PHASES = {
     "assemble again": "assembled again",
 }
 """Phases of a report that have a column, and how the table calls them."""
+SHOWN = (*(phase for phase in PHASES if phase != "stock"), "veto")
+"""Phases that the picture shows: what the plugin does, and what is compiled or assembled again for it."""
 
 
 @triton.jit
@@ -181,6 +186,21 @@ def measure(kernel: str, target: str, samples: int, bytecode: str) -> dict[str, 
     }
 
 
+def overheads(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """By target, the median and the worst that the plugin adds in processor time: of new kernels, of known ones.
+
+    A kernel with nothing to do is not among them.
+    """
+    found = []
+    for target in dict.fromkeys(row["target"] for row in rows):
+        cells = []
+        for key in ("processor_overhead_percent", "known_processor_overhead_percent"):
+            added = [row[key] for row in rows if row["target"] == target and row["kernel"] != NOTHING.name]
+            cells += [f"{statistics.median(added):+.1f} %", f"{max(added):+.1f} %"]
+        found.append((target, *cells))
+    return found
+
+
 def markdown(result: dict[str, Any]) -> str:
     """The table for people."""
     rows = [
@@ -216,6 +236,8 @@ def markdown(result: dict[str, Any]) -> str:
             rows,
         ),
         "",
+        *table("target | median: | worst: | known, median: | worst:", overheads(result["rows"])),
+        "",
         "Known is processor time where an earlier process has left on disk what it found out.",
         "",
         "What the plugin does in them, and Triton's own stage from TTGIR to LLVM IR with what it is given:",
@@ -226,6 +248,40 @@ def markdown(result: dict[str, Any]) -> str:
         f"the MLIR bindings; where the kernel is known, {known:.0f} ms. `import triton_linear` takes "
         f"{result['import_ms']:.1f} ms.",
     )
+
+
+def plot(result: dict[str, Any], path: Path) -> None:
+    """What the plugin adds to each compile in percent of stock Triton's time, its phases apart: the picture.
+
+    The rest is what Triton's stages and the assembler take longer, or less long, for our code.
+    """
+    rows = result["rows"]
+    targets = list(dict.fromkeys(row["target"] for row in rows))
+    height = 1 + 0.3 * max(sum(row["target"] == target for row in rows) for target in targets)
+    with picture(path, (11, height), 1, len(targets), squeeze=False, saved={"metadata": {"Date": None}}) as (
+        _,
+        axes,
+    ):
+        for axis, target in zip(axes[0], targets, strict=True):
+            mine = [row for row in rows if row["target"] == target]
+            done = [0.0] * len(mine)
+            for phase in SHOWN:
+                parts = [100 * row["phases_ms"].get(phase, 0.0) / row["stock_ms"] for row in mine]
+                axis.barh(range(len(mine)), parts, left=done, label=PHASES.get(phase, phase), height=0.6)
+                done = [before + part for before, part in zip(done, parts, strict=True)]
+            for key, mark, label in (
+                ("overhead_percent", "k|", "in all, by the clock"),
+                ("processor_overhead_percent", "k.", "in processor time"),
+                ("known_processor_overhead_percent", "kx", "the same, known"),
+            ):
+                axis.plot([row[key] for row in mine], range(len(mine)), mark, label=label)
+            axis.axvline(0, color="0.3", linewidth=0.8)
+            axis.set_yticks(range(len(mine)), [row["kernel"] for row in mine], fontsize=8)
+            axis.invert_yaxis()
+            axis.set_title(target)
+            axis.set_xlabel("percent of stock Triton's compile")
+            axis.grid(axis="x", linewidth=0.3)
+        axes[0][-1].legend(fontsize=7)
 
 
 _IMPORT = "import time; a = time.process_time(); import triton_linear; print(time.process_time() - a)"
@@ -257,6 +313,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 say(f"{target} {spec.name}: {rows[-1]['overhead_percent']:+.1f} %")
     facts = {"samples": options.samples, "import_ms": import_ms, "rows": rows}
     publish(options.output, "compile_time", markdown, **facts)
+    if available():
+        plot(facts, options.output / "compile_time.svg")
     return 0
 
 
