@@ -187,7 +187,7 @@ def measure(kernel: str, target: str, samples: int, bytecode: str) -> dict[str, 
 
 
 def overheads(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """By target, the median and the worst that the plugin adds in processor time: of new kernels, of known ones.
+    """By target, what the plugin adds in processor time to new kernels and to known ones: median and worst.
 
     A kernel with nothing to do is not among them.
     """
