@@ -78,6 +78,11 @@ def test_what_was_loaded_is_taken_apart_as_elements() -> None:
     assert len(set(values)) == 8
     assert operations(writer) == {"bitcast": 1, "extractelement": 8, "mlir.constant": 8}
     assert "llvm.bitcast %loaded : vector<4xi32> to vector<8xf16>" in writer.body()
+    parts = [Part(loaded, index) for index in range(4)]
+    assert len(set(unpacked(writer, parts, "f64", 2))) == 2
+    assert writer.body().count("vector<2xf64>") == 3
+    unpacked(writer, parts[1:3], "f64", 1)
+    assert "llvm.bitcast" in writer.body().splitlines()[-1] and "f64" in writer.body().splitlines()[-1]
 
 
 def test_bytes_are_taken_out_of_their_word() -> None:
@@ -90,7 +95,9 @@ def test_bytes_are_taken_out_of_their_word() -> None:
 
 def test_what_lies_above_a_narrow_value_is_zero() -> None:
     writer = FunctionWriter()
-    Part(Vector(writer, "i16", whole="%loaded", count=1)).slot("f16", 1)
+    part = Part(Vector(writer, "i16", whole="%loaded", count=1))
+    assert part.slot("i16", 0) == "%loaded"
+    part.slot("f16", 1)
     assert "llvm.zext %loaded : i16 to i32" in writer.body()
 
 
