@@ -7,11 +7,14 @@ the samples, as a machine that others use only ever adds to them, and the overhe
 time. Samples "known" find on disk what an earlier process has found out of the kernel, as where Triton's own
 cache has been emptied of it.
 
-Beside the examples are a matmul in fp8 whose operands lie by rows, and a kernel with nothing to do.
+Beside the examples are a matmul in fp8 whose operands lie by rows, a kernel with nothing to do, and eight
+kernels that are compiled at once, each in a thread.
 
 What the first compile of a process takes beyond that of stock Triton is processor time. It is mostly imports,
 so it is measured, like `import triton_linear` alone, with the bytecode of every module at hand, as where the
 package is installed: without, Python would compile all sources each time.
+
+The picture, where matplotlib is installed, has the phases by kernel.
 
     python -m bench.compile_time [--targets cuda:90 hip:gfx942] [--samples 9] [--output FOLDER]
 """
@@ -28,6 +31,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +42,7 @@ import triton.language as tl
 from bench.harness.cases import say
 from bench.harness.child import Child, empty_cache, told
 from bench.harness.options import Parser
+from bench.harness.plot import available, picture
 from bench.harness.report import page, table
 from bench.harness.results import publish
 from bench.harness.turns import in_turns
@@ -45,6 +50,9 @@ from triton_linear.examples import specs
 from triton_linear.examples.spec import KernelSpec, gpu_target
 from triton_linear.kept.store import FOLDER
 
+THREADS = 8
+TOGETHER = "eight at once"
+"""So many kernels in as many threads."""
 KNOWN = "known"
 MODES = ("stock", "plugin", KNOWN)
 PHASES = {
@@ -56,6 +64,8 @@ PHASES = {
     "assemble again": "assembled again",
 }
 """Phases of a report that have a column, and how the table calls them."""
+SHOWN = (*(phase for phase in PHASES if phase != "stock"), "veto")
+"""Phases that the picture shows: what the plugin does, and what is compiled or assembled again for it."""
 
 
 @triton.jit
@@ -110,11 +120,19 @@ def timed(spec: KernelSpec, target: str) -> tuple[float, float]:
     return time.perf_counter() - start, processor_time() - used
 
 
+def timed_together(target: str) -> tuple[float, float]:
+    """The same of `THREADS` kernels, each compiled in a thread of its own."""
+    together = [spec for spec in subjects(target) if spec is not NOTHING][:THREADS]
+    start, used = time.perf_counter(), processor_time()
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(timed, together, [target] * THREADS))
+    return time.perf_counter() - start, processor_time() - used
+
+
 def sample(mode: str, kernel: str, target: str, bytecode: str, kept: str) -> dict[str, Any]:
     """One sample, in this process, which keeps the bytecode of what it imports in a folder; what the plugin
     keeps goes to the folder `kept` if that is empty, and comes from there in the mode for it."""
     sys.dont_write_bytecode, sys.pycache_prefix = False, bytecode
-    (spec,) = (spec for spec in subjects(target) if spec.name == kernel)
     own = Path(triton.knobs.cache.dir, FOLDER)
     if mode == KNOWN:
         shutil.copytree(kept, own)
@@ -126,7 +144,11 @@ def sample(mode: str, kernel: str, target: str, bytecode: str, kept: str) -> dic
         triton_linear.install(strict=True, on_report=reports.append)
     timed(WARM_UP, target)
     first = processor_time() - used
-    seconds, processor = timed(spec, target)
+    if kernel == TOGETHER:
+        seconds, processor = timed_together(target)
+    else:
+        (spec,) = (spec for spec in subjects(target) if spec.name == kernel)
+        seconds, processor = timed(spec, target)
     result: dict[str, Any] = {"seconds": seconds, "processor": processor, "first": first}
     if mode == "plugin" and not os.listdir(kept) and own.exists():
         shutil.copytree(own, kept, dirs_exist_ok=True)
@@ -172,6 +194,7 @@ def measure(kernel: str, target: str, samples: int, bytecode: str) -> dict[str, 
         "stock_ms": 1e3 * seconds["stock"],
         "plugin_ms": 1e3 * seconds["plugin"],
         "overhead_percent": 100 * (seconds["plugin"] / seconds["stock"] - 1),
+        "known_overhead_percent": 100 * (seconds[KNOWN] / seconds["stock"] - 1),
         "processor_overhead_percent": 100 * (processor["plugin"] / processor["stock"] - 1),
         "known_processor_overhead_percent": 100 * (processor[KNOWN] / processor["stock"] - 1),
         "first_compile_extra_ms": 1e3 * (first["plugin"] - first["stock"]),
@@ -181,8 +204,24 @@ def measure(kernel: str, target: str, samples: int, bytecode: str) -> dict[str, 
     }
 
 
+def overheads(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """By target, what the plugin adds in processor time to new kernels and to known ones: median and worst.
+
+    A kernel with nothing to do is not among them.
+    """
+    found = []
+    for target in dict.fromkeys(row["target"] for row in rows):
+        cells = []
+        for key in ("processor_overhead_percent", "known_processor_overhead_percent"):
+            added = [row[key] for row in rows if row["target"] == target and row["kernel"] != NOTHING.name]
+            cells += [f"{statistics.median(added):+.1f} %", f"{max(added):+.1f} %"]
+        found.append((target, *cells))
+    return found
+
+
 def markdown(result: dict[str, Any]) -> str:
     """The table for people."""
+    alone = [row for row in result["rows"] if row["kernel"] != TOGETHER]
     rows = [
         (
             row["target"],
@@ -194,7 +233,7 @@ def markdown(result: dict[str, Any]) -> str:
             f"{row['processor_overhead_percent']:+.1f} %",
             f"{row['known_processor_overhead_percent']:+.1f} %",
         )
-        for row in result["rows"]
+        for row in alone
     ]
     phases = [
         (
@@ -202,10 +241,16 @@ def markdown(result: dict[str, Any]) -> str:
             row["kernel"],
             *(f"{row['phases_ms'].get(phase, 0.0):.0f}" for phase in PHASES),
         )
-        for row in result["rows"]
+        for row in alone
     ]
     extra = statistics.median(row["first_compile_extra_ms"] for row in result["rows"])
     known = statistics.median(row["known_first_compile_extra_ms"] for row in result["rows"])
+    together = [
+        f"{THREADS} kernels in as many threads take {row['overhead_percent']:+.1f} % by the clock on "
+        f"{row['target']}, known {row['known_overhead_percent']:+.1f} %."
+        for row in result["rows"]
+        if row["kernel"] == TOGETHER
+    ]
     return page(
         f"Compile time, Triton {result['triton']}, Python {result['python']}, {result['date']}: least of "
         f"{result['samples']}, milliseconds from the AST to the binary.",
@@ -215,6 +260,10 @@ def markdown(result: dict[str, Any]) -> str:
             "| known:",
             rows,
         ),
+        "",
+        *table("target | median: | worst: | known, median: | worst:", overheads(alone)),
+        "",
+        *together,
         "",
         "Known is processor time where an earlier process has left on disk what it found out.",
         "",
@@ -226,6 +275,40 @@ def markdown(result: dict[str, Any]) -> str:
         f"the MLIR bindings; where the kernel is known, {known:.0f} ms. `import triton_linear` takes "
         f"{result['import_ms']:.1f} ms.",
     )
+
+
+def plot(result: dict[str, Any], path: Path) -> None:
+    """What the plugin adds to each compile in percent of stock Triton's time, its phases apart: the picture.
+
+    The rest is what Triton's stages and the assembler take longer, or less long, for our code.
+    """
+    rows = [row for row in result["rows"] if row["kernel"] != TOGETHER]
+    targets = list(dict.fromkeys(row["target"] for row in rows))
+    height = 1 + 0.3 * max(sum(row["target"] == target for row in rows) for target in targets)
+    with picture(path, (11, height), 1, len(targets), squeeze=False, saved={"metadata": {"Date": None}}) as (
+        _,
+        axes,
+    ):
+        for axis, target in zip(axes[0], targets, strict=True):
+            mine = [row for row in rows if row["target"] == target]
+            done = [0.0] * len(mine)
+            for phase in SHOWN:
+                parts = [100 * row["phases_ms"].get(phase, 0.0) / row["stock_ms"] for row in mine]
+                axis.barh(range(len(mine)), parts, left=done, label=PHASES.get(phase, phase), height=0.6)
+                done = [before + part for before, part in zip(done, parts, strict=True)]
+            for key, mark, label in (
+                ("overhead_percent", "k|", "in all, by the clock"),
+                ("processor_overhead_percent", "k.", "in processor time"),
+                ("known_processor_overhead_percent", "kx", "the same, known"),
+            ):
+                axis.plot([row[key] for row in mine], range(len(mine)), mark, label=label)
+            axis.axvline(0, color="0.3", linewidth=0.8)
+            axis.set_yticks(range(len(mine)), [row["kernel"] for row in mine], fontsize=8)
+            axis.invert_yaxis()
+            axis.set_title(target)
+            axis.set_xlabel("percent of stock Triton's compile")
+            axis.grid(axis="x", linewidth=0.3)
+        axes[0][-1].legend(fontsize=7)
 
 
 _IMPORT = "import time; a = time.process_time(); import triton_linear; print(time.process_time() - a)"
@@ -252,11 +335,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         for target in options.targets:
             with tempfile.TemporaryDirectory() as kept:
                 fresh_sample("plugin", subjects(target)[0].name, target, bytecode, kept)  # which writes it
-            for spec in subjects(target):
-                rows.append(measure(spec.name, target, options.samples, bytecode))
-                say(f"{target} {spec.name}: {rows[-1]['overhead_percent']:+.1f} %")
+            for name in (*(spec.name for spec in subjects(target)), TOGETHER):
+                rows.append(measure(name, target, options.samples, bytecode))
+                say(f"{target} {name}: {rows[-1]['overhead_percent']:+.1f} %")
     facts = {"samples": options.samples, "import_ms": import_ms, "rows": rows}
     publish(options.output, "compile_time", markdown, **facts)
+    if available():
+        plot(facts, options.output / "compile_time.svg")
     return 0
 
 

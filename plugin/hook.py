@@ -452,6 +452,7 @@ def _wrapped(stages: Stages, options: object, language: object, target: str, set
     stage = LLIRStage(stages["llir"], target, setting, gluon=getattr(language, "name", "") == GLUON)
     if not ({"ptx", "cubin"} <= stages.keys() and setting.options.occupancy):
         return {"llir": stage}
+    from triton_linear.kept.comparisons import KeptComparisons
     from triton_linear.kept.registers import KeptDirectives
     from triton_linear.ptxas.registers import Assembler, has_say
 
@@ -478,10 +479,15 @@ def _wrapped(stages: Stages, options: object, language: object, target: str, set
     def again() -> AbstractContextManager[None]:
         return stage.phase("assemble again")
 
-    def how() -> str:
-        return f"{triton_versions.found()} {stage.planned_for} {ptxas_version(target)} {options!r}"
+    def assembled() -> str:
+        return f"{triton_versions.found()} {ptxas_version(target)} {options!r}"
 
-    decisions = KeptDirectives(how) if setting.options.cache else None
+    def how() -> str:
+        return f"{stage.planned_for} {assembled()}"
+
+    decisions = None
+    if setting.options.cache:
+        decisions, stage.comparisons = KeptDirectives(how), KeptComparisons(assembled)
     assembler = Assembler(stages["ptx"], stages["cubin"], applies, gpu, fails, again, decisions)
     veto = Veto(assembler, stages["ptx"], stages["cubin"], stage, fails)
     stage.awaited = True

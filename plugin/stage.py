@@ -6,19 +6,18 @@ through here too, and the untouched module is at hand when something fails.
 
 from __future__ import annotations
 
-import logging
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from triton_linear import fallback, known, limited, user_passes
 from triton_linear.decisions import kernel_digest, ptxas_version
 from triton_linear.fallback import UnknownTarget
 from triton_linear.interfaces import Compile, Metadata, TritonModule
+from triton_linear.outlets import Outlets
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.report import (
     Outcome,
@@ -27,7 +26,6 @@ from triton_linear.report import (
     ReportedConversion,
     ReportedGather,
     ReportWarning,
-    publish,
 )
 from triton_linear.screen import count_operations, has_short_rows, screened
 from triton_linear.setting import Setting
@@ -36,8 +34,8 @@ from triton_linear.variants import variant
 
 if TYPE_CHECKING:
     from triton_linear.dialect.mlir_adapter import Module
+    from triton_linear.kept.comparisons import KeptComparisons
 
-_log = logging.getLogger("triton_linear")
 UNNAMED = "unnamed"
 """The name of a kernel that does not say its own."""
 _REFUSED = "Triton refused the module with our code: what MLIR printed to the standard error is about that one"
@@ -53,6 +51,8 @@ class _Attempt:
 
     source: the module behind user passes. upstream: the same in upstream MLIR, where it is at hand. text: the
     same in generic form, where that was printed. given: conversions before user passes, if there are any.
+    entry: the name of what is kept of the module, if anything is. stays: a compile before has found the kernel
+    to be better than stock Triton's.
     """
 
     kernel: str
@@ -74,6 +74,8 @@ class _Attempt:
     text: str = ""
     variant: str = ""
     key: str = ""
+    entry: str = ""
+    stays: bool = False
     passes: tuple[str, ...] = ()
 
     def compiling(self) -> AbstractContextManager[None]:
@@ -111,17 +113,20 @@ class LLIRStage:
 
     converted: whether the kernel is compiled with code of ours. options: those that hold for it, once it was
     decided about. gluon: the kernel is written in Gluon. awaited: a later stage calls `finish` where the kernel
-    is converted; the report waits for it.
+    is converted; the report waits for it. comparisons: those of other compiles, which spare this one its own;
+    None: they do not count.
     """
 
     def __init__(self, stock: Compile, target: str, setting: Setting, *, gluon: bool = False) -> None:
         self._stock = stock
         self._target = target
         self._setting = setting
+        self._outlets = Outlets(setting, target)
         self._gluon = gluon
         self.converted = False
         self.options = setting.options
         self.awaited = False
+        self.comparisons: KeptComparisons | None = None
         self._attempt: _Attempt | None = None
         self._before: tuple[TritonModule, dict[str, Any], str] | None = None
 
@@ -142,9 +147,9 @@ class LLIRStage:
             llir = self._compile(src, metadata, attempt)
         except BaseException:
             with fallback.without_room():
-                self._tell(attempt.report(self._target))
+                self._outlets.tell(attempt.report(self._target))
             with suppress(OSError):
-                self._dump(attempt)
+                self._outlets.dump(attempt.kernel, attempt.before, attempt.after)
             raise
         self._attempt = attempt
         self.converted = attempt.outcome is Outcome.CONVERTED
@@ -166,9 +171,16 @@ class LLIRStage:
         somebody has changed or replaced `llir` since (another stage, TRITON_KERNEL_OVERRIDE, `ir_override`)."""
         if self._before is None or self._attempt is None or self._before[2] != llir:
             return None
+        if self._attempt.stays:
+            return None
         src, metadata, _ = self._before
         self._before = None
         return self._stock(self._changed(src, "after", self._attempt), metadata), metadata
+
+    def compared(self, vetoed: str) -> None:
+        """Keep what comparing with stock Triton's kernel has shown; `vetoed`: why that is taken, if it is."""
+        if self.comparisons is not None and self._attempt is not None and self._attempt.entry:
+            self.comparisons.write(self._attempt.entry, vetoed)
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Count what a later stage does for the kernel within the block, as long as its report waits."""
@@ -189,8 +201,8 @@ class LLIRStage:
             attempt.remarks += (vetoed,)
         failures: list[Exception] = []
         with fallback.without_room():
-            failures = self._tell(attempt.report(self._target))
-        self._dump(attempt)
+            failures = self._outlets.tell(attempt.report(self._target))
+        self._outlets.dump(attempt.kernel, attempt.before, attempt.after)
         if failures and self._setting.options.strict:
             raise failures[0]
         for error in failures:
@@ -373,6 +385,8 @@ class LLIRStage:
             with attempt.clock.phase("known"):
                 entry = known.Known.of(attempt.text, attempt.kernel, self.planned_for, options)
                 outcome = entry.read()
+            if self._is_vetoed(entry.name, attempt):
+                return None
             if outcome is not None:
                 remarks = attempt.remarks
                 with suppress(known.Unfinished):
@@ -392,6 +406,19 @@ class LLIRStage:
             with attempt.clock.phase("known"):
                 entry.write(known.PassResults.of(prepared, tried))
         return llir
+
+    def _is_vetoed(self, entry: str, attempt: _Attempt) -> bool:
+        """Whether a compile before this one has found stock Triton's kernel to be the better one."""
+        attempt.entry = entry
+        if self.comparisons is None or attempt.variant or self.options.keyed:
+            return False
+        with attempt.clock.phase("known"):
+            vetoed = self.comparisons.read(entry)
+        if not vetoed:
+            attempt.stays = vetoed is not None
+            return False
+        attempt.remarks += (vetoed,)
+        return True
 
     def _first_that_fits(
         self,
@@ -440,52 +467,6 @@ class LLIRStage:
                 return llir
             has = f"which may take {version.room}" if version.apart else f"{self._target} has {version.room}"
             attempt.remarks += (f"{shared} bytes of shared memory with {version.scratch}, {has}",)
-
-    def _dump(self, attempt: _Attempt) -> None:
-        """Write the module as it came and as it was compiled, if that is asked for."""
-        if not (folder := self._setting.options.dump):
-            return
-        from triton_linear.dump import Dump
-
-        try:
-            Dump(Path(folder)).write(attempt.kernel, self._target, attempt.before, attempt.after)
-        except OSError as error:
-            if self._setting.options.strict:
-                raise
-            text = f"kernel '{attempt.kernel}' cannot be written to {folder}: {error.strerror or error}"
-            warnings.warn(f"triton_linear: {text}", ReportWarning, stacklevel=3)
-
-    def _append(self, report: Report) -> None:
-        """Write the report to the file that is asked for; where that cannot be, one warning for the setting."""
-        if not (path := self._setting.options.report):
-            return
-        from triton_linear.report_file import append
-
-        try:
-            append(path, report)
-        except OSError as error:
-            if ("report", path) not in self._setting.warned:
-                self._setting.warned.add(("report", path))
-                text = f"reports cannot be written to {path}: {error.strerror or error}"
-                warnings.warn(f"triton_linear: {text}", ReportWarning, stacklevel=3)
-
-    def _tell(self, report: Report) -> list[Exception]:
-        """Hand the report to everyone who listens; returns what listeners raised."""
-        publish(report)
-        self._append(report)
-        _log.debug("%s", report)
-        for conversion in report.left:
-            _log.info("%s: %s: left to Triton: %s", report.kernel, conversion.location, conversion.detail)
-        for remark in report.remarks:
-            _log.info("%s: %s", report.kernel, remark)
-        failures = []
-        for listener in self._setting.listeners:
-            try:
-                listener(report)
-            except Exception as error:
-                _log.exception("%s: on_report failed", report.kernel)
-                failures.append(error)
-        return failures
 
     def _warn(self, attempt: _Attempt, error: Exception, metadata: Metadata) -> None:
         remarks = attempt.remarks

@@ -9,16 +9,24 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 
-from triton_linear.lowering.emit.elements import from_integer, packed_words, to_integer, unpacked, width
+from triton_linear.lowering.emit.elements import (
+    from_integer,
+    half_of,
+    packed_words,
+    to_integer,
+    unpacked,
+    width,
+)
 from triton_linear.lowering.emit.machines import InstructionWriter, machine_of
 from triton_linear.lowering.emit.padded import emit_padded
+from triton_linear.lowering.emit.parts import Parts, parts_of
 from triton_linear.lowering.emit.shared import emit_exchange
 from triton_linear.lowering.emit.text import (
     SHARED,
     FunctionWriter,
     Signature,
 )
-from triton_linear.lowering.emit.words import Parts, WordWriter
+from triton_linear.lowering.emit.words import WordWriter
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.packing import stored_words
 from triton_linear.lowering.plan.plans import (
@@ -83,6 +91,7 @@ def _through_words(
     """The destination registers of a plan that moves words."""
     element = signature.element
     slots = max(1, 32 // width(element))
+    half = half_of(element)
     first = plan.stages[0]
     # Stores read accumulators as they are.
     if isinstance(first, SharedPlan) and not stored_words(first).steps:
@@ -97,10 +106,10 @@ def _through_words(
     count = max(1, signature.source_registers // slots)
     for stage in plan.stages:
         if isinstance(stage, ShufflePlan):
-            program = WordWriter(writer, machine, slots, words, count).run(stage.steps)
+            program = WordWriter(writer, machine, slots, words, count, half).run(stage.steps)
             words = [program.word(number) for number in stage.outputs]
         else:
-            words = emit_exchange(writer, stage, words, machine, base)
+            words = emit_exchange(writer, stage, words, machine, base, half)
         count = len(words)
     assert not callable(words)  # a plan has a stage
     values: list[str] = []
@@ -150,10 +159,12 @@ def _free(
         word = packed([one.sources[0] for one in group])
         for step in range(1, longest):
             other = packed([one.sources[step % len(one.sources)] for one in group])
-            word = [writer.binary("and", *pair) for pair in zip(word, other, strict=True)]
+            both = zip(word, other, strict=True)
+            word = parts_of(writer, [writer.binary("and", one.word, two.word) for one, two in both])
         flipped = sum(one.flipped << bits * slot for slot, one in enumerate(group))
         if flipped:
-            word = [writer.binary("xor", word[0], writer.constant(_signed(flipped & 0xFFFFFFFF))), *word[1:]]
+            mask = writer.constant(_signed(flipped & 0xFFFFFFFF))
+            word = [*parts_of(writer, [writer.binary("xor", word[0].word, mask)]), *word[1:]]
         return tuple(unpacked(writer, word, element, len(group)))
 
     groups = (plan.registers[start : start + slots] for start in range(0, len(plan.registers), slots))

@@ -1,14 +1,12 @@
-"""Elements as integers, and integers as words of 32 bits. An i1 moves as 8 bits."""
+"""Elements in words of 32 bits, as the values that they are carried as. An i1 moves as 8 bits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from triton_linear.lowering.emit.machines import InstructionWriter
-from triton_linear.lowering.emit.text import I32, I64, FunctionWriter, build_vector, split_vector, vector_type
-
-_HALVES = frozenset({"f16", "bf16"})
-"""What goes into words as it is: two make a vector of 32 bits."""
+from triton_linear.lowering.emit.parts import WORD, Part, Parts, Vector, type_bits
+from triton_linear.lowering.emit.text import I32, I64, FunctionWriter
 
 
 def width(element: str) -> int:
@@ -38,64 +36,56 @@ def from_integer(writer: FunctionWriter, value: str, element: str) -> str:
     return value if element == integer else writer.op(f"llvm.bitcast {value} : {integer} to {element}")
 
 
+def carried(element: str) -> str:
+    """The type of the values that move: a number's own, an integer for what has no bits of its own to move."""
+    if element.startswith("!llvm.ptr"):
+        return I64
+    return "i8" if element == "i1" else element
+
+
+def half_of(element: str) -> str:
+    """The type that half-words are carried as, where words have elements of this type."""
+    type_ = carried(element)
+    return type_ if 2 * type_bits(type_) == WORD else "i16"
+
+
 def packed_words(
     writer: FunctionWriter, values: Sequence[str], element: str, settler: InstructionWriter | None
-) -> list[str]:
-    """Elements as 32-bit words; by the `settler` where they may be accumulators."""
+) -> Parts:
+    """Elements in words, lowest first; by the `settler` where they may be accumulators.
+
+    Fewer than 32 bits are zero-extended. Elements of 64 bits take two parts each.
+    """
     bits = width(element)
-    if settler is not None and bits == 32:
-        return [settler.settled(writer, value, element) for value in values]
-    if element not in _HALVES:
-        values, element = [to_integer(writer, value, element) for value in values], f"i{bits}"
-    words = pack(writer, values, element)
-    return words if settler is None else [settler.settled(writer, word, I32) for word in words]
+    if settler is not None and bits == WORD:
+        return [Part.of(writer, settler.settled(writer, value, element)) for value in values]
+    type_ = carried(element)
+    if type_ != element:
+        values = [to_integer(writer, value, element) for value in values]
+    per_word = max(1, WORD // bits)
+    vectors = (
+        Vector(writer, type_, values[start : start + per_word]) for start in range(0, len(values), per_word)
+    )
+    parts = [Part(vector, index) for vector in vectors for index in range(max(1, bits // WORD))]
+    if settler is None:
+        return parts
+    return [Part.of(writer, settler.settled(writer, part.word, I32)) for part in parts]
 
 
-def pack(writer: FunctionWriter, values: Sequence[str], element: str) -> list[str]:
-    """Integers or halves as 32-bit words, lowest first; fewer than 32 bits are zero-extended."""
-    bits = width(element)
-    if bits == 32:
-        return list(values)
-    if bits == 64:
-        words = [writer.op(f"llvm.bitcast {value} : {I64} to vector<2xi32>") for value in values]
-        return [part for word in words for part in split_vector(writer, word, I32, 2)]
-    per_word = min(len(values), 32 // bits)
-    words = []
-    for start in range(0, len(values), per_word):
-        vector = build_vector(writer, values[start : start + per_word], element)
-        packed_bits = bits * per_word
-        packed = vector_type(element, per_word)
-        if packed != f"i{packed_bits}":
-            vector = writer.op(f"llvm.bitcast {vector} : {packed} to i{packed_bits}")
-        words.append(
-            vector if packed_bits == 32 else writer.op(f"llvm.zext {vector} : i{packed_bits} to {I32}")
-        )
-    return words
-
-
-def unpacked(writer: FunctionWriter, words: Sequence[str], element: str, count: int) -> list[str]:
+def unpacked(writer: FunctionWriter, parts: Sequence[Part], element: str, count: int) -> list[str]:
     """The inverse of `packed_words` for `count` elements."""
-    if element in _HALVES:
-        return split_words(writer, words, element, count)
-    values = split_words(writer, words, f"i{width(element)}", count)
-    return [from_integer(writer, value, element) for value in values]
+    type_ = carried(element)
+    if type_bits(type_) > WORD:
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        values = [_double(writer, low, high, type_) for low, high in pairs]
+    else:
+        per_word = min(count, WORD // type_bits(type_))
+        values = [part.slot(type_, slot) for part in parts for slot in range(per_word)]
+    return values if type_ == element else [from_integer(writer, value, element) for value in values]
 
 
-def split_words(writer: FunctionWriter, words: Sequence[str], element: str, count: int) -> list[str]:
-    """The inverse of `pack` for `count` integers or halves."""
-    bits = width(element)
-    if bits == 32:
-        return list(words)
-    if bits == 64:
-        pairs = [build_vector(writer, words[start : start + 2], I32) for start in range(0, len(words), 2)]
-        return [writer.op(f"llvm.bitcast {pair} : vector<2xi32> to {I64}") for pair in pairs]
-    per_word = min(count, 32 // bits)
-    values = []
-    for word in words:
-        packed_bits = bits * per_word
-        narrow = word if packed_bits == 32 else writer.op(f"llvm.trunc {word} : {I32} to i{packed_bits}")
-        packed = vector_type(element, per_word)
-        if packed != f"i{packed_bits}":
-            narrow = writer.op(f"llvm.bitcast {narrow} : i{packed_bits} to {packed}")
-        values += split_vector(writer, narrow, element, per_word)
-    return values
+def _double(writer: FunctionWriter, low: Part, high: Part, type_: str) -> str:
+    """The 64 bits of two parts."""
+    if low.vector is high.vector and low.index % 2 == 0 and high.index == low.index + 1:
+        return low.vector.value(type_, low.index // 2)
+    return Vector(writer, I32, (low.word, high.word)).value(type_, 0)

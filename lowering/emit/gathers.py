@@ -6,11 +6,12 @@ import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from triton_linear.lowering.emit.elements import from_integer, packed_words, unpacked, width
+from triton_linear.lowering.emit.elements import from_integer, half_of, packed_words, unpacked, width
 from triton_linear.lowering.emit.machines import machine_of
+from triton_linear.lowering.emit.parts import Part, Parts, parts_of
 from triton_linear.lowering.emit.shared import pointers, store_words
 from triton_linear.lowering.emit.text import I32, I64, SHARED, FunctionWriter, struct_type
-from triton_linear.lowering.emit.words import Parts, WordWriter, linear_in_thread
+from triton_linear.lowering.emit.words import WordWriter, linear_in_thread
 from triton_linear.lowering.gather.shuffles import multiplier, segments_of, unmasked
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.gathers import (
@@ -161,7 +162,8 @@ def _through_memory(plan: GatherSharedPlan, values: _Values, base: str) -> list[
         start = number * slots
         return values.packed(range(start, min(start + slots, plan.source_registers)))
 
-    sources = WordWriter(writer, machine, slots, word, storing.given)
+    half = half_of(values.signature.element)
+    sources = WordWriter(writer, machine, slots, word, storing.given, half)
     store_address = pointers(writer, machine.thread(writer), plan.store.columns, base)
     origin = values.by_thread(plan.address_by_thread)
     results: list[str] = []
@@ -227,7 +229,10 @@ class _Gather:
         if plan.moves:
             lane, kept = self._lane(number, wanted), self._kept or 0
             bits = min(32, width(values.signature.element) << plan.packed)  # above them is zero
-            words = [[self._machine.shuffle(writer, part, lane, kept, bits) for part in word] for word in words]
+            words = [
+                parts_of(writer, [self._machine.shuffle(writer, part.word, lane, kept, bits) for part in word])
+                for word in words
+            ]
         if plan.choices:
             parts = (
                 linear_in_thread(writer, number, plan.choice_by_index),
@@ -236,7 +241,7 @@ class _Gather:
             choice = values.sum(parts, wanted.choice_flip)
             words = self._selected(words, choice)
             if plan.packed:
-                words = [[self._taken(words[0][0], words[-1][0], choice)]]
+                words = [[Part.of(writer, self._taken(words[0][0].word, words[-1][0].word, choice))]]
         return values.result(words[0])
 
     def _lane(self, number: str, wanted: Wanted) -> str:
@@ -261,10 +266,13 @@ class _Gather:
             condition = writer.op(f'llvm.icmp "ne" {masked}, {writer.constant(0)} : {I32}')
             half = len(words) // 2
             words = [
-                [
-                    writer.op(f"llvm.select {condition}, {one}, {zero} : i1, {I32}")
-                    for zero, one in zip(*pair, strict=True)
-                ]
+                parts_of(
+                    writer,
+                    [
+                        writer.op(f"llvm.select {condition}, {one.word}, {zero.word} : i1, {I32}")
+                        for zero, one in zip(*pair, strict=True)
+                    ],
+                )
                 for pair in zip(words[:half], words[half:], strict=True)
             ]
         return words

@@ -6,16 +6,15 @@ import functools
 from collections.abc import Callable, Sequence
 
 from triton_linear.lowering.emit.machines import InstructionWriter
+from triton_linear.lowering.emit.parts import WORD, Part, Parts, Vector, parts_of, side_by_side
 from triton_linear.lowering.emit.text import (
     CLUSTER_SHARED,
     I32,
     SHARED,
     FunctionWriter,
-    build_vector,
-    split_vector,
     vector_type,
 )
-from triton_linear.lowering.emit.words import Parts, WordWriter, linear_in_thread
+from triton_linear.lowering.emit.words import WordWriter, linear_in_thread
 from triton_linear.lowering.plan.packing import loaded_words, stored_words
 from triton_linear.lowering.plan.plans import CLUSTER, MemorySide, Padding, SharedPlan
 
@@ -26,13 +25,15 @@ def emit_exchange(
     words: Sequence[Parts] | Callable[[int], Parts],
     machine: InstructionWriter,
     base: str,
+    half: str,
 ) -> list[Parts]:
-    """The destination's words from the source's; `base` names the pointer to the scratch."""
+    """The destination's words from the source's; `base` names the pointer to the scratch, and `half` is the
+    type that half-words are carried as."""
     memory, thread = _Memory(writer, plan, machine), machine.thread(writer)
     own_bits = len(plan.store.columns)
     within = _in_cluster(writer, plan, machine, thread, own_bits)
     storing, loading = stored_words(plan), loaded_words(plan)
-    sources = WordWriter(writer, machine, plan.per_word, words, storing.given)
+    sources = WordWriter(writer, machine, plan.per_word, words, storing.given, half)
     store_address = pointers(writer, thread, plan.store.columns, base)
     load_address = _loads(writer, within, plan, machine, base)
     written = 0
@@ -53,7 +54,7 @@ def emit_exchange(
             arrived += memory.load(load_address(index, number, access.offset))
     if plan.scope == CLUSTER:
         machine.arrive(writer)
-    program = WordWriter(writer, machine, plan.per_word, arrived, loading.given).run(loading.steps)
+    program = WordWriter(writer, machine, plan.per_word, arrived, loading.given, half).run(loading.steps)
     words_loaded = [program.word(number) for number in loading.outputs]
     if plan.scope == CLUSTER:
         machine.wait(writer)
@@ -110,14 +111,15 @@ class _Memory:
         writer, side = self._writer, self._plan.load
         if side.transposed:
             count = side.slots * self._plan.element_bytes // 4
-            parts = self._machine.load_matrix(writer, side.matrix, address, count)
+            parts = parts_of(writer, self._machine.load_matrix(writer, side.matrix, address, count))
         else:
-            type_, narrow = _type(side)
+            bits = 8 * side.access_bytes
+            element, count = (I32, bits // WORD) if bits >= WORD else (f"i{bits}", 1)
             space = SHARED if self._plan.ranks is None else CLUSTER_SHARED
+            type_ = vector_type(element, count)
             value = writer.op(f"llvm.load {address} {_aligned(side)} : {space} -> {type_}")
-            if narrow:
-                value = writer.op(f"llvm.zext {value} : {type_} to {I32}")
-            parts = split_vector(writer, value, I32, max(1, side.access_bytes // 4))
+            loaded = Vector(writer, element, whole=value, count=count)
+            parts = [Part(loaded, index) for index in range(count)]
         per_word = max(1, self._plan.element_bytes // 4)
         return [parts[start : start + per_word] for start in range(0, len(parts), per_word)]
 
@@ -128,20 +130,10 @@ def store_words(
     """Write the words of one store."""
     parts = [part for word in words for part in word]
     if side.transposed:
-        machine.store_matrix(writer, address, parts)
+        machine.store_matrix(writer, address, [part.word for part in parts])
         return
-    type_, narrow = _type(side)
-    value = build_vector(writer, parts, I32)
-    if narrow:
-        value = writer.op(f"llvm.trunc {value} : {I32} to {type_}")
+    value, type_ = side_by_side(writer, parts, 8 * side.access_bytes)
     writer.effect(f"llvm.store {value}, {address} {_aligned(side)} : {type_}, {SHARED}")
-
-
-def _type(side: MemorySide) -> tuple[str, bool]:
-    """The type of a vector access, and whether it is narrower than a word."""
-    if side.access_bytes < 4:
-        return f"i{8 * side.access_bytes}", True
-    return vector_type(I32, side.access_bytes // 4), False
 
 
 def pointers(

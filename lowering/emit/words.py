@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from triton_linear.lowering.emit.machines import InstructionWriter
-from triton_linear.lowering.emit.text import I32, FunctionWriter, build_vector
+from triton_linear.lowering.emit.parts import Part, Parts, Vector, parts_of
+from triton_linear.lowering.emit.text import I32, FunctionWriter
 from triton_linear.lowering.target.lanes import Move
 from triton_linear.lowering.target.steps import Pick, Step, Trade
-
-Parts = list[str]
-"""The 32-bit values that make a word: one, or two where elements have 64 bits."""
 
 
 def linear_in_thread(writer: FunctionWriter, thread: str, columns: Sequence[int]) -> str | None:
@@ -51,11 +49,14 @@ class WordWriter:
         slots: int,
         given: Sequence[Parts] | Callable[[int], Parts],
         count: int,
+        half: str = "i16",
     ) -> None:
-        """`given` are the first `count` words, or what makes them; they have `slots` slots."""
+        """`given` are the first `count` words, or what makes them; they have `slots` slots. `half`: the type
+        that half-words are carried as."""
         self._writer, self._machine, self._slots, self._count = writer, machine, slots, count
         self._given = given if callable(given) else given.__getitem__
         self._thread = machine.thread(writer)
+        self._half = half
         self._words: dict[int, Parts] = {}
         self._written = 0
         self._conditions: dict[int, str] = {}
@@ -82,26 +83,27 @@ class WordWriter:
         if isinstance(step, Trade):
             return self._trade(step)
         moves = self._machine.route(step)
+        words = [part.word for part in self.word(step.word)]
         if moves is not None:
-            return [self._moved(part, moves) for part in self.word(step.word)]
+            return parts_of(self._writer, [self._moved(word, moves) for word in words])
         columns = step.lane_columns
         lane = step.lane_xor if columns is None else self._lane(columns, step.lane_xor)
-        return [self._machine.shuffle(self._writer, part, lane) for part in self.word(step.word)]
+        return parts_of(self._writer, [self._machine.shuffle(self._writer, word, lane) for word in words])
 
     def _trade(self, step: Trade) -> Parts:
         key = step.words, step.lane_bit
         if key not in self._trades:
             first, second = map(self.word, step.words)
             self._trades[key] = [
-                self._machine.trade(self._writer, a, b, step.lane_bit)
+                self._machine.trade(self._writer, a.word, b.word, step.lane_bit)
                 for a, b in zip(first, second, strict=True)
             ]
-        return [pair[step.side] for pair in self._trades[key]]
+        return parts_of(self._writer, [pair[step.side] for pair in self._trades[key]])
 
-    def _moved(self, part: str, moves: Iterable[Move]) -> str:
+    def _moved(self, word: str, moves: Iterable[Move]) -> str:
         for move in moves:
-            part = self._machine.move(self._writer, part, move)
-        return part
+            word = self._machine.move(self._writer, word, move)
+        return word
 
     def _lane(self, columns: tuple[int, ...], flipped: int) -> str:
         """The lane that the columns name, with these bits flipped."""
@@ -126,22 +128,33 @@ class WordWriter:
         sources = [self.word(source) for source in step.sources]
         whole = step.whole()
         if whole is None and (halves := _same_halves(step.picks, slots)):
-            return [_joined_halves(writer, sources[0], sources[-1], halves)]
+            return [self._joined(sources[0], sources[-1], halves)]
         if whole is None:
             selectors = tuple(self._machine.selector(_bytes_of(picks, 4 // slots)) for picks in step.picks)
             (low,), (high,) = sources[0], sources[-1]
-            return [self._machine.permute(writer, low, high, self._selector(step.masks, selectors))]
+            selector = self._selector(step.masks, selectors)
+            return [Part.of(writer, self._machine.permute(writer, low.word, high.word, selector))]
         if len(whole) == 1:
             return sources[whole[0]]
         condition = self._condition(step.masks[0])
-        pairs = zip(sources[whole[0]], sources[whole[1]], strict=True)
+        pairs = [(a.word, b.word) for a, b in zip(sources[whole[0]], sources[whole[1]], strict=True)]
         if step.replaced >= 0:
             first = step.replaced == whole[0]
-            return [
-                self._machine.replace(writer, condition, *((a, b) if first else (b, a)), not first)
-                for a, b in pairs
-            ]
-        return [writer.op(f"llvm.select {condition}, {b}, {a} : i1, {I32}") for a, b in pairs]
+            return parts_of(
+                writer,
+                [
+                    self._machine.replace(writer, condition, *((a, b) if first else (b, a)), not first)
+                    for a, b in pairs
+                ],
+            )
+        return parts_of(writer, [writer.op(f"llvm.select {condition}, {b}, {a} : i1, {I32}") for a, b in pairs])
+
+    def _joined(self, low: Parts, high: Parts, halves: tuple[int, ...]) -> Part:
+        """A word of half-words of two others, which is no more than a name for them where what comes next takes
+        the halves apart again; the compiler does not see through a permute."""
+        picked = ((high if half > 1 else low, half & 1) for half in halves)
+        values = [part.slot(self._half, half) for (part,), half in picked]
+        return Part(Vector(self._writer, self._half, values))
 
     def _selector(self, masks: tuple[int, ...], selectors: tuple[int, ...]) -> str:
         """The selector of this thread's alternative."""
@@ -162,19 +175,6 @@ def _same_halves(picks: Sequence[Sequence[int]], slots: int) -> tuple[int, ...] 
         return None
     found = {tuple(slot if pick < 0 else pick for slot, pick in enumerate(row)) for row in picks}
     return found.pop() if len(found) == 1 else None
-
-
-def _joined_halves(writer: FunctionWriter, low: Parts, high: Parts, halves: tuple[int, ...]) -> str:
-    """A word of half-words of two others, as vectors: where what comes next takes the halves apart again, the
-    compiler sees through that, which it does not see through a permute."""
-    values = []
-    for half in halves:
-        (word,) = high if half > 1 else low
-        vector = writer.op(f"llvm.bitcast {word} : {I32} to vector<2xi16>")
-        place = writer.constant(half & 1)
-        values.append(writer.op(f"llvm.extractelement {vector}[{place} : {I32}] : vector<2xi16>"))
-    joined = build_vector(writer, values, "i16")
-    return writer.op(f"llvm.bitcast {joined} : vector<2xi16> to {I32}")
 
 
 def _bytes_of(picks: Sequence[int], size: int) -> list[int]:

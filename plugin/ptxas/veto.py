@@ -3,7 +3,8 @@
 What a kernel spills goes through memory in its innermost work, and layouts seldom win that back. On an H200, 40
 launches of other packages had kernels that spilled more than stock Triton's (16 with Triton 3.6, 24 with 3.9):
 23 took at least 2 % longer, 11 at least 2 % less, and the geometric mean of all was 0.95 of stock Triton's
-speed. A kernel of ours that spills nothing is not compared, so most are assembled once.
+speed. A kernel of ours that spills nothing is not compared, so most are assembled once. What comparing shows is
+kept between processes.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ class Compiled(Protocol):
     def stock_again(self, llir: object) -> tuple[str, Metadata] | None:
         """LLVM IR of stock Triton's kernel with its metadata; None where there is nothing to compare, or `llir`
         is not what the stage has made."""
+
+    def compared(self, vetoed: str) -> None:
+        """Keep what comparing with that has shown; `vetoed`: why it is taken, if it is."""
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Count the time of the block under this name."""
@@ -81,14 +85,16 @@ class Veto:
             stock = self._ptx(llir, other)
             cubin = self._cubin(stock, other)
         theirs = usage(cubin)
-        if not isinstance(stock, str) or theirs is None or theirs.stack >= ours.stack:
+        if not isinstance(stock, str) or theirs is None:
+            return None
+        if theirs.stack >= ours.stack:
+            self._kernel.compared("")
             return None
         metadata.update(other)  # what others have added stays
         self._taken = stock, cubin
-        return (
-            stock,
-            f"it would spill {ours.stack} bytes in each thread, stock Triton's spills {theirs.stack}",
-        )
+        vetoed = f"it would spill {ours.stack} bytes in each thread, stock Triton's spills {theirs.stack}"
+        self._kernel.compared(vetoed)
+        return stock, vetoed
 
     def cubin(self, src: object, metadata: Metadata) -> object:
         """The cubin of PTX, which may be there already."""

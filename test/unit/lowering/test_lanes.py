@@ -7,6 +7,7 @@ import pytest
 from simulate_cases import function, random_registers
 
 from triton_linear.lowering.emit.machines import machine_of
+from triton_linear.lowering.emit.parts import parts_of
 from triton_linear.lowering.emit.text import FunctionWriter
 from triton_linear.lowering.emit.words import WordWriter
 from triton_linear.lowering.interpreter.simulate import simulate
@@ -21,9 +22,9 @@ def run(name: str, steps: list[Shuffle | Trade], words: int) -> tuple[np.ndarray
     """What is in `words` registers of each lane, and what the steps leave, by register and lane."""
     gpu = target(name)
     writer = FunctionWriter("%w")
-    given = [[f"%a{number}"] for number in range(words)]
+    given = [parts_of(writer, [f"%a{number}"]) for number in range(words)]
     program = WordWriter(writer, machine_of(gpu), 1, given, words).run(steps)
-    names = [program.word(words + number)[0] for number in range(len(steps))]
+    names = [program.word(words + number)[0].word for number in range(len(steps))]
     lines = [f"%r{number} = llvm.bitcast {value} : i32 to i32" for number, value in enumerate(names)]
     types = ["i32"] * words
     registers = random_registers(5, types, gpu.lanes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,16 @@ from plugin_support import CUDA, HIP, compile_kernel, row_sums
 from triton import knobs
 
 import triton_linear
+from triton_linear import pipeline
 from triton_linear.hook import pinned
+from triton_linear.kept import store
 from triton_linear.ptxas import registers, veto
 from triton_linear.ptxas.cubin import Usage
 from triton_linear.report import Outcome, Report
 from triton_linear.setting import Options
 from triton_linear.stage import LLIRStage
+
+READ, WRITE = store.read, store.write
 
 
 @pytest.fixture(autouse=True)
@@ -75,6 +80,33 @@ def test_more_spills_are_not_taken(
     said = f"it would spill {ours_spills} bytes in each thread, stock Triton's spills {stock_spills}"
     assert (said in report.remarks) == vetoed
     assert report.seconds["veto"] > 0
+
+
+@pytest.mark.parametrize(("stock_spills", "taken"), [(0, 0), (16, 1)])
+def test_what_comparing_has_shown_is_kept(
+    codes: tuple[bytes, bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    stock_spills: int,
+    taken: int,
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "kept"))
+    monkeypatch.setattr(store, "read", READ)
+    monkeypatch.setattr(store, "write", WRITE)
+    asked = spilling(monkeypatch, {codes[0]: stock_spills, codes[1]: 8})
+    kernel, (report,) = compiled()
+    assert kernel.asm["cubin"] == codes[taken] and codes[0] in asked
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline, "prepare", None)
+        asked.clear()
+        again, (told,) = compiled()
+        assert asked == [codes[1]] * taken
+    assert again.asm["cubin"] == codes[taken]
+    assert replace(told, seconds={}) == replace(report, seconds={})
+    # Others than the module's own entry have a say in it.
+    monkeypatch.setattr("triton_linear.hook.ptxas_version", lambda _: "another")
+    compiled()
+    assert codes[0] in asked
 
 
 def test_the_metadata_is_that_of_the_kernel_taken(

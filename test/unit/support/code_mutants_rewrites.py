@@ -67,8 +67,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     emitted(
         "emit/gathers",
         "_Gather._selected",
-        'f"{one}, {zero} : i1"',
-        'f"{zero}, {one} : i1"',
+        'f"{one.word}, {zero.word} : i1"',
+        'f"{zero.word}, {one.word} : i1"',
         "arms of a gather's choice",
         SHUFFLED,
     ),
