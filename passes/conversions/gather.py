@@ -25,13 +25,12 @@ from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.gathers import AnyGatherPlan, GatherSharedPlan
 from triton_linear.lowering.plan.plans import Cost, Rejected
 from triton_linear.lowering.plan.strategies import STRATEGIES
-from triton_linear.lowering.plan.stubs import GatherStub
+from triton_linear.lowering.plan.stubs import GATHER_PREFIX, GatherStub
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.strategies import PLANNERS
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.accumulators import accumulators
-from triton_linear.passes.conversions.select import CALLS, PartialCode
-from triton_linear.passes.conversions.stubs import GATHER_PREFIX
+from triton_linear.passes.analysis.partial import CALLS, PartialCode
 from triton_linear.passes.framework import diagnostics, provenance
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.layouts import LayoutTable, element_of

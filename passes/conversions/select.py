@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, StringAttr, operations, producers_of
-from triton_linear.dialect.partitions import WARP_SPECIALIZE
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.plan.plans import PADDED, NoOpPlan, Selection
 from triton_linear.lowering.strategies import PLANNERS, Tensor
@@ -17,8 +16,8 @@ from triton_linear.passes.analysis.accumulators import changed_signs
 from triton_linear.passes.analysis.addresses import address_conversions
 from triton_linear.passes.analysis.axis import AxisAnalysis
 from triton_linear.passes.analysis.axis_hints import AxisHints, hints_of
+from triton_linear.passes.analysis.partial import BESIDE_REGIONS, CALLS, PartialCode
 from triton_linear.passes.analysis.recurrence import with_few_warps
-from triton_linear.passes.conversions.stubs import GATHER_PREFIX
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown, element_of
@@ -178,71 +177,3 @@ def plan_attribute(selection: Selection, op: Operation) -> Attribute:
     figures = {name: value for name, value in figures.items() if value or name == "clocks"}
     figures["scratch_bytes"] = plan.scratch_bytes
     return ll.plan_attribute(plan.kind, figures, map(str, selection.rejected), op.context)
-
-
-CALLS = "it needs a barrier, and the module has both warp-specialised regions and functions that are called"
-"""Which warps come to a barrier in a function is then for its callers to say."""
-BESIDE_REGIONS = "it goes through memory of a cluster beside warp-specialised regions, whose warps wait alone"
-"""Triton may put a barrier of the cluster before its scratch, to which only some warps of the CTA come."""
-_CALLED = "a warp-specialised region calls the function that it is in, and only some warps of the CTA run it"
-_ONLY_NVIDIA = "it is in a warp-specialised region, which is known for NVIDIA GPUs alone"
-
-
-@dataclass(frozen=True)
-class PartialCode:
-    """Code that some warps of a CTA run without the others: warp-specialised regions and what they call.
-
-    present: whether there is any. calls: whether there are calls beside it. functions: those that such regions
-    reach.
-    """
-
-    present: bool
-    calls: bool
-    functions: frozenset[str]
-
-    @classmethod
-    def find(cls, ops: Iterable[Operation]) -> PartialCode:
-        calls: dict[str, set[str]] = {}
-        reached: list[str] = []
-        present = False
-        for op in ops:
-            present = present or op.name == WARP_SPECIALIZE
-            if op.name != "tt.call":
-                continue
-            callee = op.attributes["callee"].value
-            if callee.startswith(GATHER_PREFIX):  # our code by then, in the place of the call
-                continue
-            specialised, function = _surroundings(op)
-            if specialised:
-                reached.append(callee)
-            else:
-                calls.setdefault(function, set()).add(callee)
-        functions: set[str] = set()
-        any_call = bool(reached or calls)
-        while reached:
-            function = reached.pop()
-            if function not in functions:
-                functions.add(function)
-                reached += calls.get(function, ())
-        return cls(present, present and any_call, frozenset(functions))
-
-    def reason(self, op: Operation, gpu: Target) -> str | None:
-        """Why code in the place of `op` cannot be ours because of where it is; None if it can."""
-        if not self.present:
-            return None
-        specialised, function = _surroundings(op)
-        if function in self.functions:
-            return _CALLED
-        return _ONLY_NVIDIA if specialised and gpu.vendor != "nvidia" else None
-
-
-def _surroundings(op: Operation) -> tuple[bool, str]:
-    """Whether `op` is inside a warp-specialised region, and the name of its function."""
-    specialised, function = False, ""
-    at = op.parent
-    while at is not None:
-        specialised = specialised or at.name == WARP_SPECIALIZE
-        if at.name == "tt.func":
-            function = at.attributes["sym_name"].value
-        at = at.parent
-    return specialised, function

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.mlir_adapter import operations
-from triton_linear.passes.conversions.select import BESIDE_REGIONS, CALLS, PartialCode, SelectLowering
+from triton_linear.passes.analysis.partial import BESIDE_REGIONS, CALLS, PartialCode
+from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.framework.run import run_passes
 
 A = "#ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]%s}>"

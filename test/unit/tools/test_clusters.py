@@ -204,6 +204,15 @@ def test_the_fuzzer_draws_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @ordered
+def test_clusters_of_2_to_16_ctas_are_drawn_with_1_to_8_warps() -> None:
+    plan = FuzzPlan("cuda:90", 0, 800, kinds=(CLUSTERS,))
+    drawn = [single for unit in units(plan) for single in unit.programs]
+    assert len(drawn) == 800
+    assert {single.ctas for single in drawn} == {2, 4, 8, 16}
+    assert {single.warps for single in drawn} == {1, 2, 4, 8}
+
+
+@ordered
 @pytest.mark.parametrize(
     ("wrong", "right"),
     [(r"^ *nvvm\.cluster\.(arrive|wait).*\n", ""), (r"(= nvvm\.mapa %\w+, )%\w+", r"\1%__ll_none")],
