@@ -22,6 +22,7 @@ from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown, element_of
 from triton_linear.passes.framework.planning import (
+    UNORDERED,
     Planning,
     check_lowering,
     ctas_of,
@@ -34,9 +35,6 @@ from triton_linear.passes.reductions.held import HELD, held_values, is_for_nvidi
 _SEEN_THROUGH = (
     "it leads to an address or a mask of a memory access, whose width Triton takes from what it knows of them, "
     "which may be more than is known here: "
-)
-_UNORDERED = (
-    "{} CTAs share their memory, and this Triton does not have code like ours wait for the others' loads"
 )
 _SIGN = "it takes what `wgmma` left with its sign changed, in an integer instruction that ptxas has wrong"
 
@@ -100,7 +98,7 @@ class SelectLowering(Planning):
             if isinstance(decision, Selection):
                 pass_.plans.selections[conversion.operands[0].type, conversion.results[0].type] = decision
             if unordered and isinstance(decision, Selection) and decision.plan and decision.plan.scratch_bytes:
-                decision = _UNORDERED.format(ctas)
+                decision = UNORDERED.format(ctas)
             if isinstance(decision, Selection) and decision.plan != NoOpPlan():
                 if conversion in addresses and (unknown := _hand_on(conversion, axes)) is not None:
                     decision = _SEEN_THROUGH + unknown
