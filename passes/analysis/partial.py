@@ -12,8 +12,11 @@ from triton_linear.lowering.target.targets import Target
 
 CALLS = "it needs a barrier, and the module has both warp-specialised regions and functions that are called"
 """Which warps come to a barrier in a function is then for its callers to say."""
-BESIDE_REGIONS = "it goes through memory of a cluster beside warp-specialised regions, whose warps wait alone"
-"""Triton may put a barrier of the cluster before its scratch, to which only some warps of the CTA come."""
+BESIDE_REGIONS = (
+    "it crosses CTAs beside warp-specialised regions, whose warps meet at no barrier of the cluster"
+)
+"""Triton has barriers of its own for them. It puts these before scratch of ours as well, where other CTAs may
+still load from its bytes, so what stays in its CTA is ours."""
 _CALLED = "a warp-specialised region calls the function that it is in, and only some warps of the CTA run it"
 _ONLY_NVIDIA = "it is in a warp-specialised region, which is known for NVIDIA GPUs alone"
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, StringAttr, operations, producers_of
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
-from triton_linear.lowering.plan.plans import PADDED, NoOpPlan, Selection
+from triton_linear.lowering.plan.plans import CLUSTER, PADDED, NoOpPlan, Selection, SharedPlan
 from triton_linear.lowering.strategies import PLANNERS, Tensor
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.accumulators import changed_signs
@@ -46,13 +46,13 @@ class SelectLowering(Planning):
     Every `ttg.convert_layout` gets `ll.plan`: the kind of the cheapest plan for the target, the figures of its
     cost, and the planners that were passed over with the basis vectors that did not fit. A conversion that
     cannot be ours gets `ll.stock` instead, the reason why it is left to Triton, and a remark that says so: its
-    layouts are not known, it crosses CTAs of a GPU without clusters, it goes through memory in a cluster beside
-    warp-specialised regions, it is in a function that such a region calls, it leads to an address or a mask of
-    which Triton's axis analysis may know more than can be handed on, or it takes accumulators of `wgmma` with
-    another sign (`passes/analysis/accumulators.py`), or it goes through memory in a cluster with a release that
-    does not order that (`CLUSTERS_ORDERED`), or, with `exact`, it gives a value that is held
-    (`passes/reductions/held.py`). With `lowering=legacy` the plan is that of
-    Triton before linear layouts (`lowering/baseline/legacy.py`), and `scratch-limit` has no effect.
+    layouts are not known, it crosses CTAs of a GPU without clusters, or beside warp-specialised regions, it is
+    in a function that such a region calls, it leads to an address or a mask of which Triton's axis analysis may
+    know more than can be handed on, or it takes accumulators of `wgmma` with another sign
+    (`passes/analysis/accumulators.py`), or it goes through memory in a cluster with a release that does not
+    order that (`CLUSTERS_ORDERED`), or, with `exact`, it gives a value that is held
+    (`passes/reductions/held.py`). With `lowering=legacy` the plan is that of Triton before linear layouts
+    (`lowering/baseline/legacy.py`), and `scratch-limit` has no effect.
 
     A planned conversion that leads to an address or a mask promises what is known of its result
     (`passes/analysis/axis_hints.py`), by `tt.contiguity`, `tt.divisibility` and `tt.constancy`.
@@ -94,7 +94,7 @@ class SelectLowering(Planning):
         attributes: dict[Selection, Attribute] = {}
         for conversion in conversions:
             ll.undecide(conversion)
-            decision = self.decide(conversion, gpu, table, partial, ctas)
+            decision = self.decide(conversion, gpu, table, partial)
             if isinstance(decision, Selection):
                 pass_.plans.selections[conversion.operands[0].type, conversion.results[0].type] = decision
             if unordered and isinstance(decision, Selection) and decision.plan and decision.plan.scratch_bytes:
@@ -118,7 +118,7 @@ class SelectLowering(Planning):
                 conversion.attributes[ll.SCRATCH_LIMIT] = limit
 
     def decide(
-        self, conversion: Operation, gpu: Target, table: LayoutTable, partial: PartialCode, ctas: int = 1
+        self, conversion: Operation, gpu: Target, table: LayoutTable, partial: PartialCode
     ) -> Selection | str:
         """The selection for one conversion, or why it is left to Triton."""
         if (reason := partial.reason(conversion, gpu)) is not None:
@@ -130,7 +130,7 @@ class SelectLowering(Planning):
             return "; ".join(_reasons(selection))
         if partial.calls and selection.plan.kind in ("cta-shared", PADDED):
             return CALLS
-        if partial.present and ctas > 1 and selection.plan.scratch_bytes:
+        if partial.present and isinstance(selection.plan, SharedPlan) and selection.plan.scope == CLUSTER:
             return BESIDE_REGIONS
         return selection
 

@@ -22,7 +22,7 @@ from triton_linear.dialect.partitions import partition_warps
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis import weights
-from triton_linear.passes.analysis.partial import BESIDE_REGIONS, CALLS, PartialCode
+from triton_linear.passes.analysis.partial import CALLS, PartialCode
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
 from triton_linear.passes.framework.planning import NUM_WARPS, UNORDERED, Planning, ctas_of, exact_field
@@ -54,7 +54,7 @@ class SplitReductions(Planning):
     In a warp-specialised region the warps are those of the partition; in a cluster each CTA reduces its own.
 
     Requires: nothing. An axis that lies across CTAs stays, as do reductions where the conversion would be
-    Triton's: beside both regions and calls, or both regions and clusters.
+    Triton's: beside both regions and calls.
     Ensures: each result combines what it did, in the same order (see `reductions.proof`). A module that changed
     has `ll.split`, the modelled clocks of what was rewritten, before and after.
 
@@ -165,8 +165,6 @@ class _Run:
             return reason
         if self.partial.calls:
             return CALLS
-        if self.ctas > 1 and self.partial.present:
-            return BESIDE_REGIONS
         if self.ctas > 1 and installed_release() not in CLUSTERS_ORDERED:
             return UNORDERED.format(self.ctas)
         return None

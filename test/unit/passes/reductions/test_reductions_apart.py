@@ -15,7 +15,7 @@ from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_re
 from triton_linear.lowering.interpreter.assembly import GIVEN
 from triton_linear.lowering.interpreter.verify import held_elements
 from triton_linear.lowering.interpreter.warps import simulate_warps
-from triton_linear.passes.analysis.partial import BESIDE_REGIONS, CALLS
+from triton_linear.passes.analysis.partial import CALLS
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.support.functions import LoweredKernel, lower_kernel, registers_of, sink
 
@@ -41,10 +41,11 @@ class Own:
     operation: str
     warps: int
     shape: tuple[int, int] = (16, 256)
+    rest: str = ""
 
     @property
     def encoding(self) -> str:
-        return across(self.warps)
+        return across(self.warps, self.rest)
 
     def lines(self, number: int) -> list[str]:
         """Its operands from inline assembly, and its results to it."""
@@ -97,11 +98,11 @@ def regions(own: list[Own], extra: str = "", ctas: int = 1) -> str:
     )
 
 
-def run(kernel: LoweredKernel, own: list[Own], arrays: list[list[Array]]) -> dict[str, Array]:
+def run(kernel: LoweredKernel, own: list[Own], arrays: list[list[Array]], cta: int = 0) -> dict[str, Array]:
     """What each sink is handed."""
     given = {}
     for number, each in enumerate(own):
-        held = held_elements(layout_of(each.encoding, each.shape), LANES, each.warps, 0)
+        held = held_elements(layout_of(each.encoding, each.shape), LANES, each.warps, cta)
         for k, array in enumerate(arrays[number]):
             flat = patterns(array).transpose(0, 2, 1).reshape(1, -1)
             given[f"{number}_{k}"] = list(flat[:, held].swapaxes(0, 1))
@@ -156,11 +157,25 @@ def test_what_would_be_tritons_stays() -> None:
     own = [Own("sum", 4), Own("sum", 4)]
     helper = "  tt.func private @f() attributes {noinline = true} {\n    tt.return\n  }\n"
     called = regions(own, helper).replace("@kernel() {", "@kernel() {\n    tt.call @f() : () -> ()")
-    clustered = regions(own, ctas=2).replace("order = [1, 0]}", "order = [1, 0], CGALayout = [[1, 0]]}")
-    for text, reason in ((called, CALLS), (clustered, BESIDE_REGIONS)):
-        root, said = taken_apart(text)
-        assert [reason in str(each) for each in said] == [True, True]
-        assert str(root).count('"tt.reduce"') == 2
+    root, said = taken_apart(called)
+    assert [CALLS in str(each) for each in said] == [True, True]
+    assert str(root).count('"tt.reduce"') == 2
+
+
+@ordered
+def test_regions_in_clusters_are_taken_apart() -> None:
+    own = [Own(operation, 4, (32, 256), ", CGALayout = [[1, 0]]") for operation in ("argmax", "fsum")]
+    arrays, text = drawn(own), regions(own, ctas=2)
+    _, said = taken_apart(text)
+    assert ["results of 4 warps converted" in str(each) for each in said] == [True, True]
+    ours = lower_kernel(text, "both.ttgir", "cuda:90", OPTIONS)
+    stock = lower_kernel(text, "both.ttgir", "cuda:90", None)
+    assert sum(conversion.partials for conversion in ours.conversions) >= 2
+    assert all(conversion.kind != "stock" for conversion in ours.conversions)
+    for cta in range(2):
+        found, theirs = (run(kernel, own, arrays, cta) for kernel in (ours, stock))
+        assert all(np.array_equal(found[name], theirs[name]) for name in (*found, *theirs))
+    assert any(not np.array_equal(found[name], run(ours, own, arrays, 0)[name]) for name in found)
 
 
 def clustered(operation: str, block: str, ctas: int) -> str:
