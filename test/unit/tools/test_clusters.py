@@ -7,6 +7,7 @@ import itertools
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from triton_linear import pipeline
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.emit.embed import Embedded
 from triton_linear.passes.analysis.partial import BESIDE_REGIONS
+from triton_linear.tools import cli
 from triton_linear.tools.fuzzing.partitions import partitions_text
 from triton_linear.tools.fuzzing.program import Convert, Program
 from triton_linear.tools.fuzzing.run import (
@@ -133,6 +135,21 @@ def test_what_crosses_ctas_is_ours_and_right(gpu: str, ctas: int, element: str) 
     # Triton's own barrier at the end of the kernel follows ours.
     assert re.fullmatch("sCRC", steps(ptx_of(compilation)))
     assert ptx_of(compilation).count("barrier.cluster.wait") == 3
+
+
+@ordered
+def test_explain_and_view_tell_ctas_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "across.ttgir"
+    path.write_text(kernel([blocked(True, [BY_ROW]), blocked(False, [BY_COLUMN])], 2))
+    line = next(n for n, text in enumerate(path.read_text().splitlines(), 1) if "convert_layout" in text)
+    assert cli.main(["explain", str(path)]) == 0
+    explained = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "CTAs 2x1" in explained and "CTAs 1x2" in explained
+    assert re.search(r"256 wavefronts .*, 2 cluster barriers, 32768 bytes moved, in all CTAs", explained)
+    assert cli.main(["view", f"{path}:{line}", "--rows", "4"]) == 0
+    viewed = capsys.readouterr().out
+    assert "block 1: coordinates xor (32, 0)" in viewed and "block 1: coordinates xor (0, 32)" in viewed
+    assert "B0T0:0" in viewed
 
 
 @ordered
