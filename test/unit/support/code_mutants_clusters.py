@@ -6,6 +6,7 @@ from __future__ import annotations
 from code_mutants_base import CodeMutant, emitted, planned
 
 ACROSS = "test/unit/lowering/test_across_ctas.py"
+APART = "test/unit/passes/reductions/test_reductions_apart.py"
 CLUSTERS = "test/unit/tools/test_clusters.py"
 PARTITIONS = "test/unit/tools/test_fuzz_partitions.py"
 RUN_ACROSS = f"{ACROSS}::test_random_conversions_are_right_in_clusters_of_2_to_16"
@@ -119,6 +120,30 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "machine.barrier(writer, plan.scope)\nfor number, access in enumerate(loads): ...",
         "machine.barrier(writer, 'warp')\nfor number, access in enumerate(loads): ...",
         "warps of a partition do not wait for each other",
+    ),
+    CodeMutant(
+        "passes/conversions/select.py",
+        "SelectLowering.decide",
+        "selection.plan.scope == CLUSTER",
+        "selection.plan.scope == ''",
+        "warps of a partition wait at the barrier of the cluster",
+        ("test/unit/passes/test_select_partial.py",),
+    ),
+    CodeMutant(
+        "passes/reductions/split_reductions.py",
+        "_Run.visit",
+        "partition_warps(op) or self.warps",
+        "self.warps",
+        "a reduction in a partition is priced for the warps of the kernel",
+        (f"{APART}::test_the_warps_are_those_of_the_partition",),
+    ),
+    emitted(
+        "gather/memory",
+        "_Gathered.of",
+        "held.block != beside.block or not all((column in own for column in asked))",
+        "False",
+        "a gather asks another CTA of the cluster through its own memory",
+        "test/unit/lowering/test_gather.py::test_what_other_ctas_hold_is_not_gathered",
     ),
     # --- what is to see such mistakes
     emitted(
