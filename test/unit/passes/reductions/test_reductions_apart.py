@@ -216,3 +216,9 @@ def test_each_cta_of_a_cluster_reduces_what_it_has(operation: str, block: str, c
 def test_an_axis_across_ctas_stays_with_its_reason() -> None:
     _, said = taken_apart(clustered("sum", "[[0, 1]]", 2))
     assert ["the axis lies across CTAs" in str(each) for each in said] == [True]
+
+
+@pytest.mark.skipif(installed_release() in CLUSTERS_ORDERED, reason="this Triton orders our stores too")
+def test_in_clusters_that_are_not_ordered_reductions_stay() -> None:
+    _, said = taken_apart(clustered("sum", "[[1, 0]]", 2))
+    assert ["2 CTAs share their memory" in str(each) for each in said] == [True]
