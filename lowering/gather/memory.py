@@ -22,6 +22,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.dimensions import fields, total_bits
@@ -203,6 +204,9 @@ def _row_major(layout: LinearLayout) -> Columns:
     return tuple(places)
 
 
+OTHER_CTAS: Final = "an index asks for what another CTA of the cluster holds"
+
+
 @dataclass(frozen=True, slots=True)
 class _Gathered:
     """What is asked of the memory: by whom, and how far it goes."""
@@ -220,11 +224,13 @@ class _Gathered:
             return reason
         sizes = [size for _, size in src.out_dims]
         held, beside = Hardware.of(src), beside_of(index, axis, sizes)
-        if held.block or beside.block:
-            return f"scratch is not laid out for clusters, here of {1 << len(held.block)} CTAs"
         start = fields(src.out_dims)[axis][0]
         along = tuple(1 << start + bit for bit in range(sizes[axis].bit_length() - 1))
         elements = tuple(f2.sums(Hardware.of(index).register))
+        own = f2.Echelon((*held.lane, *held.register, *held.warp))
+        asked = (*along, *beside.lane, *beside.register, *beside.warp)
+        if held.block != beside.block or not all(column in own for column in asked):
+            return OTHER_CTAS
         inside = f2.Echelon((*held.lane, *held.register))
         added = tuple(theirs ^ ours for theirs, ours in zip(beside.warp, held.warp, strict=True))
         if all(column in inside for column in (*along, *beside.lane, *beside.register, *added)):

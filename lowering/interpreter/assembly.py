@@ -50,6 +50,7 @@ _COPY: Final = re.compile(
     r"(?:@\$(?P<predicate>\d+) )?cp\.async\.c[ag]\.shared\.global \[ \$(?P<base>\d+) \+ (?P<shift>-?\d+) \], "
     r"\[ \$\d+ \+ -?\d+ \], 0x(?P<bytes>[0-9a-f]+)(?:, (?:0x[0-9a-f]+|\$\d+))?;"
 )
+_BARRIER: Final = "bar.sync 0;"
 _WORD: Final = 4
 _APPROXIMATE: Final = ("llvm.nvvm.div.full", "llvm.nvvm.div.full.ftz")
 """Intrinsics that give something near their result: what bits it has is not defined."""
@@ -68,6 +69,9 @@ def _inline_assembly(build: Builder, op: ir.Operation) -> Tree | None:
         return _access(build, op, found)
     if found := _COPY.fullmatch(text):
         _copy(build, op, found)
+        return None
+    if text == _BARRIER:
+        shared_memory.barrier_of(build, ())
         return None
     return lanes.OPERATIONS["llvm.inline_asm"](build, op)
 

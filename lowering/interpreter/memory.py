@@ -16,7 +16,7 @@ plus one, from bit 24 on, and the same bits below.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,8 @@ WINDOW_BITS = 24
 """Bits of an address within the memory of a CTA."""
 
 _MANY = -1
+OF_CLUSTER: Final = -1
+"""The number of the barrier of the cluster among those that warps wait at."""
 _SCOPES = {"cluster": "cluster", "cta": "CTA", "warp": "warp"}
 _UINT = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
@@ -176,6 +178,9 @@ class SharedMemory:
         if not self._arrived:
             raise SimulationError("a wait for a barrier of the cluster at which nobody has arrived")
         self._arrived = False
+        if self.alone:  # of all warps of the CTA, where they go ways of their own
+            self.waiting = (OF_CLUSTER, self.warps)
+            return
         for agents in self._levels:
             agents.forget()
 

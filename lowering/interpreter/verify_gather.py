@@ -6,10 +6,12 @@ other elements; of draws there are as many as are asked for.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import numpy.typing as npt
 
-from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.linear_layout import BLOCK, LinearLayout
 from triton_linear.lowering.interpreter.function import simulate_function
 from triton_linear.lowering.interpreter.verify import Verdict, element_patterns, held_elements, judge
 from triton_linear.lowering.plan.element import ElementType
@@ -35,8 +37,8 @@ def verify_gather(
 
     Requires: the layouts are as for `plan_gather`; the function takes the structs of both and a pointer to so
     many bytes of shared memory, and returns a struct of a field per index register.
-    Ensures: deterministic; every copy of an element and of an index is fed and checked, in CTA 0; what is
-    counted is what one draw took.
+    Ensures: deterministic; every copy of an element and of an index is fed and checked, in each CTA by itself;
+    what is counted is what one draw took.
 
     Raises SimulationError where the function cannot be run.
     """
@@ -46,13 +48,13 @@ def verify_gather(
     indices = rng.integers(0, axis_size, (draws, int(np.prod(sizes[1], dtype=np.int64))))
     if axis_size > 1 << index_element.bits:
         raise ValueError(f"verify_gather: an index of {index_element.bits} bits is short of {axis_size}")
-    fed = held_elements(src, target.lanes, num_warps, 0)
-    asked = held_elements(index, target.lanes, num_warps, 0)
     patterns = element_patterns(int(np.prod(sizes[0], dtype=np.int64)), element.bits)
-    registers = list(patterns[:, fed].swapaxes(0, 1))
     verdicts = []
-    for draw in indices:
+    ctas = src.in_dim_size(BLOCK) if src.has_in_dim(BLOCK) else 1
+    for cta, draw in itertools.product(range(ctas), indices):
         # Addresses may not depend on the pattern, so each draw is a run of its own.
+        fed, asked = (held_elements(side, target.lanes, num_warps, cta) for side in (src, index))
+        registers = list(patterns[:, fed].swapaxes(0, 1))
         numbers = list(draw[asked][:, None, :].astype(np.uint64))
         outcome = simulate_function(
             function_text, symbol, [registers, numbers], target, num_warps, shared_bytes

@@ -9,6 +9,9 @@ from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.gathers import AnyGatherPlan
 from triton_linear.lowering.plan.plans import Plan
 
+GATHER_PREFIX = "__ll_gather_"
+"""Begins the names of stubs of gathers."""
+
 
 @dataclass(frozen=True, slots=True)
 class ConversionStub:

@@ -93,7 +93,7 @@ def _refuted_memory(plan: GatherSharedPlan, src: LinearLayout, index: LinearLayo
     held, beside = _Columns.of(src, sizes), _Columns.of(index, sizes, axis)
     start = sum(size.bit_length() - 1 for size in sizes[:axis])
     elements = f2.sums(_Columns.of(index, [size for _, size in index.out_dims]).register)
-    if plan.axis_bits != sizes[axis].bit_length() - 1 or held.block or beside.block:
+    if plan.axis_bits != sizes[axis].bit_length() - 1 or held.block != beside.block:
         return "it is for another tensor"
     if len(plan.outputs) != len(elements) or plan.source_registers != 1 << len(held.register):
         return "it has other registers"

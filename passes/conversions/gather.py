@@ -20,24 +20,26 @@ from triton_linear.dialect.mlir_adapter import (
     operations,
     producers_of,
 )
+from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.gather.select import cost_of, stock_cost
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.gathers import AnyGatherPlan, GatherSharedPlan
 from triton_linear.lowering.plan.plans import Cost, Rejected
 from triton_linear.lowering.plan.strategies import STRATEGIES
-from triton_linear.lowering.plan.stubs import GatherStub
+from triton_linear.lowering.plan.stubs import GATHER_PREFIX, GatherStub
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.strategies import PLANNERS
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.accumulators import accumulators
-from triton_linear.passes.conversions.select import CALLS, PartialCode
-from triton_linear.passes.conversions.stubs import GATHER_PREFIX
+from triton_linear.passes.analysis.partial import CALLS, PartialCode
 from triton_linear.passes.framework import diagnostics, provenance
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
 from triton_linear.passes.framework.planning import (
+    UNORDERED,
     Planning,
     check_lowering,
+    ctas_of,
     exact_field,
     function_of,
     lowering_field,
@@ -104,7 +106,7 @@ class LowerGathers(Planning):
             return
         names = {inner.attributes["sym_name"].value for inner in ops if inner.name == "tt.func"}
         partial, raw = PartialCode.find(ops), accumulators(ops)
-        choice = _Choice(gpu, producers_of(ops), self.scratch_limit, self.lowering, partial.calls)
+        choice = _Choice(gpu, producers_of(ops), self.scratch_limit, self.lowering, partial.calls, ctas_of(op))
         held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()
         stubs = _Stubs(InsertionPoint(op.regions[0].blocks[0]), names, choice, pass_.plans)
         left: list[DecidedGather] = []
@@ -142,6 +144,7 @@ class _Choice:
     scratch_limit: int | None
     lowering: str
     specialized_calls: bool
+    ctas: int
     table: LayoutTable = field(default_factory=LayoutTable)
 
     def decide(self, gather: Operation) -> _Way | str:
@@ -198,6 +201,13 @@ class _Choice:
                 continue
             if self.specialized_calls and isinstance(plan, GatherSharedPlan) and plan.scope == "cta":
                 reasons.append(CALLS)
+                continue
+            if (
+                self.ctas > 1
+                and isinstance(plan, GatherSharedPlan)
+                and installed_release() not in CLUSTERS_ORDERED
+            ):
+                reasons.append(UNORDERED.format(self.ctas))
                 continue
             cost = cost_of(plan, element, self.gpu, _warps(held))
             whole = self.together(gather, source, index, cost)

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, StringAttr, operations, producers_of
-from triton_linear.dialect.partitions import WARP_SPECIALIZE
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
-from triton_linear.lowering.plan.plans import PADDED, NoOpPlan, Selection
+from triton_linear.lowering.plan.plans import CLUSTER, PADDED, NoOpPlan, Selection, SharedPlan
 from triton_linear.lowering.strategies import PLANNERS, Tensor
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.accumulators import changed_signs
 from triton_linear.passes.analysis.addresses import address_conversions
 from triton_linear.passes.analysis.axis import AxisAnalysis
 from triton_linear.passes.analysis.axis_hints import AxisHints, hints_of
+from triton_linear.passes.analysis.partial import BESIDE_REGIONS, CALLS, PartialCode
 from triton_linear.passes.analysis.recurrence import with_few_warps
-from triton_linear.passes.conversions.stubs import GATHER_PREFIX
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown, element_of
 from triton_linear.passes.framework.planning import (
+    UNORDERED,
     Planning,
     check_lowering,
     ctas_of,
@@ -36,9 +36,6 @@ _SEEN_THROUGH = (
     "it leads to an address or a mask of a memory access, whose width Triton takes from what it knows of them, "
     "which may be more than is known here: "
 )
-_UNORDERED = (
-    "{} CTAs share their memory, and this Triton does not have code like ours wait for the others' loads"
-)
 _SIGN = "it takes what `wgmma` left with its sign changed, in an integer instruction that ptxas has wrong"
 
 
@@ -49,13 +46,13 @@ class SelectLowering(Planning):
     Every `ttg.convert_layout` gets `ll.plan`: the kind of the cheapest plan for the target, the figures of its
     cost, and the planners that were passed over with the basis vectors that did not fit. A conversion that
     cannot be ours gets `ll.stock` instead, the reason why it is left to Triton, and a remark that says so: its
-    layouts are not known, it crosses CTAs of a GPU without clusters, it goes through memory in a cluster beside
-    warp-specialised regions, it is in a function that such a region calls, it leads to an address or a mask of
-    which Triton's axis analysis may know more than can be handed on, or it takes accumulators of `wgmma` with
-    another sign (`passes/analysis/accumulators.py`), or it goes through memory in a cluster with a release that
-    does not order that (`CLUSTERS_ORDERED`), or, with `exact`, it gives a value that is held
-    (`passes/reductions/held.py`). With `lowering=legacy` the plan is that of
-    Triton before linear layouts (`lowering/baseline/legacy.py`), and `scratch-limit` has no effect.
+    layouts are not known, it crosses CTAs of a GPU without clusters, or beside warp-specialised regions, it is
+    in a function that such a region calls, it leads to an address or a mask of which Triton's axis analysis may
+    know more than can be handed on, or it takes accumulators of `wgmma` with another sign
+    (`passes/analysis/accumulators.py`), or it goes through memory in a cluster with a release that does not
+    order that (`CLUSTERS_ORDERED`), or, with `exact`, it gives a value that is held
+    (`passes/reductions/held.py`). With `lowering=legacy` the plan is that of Triton before linear layouts
+    (`lowering/baseline/legacy.py`), and `scratch-limit` has no effect.
 
     A planned conversion that leads to an address or a mask promises what is known of its result
     (`passes/analysis/axis_hints.py`), by `tt.contiguity`, `tt.divisibility` and `tt.constancy`.
@@ -97,11 +94,11 @@ class SelectLowering(Planning):
         attributes: dict[Selection, Attribute] = {}
         for conversion in conversions:
             ll.undecide(conversion)
-            decision = self.decide(conversion, gpu, table, partial, ctas)
+            decision = self.decide(conversion, gpu, table, partial)
             if isinstance(decision, Selection):
                 pass_.plans.selections[conversion.operands[0].type, conversion.results[0].type] = decision
             if unordered and isinstance(decision, Selection) and decision.plan and decision.plan.scratch_bytes:
-                decision = _UNORDERED.format(ctas)
+                decision = UNORDERED.format(ctas)
             if isinstance(decision, Selection) and decision.plan != NoOpPlan():
                 if conversion in addresses and (unknown := _hand_on(conversion, axes)) is not None:
                     decision = _SEEN_THROUGH + unknown
@@ -121,7 +118,7 @@ class SelectLowering(Planning):
                 conversion.attributes[ll.SCRATCH_LIMIT] = limit
 
     def decide(
-        self, conversion: Operation, gpu: Target, table: LayoutTable, partial: PartialCode, ctas: int = 1
+        self, conversion: Operation, gpu: Target, table: LayoutTable, partial: PartialCode
     ) -> Selection | str:
         """The selection for one conversion, or why it is left to Triton."""
         if (reason := partial.reason(conversion, gpu)) is not None:
@@ -133,7 +130,7 @@ class SelectLowering(Planning):
             return "; ".join(_reasons(selection))
         if partial.calls and selection.plan.kind in ("cta-shared", PADDED):
             return CALLS
-        if partial.present and ctas > 1 and selection.plan.scratch_bytes:
+        if partial.present and isinstance(selection.plan, SharedPlan) and selection.plan.scope == CLUSTER:
             return BESIDE_REGIONS
         return selection
 
@@ -178,71 +175,3 @@ def plan_attribute(selection: Selection, op: Operation) -> Attribute:
     figures = {name: value for name, value in figures.items() if value or name == "clocks"}
     figures["scratch_bytes"] = plan.scratch_bytes
     return ll.plan_attribute(plan.kind, figures, map(str, selection.rejected), op.context)
-
-
-CALLS = "it needs a barrier, and the module has both warp-specialised regions and functions that are called"
-"""Which warps come to a barrier in a function is then for its callers to say."""
-BESIDE_REGIONS = "it goes through memory of a cluster beside warp-specialised regions, whose warps wait alone"
-"""Triton may put a barrier of the cluster before its scratch, to which only some warps of the CTA come."""
-_CALLED = "a warp-specialised region calls the function that it is in, and only some warps of the CTA run it"
-_ONLY_NVIDIA = "it is in a warp-specialised region, which is known for NVIDIA GPUs alone"
-
-
-@dataclass(frozen=True)
-class PartialCode:
-    """Code that some warps of a CTA run without the others: warp-specialised regions and what they call.
-
-    present: whether there is any. calls: whether there are calls beside it. functions: those that such regions
-    reach.
-    """
-
-    present: bool
-    calls: bool
-    functions: frozenset[str]
-
-    @classmethod
-    def find(cls, ops: Iterable[Operation]) -> PartialCode:
-        calls: dict[str, set[str]] = {}
-        reached: list[str] = []
-        present = False
-        for op in ops:
-            present = present or op.name == WARP_SPECIALIZE
-            if op.name != "tt.call":
-                continue
-            callee = op.attributes["callee"].value
-            if callee.startswith(GATHER_PREFIX):  # our code by then, in the place of the call
-                continue
-            specialised, function = _surroundings(op)
-            if specialised:
-                reached.append(callee)
-            else:
-                calls.setdefault(function, set()).add(callee)
-        functions: set[str] = set()
-        any_call = bool(reached or calls)
-        while reached:
-            function = reached.pop()
-            if function not in functions:
-                functions.add(function)
-                reached += calls.get(function, ())
-        return cls(present, present and any_call, frozenset(functions))
-
-    def reason(self, op: Operation, gpu: Target) -> str | None:
-        """Why code in the place of `op` cannot be ours because of where it is; None if it can."""
-        if not self.present:
-            return None
-        specialised, function = _surroundings(op)
-        if function in self.functions:
-            return _CALLED
-        return _ONLY_NVIDIA if specialised and gpu.vendor != "nvidia" else None
-
-
-def _surroundings(op: Operation) -> tuple[bool, str]:
-    """Whether `op` is inside a warp-specialised region, and the name of its function."""
-    specialised, function = False, ""
-    at = op.parent
-    while at is not None:
-        specialised = specialised or at.name == WARP_SPECIALIZE
-        if at.name == "tt.func":
-            function = at.attributes["sym_name"].value
-        at = at.parent
-    return specialised, function

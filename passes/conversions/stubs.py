@@ -27,7 +27,6 @@ from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.framework.plans import Plans
 
 CONVERSION_PREFIX = "__ll_cvt_"
-GATHER_PREFIX = "__ll_gather_"
 ACCUMULATORS = "_accumulators"
 """Ends the name of a stub whose calls take what `wgmma` left in its registers."""
 

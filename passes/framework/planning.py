@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.dialect.partitions import WARP_SPECIALIZE
 from triton_linear.lowering.plan.strategies import LINEAR, STRATEGIES
 from triton_linear.lowering.target.targets import Target, target
 from triton_linear.passes.framework import diagnostics
+
+NUM_WARPS: Final = "ttg.num-warps"
+UNORDERED: Final = (
+    "{} CTAs share their memory, and this Triton does not have code like ours wait for the others' loads"
+)
+"""Why code of ours with scratch is not in a cluster of so many CTAs (`CLUSTERS_ORDERED`)."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,7 @@ def ctas_of(module: Operation) -> int:
 
 def unfit(module: Operation, ops: list[Operation]) -> str | None:
     """Why a module as a whole is left as it is, before looking at its tensors."""
-    if "ttg.num-warps" not in module.attributes:
+    if NUM_WARPS not in module.attributes:
         return "the module has no 'ttg.num-warps'"
     if ctas_of(module) > 1:
         return "it has several CTAs a cluster"

@@ -17,9 +17,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import Final
 
 from triton_linear.dialect.encodings import linear_encoding_text, transfer
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
+
+ACROSS_CTAS: Final = (
+    "the axis lies across CTAs, whose partial results Triton converts once; what barriers of a cluster cost "
+    "was not measured"
+)
+"""Why a reduction is not taken apart that goes beyond a CTA."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +122,7 @@ def _places(layout: LinearLayout, axis: int) -> list[tuple[str, int]] | str:
             if value & (value - 1) or sum(map(bool, basis)) > 1:
                 return f"{name}={1 << index} -> {basis} is more than one bit of a coordinate"
             if name not in (REGISTER, LANE, WARP):
-                return f"{name}={1 << index} -> {basis} leads to another CTA"
+                return ACROSS_CTAS
             if places[value.bit_length() - 1] is not None:
                 return f"{name}={1 << index} -> {basis} repeats another basis vector"
             places[value.bit_length() - 1] = name, index

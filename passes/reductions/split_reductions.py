@@ -18,17 +18,20 @@ from triton_linear.dialect.mlir_adapter import (
     Value,
     operations,
 )
+from triton_linear.dialect.partitions import partition_warps
+from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis import weights
+from triton_linear.passes.analysis.partial import CALLS, PartialCode
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
-from triton_linear.passes.framework.planning import Planning, exact_field, unfit
+from triton_linear.passes.framework.planning import NUM_WARPS, UNORDERED, Planning, ctas_of, exact_field
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier
 from triton_linear.passes.reductions import proof
 from triton_linear.passes.reductions.held import held_values, is_for_nvidia, takes_held
 from triton_linear.passes.reductions.region import BESIDE_SCAN, REDUCE, SCAN, commutes, is_order_free, must_stay
 from triton_linear.passes.reductions.rewrite import ReductionWriter, converted
-from triton_linear.passes.reductions.split import Split, split
+from triton_linear.passes.reductions.split import ACROSS_CTAS, Split, split
 from triton_linear.passes.reductions.ways import Asked, Choice, choose, without_copies
 
 
@@ -48,7 +51,10 @@ class SplitReductions(Planning):
     barrier, which `linear-select-lowering` plans. Where results are only wanted in another layout, partial
     results are converted to one that reduces to it. It is done where the model has it cost less.
 
-    Requires: one CTA a cluster, no warp-specialised regions; other modules are left as they are.
+    In a warp-specialised region the warps are those of the partition; in a cluster each CTA reduces its own.
+
+    Requires: nothing. An axis that lies across CTAs stays, as do reductions where the conversion would be
+    Triton's: beside both regions and calls.
     Ensures: each result combines what it did, in the same order (see `reductions.proof`). A module that changed
     has `ll.split`, the modelled clocks of what was rewritten, before and after.
 
@@ -70,10 +76,17 @@ class SplitReductions(Planning):
             return
         ops = operations(op)
         reductions = [inner for inner in ops if inner.name == REDUCE]
-        if not reductions or unfit(op, ops):
+        if not reductions or NUM_WARPS not in op.attributes:
             return
         scans = frozenset(inner.block for inner in ops if inner.name == SCAN)
-        run = _Run(gpu, op.attributes["ttg.num-warps"].value, self.scratch_limit, scans)
+        run = _Run(
+            gpu,
+            op.attributes[NUM_WARPS].value,
+            ctas_of(op),
+            PartialCode.find(ops),
+            self.scratch_limit,
+            scans,
+        )
         if self.exact:
             nvidia = is_for_nvidia(op)
             held = held_values(ops, nvidia)
@@ -93,6 +106,8 @@ class _Run:
 
     gpu: Target
     warps: int
+    ctas: int
+    partial: PartialCode
     scratch_limit: int | None
     scans: frozenset[Block]
     """The blocks that have scans."""
@@ -109,18 +124,25 @@ class _Run:
         if layout is None or len(set(op.operands)) < len(op.operands):
             return
         found = split(layout, op.attributes["axis"].value)
+        if found == ACROSS_CTAS:
+            diagnostics.remark(op, f"the reduction stays as it is: {found}")
         if isinstance(found, str):
             return
         if op in self.stay:
             diagnostics.remark(op, "the reduction stays as it is: in another order it would give other bits")
             return
+        if (reason := self._not_ours(op)) is not None:
+            diagnostics.remark(op, f"the reduction stays as it is: {reason}")
+            return
+        warps = partition_warps(op) or self.warps
         choice: Choice | str = BESIDE_SCAN
         if op.block not in self.scans or self.gpu.policy.splits_beside_scans or _is_wrong(op, found):
-            choice = self._choose(op, layout, found)
+            choice = self._choose(op, layout, found, warps)
         if isinstance(choice, str):
             diagnostics.remark(op, f"the reduction stays as it is: {choice}")
             return
-        before, after = (clocks.expected(self._busy) for clocks in (choice.before, choice.after))
+        busy = max(self.gpu.likely_warps, warps)
+        before, after = (clocks.expected(busy) for clocks in (choice.before, choice.after))
         least = after / (1 - self.gpu.policy.unmeasured_margin)
         if least >= before and not _is_wrong(op, found):
             diagnostics.remark(
@@ -137,15 +159,21 @@ class _Run:
         self._rewrite(op, found, choice)
         self.done, self.before, self.after = self.done + 1, self.before + before, self.after + after
 
-    @property
-    def _busy(self) -> int:
-        return max(self.gpu.likely_warps, self.warps)
+    def _not_ours(self, op: Operation) -> str | None:
+        """Why the conversion that a reduction would leave could not be ours."""
+        if (reason := self.partial.reason(op, self.gpu)) is not None:
+            return reason
+        if self.partial.calls:
+            return CALLS
+        if self.ctas > 1 and installed_release() not in CLUSTERS_ORDERED:
+            return UNORDERED.format(self.ctas)
+        return None
 
     def _layout(self, value: Value) -> LinearLayout | None:
         layout = self.table.of(value.type)
         return layout if isinstance(layout, LinearLayout) else None
 
-    def _choose(self, op: Operation, layout: LinearLayout, found: Split) -> Choice | str:
+    def _choose(self, op: Operation, layout: LinearLayout, found: Split, warps: int) -> Choice | str:
         try:
             elements = tuple(element_of(operand.type) for operand in op.operands)
         except ValueError as error:
@@ -155,7 +183,7 @@ class _Run:
         own = without_copies(transfer.reduce(layout, found.axis))
         wanted = tuple(tuple(self._wanted(result, own, op)) for result in op.results)
         asked = Asked(elements, wanted, own, weights.of_region(op, self.gpu.costs), commutes(op))
-        return choose(layout, found, asked, self.gpu, self.warps, self.scratch_limit)
+        return choose(layout, found, asked, self.gpu, warps, self.scratch_limit)
 
     def _wanted(self, result: Value, own: LinearLayout, op: Operation) -> list[LinearLayout]:
         """The layouts in which a result is taken, its own first."""

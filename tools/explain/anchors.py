@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from triton_linear.dialect.locations import user_position
 from triton_linear.dialect.mlir_adapter import Operation, Value, producers_of
+from triton_linear.lowering.plan.stubs import GATHER_PREFIX
 from triton_linear.passes.conversions.gather import GATHER
-from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX, GATHER_PREFIX
+from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX
 from triton_linear.passes.framework.verifiers import CONVERT
 from triton_linear.tools.explain.library import sort_of
 

@@ -41,7 +41,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the code of a conversion does in one CTA: as counted by the interpreter, which ran it."""
+    """What the code of a conversion does in one CTA, or in all CTAs of the cluster where it crosses them: as
+    counted by the interpreter, which ran it."""
 
     wavefronts: int
     minimum_wavefronts: int
@@ -49,6 +50,7 @@ class Figures:
     alu: int
     barriers: int
     warp_barriers: int
+    cluster_barriers: int
     bytes: int
     wrong: int
     races: int

@@ -46,7 +46,9 @@ def figures_text(figures: Figures) -> str:
         f"{figures.alu} alu" if figures.alu else "",
         count(figures.barriers, "barrier") if figures.barriers else "",
         count(figures.warp_barriers, "warp barrier") if figures.warp_barriers else "",
+        count(figures.cluster_barriers, "cluster barrier") if figures.cluster_barriers else "",
         f"{figures.bytes} bytes moved" if figures.bytes else "",
+        "in all CTAs" if figures.cluster_barriers else "",
         f"{figures.wrong} registers WRONG" if figures.wrong else "",
         count(figures.races, "RACE") if figures.races else "",
     ]

@@ -27,6 +27,7 @@ def figures_of(verdict: Verdict) -> Figures:
         counts.alu_operations,
         counts.cta_barriers,
         counts.warp_barriers,
+        counts.cluster_barriers,
         counts.bytes_stored + counts.bytes_loaded,
         verdict.wrong,
         len(verdict.races),

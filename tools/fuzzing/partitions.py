@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from triton_linear.dialect.linear_layout import BLOCK, LinearLayout
 from triton_linear.lowering.interpreter.assembly import GIVEN, SINK
 from triton_linear.lowering.interpreter.memory import Bits, SimulationError
 from triton_linear.lowering.interpreter.verify import element_patterns, held_elements
@@ -22,7 +23,7 @@ from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.fuzzing.evaluate import mask_of
-from triton_linear.tools.fuzzing.pairs import as_pair, as_program, ends, registers_of_pair, title
+from triton_linear.tools.fuzzing.pairs import as_pair, as_program, drawn_layout, ends, registers_of_pair, title
 from triton_linear.tools.fuzzing.program import Program
 from triton_linear.tools.fuzzing.random_layouts import Pair, random_pair
 from triton_linear.tools.fuzzing.totals import Totals
@@ -41,24 +42,33 @@ REGISTERS_EACH = 24
 """What a thread of a partition asks for, a number that Triton takes for any."""
 
 
-def draw_partitions(rng: random.Random, target: Target, most: int) -> list[Program]:
-    """The conversions of a module, those of the default region first."""
+def draw_partitions(rng: random.Random, target: Target, most: int, ctas: int = 1) -> list[Program]:
+    """The conversions of a module, those of the default region first; of clusters, none crosses CTAs."""
     drawn: list[Program] = []
     for region in range(1 + rng.randint(1, MOST_PARTITIONS)):
         warps = rng.choice(PARTITION_WARPS if region else DEFAULT_WARPS)
         room = most if region else most - 1
         for _ in range(rng.choice(PAIRS_PER_REGION)):
             if len(drawn) < room:
-                drawn.append(as_program(_pair(rng, target, warps), warps, target.name, region=region))
+                pair = _pair(rng, target, warps, ctas)
+                drawn.append(as_program(pair, warps, target.name, region=region, ctas=ctas))
     return drawn
 
 
-def _pair(rng: random.Random, target: Target, warps: int) -> Pair:
+def _pair(rng: random.Random, target: Target, warps: int, ctas: int) -> Pair:
     while True:
-        pair = random_pair(rng, target.lanes, warps, target.name)
+        pair = random_pair(rng, target.lanes, warps, target.name, ctas)
         size = int(np.prod(pair.shape)) * element_type(pair.element).bits // 8
-        if registers_of_pair(pair) <= MOST_REGISTERS and size <= MOST_BYTES:
+        if registers_of_pair(pair) > MOST_REGISTERS or size > MOST_BYTES:
+            continue
+        blocks = [_block(drawn_layout(pair, side)) for side in (pair.source, pair.destination)]
+        if blocks[0] == blocks[1]:
             return pair
+
+
+def _block(layout: LinearLayout) -> tuple[tuple[int, ...], ...]:
+    """What bits of the CTA's rank add."""
+    return dict(layout.bases).get(BLOCK, ())
 
 
 def partitions_text(programs: Sequence[Program]) -> str:
@@ -81,7 +91,7 @@ def partitions_text(programs: Sequence[Program]) -> str:
     parts[-1] += " : () -> ()"
     lines = "\n".join(parts)
     return (
-        f'module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = {num_warps} : i32, '
+        f'module attributes {{"ttg.num-ctas" = {programs[0].ctas} : i32, "ttg.num-warps" = {num_warps} : i32, '
         f'ttg.target = "{programs[0].target}", "ttg.threads-per-warp" = 32 : i32}} {{\n'
         f"  tt.func public @convert() {{\n{lines}\n    tt.return\n  }}\n}}\n"
     )
@@ -141,13 +151,21 @@ def examine_partitions(
     kernel = lower_kernel(partitions_text(programs), name, programs[0].target, options)
     if options is not None:
         _count(totals, programs, kernel)
+    for cta in range(programs[0].ctas):  # no code asks which it is, so each is run by itself
+        _examine_cta(totals, kernel, programs, lanes, name, cta)
+    return totals
+
+
+def _examine_cta(
+    totals: Totals, kernel: LoweredKernel, programs: Sequence[Program], lanes: int, name: str, cta: int
+) -> None:
     try:
-        outcome, patterns = run_partitions(kernel, programs, lanes)
+        outcome, patterns = run_partitions(kernel, programs, lanes, cta)
     except SimulationError as error:
         raise ToolError(Diagnostic("error", f"cannot be run: {error}", name)) from error
     for number, program in enumerate(programs):
         values, undefined = outcome.sinks[str(number)]
-        wanted = patterns[number][:, held_elements(ends(program)[1], lanes, program.warps, 0)].swapaxes(0, 1)
+        wanted = patterns[number][:, held_elements(ends(program)[1], lanes, program.warps, cta)].swapaxes(0, 1)
         bits = mask_of(element_type(program.element).bits)
         if values.shape != wanted.shape:
             totals.wrong += 1
@@ -158,7 +176,6 @@ def examine_partitions(
     if outcome.races:
         totals.races += 1
         totals.fail("race", f"{name}: " + "; ".join(map(str, outcome.races[:2])), programs[0])
-    return totals
 
 
 def _count(totals: Totals, programs: Sequence[Program], kernel: LoweredKernel) -> None:
@@ -173,9 +190,9 @@ def _count(totals: Totals, programs: Sequence[Program], kernel: LoweredKernel) -
 
 
 def run_partitions(
-    kernel: LoweredKernel, programs: Sequence[Program], lanes: int
+    kernel: LoweredKernel, programs: Sequence[Program], lanes: int, cta: int = 0
 ) -> tuple[WarpsOutcome, list[Bits]]:
-    """Run all warps; the outcome, and for each conversion the bits of its tensor's elements in each trial."""
+    """Run all warps of a CTA; the outcome, and for each conversion the bits of its elements in each trial."""
     sizes = [int(np.prod(program.shape)) for program in programs]
     patterns = [
         element_patterns(size, element_type(program.element).bits)
@@ -185,6 +202,6 @@ def run_partitions(
     given: dict[str, list[Bits]] = {}
     for number, program in enumerate(programs):
         patterns[number] = np.resize(patterns[number], (trials, sizes[number]))
-        held = held_elements(ends(program)[0], lanes, program.warps, 0)
+        held = held_elements(ends(program)[0], lanes, program.warps, cta)
         given[str(number)] = list(patterns[number][:, held].swapaxes(0, 1))
     return simulate_warps(kernel.text, kernel.name, given, kernel.target), patterns

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.target.targets import target as target_called
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.fuzzing import pairs
@@ -42,6 +43,8 @@ EVERY_KIND = (SINGLES, CLUSTERS, PROGRAMS, PARTITIONS)
 CTAS = (2, 4, 8, 16)
 """Sizes of clusters."""
 PROGRAMS_EACH = 2
+CLUSTERED = 4
+"""Of so many modules of partitions one is in clusters."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,9 @@ def _partitions(plan: FuzzPlan, number: int, most: int) -> Unit:
     if target.vendor != "nvidia":
         fail(f"partitions: '{plan.target}' has no warp-specialised regions")
     rng = random.Random(f"{plan.seed} {PARTITIONS} {target.name} {number}")
-    return Unit(PARTITIONS, number, plan.seed, tuple(draw_partitions(rng, target, most)))
+    in_cluster = number % CLUSTERED == CLUSTERED - 1 and target.has_clusters
+    ctas = rng.choice(CTAS) if in_cluster and installed_release() in CLUSTERS_ORDERED else 1
+    return Unit(PARTITIONS, number, plan.seed, tuple(draw_partitions(rng, target, most, ctas)))
 
 
 def _singles(plan: FuzzPlan, number: int, most: int, kind: str = SINGLES) -> Unit:

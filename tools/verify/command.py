@@ -86,6 +86,7 @@ class Checked:
                 "alu": counts.alu_operations,
                 "warp_barriers": counts.warp_barriers,
                 "cta_barriers": counts.cta_barriers,
+                "cluster_barriers": counts.cluster_barriers,
             }
         return record
 
@@ -168,6 +169,8 @@ def figures(verdict: Verdict) -> str:
     ]
     if counts.warp_barriers:
         parts.append(_count(counts.warp_barriers, "warp barrier"))
+    if counts.cluster_barriers:
+        parts += [_count(counts.cluster_barriers, "cluster barrier"), "in all CTAs"]
     return ", ".join(parts)
 
 

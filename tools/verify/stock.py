@@ -194,4 +194,5 @@ def _record(place: str, conversion: tuple[str, str, int, str], finding: Finding)
         "alu": counts.alu_operations,
         "warp_barriers": counts.warp_barriers,
         "cta_barriers": counts.cta_barriers,
+        "cluster_barriers": counts.cluster_barriers,
     }

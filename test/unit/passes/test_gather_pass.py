@@ -12,7 +12,8 @@ from gather_cases import TARGETS
 
 from triton_linear.dialect import bridge, encodings, ll
 from triton_linear.dialect.mlir_adapter import operations
-from triton_linear.dialect.triton_versions import installed_release
+from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
+from triton_linear.lowering.gather.memory import OTHER_CTAS
 from triton_linear.lowering.interpreter.verify import held_elements
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.gathers import GatherSharedPlan
@@ -30,7 +31,6 @@ from triton_linear.tools.verify.command import check_gathers
 
 KERNELS = [name for name in TARGETS if name != "hip:gfx1200" or installed_release() < (3, 7)]
 """Newer Tritons lower gfx1200's barriers to operations that the interpreter does not know."""
-CLUSTER = "scratch is not laid out for clusters, here of 2 CTAs"
 CUDA, HIP = target("cuda:90"), target("hip:gfx942")
 
 
@@ -129,20 +129,37 @@ def test_gathers_across_warps_meet_once(name: str, lowering: str) -> None:
     assert gather.verdict.counts.loads == {4: 64 * 16 // (4 * target(name).lanes)}
 
 
-def test_what_goes_to_other_ctas_is_left_with_a_remark() -> None:
-    place = blocked((1, 4), (32, 1), (1, 4)).replace("}>", ", CGALayout = [[1, 0]]}>")
-    values, numbers = f"tensor<128x16xf32, {place}>", f"tensor<128x16xi32, {place}>"
+def in_two_ctas(basis: tuple[int, int]) -> str:
+    """A gather along the columns whose CTAs lie as the basis vector says."""
+    place = blocked((1, 4), (8, 4), (4, 1)).replace("}>", f", CGALayout = [{list(basis)}]}}>")
+    values, numbers = f"tensor<128x64xf32, {place}>", f"tensor<128x64xi32, {place}>"
     body = f"%c = tt.gather %x[%i] {{axis = 1 : i32}} : ({values}, {numbers}) -> {values}"
-    text = module_text("cuda:90", body, f"%x: {values}, %i: {numbers}").replace(
-        'num-ctas" = 1', 'num-ctas" = 2'
-    )
-    found, after = prepared(text)
+    text = module_text("cuda:90", body, f"%x: {values}, %i: {numbers}")
+    return text.replace('num-ctas" = 1', 'num-ctas" = 2')
+
+
+def test_what_other_ctas_hold_is_left_with_a_remark() -> None:
+    found, after = prepared(in_two_ctas((0, 1)))
     (gather,) = found.gathers
-    assert (gather.kind, gather.detail) == ("stock", CLUSTER)
+    assert (gather.kind, gather.detail) == ("stock", OTHER_CTAS)
     assert "tt.gather" in after and ll.STOCK in after
     remarks = [d.message for d in found.run.diagnostics if d.severity == "remark"]
-    assert f"gather left to Triton: {CLUSTER}" in remarks
+    assert f"gather left to Triton: {OTHER_CTAS}" in remarks
     assert not found.stubs
+
+
+def test_each_cta_of_a_cluster_gathers_through_its_own_memory() -> None:
+    found, _ = prepared(in_two_ctas((1, 0)))
+    (gather,) = found.gathers
+    if installed_release() in CLUSTERS_ORDERED:
+        assert gather.kind == "gather-shared"
+        compilation = compile_text(in_two_ctas((1, 0)), "gather.ttgir", None, "ptx", LOWERING)
+        (checked,) = check_gathers(compilation)
+        assert checked.verdict is not None and checked.verdict.ok
+        assert checked.verdict.checked == 2 * 2 * 128 * 32  # two draws, two CTAs, 32 registers of 128 threads
+        assert "mapa" not in compilation.kernels[0].lowered.text("ptx")
+    else:
+        assert gather.kind == "stock" and "2 CTAs share their memory" in gather.detail
 
 
 def test_stubs_are_shared_and_have_plans_for_their_target_only() -> None:

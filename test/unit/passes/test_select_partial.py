@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import pytest
+
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.mlir_adapter import operations
-from triton_linear.passes.conversions.select import BESIDE_REGIONS, CALLS, PartialCode, SelectLowering
+from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
+from triton_linear.passes.analysis.partial import BESIDE_REGIONS, CALLS, PartialCode
+from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.framework.run import run_passes
 
 A = "#ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]%s}>"
 B = "#ttg.blocked<{sizePerThread = [4], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]%s}>"
 CLUSTER = ", CGALayout = [[0]]"
+HALVES = ", CGALayout = [[1]]"
 
 
-def module(ctas: int, call: str = "") -> str:
+def module(ctas: int, call: str = "", source: str = CLUSTER) -> str:
     """A kernel that exchanges words across warps beside a region that does nothing."""
-    a, b = (each % (CLUSTER if ctas > 1 else "") for each in (A, B))
+    a, b = (A % source, B % CLUSTER) if ctas > 1 else (A % "", B % "")
     callee = f"tt.func private @{call}() attributes {{noinline = true}} {{\n tt.return\n}}\n" if call else ""
     return (
         f'module attributes {{"ttg.num-ctas" = {ctas} : i32, "ttg.num-warps" = 4 : i32, '
@@ -41,8 +46,10 @@ def test_an_exchange_beside_a_region_is_ours() -> None:
     assert reason(module(1)) is None
 
 
-def test_in_a_cluster_it_is_tritons() -> None:
-    assert reason(module(2)) == BESIDE_REGIONS
+@pytest.mark.skipif(installed_release() not in CLUSTERS_ORDERED, reason="this Triton does not order it")
+def test_in_a_cluster_it_is_ours_unless_it_crosses_ctas() -> None:
+    assert reason(module(2)) is None
+    assert reason(module(2, source=HALVES)) == BESIDE_REGIONS
 
 
 def test_beside_calls_it_is_tritons_but_not_beside_our_own() -> None:

@@ -22,6 +22,7 @@ RUN = tuple(
 )
 TRANSPOSING = "test/unit/lowering/test_plans.py::test_loads_of_cdna4_transpose"
 PROVE = "test/unit/lowering/test_prove.py"
+PROVED = f"{PROVE}::test_every_plan_of_random_pairs_is_proved"
 WORDS = "test/unit/lowering/test_words.py"
 SCRATCH = "test/unit/lowering/test_scratch.py"
 PASSES = "test/unit/passes/test_passes.py"
@@ -45,6 +46,8 @@ class CodeMutant:
     breaks: str
     tests: tuple[str, ...]
     planned: bool = False
+    proof: str = PROVED
+    """The test by which the proof shows whether it refutes such plans."""
 
     @property
     def name(self) -> str:
@@ -58,9 +61,11 @@ class CodeMutant:
             raise AnchorError(f"the mistake '{self.breaks}' cannot be made in {self.file}: {error}") from None
 
 
-def planned(file: str, function: str, old: str, new: str, breaks: str, *tests: str) -> CodeMutant:
+def planned(
+    file: str, function: str, old: str, new: str, breaks: str, *tests: str, proof: str = PROVED
+) -> CodeMutant:
     tests = (*(tests or (PLANS,)), *FUZZ)
-    return CodeMutant(f"lowering/{file}.py", function, old, new, breaks, tests, planned=True)
+    return CodeMutant(f"lowering/{file}.py", function, old, new, breaks, tests, planned=True, proof=proof)
 
 
 def emitted(file: str, function: str, old: str, new: str, breaks: str, *tests: str) -> CodeMutant:

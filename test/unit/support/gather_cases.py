@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.lowering.plan.element import ElementType, element_type
@@ -57,6 +57,25 @@ def random_gather(rng: random.Random, target: Target, apart: bool = False) -> Ca
     ]
     fitting = [name for name in INDICES if sizes[axis] <= 1 << element_type(name).bits]
     return Case(*sides, axis, element_type(rng.choice(ELEMENTS)), element_type(rng.choice(fitting)))
+
+
+def in_cluster(rng: random.Random, case: Case) -> Case:
+    """The gather in each of 2 to 16 CTAs, which have rows of their own, or copies."""
+    bits, rank = rng.randint(1, 4), len(case.src.out_dims)
+    grown, block = [0] * rank, []
+    for _ in range(bits):
+        dim = rng.randrange(rank)
+        own = dim != case.axis
+        size = case.src.out_dims[dim][1] << grown[dim]
+        block.append(tuple(size if own and d == dim else 0 for d in range(rank)))
+        grown[dim] += own
+
+    def of(side: LinearLayout) -> LinearLayout:
+        bases = {name: list(vectors) for name, vectors in side.bases} | {BLOCK: block}
+        dims = [(name, size << grown[dim]) for dim, (name, size) in enumerate(side.out_dims)]
+        return LinearLayout.from_bases(list(bases.items()), dims)
+
+    return replace(case, src=of(case.src), index=of(case.index))
 
 
 def _drawn(rng: random.Random, vectors: list[Vector], count: int) -> list[Vector]:

@@ -7,6 +7,7 @@ import itertools
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,19 @@ from fuzz_support import break_code
 from triton_linear import pipeline
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.emit.embed import Embedded
-from triton_linear.tools.fuzzing.run import CLUSTERS, CTAS, FuzzPlan, examine, in_this_process, units
+from triton_linear.passes.analysis.partial import BESIDE_REGIONS
+from triton_linear.tools import cli
+from triton_linear.tools.fuzzing.partitions import partitions_text
+from triton_linear.tools.fuzzing.program import Convert, Program
+from triton_linear.tools.fuzzing.run import (
+    CLUSTERS,
+    CTAS,
+    PARTITIONS,
+    FuzzPlan,
+    examine,
+    in_this_process,
+    units,
+)
 from triton_linear.tools.fuzzing.totals import Totals
 from triton_linear.tools.support.compile import Compilation, compile_text
 from triton_linear.tools.support.functions import LOWERING
@@ -125,6 +138,21 @@ def test_what_crosses_ctas_is_ours_and_right(gpu: str, ctas: int, element: str) 
 
 
 @ordered
+def test_explain_and_view_tell_ctas_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "across.ttgir"
+    path.write_text(kernel([blocked(True, [BY_ROW]), blocked(False, [BY_COLUMN])], 2))
+    line = next(n for n, text in enumerate(path.read_text().splitlines(), 1) if "convert_layout" in text)
+    assert cli.main(["explain", str(path)]) == 0
+    explained = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "CTAs 2x1" in explained and "CTAs 1x2" in explained
+    assert re.search(r"256 wavefronts .*, 2 cluster barriers, 32768 bytes moved, in all CTAs", explained)
+    assert cli.main(["view", f"{path}:{line}", "--rows", "4"]) == 0
+    viewed = capsys.readouterr().out
+    assert "block 1: coordinates xor (32, 0)" in viewed and "block 1: coordinates xor (0, 32)" in viewed
+    assert "B0T0:0" in viewed
+
+
+@ordered
 def test_a_conversion_across_ctas_is_on_both_sides_of_others() -> None:
     """Scratch has the same bytes in turn: after the loads of other CTAs, and before those that follow."""
     first, second = blocked(True, [BY_ROW]), blocked(False, [BY_COLUMN])
@@ -183,6 +211,55 @@ def test_shuffles_are_ours_on_every_release() -> None:
     assert found.verdict is not None and found.ok
 
 
+REGION_LAYOUTS = {
+    "rows": ([1, 4], [4, 8], [4, 1], [1, 0]),
+    "columns": ([4, 1], [8, 4], [1, 4], [0, 1]),
+}
+
+
+def in_region(source: tuple[int, int], destination: tuple[int, int], region: int) -> Program:
+    """A conversion in a warp-specialised region of a cluster of two CTAs, which lie as the vectors say."""
+    sides = []
+    for name, basis in (("rows", source), ("columns", destination)):
+        sizes, lanes, warps, order = REGION_LAYOUTS[name]
+        sides.append(
+            f"#ttg.blocked<{{sizePerThread = {sizes}, threadsPerWarp = {lanes}, warpsPerCTA = {warps}, "
+            f"order = {order}, CGALayout = [{list(basis)}]}}>"
+        )
+    return Program("cuda:90", 4, (64, 64), "i32", sides[0], (Convert(sides[1]),), region, 2)
+
+
+@ordered
+@pytest.mark.parametrize("gpu", GPUS)
+def test_in_regions_of_a_cluster_what_stays_in_its_cta_is_ours(gpu: str) -> None:
+    """What crosses CTAs is Triton's. It knows barriers of the cluster for warps of a partition, and puts one
+    between its loads from other CTAs and our stores to the same bytes."""
+    programs = [
+        in_region(BY_ROW, BY_ROW, 0),
+        in_region(BY_ROW, BY_COLUMN, 1),
+        in_region(BY_ROW, BY_ROW, 1),
+    ]
+    compilation = compiled(partitions_text(programs), gpu)
+    kinds = [conversion.kind for conversion in compilation.conversions]
+    assert kinds == ["cta-shared", "stock", "cta-shared"]
+    assert compilation.conversions[1].detail == BESIDE_REGIONS
+    partition = ptx_of(compilation).rpartition("ld.shared::cluster")[2]
+    before = partition[: partition.index("st.shared.v4")]
+    assert "mbarrier.try_wait.parity.acquire.cluster" in before
+    assert "barrier.cluster" not in before
+    assert re.search(r"bar\.sync\s+2, 128;", partition)
+
+
+@ordered
+def test_the_fuzzer_draws_regions_in_clusters() -> None:
+    plan = FuzzPlan("cuda:90", 0, 160, kinds=(PARTITIONS,))
+    drawn = [unit for unit in units(plan) if unit.programs[0].ctas > 1]
+    assert len({unit.programs[0].ctas for unit in drawn}) > 1
+    found = in_this_process(examine, drawn[0])
+    assert isinstance(found, Totals), found
+    assert found.ok and found.conversions == len(drawn[0].programs)
+
+
 def fuzzed(monkeypatch: pytest.MonkeyPatch, change: Callable[[str], str] = lambda code: code) -> Totals:
     """A module or two of conversions in clusters, with changed code."""
     break_code(monkeypatch, change)
@@ -201,6 +278,15 @@ def test_the_fuzzer_draws_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
     totals = fuzzed(monkeypatch)
     assert totals.ok and totals.conversions == 32
     assert totals.kinds["cluster-shared"] > 8
+
+
+@ordered
+def test_clusters_of_2_to_16_ctas_are_drawn_with_1_to_8_warps() -> None:
+    plan = FuzzPlan("cuda:90", 0, 800, kinds=(CLUSTERS,))
+    drawn = [single for unit in units(plan) for single in unit.programs]
+    assert len(drawn) == 800
+    assert {single.ctas for single in drawn} == {2, 4, 8, 16}
+    assert {single.warps for single in drawn} == {1, 2, 4, 8}
 
 
 @ordered

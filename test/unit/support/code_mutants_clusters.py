@@ -1,0 +1,207 @@
+"""Mistakes where CTAs of a cluster, or warp-specialised regions, run at the same time; and in what is to see
+them."""
+
+from __future__ import annotations
+
+from code_mutants_base import CodeMutant, emitted, planned
+
+ACROSS = "test/unit/lowering/test_across_ctas.py"
+APART = "test/unit/passes/reductions/test_reductions_apart.py"
+CLUSTERS = "test/unit/tools/test_clusters.py"
+PARTITIONS = "test/unit/tools/test_fuzz_partitions.py"
+RUN_ACROSS = f"{ACROSS}::test_random_conversions_are_right_in_clusters_of_2_to_16"
+PROVED_ACROSS = f"{ACROSS}::test_random_conversions_are_proved_in_clusters_of_2_to_16"
+FUZZ_CLUSTERS = f"{CLUSTERS}::test_the_fuzzer_draws_clusters"
+MEETING = f"{PARTITIONS}::test_conversions_that_meet_in_four_regions_are_right"
+FUZZ_PARTITIONS = f"{PARTITIONS}::test_drawn_modules_are_right"
+
+
+def crossing(function: str, old: str, new: str, breaks: str, file: str) -> CodeMutant:
+    """A plan across CTAs that is wrong."""
+    return planned(file, function, old, new, breaks, RUN_ACROSS, FUZZ_CLUSTERS, proof=PROVED_ACROSS)
+
+
+def cluster(file: str, function: str, old: str, new: str, breaks: str) -> CodeMutant:
+    return emitted(file, function, old, new, breaks, RUN_ACROSS, FUZZ_CLUSTERS)
+
+
+def region(file: str, function: str, old: str, new: str, breaks: str) -> CodeMutant:
+    return emitted(file, function, old, new, breaks, MEETING, FUZZ_PARTITIONS)
+
+
+MUTANTS: tuple[CodeMutant, ...] = (
+    # --- barriers of a cluster
+    cluster(
+        "emit/machines",
+        "_Nvidia.barrier",
+        "self.arrive(writer)\nself.wait(writer)",
+        "pass",
+        "no barrier of the cluster between stores and loads",
+    ),
+    cluster(
+        "emit/shared",
+        "emit_exchange",
+        "if plan.scope == CLUSTER: ...\n"
+        "program = WordWriter(writer, machine, plan.per_word, arrived, loading.given).run(loading.steps)\n"
+        "words_loaded = [program.word(number) for number in loading.outputs]\n"
+        "if plan.scope == CLUSTER: ...",
+        "program = WordWriter(writer, machine, plan.per_word, arrived, loading.given).run(loading.steps)\n"
+        "words_loaded = [program.word(number) for number in loading.outputs]",
+        "no barrier of the cluster behind the last loads",
+    ),
+    cluster(
+        "emit/machines",
+        "_Nvidia.barrier",
+        "scope == CLUSTER",
+        "scope == ''",
+        "the CTA's barrier in place of the cluster's",
+    ),
+    # --- whose memory it is
+    cluster(
+        "emit/machines",
+        "_Nvidia.memory_of",
+        'f"nvvm.mapa {base}, {rank} :"',
+        'f"nvvm.mapa {base}, {writer.constant(0)} :"',
+        "`mapa` names CTA 0 of the cluster",
+    ),
+    cluster(
+        "emit/shared",
+        "_loads.memory_of",
+        'writer.binary("xor", rank, writer.constant(flipped))',
+        "rank",
+        "`mapa` names one CTA of the cluster for all registers",
+    ),
+    cluster(
+        "emit/shared",
+        "_in_cluster",
+        "writer.constant(bits)",
+        "writer.constant(bits - 1)",
+        "the rank in the cluster among the bits of warps",
+    ),
+    crossing(
+        "_Builder.plan",
+        "Ranks(sharing.thread_ranks, ranks)",
+        "Ranks(sharing.thread_ranks[1:], ranks)",
+        "thread bits by which the CTA of the cluster is told",
+        "planners/exchange",
+    ),
+    crossing(
+        "plan_across_ctas",
+        "any((_far(*place) for place in conv.bits()))",
+        "False",
+        "an exchange in the cluster is taken for one in each CTA",
+        "planners/shared",
+    ),
+    crossing(
+        "_far",
+        "1 << bit if name == 'block' else 0",
+        "origin.block",
+        "no bit leads to another CTA of the cluster",
+        "planners/shared",
+    ),
+    # --- regions
+    region(
+        "emit/embed",
+        "_Writer.__init__",
+        "self._barrier = BARRIER",
+        'self._barrier = \'llvm.inline_asm has_side_effects asm_dialect = att "bar.sync 0;", "" : () -> ()\'',
+        "the CTA's barrier in a partition",
+    ),
+    region(
+        "emit/embed",
+        "_Writer._memory",
+        "Buffer.of(size, self._target.lanes, warps)",
+        "Buffer.of(size // 2, self._target.lanes, warps)",
+        "scratch reaches into that of a neighbour partition",
+    ),
+    region(
+        "emit/shared",
+        "emit_exchange",
+        "machine.barrier(writer, plan.scope)\nfor number, access in enumerate(loads): ...",
+        "machine.barrier(writer, 'warp')\nfor number, access in enumerate(loads): ...",
+        "warps of a partition do not wait for each other",
+    ),
+    CodeMutant(
+        "passes/conversions/select.py",
+        "SelectLowering.decide",
+        "selection.plan.scope == CLUSTER",
+        "selection.plan.scope == ''",
+        "warps of a partition wait at the barrier of the cluster",
+        ("test/unit/passes/test_select_partial.py",),
+    ),
+    CodeMutant(
+        "passes/reductions/split_reductions.py",
+        "_Run.visit",
+        "partition_warps(op) or self.warps",
+        "self.warps",
+        "a reduction in a partition is priced for the warps of the kernel",
+        (f"{APART}::test_the_warps_are_those_of_the_partition",),
+    ),
+    emitted(
+        "gather/memory",
+        "_Gathered.of",
+        "held.block != beside.block or not all((column in own for column in asked))",
+        "False",
+        "a gather asks another CTA of the cluster through its own memory",
+        "test/unit/lowering/test_gather.py::test_what_other_ctas_hold_is_not_gathered",
+    ),
+    # --- what is to see such mistakes
+    emitted(
+        "prove/exchange",
+        "_check_ranks",
+        "rank >> threads.cta_bits",
+        "False",
+        "the proof takes any rank for one of the cluster",
+        f"{ACROSS}::test_plans_that_name_a_wrong_cta_are_refuted",
+    ),
+    emitted(
+        "prove/exchange",
+        "_ranks",
+        'name == "load" and plan.ranks is not None',
+        "False",
+        "the proof has all loads in a cluster from the own CTA",
+        f"{ACROSS}::test_plans_that_name_a_wrong_cta_are_refuted",
+        PROVED_ACROSS,
+    ),
+    emitted(
+        "interpreter/memory",
+        "SharedMemory.cta_barrier",
+        "self._levels[-2:]",
+        "self._levels",
+        "the interpreter takes the CTA's barrier for the cluster's",
+        f"{ACROSS}::test_a_barrier_of_the_cta_is_not_enough",
+    ),
+    emitted(
+        "interpreter/memory",
+        "SharedMemory.end",
+        "left.any()",
+        "False",
+        "the interpreter lets a CTA of the cluster end while others load",
+        f"{ACROSS}::test_a_missing_barrier_of_the_cluster_is_found",
+    ),
+    emitted(
+        "interpreter/memory",
+        "SharedMemory.far",
+        "(rank >= np.uint64(self.ctas)).any()",
+        "False",
+        "the interpreter has memory of CTAs that the cluster lacks",
+        f"{ACROSS}::test_a_wrong_rank_in_mapa_is_found",
+    ),
+    emitted(
+        "interpreter/warps",
+        "_Warps._met",
+        "len(here) > count or (known is not None and not set(here) <= set(known))",
+        "False",
+        "the interpreter lets a partition wait at the barrier of others",
+        f"{PARTITIONS}::test_the_barrier_of_the_cta_in_a_partition_is_found",
+    ),
+    emitted(
+        "interpreter/warps",
+        "_Level._unknown",
+        "(writer != _NOBODY) & (writer != self.warp) & late",
+        "late & False",
+        "the interpreter does not see stores of a neighbour partition",
+        f"{PARTITIONS}::test_scratch_of_a_neighbour_is_found",
+        f"{PARTITIONS}::test_a_barrier_that_is_left_out_is_found",
+    ),
+)
