@@ -5,6 +5,9 @@ registers first, then lanes, then warps, name the bits of an address: a tile tha
 whole vectors, without an exchange between threads. The order is a permutation of bits, so arrays are brought
 into it by reshaping and permuting dimensions, once, and a kernel undoes that by a reshape and a permute that
 move nothing.
+
+Elements of less than a byte are brought into such an order as well. Which of them share a word of 32 bits then
+decides what it costs to widen them: elements of 16 bits are made two at a time where a word has both halves'.
 """
 
 from __future__ import annotations
@@ -34,17 +37,20 @@ class Packing:
             raise ValueError(f"packing: {self.bits} are not the bits of {self.rows}x{self.columns}")
 
     @classmethod
-    def of(cls, layout: LinearLayout, vector: int) -> Packing:
+    def of(cls, layout: LinearLayout, vector: int, narrow: int = 1, wide: int = 1) -> Packing:
         """The order for what threads hold, `vector` elements of a thread side by side where it has as many.
 
-        Requires: two out-dims. Raises ValueError where several CTAs hold the tile, or where the layout is no
-        permutation of bits.
+        Elements of `narrow` bits in memory that threads make `wide` of: those that then share a register come
+        as far apart as they will be in it, so that a shift and a mask of a word widen all of them at once.
+
+        Requires: two out-dims; `narrow` and `wide` are powers of two. Raises ValueError where several CTAs hold
+        the tile, or where the layout is no permutation of bits.
         """
         (_, rows), (_, columns) = layout.out_dims
         bases = {name: [basis for basis in vectors if any(basis)] for name, vectors in layout.bases}
         if bases.get(BLOCK):
             raise ValueError("packing: several CTAs hold a tile")
-        held = bases.get(REGISTER, [])
+        held = _apart(bases.get(REGISTER, []), narrow, wide)
         first = min(len(held), vector.bit_length() - 1)
         order = (*held[:first], *bases.get(LANE, []), *bases.get(WARP, []), *held[first:])
         bits = []
@@ -127,11 +133,54 @@ class Packing:
         moved = _permuted(split, (0, *order[:rows], 1, *order[rows:]))
         return moved.reshape(down * self.rows, across * self.columns)
 
+    def pack_nibbles(self, matrix: Any) -> Any:
+        """As `pack`, of bytes that hold two elements each, neighbours in a row, the first in the low bits.
+
+        Requires: the type of bytes is one of integers of 8 bits. Ensures: bytes again, with the elements of a
+        tile in the order of their places, [tiles down, tiles across, bytes of a tile].
+
+        >>> import numpy as np
+        >>> packing = Packing(2, 2, ((0, 0), (1, 0)))
+        >>> [hex(byte) for byte in packing.pack_nibbles(np.array([[0x21], [0x43]], np.uint8)).ravel()]
+        ['0x31', '0x42']
+        """
+        return _in_bytes(self.pack(_nibbles(matrix)))
+
+    def unpack_nibbles(self, packed: Any) -> Any:
+        """The bytes in rows again."""
+        down, across, count = packed.shape
+        return _in_bytes(self.unpack(_nibbles(packed.reshape(down * across, count)).reshape(down, across, -1)))
+
     def _tiles(self, shape: Sequence[int]) -> tuple[int, int]:
         if len(shape) != 2 or shape[0] % self.rows or shape[1] % self.columns:
             sizes = "x".join(map(str, shape))
             raise ValueError(f"pack: {sizes} is not made of tiles of {self.rows}x{self.columns}")
         return shape[0] // self.rows, shape[1] // self.columns
+
+
+_REGISTER_BITS = 32
+
+
+def _apart(held: list[Any], narrow: int, wide: int) -> list[Any]:
+    """Vectors of registers, those of elements that share one behind as many as make elements `wide`.
+
+    >>> _apart(["pair", "b", "c", "d"], 4, 16), _apart(["pair", "b"], 16, 16), _apart(["pair", "b"], 4, 16)
+    (['b', 'c', 'pair', 'd'], ['pair', 'b'], ['b', 'pair'])
+    """
+    share = (_REGISTER_BITS // wide).bit_length() - 1
+    times = (wide // narrow).bit_length() - 1
+    return held[share : share + times] + held[:share] + held[share + times :]
+
+
+def _nibbles(array: Any) -> Any:
+    """The elements of rows of bytes that hold two each."""
+    twice = array.repeat_interleave(2, 1) if hasattr(array, "permute") else array.repeat(2, 1)
+    twice[:, 1::2] >>= 4
+    return twice & 15
+
+
+def _in_bytes(elements: Any) -> Any:
+    return elements[..., ::2] | elements[..., 1::2] << 4
 
 
 def _permuted(array: Any, order: Sequence[int]) -> Any:

@@ -1,7 +1,8 @@
 """Products of halves with weights of four bits, in rows, and in the order of `triton-linear explain --pack`.
 
-Two weights are in a byte, neighbours along K. The product is transposed, so that weights are the left operand,
-which the MMAs of warp groups take from registers.
+In rows two weights are in a byte, neighbours along K. Packed, eight are in a word of 32 bits, and those two
+that a register of the operand holds are 16 bits apart in it: each operation on words is one for both. The
+product is transposed, so that weights are the left operand, which the MMAs of warp groups take from registers.
 """
 
 from __future__ import annotations
@@ -11,9 +12,21 @@ import triton.language as tl
 
 
 @triton.jit
-def tile_of(packed):
-    """A tile of bytes that lies as `triton-linear explain --pack` says of these kernels for an H200."""
-    return packed.reshape(2, 2, 4, 8, 4, 4, 2, 2).permute(0, 2, 6, 3, 7, 1, 5, 4).reshape(128, 64)
+def tile_of(elements):
+    """A tile, of the elements of words that lie as `triton-linear explain --pack` says for an H200."""
+    return elements.reshape(2, 8, 8, 4, 4, 2, 2, 2).permute(1, 7, 2, 0, 4, 6, 3, 5).reshape(128, 128)
+
+
+@triton.jit
+def elements_of(first, second):
+    """[words, 2, 2] of 16 bits, of words that hold two each: those of a word lie along the first 2."""
+    return tl.join(both(first), both(second))
+
+
+@triton.jit
+def both(words):
+    """[words, 2] of 16 bits: the low half, and the high one."""
+    return tl.join((words & 0xFFFF).to(tl.uint16), (words >> 16).to(tl.uint16))
 
 
 @triton.jit
@@ -33,6 +46,17 @@ def halves_of(packed, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 
 
 @triton.jit
+def halves_of_words(words):
+    """A tile of f16, of words. A nibble that begins at bit 4 of a half counts 16 times as much there."""
+    later = words >> 8
+    even = elements_of((words & 0x000F000F) ^ 0x64086408, (later & 0x000F000F) ^ 0x64086408)
+    odd = elements_of((words & 0x00F000F0) ^ 0x64806480, (later & 0x00F000F0) ^ 0x64806480)
+    even = even.to(tl.float16, bitcast=True) - 1032.0
+    odd = odd.to(tl.float16, bitcast=True) * 0.0625 - 72.0
+    return tile_of(tl.join(even, odd))
+
+
+@triton.jit
 def scaled(packed, scale, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """[ROWS, COLUMNS] of bf16, of bytes of two e2m1 each, and exponents [ROWS, COLUMNS // 32] of powers of two.
 
@@ -40,9 +64,27 @@ def scaled(packed, scale, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     times as large, subnormal ones too.
     """
     bits = nibbles_of(packed, ROWS, COLUMNS)
-    tiny = (((bits & 8) << 12) | ((bits & 7) << 6)).to(tl.bfloat16, bitcast=True)
+    return times_powers(((bits & 8) << 12) | ((bits & 7) << 6), scale, ROWS, COLUMNS)
+
+
+@triton.jit
+def tiny_of_words(words):
+    """A tile of the same bits, of words."""
+    even, odd = elements_of(tiny(words << 12), tiny(words << 4)), elements_of(tiny(words << 8), tiny(words))
+    return tile_of(tl.join(even, odd))
+
+
+@triton.jit
+def tiny(words):
+    """Those bits in each half of words, of the nibble in its highest bits."""
+    return (words & 0x80008000) | ((words >> 6) & 0x01C001C0)
+
+
+@triton.jit
+def times_powers(bits, scale, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """[ROWS, COLUMNS] of bf16 2**126 times as large as these bits say, times their powers of two."""
     power = (scale.to(tl.uint8, bitcast=True).to(tl.uint16) << 7).to(tl.bfloat16, bitcast=True)
-    parts = (tiny * 2.0**126).reshape(ROWS, COLUMNS // 32, 32) * power[:, :, None]
+    parts = (bits.to(tl.bfloat16, bitcast=True) * 2.0**126).reshape(ROWS, COLUMNS // 32, 32) * power[:, :, None]
     return parts.reshape(ROWS, COLUMNS)
 
 
@@ -62,19 +104,18 @@ def int4_matmul(
     """out [m, N] = x [m, K] w^T with a scale for each row of w, which may be PACKED."""
     rows = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     columns = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)
-    TILE: tl.constexpr = BLOCK_N * BLOCK_K // 2
+    WORDS: tl.constexpr = BLOCK_N * BLOCK_K // 8
     if not PACKED:
         w = w_ptr + rows[:, None] * (K // 2) + tl.arange(0, BLOCK_K // 2)[None, :]
     else:
-        w = w_ptr + tl.program_id(0) * (K // BLOCK_K) * TILE + tl.arange(0, TILE)
+        w = w_ptr.to(tl.pointer_type(tl.uint32)) + tl.program_id(0) * (K // BLOCK_K) * WORDS
+        w += tl.arange(0, WORDS)
     x = x_ptr + columns[None, :] * K + tl.arange(0, BLOCK_K)[:, None]
     total = tl.zeros((BLOCK_N, BLOCK_M), tl.float32)
     for _ in range(0, K, BLOCK_K):
-        packed = tl.load(w)
-        if PACKED:
-            packed = tile_of(packed)
-        total = tl.dot(halves_of(packed, BLOCK_N, BLOCK_K), tl.load(x), total)
-        w += TILE if PACKED else BLOCK_K // 2
+        left = halves_of_words(tl.load(w)) if PACKED else halves_of(tl.load(w), BLOCK_N, BLOCK_K)
+        total = tl.dot(left, tl.load(x), total)
+        w += WORDS if PACKED else BLOCK_K // 2
         x += BLOCK_K
     total *= tl.load(scale_ptr + rows)[:, None]
     tl.store(out_ptr + columns[None, :] * N + rows[:, None], total.to(tl.float16))
@@ -96,21 +137,22 @@ def mxfp4_matmul(
     """The same of e2m1 with a power of two for each 32 along K."""
     rows = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     columns = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)
-    TILE: tl.constexpr = BLOCK_N * BLOCK_K // 2
+    WORDS: tl.constexpr = BLOCK_N * BLOCK_K // 8
     if not PACKED:
         w = w_ptr + rows[:, None] * (K // 2) + tl.arange(0, BLOCK_K // 2)[None, :]
     else:
-        w = w_ptr + tl.program_id(0) * (K // BLOCK_K) * TILE + tl.arange(0, TILE)
+        w = w_ptr.to(tl.pointer_type(tl.uint32)) + tl.program_id(0) * (K // BLOCK_K) * WORDS
+        w += tl.arange(0, WORDS)
     scale = scale_ptr + rows[:, None] * (K // 32) + tl.arange(0, BLOCK_K // 32)[None, :]
     x = x_ptr + columns[None, :] * K + tl.arange(0, BLOCK_K)[:, None]
     total = tl.zeros((BLOCK_N, BLOCK_M), tl.float32)
     for _ in range(0, K, BLOCK_K):
-        packed = tl.load(w)
         if PACKED:
-            packed = tile_of(packed)
-        left = scaled(packed, tl.load(scale), BLOCK_N, BLOCK_K)
+            left = times_powers(tiny_of_words(tl.load(w)), tl.load(scale), BLOCK_N, BLOCK_K)
+        else:
+            left = scaled(tl.load(w), tl.load(scale), BLOCK_N, BLOCK_K)
         total = tl.dot(left, tl.load(x), total)
-        w += TILE if PACKED else BLOCK_K // 2
+        w += WORDS if PACKED else BLOCK_K // 2
         scale += BLOCK_K // 32
         x += BLOCK_K
     tl.store(out_ptr + columns[None, :] * N + rows[:, None], total.to(out_ptr.dtype.element_ty))

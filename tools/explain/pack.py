@@ -2,7 +2,8 @@
 
 From each operand of a dot that lies in registers, the layout is followed back through what computes it,
 element by element, and through changes of shape, to what loads it: from memory, or from a buffer that copies
-fill. There it says which elements each thread needs.
+fill. There it says which elements each thread needs. Where each byte holds two of them, what the operand's
+registers hold says in which order these should lie as well.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from triton_linear.dialect import bridge, encodings
+from triton_linear.dialect.encodings import transfer
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.locations import user_line
 from triton_linear.dialect.mlir_adapter import Operation, Value, operations, producers_of
 from triton_linear.dialect.packing import Packing
+from triton_linear.lowering.plan.element import element_type
 from triton_linear.passes.analysis import weights
 from triton_linear.passes.assignment.shape_change import NAMES, ShapeChange
 from triton_linear.passes.framework.verifiers import CONVERT
@@ -24,29 +27,54 @@ _DOTS = ("tt.dot", "ttng.warp_group_dot", "tt.dot_scaled")
 _LOADS = ("tt.load", "ttg.local_load")
 _WIDEST = 16
 """Bytes of the widest access."""
+_NIBBLE = 4
 
 
 @dataclass(frozen=True)
 class Packed:
-    """Weights: where they are loaded, their type, and the order, or why there is none."""
+    """Weights: where they are loaded, their type, and the order, or why there is none.
+
+    nibbles: the order of elements of four bits, where bytes hold two each.
+    """
 
     line: str
     type: str
     packing: Packing | None
     reason: str = ""
+    nibbles: Packing | None = None
 
     def __str__(self) -> str:
         if self.packing is None:
             return f"{self.line}: {self.type}: {self.reason}"
+        nibbles = self._nibbles
         if self.packing.is_trivial:
-            return f"{self.line}: {self.type}: lies as it should"
-        tile, shape, order = (str(x) for x in (self.packing.tile, self.packing.shape, self.packing.order))
+            return f"{self.line}: {self.type}: lies as it should{nibbles}"
         return (
-            f"{self.line}: {self.type}: pack tiles of {tile[1:-1]}\n"
+            f"{self.line}: {self.type}: pack tiles of {_bare(self.packing.tile)}\n"
             f"  once      {self.packing!r}.pack(weights)\n"
             f"  in the kernel, of the elements of a tile in a row\n"
-            f"            tile.reshape({shape[1:-1]}).permute({order[1:-1]}).reshape({tile[1:-1]})"
+            f"            tile.{_undone(self.packing)}{nibbles}"
         )
+
+    @property
+    def _nibbles(self) -> str:
+        if self.nibbles is None:
+            return ""
+        return (
+            f"\n  or, as {self.type.rpartition('x')[2]} holds two elements of four bits\n"
+            f"  once      {self.nibbles!r}.pack_nibbles(weights)\n"
+            f"  in the kernel, of the elements of words of 32 bits, the lowest first\n"
+            f"            elements.{_undone(self.nibbles)}"
+        )
+
+
+def _bare(numbers: tuple[int, ...]) -> str:
+    return str(numbers)[1:-1]
+
+
+def _undone(packing: Packing) -> str:
+    shape, order, tile = map(_bare, (packing.shape, packing.order, packing.tile))
+    return f"reshape({shape}).permute({order}).reshape({tile})"
 
 
 def packings(text: str, name: str) -> list[Packed]:
@@ -79,26 +107,48 @@ def _followed(operand: Value, producers: dict[Value, Operation]) -> Iterator[Pac
     if encoding is None or "dot_op" not in str(encoding):
         return
     layout = encodings.layout_of(str(encoding), tuple(operand.type.shape))
-    pending: list[tuple[Value, LinearLayout]] = [(operand, layout)]
+    wide = element_type(str(operand.type.element_type)).bits
+    pending: list[_At] = [_At(operand, layout)]
     seen: set[Value] = set()
     while pending:
-        value, layout = pending.pop()
-        op = producers.get(value)
-        if op is None or value in seen:
+        at = pending.pop()
+        op = producers.get(at.value)
+        if op is None or at.value in seen:
             continue
-        seen.add(value)
+        seen.add(at.value)
         if op.name in _LOADS:
-            if str(value.type.element_type).startswith("i") and len(value.type.shape) == 2:
-                yield _ordered(op, value, layout)
+            if str(at.value.type.element_type).startswith("i") and len(at.value.type.shape) == 2:
+                yield _ordered(op, at, wide)
         elif op.name in NAMES:
             change = ShapeChange.of(op)
-            before = change.backward(_joined_first(change, layout)) if change is not None else None
-            if before is not None:
-                pending += [(each, before) for each in op.operands]
+            before = change.backward(_joined_first(change, at.layout)) if change is not None else None
+            if change is not None and before is not None:
+                pairs = _pairs(at.layout) if op.name == "tt.join" and at.pairs is None else None
+                pending += [_At(each, _split_last(change, before), pairs) for each in op.operands]
         elif op.name == CONVERT or weights.is_elementwise(op.name):
-            shape = list(value.type.shape)
+            shape = list(at.value.type.shape)
             same = [each for each in op.operands if list(getattr(each.type, "shape", ())) == shape]
-            pending += [(each, layout) for each in same]
+            pending += [_At(each, at.layout, at.pairs) for each in same]
+
+
+@dataclass(frozen=True)
+class _At:
+    """A value that an operand is computed from, and the layout that it should have.
+
+    pairs: the layout of what it becomes where each of its elements becomes two neighbours in a row.
+    """
+
+    value: Value
+    layout: LinearLayout
+    pairs: LinearLayout | None = None
+
+
+def _pairs(joined: LinearLayout) -> LinearLayout | None:
+    """Of a join of rows and columns, the layout of rows that have its elements side by side."""
+    if len(joined.out_dims) != 3:
+        return None
+    (_, rows), (_, columns), (_, two) = joined.out_dims
+    return transfer.reshape(joined, (rows, columns * two))
 
 
 def _joined_first(change: ShapeChange, layout: LinearLayout) -> LinearLayout:
@@ -110,11 +160,24 @@ def _joined_first(change: ShapeChange, layout: LinearLayout) -> LinearLayout:
     return LinearLayout(tuple(bases.items()), layout.out_dims)
 
 
-def _ordered(op: Operation, value: Value, layout: LinearLayout) -> Packed:
-    line, shape = user_line(str(op.location)), "x".join(map(str, value.type.shape))
-    kind = f"{shape}x{value.type.element_type}"
-    vector = 8 * _WIDEST // int(str(value.type.element_type)[1:])
+def _split_last(change: ShapeChange, layout: LinearLayout) -> LinearLayout:
+    """The layout with what a split takes apart in the last registers: those of a part stay together."""
+    if change.name != "tt.split":
+        return layout
+    bases = dict(layout.bases)
+    bases[REGISTER] = tuple(sorted(bases[REGISTER], key=lambda basis: basis[-1]))
+    return LinearLayout(tuple(bases.items()), layout.out_dims)
+
+
+def _ordered(op: Operation, at: _At, wide: int) -> Packed:
+    kind = str(at.value.type.element_type)
+    line, name = user_line(str(op.location)), f"{'x'.join(map(str, at.value.type.shape))}x{kind}"
+    narrow = element_type(kind).bits
     try:
-        return Packed(line, kind, Packing.of(layout, vector))
+        found = Packing.of(at.layout, 8 * _WIDEST // narrow)
+        nibbles = None
+        if at.pairs is not None and narrow == 2 * _NIBBLE:
+            nibbles = Packing.of(at.pairs, 8 * _WIDEST // _NIBBLE, _NIBBLE, wide)
     except ValueError as error:
-        return Packed(line, kind, None, str(error))
+        return Packed(line, name, None, str(error))
+    return Packed(line, name, found, nibbles=nibbles)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import json
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -95,10 +96,36 @@ def test_packed_weights_are_read_in_whole_vectors_and_nothing_is_exchanged(name:
 def test_the_order_is_the_one_that_explain_derives_and_the_kernel_undoes(name: str) -> None:
     with empty_cache():
         text = dry.compiled(CALLED[name].kernel, "cuda:90").asm["ttgir"]
-    found = [each for each in packings(text, name) if each.packing == packed.PACKING]
+    found = [each for each in packings(text, name) if each.nibbles == packed.PACKING]
     assert len(found) == 1
-    printed = str(found[0]).partition("tile.")[2]
-    assert f"packed.{printed}" in kernels_packed.tile_of.src
+    printed = str(found[0]).partition("elements.")[2]
+    assert f"elements.{printed}" in kernels_packed.tile_of.src
+
+
+@pytest.mark.parametrize(
+    ("name", "share"), [("int4_16", 0.6), ("int4_64", 0.6), ("mxfp4_16", 0.7), ("mxfp4_64", 0.7)]
+)
+def test_an_iteration_of_packed_weights_takes_fewer_clocks(name: str, share: float) -> None:
+    """Two halves by one operation, where those of a register come 16 bits apart; no byte is picked out."""
+    case = CALLED[name]
+    with empty_cache():
+        rows = dry.compiled(case.kernel, "cuda:90").asm["cubin"]
+        with triton_linear.enabled(strict=True):
+            tiles = dry.compiled(case.packed, "cuda:90").asm["cubin"]
+    before, after = mma_loops(rows), mma_loops(tiles)
+    assert before is not None
+    assert after is not None
+    assert after.clocks <= share * before.clocks, (before, after)
+
+
+def test_words_of_packed_weights_become_what_the_bytes_were() -> None:
+    script = Path(__file__).parents[1] / "support" / "packed_interpreted.py"
+    environment = os.environ | {"TRITON_INTERPRET": "1"}
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout) == {"int4": True, "mxfp4": True}
 
 
 def test_every_way_of_a_packed_case_is_beside_stock_tritons_unpacked_one() -> None:

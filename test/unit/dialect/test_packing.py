@@ -51,6 +51,32 @@ def test_vectors_of_a_thread_come_first_then_lanes_then_warps_then_the_other_reg
     assert not Packing.of(layout, 2).is_trivial
 
 
+@given(some_packings(), st.integers(1, 3), st.integers(1, 3))
+def test_bytes_of_two_elements_are_packed_by_element(packing: Packing, down: int, across: int) -> None:
+    rows, columns = packing.tile
+    if columns == 1:
+        packing, columns = Packing(rows, 2, (*packing.bits, (1, 0))), 2
+    shape = (down * rows, across * columns)
+    elements = np.arange(shape[0] * shape[1]).reshape(shape).astype(np.uint8) * 7 % 16
+    matrix = (elements[:, ::2] | elements[:, 1::2] << 4).view(np.int8)
+    packed = packing.pack_nibbles(matrix)
+    assert packed.dtype == np.int8
+    assert packed.shape == (down, across, rows * columns // 2)
+    flat = packed.view(np.uint8)
+    assert (np.stack((flat & 15, flat >> 4), -1).reshape(down, across, -1) == packing.pack(elements)).all()
+    assert (packing.unpack_nibbles(packed) == matrix).all()
+
+
+def test_elements_that_will_share_a_register_come_as_far_apart_as_in_it() -> None:
+    bases = {"register": [(0, 1), (1, 0), (0, 2), (2, 0)], "lane": [(4, 0)]}
+    layout = LinearLayout.from_bases(bases, {"dim0": 8, "dim1": 4})
+    # Two of 16 bits share a register: the first bit comes behind the two that make 4 bits 16.
+    assert Packing.of(layout, 32, 4, 16).bits == ((0, 0), (1, 1), (1, 0), (0, 1), (0, 2))
+    # Four of 8 bits do.
+    assert Packing.of(layout, 32, 4, 8).bits == ((1, 1), (1, 0), (0, 0), (0, 1), (0, 2))
+    assert Packing.of(layout, 32, 16, 16) == Packing.of(layout, 32)
+
+
 def test_what_is_no_permutation_of_bits_or_no_tile_is_refused() -> None:
     sums = LinearLayout.from_bases({"register": [(0, 1), (1, 1)]}, {"dim0": 2, "dim1": 2})
     with pytest.raises(ValueError, match=r"the basis vector \(1, 1\) has several bits"):

@@ -36,6 +36,7 @@ def test_a_thread_of_mma_sync_finds_its_eight_weights_in_a_row() -> None:
     (found,) = packings(IN_LOOP, "loop")
     assert found.packing is not None
     assert found.type == "16x16xi8"
+    assert found.nibbles is None
     assert found.packing.bits == ((1, 0), (0, 3), (1, 3), (1, 1), (1, 2), (0, 0), (0, 1), (0, 2))
 
 
@@ -48,6 +49,36 @@ def test_the_command_prints_what_to_do_once_and_what_in_the_kernel(
     printed = capsys.readouterr().out
     assert "16x16xi8: pack tiles of 16, 16" in printed
     assert "tile.reshape(8, 4, 2, 2, 2).permute(3, 0, 2, 1, 4).reshape(16, 16)" in printed
+
+
+NIBBLES = """
+    %bytes = tt.load %v : tensor<16x8x!tt.ptr<i8>, #rows>
+    %bits = arith.extui %bytes : tensor<16x8xi8, #rows> to tensor<16x8xi16, #rows>
+    %high = arith.shrui %bits, %four : tensor<16x8xi16, #rows>
+    %both = tt.join %bits, %high : tensor<16x8xi16, #rows> -> tensor<16x8x2xi16, #both>
+    %all = tt.reshape %both : tensor<16x8x2xi16, #both> -> tensor<16x16xi16, #a>
+    %a = tt.bitcast %all : tensor<16x16xi16, #a> -> tensor<16x16xf16, #a>
+"""
+
+
+def test_two_nibbles_that_share_a_register_come_sixteen_bits_apart() -> None:
+    """The two neighbours in a row are bit 2 of the place in a word of eight; the rest is as for bytes."""
+    layouts = (
+        "#rows = #ttg.linear<{register = [[8, 0], [0, 4]], lane = [[0, 1], [0, 2], [1, 0], [2, 0], [4, 0]], "
+        "warp = [], block = []}>\n"
+        "#both = #ttg.linear<{register = [[0, 0, 1], [8, 0, 0], [0, 4, 0]], "
+        "lane = [[0, 1, 0], [0, 2, 0], [1, 0, 0], [2, 0, 0], [4, 0, 0]], warp = [], block = []}>\n"
+    )
+    text = IN_LOOP.replace(LOAD, NIBBLES).replace("#blocked = ", f"{layouts}#blocked = ", 1)
+    text = text.replace("%w: tensor", "%v: tensor<16x8x!tt.ptr<i8>, #rows>, %w: tensor")
+    text = text.replace("%c1 =", "%four = arith.constant dense<4> : tensor<16x8xi16, #rows>\n    %c1 =")
+    (found,) = packings(text, "loop")
+    assert found.packing is not None
+    assert found.packing.bits == ((0, 3), (1, 2), (1, 0), (1, 1), (0, 0), (0, 1), (0, 2))
+    assert found.nibbles is not None
+    assert found.nibbles.bits == ((0, 3), (1, 3), (1, 0), (1, 1), (1, 2), (0, 0), (0, 1), (0, 2))
+    assert f"{found.nibbles!r}.pack_nibbles(weights)" in str(found)
+    assert "elements.reshape(8, 8, 2, 2).permute(3, 0, 2, 1).reshape(16, 16)" in str(found)
 
 
 def test_dots_outside_loops_and_kernels_without_weights_have_none(capsys: pytest.CaptureFixture[str]) -> None:
