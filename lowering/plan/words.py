@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from triton_linear.dialect import f2
@@ -102,6 +101,13 @@ class WordBuilder:
         """The word, which one step makes of one or two others."""
         slots, sources = self.slots, wanted.sources
         first = sources[0] * slots
+        if len(sources) == 1 and all(
+            place < 0 or place == first + slot for row in wanted.table for slot, place in enumerate(row)
+        ):
+            return sources[0]
+        made = self._made.get(wanted)
+        if made is not None:
+            return made
         second = sources[-1] * slots
         picks = tuple(
             [
@@ -118,12 +124,7 @@ class WordBuilder:
                 for row in wanted.table
             ]
         )
-        if len(sources) == 1 and all(
-            pick == slot or pick < 0 for row in picks for slot, pick in enumerate(row)
-        ):
-            return sources[0]
-        made = self._made.get(wanted)
-        return self._step(wanted, Pick(sources, wanted.masks, picks)) if made is None else made
+        return self._step(wanted, Pick(sources, wanted.masks, picks))
 
     def _cost(self, wanted: _Wanted) -> int:
         """Steps for a word, without those that it shares with others."""
@@ -208,8 +209,11 @@ def _essential(masks: tuple[int, ...], table: Table, slots: int) -> _Wanted:
     """Without the conditions on which nothing depends."""
     for bit in reversed(range(len(masks))):
         low, count = 1 << bit, len(table)
-        # Rows for which the condition does not hold stand in runs, each before the run for which it does.
-        if all(table[at : at + low] == table[at + low : at + 2 * low] for at in range(0, count, 2 * low)):
+        # Rows for which the condition does not hold stand in runs, each before the run for which it does. Most
+        # often the first two tell.
+        if table[:low] == table[low : 2 * low] and all(
+            table[at : at + low] == table[at + low : at + 2 * low] for at in range(2 * low, count, 2 * low)
+        ):
             table = tuple([row for at in range(0, count, 2 * low) for row in table[at : at + low]])
             masks = (*masks[:bit], *masks[bit + 1 :])
     sources = dict.fromkeys([place // slots for row in table for place in row if place >= 0])
@@ -262,15 +266,17 @@ def spread(steps: Sequence[Step], outputs: Sequence[int], given: int) -> tuple[S
     for index, step in enumerate(steps):
         if isinstance(step, Pick):
             gathered += 1
-            free = [
-                place
-                for place, word in enumerate(step.sources)
-                if last_use[word] == index and all(travelled[other] for other in step.sources if other != word)
-            ]
-            whole = step.whole()
-            if whole is not None and len(whole) == 2 and free and 2 * replaced < gathered:
-                marked.append(replace(step, replaced=free[0]))
-                replaced += 1
-                continue
+            whole = step.whole() if 2 * replaced < gathered else None
+            if whole is not None and len(whole) == 2:
+                free = [
+                    place
+                    for place, word in enumerate(step.sources)
+                    if last_use[word] == index
+                    and all(travelled[other] for other in step.sources if other != word)
+                ]
+                if free:
+                    marked.append(Pick(step.sources, step.masks, step.picks, free[0]))
+                    replaced += 1
+                    continue
         marked.append(step)
     return tuple(marked)

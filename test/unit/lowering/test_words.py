@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
 
 import pytest
 
 from triton_linear.lowering.emit.bodies import emit, signature_of
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import ShufflePlan
-from triton_linear.lowering.plan.words import TooLong, WordBuilder, steering
+from triton_linear.lowering.plan.words import TooLong, WordBuilder, spread, steering
 from triton_linear.lowering.target.steps import Pick, Shuffle
 from triton_linear.lowering.target.targets import target
 
@@ -118,3 +119,16 @@ def test_what_is_multiplied_by_one_has_come_from_another_lane(sources, picks):
     (received,) = re.findall(r"(%\w+) = nvvm\.shfl", text)
     ((stays, multiplied),) = re.findall(r'mul\.lo[^\n]*" (%\w+), (%\w+), ', text)
     assert multiplied == received != stays
+
+
+@pytest.mark.parametrize("sources", [(0, 3), (3, 0)])
+def test_half_of_the_choices_overwrite_a_word_that_nobody_needs(sources):
+    """Three words are sent, and each is chosen or stays: the first and the third choice are marked."""
+    sent = tuple(Shuffle(word, lane_xor=1) for word in range(3))
+    picks = ((0,), (1,))
+    choices = tuple(Pick(tuple(word + source for source in sources), (1,), picks) for word in range(3))
+    marked = spread((*sent, *choices), outputs=(6, 7, 8), given=3)
+    own = sources.index(0)
+    assert marked == (*sent, replace(choices[0], replaced=own), choices[1], replace(choices[2], replaced=own))
+    # The word that stays is needed in the end, and in the place of the other it would be multiplied.
+    assert spread((*sent, *choices), outputs=(0, 1, 2, 6, 7, 8), given=3) == (*sent, *choices)
