@@ -11,15 +11,15 @@ multiplies by `mma.sync` and finds memory for fewer CTAs than registers is assem
 for which there is memory (`.minnctapersm`).
 
 MMAs by `wgmma` load no such operands, but where ptxas spares registers it may put what an iteration
-computes behind them, where nothing goes on beside it, and a change after the loop is enough for that. A kernel
-of ours that has such a loop is assembled once more with the number of CTAs that find memory and registers
-anyway, and that is taken if its loops have fewer clocks, which the instructions say: those that each takes,
-and those of memory where it waits for a load that was put behind the MMAs. They do not say how warps wait for
-the unit for exponentials that all of a multiprocessor share: loops of attention, of which two CTAs are
-resident, took 1 to 3 % longer with 5 % fewer clocks, while loops that unpack mxfp4 took up to 15 % less time.
-So loops with such instructions, and those that wait for MMAs anyway, their own or those of other warps,
-stay where several CTAs are; and a loop that takes hardly more clocks than its own MMAs stays everywhere, as no
-other order of its instructions spares those.
+computes behind them, where nothing goes on beside it, and a change after the loop is enough for that.
+A kernel of ours that has such a loop is assembled once more with the number of CTAs that find memory and
+registers anyway, if these leave a thread more registers than it has, and that is taken if its loops have fewer
+clocks. The instructions say those: what each takes, and that of memory where it waits for a load that was put
+behind the MMAs. They do not say how warps wait for the unit for exponentials that all of a multiprocessor
+share: loops of attention, of which two CTAs are resident, took 1 to 3 % longer with 5 % fewer clocks, while
+loops that unpack mxfp4 took up to 15 % less time. So loops with such instructions, and those that wait for MMAs
+anyway, their own or those of other warps, stay where several CTAs are; and a loop that takes hardly more clocks
+than its own MMAs stays everywhere, as no other order of its instructions spares those.
 
 And of a large kernel without barriers it may make one of 32 registers that spills most of what it works on,
 with 255 at hand. Told that it may have them (`.maxnreg` too), it spills what has to be.
@@ -99,6 +99,17 @@ def resident(used: int, warps: int, registers: int, lanes: int = 32) -> int:
     (7, 1)
     """
     return registers // (-(-used // UNIT) * UNIT * lanes * warps)
+
+
+def most_registers(ctas: int, warps: int, gpu: Target) -> int:
+    """The registers that a thread can have where so many CTAs of `warps` warps are to find some.
+
+    >>> from triton_linear.lowering.target.targets import target
+    >>> h200 = target("cuda:90")
+    >>> most_registers(4, 8, h200), most_registers(1, 4, h200)
+    (64, 255)
+    """
+    return min(MOST, gpu.registers // (ctas * gpu.lanes * warps) // UNIT * UNIT)
 
 
 def has_say(options: object) -> bool:
@@ -341,11 +352,12 @@ class Assembler:
             return _Advice(f"{_BOUND} {limit}")
         ctas = min(most, resident(used, warps, gpu.registers, gpu.lanes))
         if widths := [int(found) for found in _WGMMA.findall(text)]:
+            if not ctas or used + UNIT > most_registers(ctas, warps, gpu):
+                return None
             loops = _loops(self._made)
             groups = ctas * warps // _GROUP_WARPS
             if (
-                not ctas
-                or loops is None
+                loops is None
                 or covered(loops, widths, policy.loop_near)
                 or (ctas > 1 and hidden(loops, widths, groups, policy.tensor_cores_busy))
             ):

@@ -296,8 +296,8 @@ def _special(clocks: int | None) -> Loops | None:
 def test_loops_that_hide_behind_another_cta_stay(
     monkeypatch: pytest.MonkeyPatch, shared: int, products: int, special: bool, columns: int, ctas: int | None
 ) -> None:
-    """80 registers a thread: three CTAs, for which 50 KiB each are there too; with 150 KiB, one."""
-    stages = Stages(monkeypatch, Usage(80, 0), Usage(80, 0), body=GROUP.replace("n32", f"n{columns}"))
+    """72 registers a thread: three CTAs, for which 50 KiB each are there too; with 150 KiB, one."""
+    stages = Stages(monkeypatch, Usage(72, 0), Usage(72, 0), body=GROUP.replace("n32", f"n{columns}"))
 
     def loops(cubin: Any) -> Loops:
         return Loops(240 if ".minnctapersm" in cubin[0] else 250, products, special)
@@ -306,6 +306,17 @@ def test_loops_that_hide_behind_another_cta_stay(
     text = stages.run(shared=shared * 1024)[0]
     assert re.findall(r"^\.minnctapersm (\d+)$", text, re.M) == ([] if ctas is None else [str(ctas)])
     assert len(stages.assembled) == (1 if ctas is None else 2)
+
+
+@pytest.mark.parametrize(("registers", "calls"), [(72, 2), (73, 1), (80, 1), (88, 2)])
+def test_loops_that_have_all_registers_stay(
+    monkeypatch: pytest.MonkeyPatch, registers: int, calls: int
+) -> None:
+    """Three CTAs have 80 registers a thread, two 128: with fewer than 8 more to have, ptxas spares none."""
+    stages = Stages(monkeypatch, *(Usage(registers, 0),) * 2, body=GROUP)
+    monkeypatch.setattr(occupancy, "mma_loops", lambda cubin: Loops(250, 3, special=False))
+    stages.run(shared=50 * 1024)
+    assert len(stages.assembled) == calls
 
 
 def test_loops_with_other_products_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
