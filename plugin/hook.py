@@ -467,7 +467,7 @@ def _wrapped(stages: Stages, options: object, language: object, target: str, set
         fallback.warn(setting, kernel, target, error, metadata, done="assembled")
 
     def applies() -> bool:
-        return (every or stage.converted) and stage.options.occupancy
+        return (every or stage.converted) and stage.options.occupancy and not stage.vetoed
 
     def gpu() -> Target:
         from triton_linear.lowering.target import targets

@@ -114,7 +114,7 @@ class LLIRStage:
     converted: whether the kernel is compiled with code of ours. options: those that hold for it, once it was
     decided about. gluon: the kernel is written in Gluon. awaited: a later stage calls `finish` where the kernel
     is converted; the report waits for it. comparisons: those of other compiles, which spare this one its own;
-    None: they do not count.
+    None: they do not count. vetoed: one of them has decided for stock Triton's kernel.
     """
 
     def __init__(self, stock: Compile, target: str, setting: Setting, *, gluon: bool = False) -> None:
@@ -126,6 +126,7 @@ class LLIRStage:
         self.converted = False
         self.options = setting.options
         self.awaited = False
+        self.vetoed = False
         self.comparisons: KeptComparisons | None = None
         self._attempt: _Attempt | None = None
         self._before: tuple[TritonModule, dict[str, Any], str] | None = None
@@ -180,7 +181,9 @@ class LLIRStage:
     def compared(self, vetoed: str) -> None:
         """Keep what comparing with stock Triton's kernel has shown; `vetoed`: why that is taken, if it is."""
         if self.comparisons is not None and self._attempt is not None and self._attempt.entry:
-            self.comparisons.write(self._attempt.entry, vetoed)
+            from triton_linear.kept.comparisons import Comparison
+
+            self.comparisons.write(self._attempt.entry, Comparison(vetoed, self._attempt.remarks))
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Count what a later stage does for the kernel within the block, as long as its report waits."""
@@ -413,11 +416,12 @@ class LLIRStage:
         if self.comparisons is None or attempt.variant or self.options.keyed:
             return False
         with attempt.clock.phase("known"):
-            vetoed = self.comparisons.read(entry)
-        if not vetoed:
-            attempt.stays = vetoed is not None
+            found = self.comparisons.read(entry)
+        attempt.stays = found is not None and not found.vetoed
+        if found is None or attempt.stays:
             return False
-        attempt.remarks += (vetoed,)
+        attempt.remarks = (*found.remarks, found.vetoed)
+        self.vetoed = True
         return True
 
     def _first_that_fits(

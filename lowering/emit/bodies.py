@@ -1,7 +1,7 @@
 """From plan to code: LLVM-dialect operations that take a struct of source registers to destination ones.
 
-Emission decides nothing; it follows the plan. Elements are moved as integers of their width (i1 as i8 where
-it is packed or stored), so no float operation can touch a NaN's payload.
+Emission decides nothing; it follows the plan. Elements are moved as they are, or as integers of their width (i1
+as i8), and no float operation is among what moves them, so a NaN keeps its payload.
 """
 
 from __future__ import annotations

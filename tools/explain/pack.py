@@ -9,6 +9,7 @@ registers hold says in which order these should lie as well.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from triton_linear.dialect import bridge, encodings
@@ -61,7 +62,7 @@ class Packed:
         if self.nibbles is None:
             return ""
         return (
-            f"\n  or, as {self.type.rpartition('x')[2]} holds two elements of four bits\n"
+            f"\n  or, if {self.type.rpartition('x')[2]} holds two elements of four bits, the first lowest\n"
             f"  once      {self.nibbles!r}.pack_nibbles(weights)\n"
             f"  in the kernel, of the elements of words of 32 bits, the lowest first\n"
             f"            elements.{_undone(self.nibbles)}"
@@ -123,12 +124,36 @@ def _followed(operand: Value, producers: dict[Value, Operation]) -> Iterator[Pac
             change = ShapeChange.of(op)
             before = change.backward(_joined_first(change, at.layout)) if change is not None else None
             if change is not None and before is not None:
-                pairs = _pairs(at.layout) if op.name == "tt.join" and at.pairs is None else None
+                halves = op.name == "tt.join" and at.pairs is None and _are_halves(op, producers)
+                pairs = _pairs(at.layout) if halves else None
                 pending += [_At(each, _split_last(change, before), pairs) for each in op.operands]
         elif op.name == CONVERT or weights.is_elementwise(op.name):
             shape = list(at.value.type.shape)
             same = [each for each in op.operands if list(getattr(each.type, "shape", ())) == shape]
             pending += [_At(each, at.layout, at.pairs) for each in same]
+
+
+def _are_halves(join: Operation, producers: dict[Value, Operation]) -> bool:
+    """Whether both operands of a join are computed from one load, each with constants and nothing else."""
+    first, second = (_loads_behind(operand, producers) for operand in join.operands)
+    return len(first) == 1 and first == second
+
+
+def _loads_behind(value: Value, producers: dict[Value, Operation]) -> set[Value]:
+    """The results of loads and of others that keep no elements in their places, of which a value is made."""
+    found: set[Value] = set()
+    pending, seen = [value], set[Value]()
+    while pending:
+        at = pending.pop()
+        op = producers.get(at)
+        if at in seen or (op is not None and op.name == "arith.constant"):
+            continue
+        seen.add(at)
+        if op is not None and (op.name == CONVERT or weights.is_elementwise(op.name)):
+            pending += op.operands
+        else:
+            found.add(at)
+    return found
 
 
 @dataclass(frozen=True)
@@ -175,9 +200,10 @@ def _ordered(op: Operation, at: _At, wide: int) -> Packed:
     narrow = element_type(kind).bits
     try:
         found = Packing.of(at.layout, 8 * _WIDEST // narrow)
-        nibbles = None
-        if at.pairs is not None and narrow == 2 * _NIBBLE:
-            nibbles = Packing.of(at.pairs, 8 * _WIDEST // _NIBBLE, _NIBBLE, wide)
     except ValueError as error:
         return Packed(line, name, None, str(error))
+    nibbles = None
+    if at.pairs is not None and narrow == 2 * _NIBBLE:
+        with suppress(ValueError):  # the order by bytes is there anyway
+            nibbles = Packing.of(at.pairs, 8 * _WIDEST // _NIBBLE, _NIBBLE, wide)
     return Packed(line, name, found, nibbles=nibbles)

@@ -19,6 +19,8 @@ import gc
 import hashlib
 import importlib
 import json
+import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -27,7 +29,7 @@ from typing import Any
 
 from triton_linear.report import Outcome
 from triton_linear.tools.measuring.beside import Processes
-from triton_linear.tools.measuring.child import Child, MeasuringPlan, compiled, nothing
+from triton_linear.tools.measuring.child import NO_ROOM, Child, MeasuringPlan, compiled, nothing
 from triton_linear.tools.measuring.shared import SharedStages, shared_stages
 from triton_linear.tools.support.launches import Launch
 from triton_linear.tools.support.modes import VARIANT
@@ -166,9 +168,15 @@ class Ahead(Child):
         fcntl.flock(self._file, fcntl.LOCK_EX)
         self._known = CompiledFile(plan.compiled)
         self._processes = Processes(plan.jobs, self._given, self._failed)
+        self._lock = threading.RLock()
 
     def visit(self, launch: Launch) -> Callable[[], None] | None:
-        """Note what is to be compiled, and begin where there is a core for it."""
+        """Note what is to be compiled, and begin where there is a core for it. Threads may launch at once."""
+        with self._lock:
+            self._note(launch)
+        return nothing
+
+    def _note(self, launch: Launch) -> None:
         kernel, code = launch.kernel, launch.kernel.hash
         if code not in self._begun and self.measures(launch) and (launch.key, CONTEST) not in self._skip:
             if not self._begun:
@@ -179,13 +187,13 @@ class Ahead(Child):
             if names:
                 self._write(code, variants=names)
                 self._processes.submit(calls(kernel, names, code))
-        return nothing
 
     def finish(self) -> None:
         """Say that the program has ended, and wait for what is to be compiled."""
         self.record(**{ENDED: True})
         free_memory()
-        self._processes.finish()
+        with self._lock:
+            self._processes.finish()
 
     def _given(self, name: str, made: CompiledVariant) -> None:
         code, variant = name.split(" ")
@@ -196,7 +204,10 @@ class Ahead(Child):
         self._write(code, variant=variant, problem=problem)
 
     def _write(self, code: str, **found: Any) -> None:
-        print(json.dumps({"code": code, **found}), file=self._file, flush=True)
+        try:
+            print(json.dumps({"code": code, **found}), file=self._file, flush=True)
+        except OSError:
+            os._exit(NO_ROOM)  # as where a record cannot be kept
 
 
 def calls(kernel: Any, names: Sequence[str], code: str) -> dict[str, Callable[[], CompiledVariant]]:

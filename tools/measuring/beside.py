@@ -118,7 +118,7 @@ class Processes:
     def _collect(self, process: _Process) -> None:
         """Wait for a process that has closed its pipe, and hand on what it gave. Where it crashed, another one
         makes the calls that it had not come to."""
-        status = os.waitstatus_to_exitcode(os.waitpid(process.number, 0)[1])
+        status = _ended(process.number)
         names = iter(process.calls)
         for is_given, answer in _answers(process.read):
             (self._given if is_given else self._failed)(next(names), answer)
@@ -137,8 +137,17 @@ class Processes:
         for process in list(self._running.values()):
             os.kill(process.number, signal.SIGKILL)
             self._drop(process)
-            os.waitpid(process.number, 0)
+            _ended(process.number)
         self._selector.close()
+
+
+def _ended(number: int) -> int:
+    """The exit status of a process, for which it waits; 0 where the program waits for all of its children
+    itself, or for none."""
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
+    except ChildProcessError:
+        return 0
 
 
 def _answers(read: bytes) -> list[tuple[bool, Any]]:

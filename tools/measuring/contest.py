@@ -8,6 +8,7 @@ decides alone: the figures before favour who was lucky.
 
     {"kernel": KEY, "name": ..., "grid": [...], "warps": ...}           a launch that is new
     {"kernel": KEY, "begin": VARIANT}                                   it is compiled and run
+    {"kernel": KEY, "compiled": VARIANT}                                it is, beside others
     {"kernel": KEY, "mode": VARIANT, "problem": REASON}                 why it does not take part
     {"kernel": KEY, "mode": "contest", "ratio": ..., ...}               how it ended (`Contest._hold`)
     {"launches": {KEY: COUNT}}                                          at the end
@@ -37,6 +38,8 @@ from triton_linear.variants import OURS, STOCK
 
 TIMING, COMPILING = "timing", "compiling"
 """What a child says that it is at while variants are timed, and, with a variant's name, compiled."""
+_PATIENCE = 90.0
+"""Seconds that one variant may take to be compiled: fewer than who watches waits for a record."""
 FIRST, SECOND = 0.25, 0.5
 """The parts of the plan's seconds that the first round takes, and the second; the last one takes all."""
 
@@ -206,9 +209,14 @@ class Contest(Child):
         variants = ahead.Variants(kernel)
         missing = {name: functools.partial(variants.make, name) for name in wanted if name not in found}
         if self._plan.jobs > 1:
+
+            def answered(name: str, answer: CompiledVariant | str) -> None:
+                found[name] = answer
+                self.record(kernel=key, compiled=name)  # who watches gives up where nothing is said for long
+
             if missing:
                 ahead.import_all()
-            with Processes(self._plan.jobs, found.__setitem__, found.__setitem__) as processes:
+            with Processes(self._plan.jobs, answered, answered, _PATIENCE) as processes:
                 for name, call in missing.items():
                     processes.submit({name: call})
                 processes.finish()

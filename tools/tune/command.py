@@ -111,7 +111,7 @@ def tune(
     )
     journal = own_folder() / "tune" / _digest(plan, cluster, keep)
     if again:
-        shutil.rmtree(journal, ignore_errors=True)
+        _remove(journal.glob("run-*"))
     before = list(journal.glob("run-*"))
     followed = Journal(journal, file if keep else None)
     followed.follow(loud=False)
@@ -140,10 +140,7 @@ def tune(
         put(file, kernels)
     if lock is not None:
         lock.close()
-    for folder in (*before, run_folder):
-        if (held := _hold(folder)) is not None:  # another run of the same may be at it
-            held.close()
-            shutil.rmtree(folder, ignore_errors=True)
+    _remove((*before, run_folder))
     with contextlib.suppress(OSError):
         journal.rmdir()
     return Tuned(tuple(kernels), tuple(launches), status)
@@ -184,6 +181,14 @@ def _hold(folder: Path) -> IO[bytes] | None:
         file.close()
         return None
     return file
+
+
+def _remove(folders: Iterable[Path]) -> None:
+    """Remove folders of runs, but for those that another run of the same is at."""
+    for folder in folders:
+        if (held := _hold(folder)) is not None:
+            held.close()
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _read(file: DecisionFile) -> list[Decision]:

@@ -104,9 +104,36 @@ def test_what_comparing_has_shown_is_kept(
     assert again.asm["cubin"] == codes[taken]
     assert replace(told, seconds={}) == replace(report, seconds={})
     # Others than the module's own entry have a say in it.
-    monkeypatch.setattr("triton_linear.hook.ptxas_version", lambda _: "another")
-    compiled()
-    assert codes[0] in asked
+    for change in (("setenv", "DISABLE_LLVM_OPT", "1"), ("setattr", "triton_linear.hook.ptxas_version", str)):
+        asked.clear()
+        with monkeypatch.context() as patched:
+            getattr(patched, change[0])(*change[1:])
+            compiled()
+        assert set(asked) - {codes[1]}, change
+
+
+def test_what_is_kept_has_the_remarks_before_it(
+    codes: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "kept"))
+    monkeypatch.setattr(store, "read", READ)
+    monkeypatch.setattr(store, "write", WRITE)
+    spilling(monkeypatch, {codes[1]: 8})
+    fits = LLIRStage._first_that_fits
+
+    def remarking(self: LLIRStage, *given: Any) -> Any:
+        llir = fits(self, *given)
+        given[-1].remarks += ("said before",)
+        return llir
+
+    monkeypatch.setattr(LLIRStage, "_first_that_fits", remarking)
+    first, known = compiled()[1][0], compiled()[1][0]
+    assert first.outcome is Outcome.LEFT and "said before" in first.remarks
+    assert replace(known, seconds={}) == replace(first, seconds={})
+    monkeypatch.setattr(registers.Assembler, "_advice", lambda *_: registers._Advice(".maxnreg 40"))
+    kernel, (report,) = compiled(everywhere=True)
+    assert report.outcome is Outcome.LEFT and ".maxnreg" not in kernel.asm["ptx"]
+    assert ".maxnreg" in compiled(everywhere=True, cache=False, assign=False, lower=False)[0].asm["ptx"]
 
 
 def test_the_metadata_is_that_of_the_kernel_taken(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import os
 import signal
@@ -10,6 +11,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import pytest
 
 from triton_linear.tools.measuring.beside import PATIENCE, Processes
 
@@ -120,3 +123,24 @@ def test_what_is_left_running_is_ended() -> None:
         processes.submit({"long": lambda: time.sleep(60)})
     assert time.monotonic() - begun < 30
     assert answers == Answers()
+
+
+@pytest.mark.parametrize("how", ["ignored", "waited for"])
+def test_a_program_may_see_to_its_children_itself(how: str) -> None:
+    before = signal.getsignal(signal.SIGCHLD)
+    if how == "ignored":
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    else:
+        signal.signal(signal.SIGCHLD, lambda *_: _wait_for_all())
+    try:
+        assert in_processes({str(n): lambda n=n: n for n in range(4)}, jobs=2).given == {
+            str(n): n for n in range(4)
+        }
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+def _wait_for_all() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass

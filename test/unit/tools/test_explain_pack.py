@@ -72,6 +72,14 @@ def test_two_nibbles_that_share_a_register_come_sixteen_bits_apart() -> None:
     text = IN_LOOP.replace(LOAD, NIBBLES).replace("#blocked = ", f"{layouts}#blocked = ", 1)
     text = text.replace("%w: tensor", "%v: tensor<16x8x!tt.ptr<i8>, #rows>, %w: tensor")
     text = text.replace("%c1 =", "%four = arith.constant dense<4> : tensor<16x8xi16, #rows>\n    %c1 =")
+    others = (
+        "%others = tt.load %v : tensor<16x8x!tt.ptr<i8>, #rows>\n"
+        "%high = arith.extui %others : tensor<16x8xi8, #rows> to tensor<16x8xi16, #rows>"
+    )
+    joined = packings(
+        text.replace("%high = arith.shrui %bits, %four : tensor<16x8xi16, #rows>", others), "loop"
+    )
+    assert [found.nibbles for found in joined] == [None, None]  # bytes of two loads
     (found,) = packings(text, "loop")
     assert found.packing is not None
     assert found.packing.bits == ((0, 3), (1, 2), (1, 0), (1, 1), (0, 0), (0, 1), (0, 2))
