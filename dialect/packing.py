@@ -159,6 +159,7 @@ class Packing:
 
 
 _REGISTER_BITS = 32
+"""Bits of a register of a thread, on every GPU."""
 
 
 def _apart(held: list[Any], narrow: int, wide: int) -> list[Any]:
@@ -166,8 +167,10 @@ def _apart(held: list[Any], narrow: int, wide: int) -> list[Any]:
 
     >>> _apart(["pair", "b", "c", "d"], 4, 16), _apart(["pair", "b"], 16, 16), _apart(["pair", "b"], 4, 16)
     (['b', 'c', 'pair', 'd'], ['pair', 'b'], ['b', 'pair'])
+    >>> _apart(["a", "b"], 32, 64)
+    ['a', 'b']
     """
-    share = (_REGISTER_BITS // wide).bit_length() - 1
+    share = max(1, _REGISTER_BITS // wide).bit_length() - 1
     times = (wide // narrow).bit_length() - 1
     return held[share : share + times] + held[:share] + held[share + times :]
 

@@ -9,13 +9,16 @@ from triton_linear.lowering.emit.parts import WORD, Part, Parts, Vector, type_bi
 from triton_linear.lowering.emit.text import I32, I64, FunctionWriter
 
 
-def width(element: str) -> int:
-    """Bits of an LLVM element type; an i1 moves as 8 bits."""
+def carried(element: str) -> str:
+    """The type of the values that move: a number's own, an integer for what has no bits of its own to move."""
     if element.startswith("!llvm.ptr"):
-        return 64
-    if element == "bf16":
-        return 16
-    return max(8, int(element[1:]))
+        return I64
+    return "i8" if element == "i1" else element
+
+
+def width(element: str) -> int:
+    """Bits of what an LLVM element type is carried as."""
+    return type_bits(carried(element))
 
 
 def to_integer(writer: FunctionWriter, value: str, element: str) -> str:
@@ -34,13 +37,6 @@ def from_integer(writer: FunctionWriter, value: str, element: str) -> str:
     if element == "i1":
         return writer.op(f"llvm.trunc {value} : i8 to i1")
     return value if element == integer else writer.op(f"llvm.bitcast {value} : {integer} to {element}")
-
-
-def carried(element: str) -> str:
-    """The type of the values that move: a number's own, an integer for what has no bits of its own to move."""
-    if element.startswith("!llvm.ptr"):
-        return I64
-    return "i8" if element == "i1" else element
 
 
 def half_of(element: str) -> str:

@@ -30,8 +30,8 @@ def type_bits(type_: str) -> int:
 
 
 class Vector:
-    """Bits in registers, as values of one type side by side, the lowest first; asked for by another, it is
-    written.
+    """Bits in registers: values of one type side by side, the lowest first. As values of another type they are
+    written when they are asked for.
 
     values: their names. whole: instead, the name of the vector of `count` of them. bits: of all.
     """
@@ -55,7 +55,7 @@ class Vector:
 
     def value(self, element: str, index: int) -> str:
         """The bits as values of a type: the one of this number. Fewer than a word are extended by zeros."""
-        if element == self.element and self.values:
+        if element == self.element and index < len(self.values):
             return self.values[index]
         key = element, index
         if key not in self._found:
@@ -150,7 +150,7 @@ def side_by_side(writer: FunctionWriter, parts: Sequence[Part], bits: int) -> tu
 
 
 def _made_of(parts: Sequence[Part], element: str) -> list[str] | None:
-    """The values of a type that parts are made of, none of them written by halves; None if that is not so."""
+    """The values of a type that parts are made of; None where they are of another, or not the whole of them."""
     values: list[str] = []
     rest = list(reversed(parts))
     while rest:

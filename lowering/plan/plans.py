@@ -138,7 +138,7 @@ class ShufflePlan:
     @property
     def shuffles(self) -> int:
         """Words that come from another lane."""
-        return len(self.steps) - list(map(type, self.steps)).count(Pick)
+        return sum(not isinstance(step, Pick) for step in self.steps)
 
     def moving(self, target: Target) -> tuple[int, int]:
         """(vector instructions, passes through the shuffle pipe) of its shuffles, for each part of a word."""
@@ -156,7 +156,7 @@ class ShufflePlan:
     @property
     def replacements(self) -> int:
         """Selects that run beside the others."""
-        return len([step for step in self.steps if isinstance(step, Pick) and step.replaced >= 0])
+        return sum(isinstance(step, Pick) and step.replaced >= 0 for step in self.steps)
 
     def summary(self) -> str:
         """One line for people."""

@@ -99,6 +99,10 @@ def test_what_lies_above_a_narrow_value_is_zero() -> None:
     assert part.slot("i16", 0) == "%loaded"
     part.slot("f16", 1)
     assert "llvm.zext %loaded : i16 to i32" in writer.body()
+    writer = FunctionWriter()
+    (part,) = packed_words(writer, ["%value"], "f16", None)
+    assert part.slot("f16", 0) == "%value" != part.slot("f16", 1)
+    assert "llvm.zext" in writer.body()
 
 
 def test_other_elements_are_words_by_way_of_integers() -> None:
