@@ -105,10 +105,6 @@ class Policy:
 
     # Reductions taken apart (passes/reductions)
 
-    split_saves: float = _threshold(0.02, 0.0, "part of a reduction's clocks")
-    """What must be saved of a reduction's clocks by taking it apart. From Triton 3.8 on its own takes one trip
-    as well where rows become scalars; 0.3 to 0.4 % less by the model was a layer norm that took 0.8 % longer on
-    an H100. The others of test/data save 5 % and more."""
     splits_beside_scans: bool = _threshold(False, True, "yes or no")
     """Whether reductions are taken apart beside a scan, at whose barriers the warps meet anyway. By the model
     that saved 13 % of a reduction with Triton 3.6 and 26 % with 3.9; a kernel with both in its loop took 10 and

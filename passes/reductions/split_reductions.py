@@ -143,8 +143,7 @@ class _Run:
             return
         busy = max(self.gpu.likely_warps, warps)
         before, after = (clocks.expected(busy) for clocks in (choice.before, choice.after))
-        policy = self.gpu.policy
-        least = after / (1 - max(policy.unmeasured_margin, policy.split_saves))
+        least = after / (1 - self.gpu.policy.unmeasured_margin)
         if least >= before and not _is_wrong(op, found):
             diagnostics.remark(
                 op, f"the reduction stays as it is: {before:.1f} clocks, and {after:.1f} if it is split"
