@@ -15,7 +15,6 @@ from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_re
 from triton_linear.lowering.interpreter.assembly import GIVEN
 from triton_linear.lowering.interpreter.verify import held_elements
 from triton_linear.lowering.interpreter.warps import simulate_warps
-from triton_linear.lowering.target.targets import TARGETS, target, with_policy
 from triton_linear.passes.analysis.partial import CALLS
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.support.functions import LoweredKernel, lower_kernel, registers_of, sink
@@ -25,12 +24,6 @@ LANES = 32
 ordered = pytest.mark.skipif(
     installed_release() not in CLUSTERS_ORDERED, reason="this Triton keeps conversions through memory to itself"
 )
-
-
-@pytest.fixture(autouse=True)
-def however_little_it_saves(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("cuda:90", "cuda:100"):
-        monkeypatch.setitem(TARGETS, name, with_policy(target(name), split_saves=0.0))
 
 
 def across(warps: int, rest: str = "") -> str:
