@@ -42,10 +42,12 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "emit/shared",
         "emit_exchange",
         "if plan.scope == CLUSTER: ...\n"
-        "program = WordWriter(writer, machine, plan.per_word, arrived, loading.given, half).run(loading.steps)\n"
+        "program = WordWriter(writer, machine, plan.per_word, arrived, loading.given, half)"
+        ".run(loading.steps)\n"
         "words_loaded = [program.word(number) for number in loading.outputs]\n"
         "if plan.scope == CLUSTER: ...",
-        "program = WordWriter(writer, machine, plan.per_word, arrived, loading.given, half).run(loading.steps)\n"
+        "program = WordWriter(writer, machine, plan.per_word, arrived, loading.given, half)"
+        ".run(loading.steps)\n"
         "words_loaded = [program.word(number) for number in loading.outputs]",
         "no barrier of the cluster behind the last loads",
     ),
