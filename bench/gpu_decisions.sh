@@ -3,7 +3,7 @@
 # Results go to FOLDER, with the file of decisions. What steps have for each other is kept in $TRITON_LINEAR_WORK (default
 # /tmp/triton-linear-decisions). A step that is cut off at SECONDS goes on where it was when it is called again.
 #   compile         kernels of other packages for stock Triton, on all cores
-#   foreign         tune them
+#   foreign         tune them; those whose names match $ONLY, as in the next step
 #   foreign-after   stock Triton, ours, what was decided, and exact, side by side
 #   kernels         tune the kernels of bench.kernels, in the configurations of an earlier kernels.json ($CONFIGS)
 #   kernels-after   stock Triton, ours and what was decided, side by side
@@ -28,10 +28,10 @@ case $step in
         "$python" -m bench.foreign --compile-only --control --cache "$TRITON_CACHE_DIR" --jobs "$cores" --budget "$seconds" \
             --output "$output"
         ;;
-    foreign) tune tune-foreign bench.foreign.program ;;
+    foreign) tune tune-foreign bench.foreign.program ${ONLY:+--only "$ONLY"} ;;
     foreign-after)
         "$python" -m bench.foreign --cache "$TRITON_CACHE_DIR" --jobs "$cores" --beside decided,exact --budget "$seconds" \
-            --output "$output"
+            ${ONLY:+--only "$ONLY"} --output "$output"
         ;;
     kernels) tune tune-kernels bench.kernels.program --configs "$configs" ;;
     kernels-after)

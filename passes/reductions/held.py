@@ -1,12 +1,14 @@
 """Which values have to stay where they are, and as they are, for results to have the bits of stock Triton's.
 
-A layout says where an element is, not what it is. It decides about bits all the same in three ways:
+A layout says where an element is, not what it is. It decides about bits all the same in four ways:
 
 - A reduction combines the elements in an order that follows from the layout of its operand. `is_order_free`
   says of which the order does not show; the operands of the others keep their encodings.
 - LLVM and ptxas make one operation, which rounds once, of a multiplication and an addition, where both are done
   in the same thread with nothing in between. So a product that may be added to something is *held*, on all of
   its way: what is together stays together, and what a conversion keeps apart stays apart.
+- Of a sum of two products, one is fused with the addition and the other is rounded first. Which one LLVM takes
+  follows from the order of the text all around, so a kernel with such a sum is held as a whole.
 - Lanes that combine by shuffles have their own element first. Where the region of a reduction does not commute,
   they end with different bits in what should be copies. Which copy is taken then shows, so the results of such
   reductions are held, and all that is made of them.
@@ -18,6 +20,7 @@ What is not known counts as a product, and as a sum.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 
@@ -119,6 +122,8 @@ def held_values(ops: Sequence[Operation], nvidia: bool) -> frozenset[Value]:
     no_sums = _NO_SUMS, _NVIDIA_NO_SUMS if nvidia else frozenset()
     products = _reached((v for op in ops if not _is_apart(op, *no_products) for v in op.results), forward)
     summands = _reached((v for op in ops if not _is_apart(op, *no_sums) for v in op.operands), backward)
+    if any(_adds_two(op, products) for op in ops if not _is_apart(op, *no_sums)):
+        return _all_values(ops)
     return frozenset((products & summands) | _unlike_copies(ops, forward, nvidia))
 
 
@@ -137,6 +142,19 @@ def _is_apart(op: Operation, others: frozenset[str], unless_doubles: frozenset[s
         return True
     floats = [value for value in (*op.results, *op.operands) if is_float(value)]
     return not floats or (name in unless_doubles and not any(_element(value) == "f64" for value in floats))
+
+
+def _adds_two(op: Operation, products: set[Value]) -> bool:
+    """Whether two of what an operation takes may be products, one of which is fused with the addition."""
+    return sum(operand in products for operand in op.operands) > 1
+
+
+def _all_values(ops: Sequence[Operation]) -> frozenset[Value]:
+    """The results of operations, and the arguments of their blocks."""
+    blocks = (block for op in ops for region in op.regions for block in region.blocks)
+    return frozenset(
+        itertools.chain(*(op.results for op in ops), *(block.arguments for block in blocks)),
+    )
 
 
 def _element(value: Value) -> str:

@@ -20,13 +20,13 @@ _SIZED = 4
 """The form of attributes that say how long they are."""
 
 _INSTRUCTION = struct.Struct("<QQ")
-_OPCODE, _FORM = 0x1FF, 0xFFF
+OPCODE, _FORM = 0x1FF, 0xFFF
 _MMAS = frozenset({0x1F0, 0x1F1, 0x1F2, 0x1F3})
 """HGMMA, IGMMA, BGMMA and QGMMA: what `wgmma.mma_async` becomes."""
 _SPECIAL = 0x108
 """MUFU."""
 _BRANCH = 0x947
-_LOAD = 0x181
+LOAD = 0x181
 """LDG."""
 _MMA_WAIT = 0x9C5
 """WARPGROUP.DEPBAR; with bit 47, as without it is WARPGROUP.ARRIVE. Eight bits from bit 72 are how many groups
@@ -81,6 +81,14 @@ def code(cubin: object) -> bytes | None:
     return found
 
 
+def decoded(cubin: object) -> list[tuple[int, int]]:
+    """The lower and upper halves of the instructions of a cubin's kernel; none where they cannot be read."""
+    try:
+        return list(_INSTRUCTION.iter_unpack(code(cubin) or b""))
+    except struct.error:
+        return []
+
+
 @dataclass(frozen=True, slots=True)
 class Loop:
     """A loop: the numbers of its first and last instruction, and the clocks that a warp takes at least to go
@@ -97,18 +105,15 @@ def loops(cubin: object) -> list[Loop]:
 
     Requires: the compute capability is 7.0 or more.
     """
-    try:
-        instructions = list(_INSTRUCTION.iter_unpack(code(cubin) or b""))
-    except struct.error:
-        return []
+    instructions = decoded(cubin)
     return [
-        Loop(first, last, sum(_clocks(high) for _, high in instructions[first : last + 1]))
-        for first, last in sorted(set(_loops(instructions)))
+        Loop(first, last, sum(clocks_after(high) for _, high in instructions[first : last + 1]))
+        for first, last in sorted(set(loops_of(instructions)))
         if first >= 0
     ]
 
 
-def _clocks(high: int) -> int:
+def clocks_after(high: int) -> int:
     """The clocks from an instruction, whose upper half is `high`, to the warp's next one."""
     return (high >> 41) & 15
 
@@ -118,19 +123,16 @@ def mma_loops(cubin: object) -> Loops | None:
 
     Requires: the cubin is for compute capability 9.0, the one that has such MMAs.
     """
-    try:
-        instructions = list(_INSTRUCTION.iter_unpack(code(cubin) or b""))
-    except struct.error:
-        return None
-    mmas = [number for number, (low, _) in enumerate(instructions) if low & _OPCODE in _MMAS]
+    instructions = decoded(cubin)
+    mmas = [number for number, (low, _) in enumerate(instructions) if low & OPCODE in _MMAS]
     if not mmas:
         return None
-    each = [instructions[first : last + 1] for first, last in _innermost(_loops(instructions), mmas)]
+    each = [instructions[first : last + 1] for first, last in _innermost(loops_of(instructions), mmas)]
     inside = [instruction for loop in each for instruction in loop]
     if not inside:
         return None
-    opcodes = [low & _OPCODE for low, _ in inside]
-    clocks = sum(_clocks(high) for _, high in inside)
+    opcodes = [low & OPCODE for low, _ in inside]
+    clocks = sum(clocks_after(high) for _, high in inside)
     waits = sum(map(_waits, each))
     return Loops(clocks, sum(opcode in _MMAS for opcode in opcodes), _SPECIAL in opcodes, waits)
 
@@ -142,14 +144,14 @@ def _waits(loop: list[tuple[int, int]]) -> int:
         return 0
     count, pending, idle = 0, 0, True
     for low, high in (*loop[ends[-1] + 1 :], *loop[: ends[-1] + 1]):
-        if low & _OPCODE in _MMAS:
+        if low & OPCODE in _MMAS:
             idle, pending = False, 0
         elif _ends_mmas(low, high):
             idle = True
         elif idle:
             if pending & (high >> 52) & 63:
                 count, pending = count + 1, pending & ~(high >> 52)
-            if low & _OPCODE == _LOAD and (barrier := (high >> 46) & 7) != _NO_BARRIER:
+            if low & OPCODE == LOAD and (barrier := (high >> 46) & 7) != _NO_BARRIER:
                 pending |= 1 << barrier
     return count
 
@@ -159,7 +161,7 @@ def _ends_mmas(low: int, high: int) -> bool:
     return low & _FORM == _MMA_WAIT and bool(low >> 47 & 1) and not high >> 8 & 255
 
 
-def _loops(instructions: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def loops_of(instructions: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """The first and last instruction of each loop: where a branch goes back to, and the branch."""
     for number, (low, high) in enumerate(instructions):
         if low & _FORM == _BRANCH:

@@ -21,6 +21,12 @@ loops that unpack mxfp4 took up to 15 % less time. So loops with such instructio
 anyway, their own or those of other warps, stay where several CTAs are; and a loop that takes hardly more clocks
 than its own MMAs stays everywhere, as no other order of its instructions spares those.
 
+Elsewhere, where it spares registers, it begins some loads from global memory only when others have come. A
+kernel of ours that so waits for a large part of its time (`warp_clocks`) is assembled once more for no more
+CTAs than leave each thread half as many registers again; so is one with MMAs by `wgmma` that finds memory for
+fewer CTAs than registers. That is taken if a warp takes fewer clocks, by itself and for each of the CTAs that
+find room then.
+
 And of a large kernel without barriers it may make one of 32 registers that spills most of what it works on,
 with 255 at hand. Told that it may have them (`.maxnreg` too), it spills what has to be.
 
@@ -38,11 +44,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from triton_linear.kept.registers import KeptDirective, KeptDirectives
 from triton_linear.ptxas.cubin import Loops, Usage, mma_loops, usage
+from triton_linear.ptxas.warp_clocks import warp_clocks
 
 if TYPE_CHECKING:
     from triton_linear.lowering.target.targets import Target
@@ -62,6 +69,8 @@ of other elements, what one instruction multiplies takes as long."""
 MMA_COLUMNS = 128
 MEMORY_CLOCKS = 200
 """What an access to global memory takes at least, where L2 has it (Luo et al., arXiv 2402.13499)."""
+FAR_CLOCKS = 480
+"""What it takes where L2 does not have it (the same, H100)."""
 
 _THREADS = re.compile(r"^\.reqntid (\d+)[ \t]*$", re.M)
 _BOUND = ".maxnreg"
@@ -172,7 +181,7 @@ class _Advice:
     taken, None if they are not asked."""
 
     directive: str
-    below: float | None = None
+    below: float | None = field(default=None, kw_only=True)
 
     def serves(self, before: _Made, now: _Made) -> bool:
         """Whether what was assembled with it is better than what was before, but for what is spilled."""
@@ -182,6 +191,46 @@ class _Advice:
         if old is None or new is None or old.mmas != new.mmas:
             return False
         return _with_waits(new) < self.below * _with_waits(old)
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """The CTAs of a kernel that find room but for registers, of so many warps each, on a GPU."""
+
+    most: int
+    warps: int
+    gpu: Target
+
+    def ctas(self, used: int) -> int:
+        """Those that find registers too, where each thread uses so many."""
+        return min(self.most, resident(used, self.warps, self.gpu.registers, self.gpu.lanes))
+
+    def fewer(self, used: int) -> int | None:
+        """As many of them, or the most below, as leave a thread so many more registers; None if none do."""
+        wanted = self.gpu.policy.registers_more * used
+        counts = range(self.ctas(used), 0, -1)
+        return next((n for n in counts if most_registers(n, self.warps, self.gpu) >= wanted), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sooner(_Advice):
+    """A directive that is taken where a warp comes to the end sooner."""
+
+    room: _Room
+
+    def serves(self, before: _Made, now: _Made) -> bool:
+        """Whether a warp takes that much less, and not more for each CTA that is there."""
+        policy = self.room.gpu.policy
+        (old, ctas), (new, left) = (self._time(made) for made in (before, now))
+        return bool(new) and new < policy.warp_left * old and new * ctas <= old * left
+
+    def _time(self, made: _Made) -> tuple[int, int]:
+        """The clocks of a warp, and how many CTAs there are; zeros where they are not known."""
+        used = usage(made[1]) if made is not None else None
+        if made is None or used is None:
+            return 0, 0
+        found = warp_clocks(made[1], FAR_CLOCKS, self.room.gpu.policy.unknown_trips)
+        return (found.clocks if found else 0), self.room.ctas(used.registers)
 
 
 def _with_waits(loops: Loops) -> int:
@@ -350,18 +399,36 @@ class Assembler:
         limit = bound(used, warps, most, gpu)
         if limit is not None:
             return _Advice(f"{_BOUND} {limit}")
-        ctas = min(most, resident(used, warps, gpu.registers, gpu.lanes))
+        room = _Room(most, warps, gpu)
         if widths := [int(found) for found in _WGMMA.findall(text)]:
-            if not ctas or used + UNIT > most_registers(ctas, warps, gpu):
-                return None
-            loops = _loops(self._made)
-            groups = ctas * warps // _GROUP_WARPS
-            if (
-                loops is None
-                or covered(loops, widths, policy.loop_near)
-                or (ctas > 1 and hidden(loops, widths, groups, policy.tensor_cores_busy))
-            ):
-                return None
-            return _Advice(f"{_CTAS} {ctas}", below=policy.loop_left)
-        sparing = 0 < most < resident(used, warps, gpu.registers, gpu.lanes)
-        return _Advice(f"{_CTAS} {most}") if sparing and _MMA.search(text) else None
+            apart = most < resident(used, warps, gpu.registers, gpu.lanes)
+            return self._for_loops(used, widths, room) or self._sooner(used, room, apart)
+        if 0 < most < resident(used, warps, gpu.registers, gpu.lanes) and _MMA.search(text):
+            return _Advice(f"{_CTAS} {most}")
+        return self._sooner(used, room)
+
+    def _for_loops(self, used: int, widths: Sequence[int], room: _Room) -> _Advice | None:
+        """The number of CTAs for a kernel with MMAs of warp groups, of so many columns each."""
+        gpu, policy, ctas = room.gpu, room.gpu.policy, room.ctas(used)
+        if not ctas or used + UNIT > most_registers(ctas, room.warps, gpu):
+            return None
+        loops = _loops(self._made)
+        groups = ctas * room.warps // _GROUP_WARPS
+        if (
+            loops is None
+            or covered(loops, widths, policy.loop_near)
+            or (ctas > 1 and hidden(loops, widths, groups, policy.tensor_cores_busy))
+        ):
+            return None
+        return _Advice(f"{_CTAS} {ctas}", below=policy.loop_left)
+
+    def _sooner(self, used: int, room: _Room, apart: bool = False) -> _Advice | None:
+        """A number of CTAs for a kernel whose warps wait for one load after another, or whose CTAs are kept
+        `apart` by memory, so that registers are there."""
+        policy, ctas = room.gpu.policy, room.fewer(used)
+        if ctas is None or self._made is None:
+            return None
+        found = warp_clocks(self._made[1], FAR_CLOCKS, policy.unknown_trips)
+        if found is None or (not apart and found.serial < policy.serial_loads * found.clocks):
+            return None
+        return _Sooner(f"{_CTAS} {ctas}", room)

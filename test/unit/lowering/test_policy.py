@@ -52,16 +52,18 @@ ELSEWHERE = {
     "widening/claims.py": {"MOST_DIVISOR"},
     "planners/bound.py": {"_LEAST_IN_ROWS", "_FOURS"},
     "gather/memory.py": {"_DRAWS"},
-    "ptxas/cubin.py": {"_SIZED", "_SPECIAL", "_BRANCH", "_LOAD", "_MMA_WAIT", "_NO_BARRIER"},
+    "ptxas/cubin.py": {"_SIZED", "_SPECIAL", "_BRANCH", "LOAD", "_MMA_WAIT", "_NO_BARRIER"},
     "ptxas/registers.py": {
         "UNIT",
         "MOST",
         "MEMORY_CLOCKS",
+        "FAR_CLOCKS",
         "MMA_CLOCKS",
         "MMA_COLUMNS",
         "_GROUP_WARPS",
         "_TENSOR_COLUMNS",
     },
+    "ptxas/warp_clocks.py": {"_BARRIERS", "_BAR", "SHARED_CLOCKS", "OTHER_CLOCKS", "_WARM"},
 }
 """Numbers that have names: of hardware and encodings, prices, lower bounds with proof, and what is shown."""
 H200 = target("cuda:90")

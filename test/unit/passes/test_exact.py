@@ -182,6 +182,38 @@ def test_what_is_fused_into_one_operation_is_what_stock_triton_fuses() -> None:
     assert counted[0] == counted[1] != counted[2]
 
 
+PRODUCTS = (
+    HEADER
+    + """
+  tt.func public @kernel(%x: tensor<32x128xf32, LANES>, %y: tensor<32x128xf32, LINES>) {
+    %moved = ttg.convert_layout %x : tensor<32x128xf32, LANES> -> tensor<32x128xf32, LINES>
+    %product = arith.mulf %moved, %y : tensor<32x128xf32, LINES>
+    %other = arith.mulf %y, %y : tensor<32x128xf32, LINES>
+    %sum = arith.SUM : tensor<32x128xf32, LINES>
+    SINK
+    tt.return
+  }
+}
+""".replace("LANES", LANES).replace("LINES", LINES)
+)
+
+
+@pytest.mark.parametrize(
+    ("added", "left"),
+    [
+        ("addf %product, %other", True),
+        ("subf %other, %product", True),
+        ("addf %product, %y", False),
+        ("mulf %product, %other", False),
+    ],
+)
+def test_of_two_products_that_are_added_no_factor_is_moved_in_another_way(added: str, left: bool) -> None:
+    """LLVM fuses the one whose factors come first, and a conversion of ours loads them in its own order."""
+    text = PRODUCTS.replace("SUM", added).replace("SINK", sink("%sum", f"tensor<32x128xf32, {LINES}>", "sum"))
+    (conversion,) = named(passed(text, EXACT), CONVERT) or [None]
+    assert (conversion is not None and ll.STOCK in conversion.attributes) == left
+
+
 def arithmetic(ptx: str) -> dict[str, int]:
     return {name: len(re.findall(rf"\b{name}\.[a-z0-9.]*f32\b", ptx)) for name in ("fma", "mul", "add", "sub")}
 

@@ -6,6 +6,7 @@ from code_mutants_base import CodeMutant, emitted
 
 GATHER = "test/unit/lowering/test_gather.py"
 AWAIT = "test/unit/passes/test_await_operands.py"
+CLOCKS = "test/unit/plugin/test_plugin_warp_clocks.py"
 OCCUPANCY = "test/unit/plugin/test_plugin_occupancy.py"
 SHUFFLED = f"{GATHER}::test_code_of_random_gathers_takes_what_numpy_does[cuda:90]"
 THROUGH_MEMORY = f"{GATHER}::test_code_through_memory_takes_what_numpy_does[cuda:90]"
@@ -393,7 +394,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     CodeMutant(
         "plugin/ptxas/cubin.py",
-        "_loops",
+        "loops_of",
         "words >> 47 << 48",
         "words >> 48 << 48",
         "branches go forward alone",
@@ -401,7 +402,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     CodeMutant(
         "plugin/ptxas/cubin.py",
-        "_clocks",
+        "clocks_after",
         "(high >> 41) & 15",
         "(high >> 41) & 7",
         "clocks after an instruction",
@@ -449,10 +450,26 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     CodeMutant(
         "plugin/ptxas/registers.py",
-        "Assembler._advice",
-        "ctas * warps // _GROUP_WARPS",
-        "warps // _GROUP_WARPS",
+        "Assembler._for_loops",
+        "ctas * room.warps // _GROUP_WARPS",
+        "room.warps // _GROUP_WARPS",
         "loops that wait for the products of other warps are assembled again",
         (f"{OCCUPANCY}::test_loops_that_hide_behind_another_cta_stay",),
+    ),
+    CodeMutant(
+        "plugin/ptxas/warp_clocks.py",
+        "_Walk.waiting",
+        "barriers += step[3] == _BAR",
+        "barriers += 0",
+        "loads on both sides of a barrier of the CTA could be begun at once",
+        (f"{CLOCKS}::test_loads_one_after_another_are_told_from_those_at_once",),
+    ),
+    CodeMutant(
+        "plugin/ptxas/registers.py",
+        "_Sooner.serves",
+        "new * ctas <= old * left",
+        "True",
+        "more registers are taken whatever CTAs they cost",
+        (f"{CLOCKS}::test_it_stays_as_it_is_where_too_few_ctas_would_find_room",),
     ),
 )

@@ -1,0 +1,118 @@
+"""How long one warp takes through a kernel when nothing else is in its way, by the instructions of a cubin.
+
+A warp begins its instructions in order. After each the scheduler waits for as many clocks as the instruction
+says; those whose time is not known beforehand set one of six barriers, and whoever needs their result waits for
+that (`ptxas.cubin` has the fields). So a walk over the instructions adds up
+
+    begin(i) = max(begin(i - 1) + after(i - 1), max of set(b) over the barriers b that i waits for)
+    set(b)   = begin(i) + latency(i) for the last i that sets b
+
+Loops take `trips` iterations. A warp that finds another warp's instruction in its way takes longer, so this is
+what a kernel takes of which few warps run, and the least for others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from triton_linear.ptxas.cubin import LOAD, OPCODE, clocks_after, decoded, loops_of
+
+_BARRIERS = 6
+_ALL = (1 << _BARRIERS) - 1
+_BAR = 0x11D
+_MEMORY = frozenset({LOAD, 0x1A3, 0x1A8, 0x1AB})
+"""LDG, ATOMG, ATOM and ERRBAR, which wait for global memory."""
+_SHARED = frozenset({0x3B, 0x183, 0x184, 0x189, 0x18A, 0x1C4})
+"""LDSM, LDL, LDS, SHFL, ATOMS and REDUX, which wait for shared memory, the first-level cache or other lanes."""
+SHARED_CLOCKS = 30
+"""What those take (Luo et al., arXiv 2402.13499)."""
+OTHER_CLOCKS = 20
+"""What other instructions of unknown time take, those of the unit for exponentials, say."""
+_LATENCIES = {**dict.fromkeys(_SHARED, SHARED_CLOCKS), **dict.fromkeys(_MEMORY, None)}
+"""Clocks of opcodes; None: those of memory."""
+_WARM = 2
+"""Iterations before the one that is looked at: what one leaves under way the next waits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarpClocks:
+    """clocks: of one warp through the kernel. serial: what of that it waits for loads from global memory that
+    were begun one after another, though no barrier of the CTA lies between them."""
+
+    clocks: int
+    serial: int
+
+
+def warp_clocks(cubin: object, memory: int, trips: int) -> WarpClocks | None:
+    """Those of a cubin where loads from global memory take `memory` clocks and each loop `trips` iterations;
+    None where it cannot be read.
+
+    Requires: the compute capability is 9.0, or one whose instructions look the same.
+    """
+    instructions = decoded(cubin)
+    if not instructions:
+        return None
+    loops = [loop for loop in sorted(set(loops_of(instructions))) if loop[0] >= 0]
+    walk = _Walk(instructions, loops, trips)
+    clocks, at_once = walk.through(memory), walk.through(0) + memory * walk.waiting()
+    return WarpClocks(clocks, max(0, clocks - at_once))
+
+
+class _Walk:
+    """The instructions of a kernel, of each what says when those behind it begin."""
+
+    def __init__(
+        self, instructions: Sequence[tuple[int, int]], loops: list[tuple[int, int]], trips: int
+    ) -> None:
+        self._steps = [
+            (clocks_after(high) or 1, high >> 52 & _ALL, high >> 46 & 7, low & OPCODE)
+            for low, high in instructions
+        ]
+        self._loops = loops
+        self._trips = trips
+
+    def through(self, memory: int) -> int:
+        """The clocks of the kernel."""
+        total = self._run(0, len(self._steps), 1, memory)
+        more = (self._often(loop) * (self._trips - 1) // self._trips for loop in self._loops)
+        return total + sum(n * self._iteration(loop, memory) for n, loop in zip(more, self._loops, strict=True))
+
+    def waiting(self) -> int:
+        """How often the kernel has to wait for loads at least: once between two barriers of the CTA, outside of
+        loops and in each iteration of each."""
+        stretches, barriers = set(), 0
+        for number, step in enumerate(self._steps):
+            barriers += step[3] == _BAR
+            if step[3] in _MEMORY:
+                stretches.add((self._around(number), barriers))
+        return sum(1 if loop is None else self._often(loop) for loop, _ in stretches)
+
+    def _around(self, number: int) -> tuple[int, int] | None:
+        """The innermost loop around an instruction."""
+        around = [loop for loop in self._loops if loop[0] <= number <= loop[1]]
+        return min(around, key=lambda loop: loop[1] - loop[0], default=None)
+
+    def _often(self, loop: tuple[int, int]) -> int:
+        """How many iterations a loop takes in all, those of loops around it counted."""
+        around = sum(first <= loop[0] and loop[1] <= last for first, last in self._loops)
+        return int(self._trips**around)
+
+    def _iteration(self, loop: tuple[int, int], memory: int) -> int:
+        """The clocks of one iteration, others before it, without further ones of loops inside."""
+        first, last = loop[0], loop[1] + 1
+        return self._run(first, last, _WARM + 1, memory) - self._run(first, last, _WARM, memory)
+
+    def _run(self, first: int, last: int, times: int, memory: int) -> int:
+        now = 0
+        there = [0] * _BARRIERS
+        steps = self._steps[first:last]
+        for _ in range(times):
+            for after, wanted, barrier, opcode in steps:
+                if wanted:
+                    now = max([now, *(there[n] for n in range(_BARRIERS) if wanted >> n & 1)])
+                if barrier < _BARRIERS:
+                    latency = _LATENCIES.get(opcode, OTHER_CLOCKS)
+                    there[barrier] = max(there[barrier], now + (memory if latency is None else latency))
+                now += after
+        return now

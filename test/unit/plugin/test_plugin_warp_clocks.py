@@ -1,0 +1,152 @@
+"""How long a warp takes through a kernel, by its cubin, and the assembly with more registers that follows."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import triton_linear
+from bench.harness.child import empty_cache
+from bench.reported import dry
+from bench.reported.cases import CASES
+from triton_linear.lowering.target.policy import UNBOUNDED
+from triton_linear.lowering.target.targets import target, with_policy
+from triton_linear.ptxas import registers, warp_clocks
+from triton_linear.ptxas.cubin import usage
+from triton_linear.ptxas.warp_clocks import OTHER_CLOCKS, SHARED_CLOCKS, WarpClocks
+
+LOAD, SHARED, BAR, SPECIAL, ADD, BRANCH = 0x981, 0x984, 0xB1D, 0x308, 0x221, 0x947
+NONE = 7
+H200 = target("cuda:90")
+
+
+def instruction(opcode: int, after: int = 1, sets: int = NONE, waits: tuple[int, ...] = ()) -> tuple[int, int]:
+    return opcode, after << 41 | sets << 46 | sum(1 << number for number in waits) << 52
+
+
+def back(instructions: int, after: int = 1) -> tuple[int, int]:
+    """A branch so many instructions back, counted from the one behind it."""
+    words, byte = divmod(-4 * instructions, 256)
+    return BRANCH | byte << 16 | words % (1 << 30) << 34, after << 41 | (words >> 30) % (1 << 18)
+
+
+def clocks(
+    monkeypatch: pytest.MonkeyPatch, *code: tuple[int, int], memory: int = 500, trips: int = 8
+) -> WarpClocks:
+    monkeypatch.setattr(warp_clocks, "decoded", lambda _: list(code))
+    found = warp_clocks.warp_clocks(b"", memory, trips)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(("opcode", "latency"), [(LOAD, 500), (SHARED, SHARED_CLOCKS), (SPECIAL, OTHER_CLOCKS)])
+def test_a_result_is_there_after_its_latency(
+    monkeypatch: pytest.MonkeyPatch, opcode: int, latency: int
+) -> None:
+    first, second = instruction(opcode, 2, sets=3), instruction(ADD, 5, waits=(3,))
+    assert clocks(monkeypatch, first, second) == WarpClocks(latency + 5, 0)
+    assert clocks(monkeypatch, first, instruction(ADD, 5, waits=(2,))) == WarpClocks(7, 0)
+
+
+def test_loads_one_after_another_are_told_from_those_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = instruction(LOAD, sets=0), instruction(LOAD, sets=1)
+    use, other = instruction(ADD, waits=(0,)), instruction(ADD, waits=(1,))
+    assert clocks(monkeypatch, one, two, use, other).serial == 0
+    assert clocks(monkeypatch, one, use, two, other) == WarpClocks(1002, 500 - 2)
+    between = clocks(monkeypatch, one, use, instruction(BAR), two, other)
+    assert between.serial == 0 and between.clocks == 1003
+
+
+def test_a_loop_is_gone_through_so_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = instruction(LOAD, 10, sets=0), instruction(ADD, 10, waits=(0,)), back(3, 10)
+    for trips in (1, 8):
+        assert clocks(monkeypatch, *body, trips=trips) == WarpClocks(520 * trips, 0)
+    nested = (*body, back(4, 10))
+    assert clocks(monkeypatch, *nested, trips=4).clocks == 520 * 16 + 10 * 4
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([LOAD, SHARED, SPECIAL, ADD]),
+            st.integers(1, 15),
+            st.integers(0, 7),
+            st.integers(0, 5),
+        ),
+        min_size=1,
+        max_size=30,
+    )
+)
+def test_it_takes_the_clocks_of_all_instructions_and_no_more_than_all_latencies(
+    drawn: list[tuple[int, int, int, int]],
+) -> None:
+    code = [instruction(opcode, after, sets, (waits,)) for opcode, after, sets, waits in drawn]
+    with pytest.MonkeyPatch.context() as patch:
+        found = clocks(patch, *code)
+        slower = clocks(patch, *code, memory=900)
+    issued = sum(after for _, after, _, _ in drawn)
+    assert issued <= found.clocks <= slower.clocks <= issued + 900 * len(drawn)
+
+
+@pytest.mark.parametrize("broken", [b"", b"\x7fELF\x02" + bytes(100), "text", None])
+def test_what_is_no_cubin_has_no_clocks(broken: object) -> None:
+    assert warp_clocks.warp_clocks(broken, 500, 8) is None
+
+
+# The assembly with more registers
+
+SUM = next(case.kernel for case in CASES if case.name == "reduced_then_stored")
+"""Four warps that add up rows in a loop of eight loads; ptxas begins some of them when others have come."""
+
+
+def compiled(**options: Any) -> Any:
+    with empty_cache(), triton_linear.enabled(strict=True, **options):
+        return dry.compiled(SUM, "cuda:90")
+
+
+def directives(kernel: Any) -> list[str]:
+    return re.findall(r"^\.(?:minnctapersm|maxnreg).*", kernel.asm["ptx"], re.M)
+
+
+def time_of(kernel: Any) -> WarpClocks:
+    found = warp_clocks.warp_clocks(kernel.asm["cubin"], registers.FAR_CLOCKS, H200.policy.unknown_trips)
+    assert found is not None
+    return found
+
+
+def test_a_kernel_that_waits_for_one_load_after_another_gets_more_registers() -> None:
+    before, after = compiled(occupancy=False), compiled()
+    serial = time_of(before).serial / time_of(before).clocks
+    if serial < H200.policy.serial_loads:
+        pytest.skip("this ptxas begins its loads at once")
+    assert [each.split()[0] for each in directives(after)] == [".minnctapersm"]
+    assert not directives(before)
+    assert time_of(after).clocks < H200.policy.warp_left * time_of(before).clocks
+    used = [usage(kernel.asm["cubin"]) for kernel in (before, after)]
+    assert used[0] is not None and used[1] is not None
+    assert used[0].registers < used[1].registers and not used[1].stack
+
+
+def test_it_stays_as_it_is_where_too_few_ctas_would_find_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice as long for a warp, with half of the CTAs: no kernel gains by that."""
+    monkeypatch.setattr(registers._Room, "ctas", lambda room, used: 8 if used < 60 else 1)
+    if time_of(compiled(occupancy=False)).serial:
+        assert not directives(compiled())
+
+
+@given(st.integers(16, 255), st.sampled_from([1, 2, 4, 8, 16]), st.integers(1, 32))
+def test_a_thread_may_have_half_as_many_registers_again(used: int, warps: int, most: int) -> None:
+    room = registers._Room(most, warps, H200)
+    ctas, found = room.ctas(used), room.fewer(used)
+    enough = [n for n in range(1, ctas + 1) if registers.most_registers(n, warps, H200) >= 1.5 * used]
+    assert found == (max(enough) if enough else None)
+
+
+def test_it_is_off_where_clocks_were_not_measured() -> None:
+    assert target("cuda:100").policy.serial_loads == UNBOUNDED
+    off = with_policy(H200, serial_loads=UNBOUNDED)
+    assert off.policy.serial_loads > H200.policy.serial_loads
