@@ -192,7 +192,7 @@ class Policy:
     loops of matmuls in f16 with 1.08 times had the same clocks; fp8 and TF32 with 2.2 to 2.7 lost 3 to 8 %."""
     serial_loads: float = _threshold(0.1, UNBOUNDED, "part of the clocks")
     """What a warp must wait for loads that were begun one after another for a kernel to be assembled with more
-    registers. Of 393 kernels of bench/foreign 67 wait so long; of 31 the warps were sooner done then."""
+    registers. Of 393 kernels of bench/foreign 50 wait so long; of 27 the warps were sooner done then."""
     registers_more: float = _threshold(1.5, 1.0, "times")
     """How many times the registers that ptxas took a thread may have in that assembly."""
     warp_left: float = _threshold(0.95, 1.0, "part of the clocks")

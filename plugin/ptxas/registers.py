@@ -424,9 +424,9 @@ class Assembler:
 
     def _sooner(self, used: int, room: _Room, apart: bool = False) -> _Advice | None:
         """A number of CTAs for a kernel whose warps wait for one load after another, or whose CTAs are kept
-        `apart` by memory, so that registers are there."""
+        `apart` by memory, so that registers are there. Where as many warps run as can, they hide such waits."""
         policy, ctas = room.gpu.policy, room.fewer(used)
-        if ctas is None or self._made is None:
+        if ctas is None or self._made is None or room.ctas(used) * room.warps >= room.gpu.resident_warps:
             return None
         found = warp_clocks(self._made[1], FAR_CLOCKS, policy.unknown_trips)
         if found is None or (not apart and found.serial < policy.serial_loads * found.clocks):

@@ -150,3 +150,9 @@ def test_it_is_off_where_clocks_were_not_measured() -> None:
     assert target("cuda:100").policy.serial_loads == UNBOUNDED
     off = with_policy(H200, serial_loads=UNBOUNDED)
     assert off.policy.serial_loads > H200.policy.serial_loads
+
+
+def test_where_as_many_warps_run_as_can_nothing_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    if time_of(compiled(occupancy=False)).serial:
+        monkeypatch.setattr(registers._Room, "ctas", lambda room, used: H200.resident_warps // room.warps)
+        assert not directives(compiled())
