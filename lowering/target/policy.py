@@ -147,8 +147,8 @@ class Policy:
     the 19 that changed by 2 % or more, 15 became faster."""
     region_warps: int = _threshold(3, 8, "warps")
     """The same for those of kernels with warp-specialised regions, where a conversion has the warps of its
-    partition, and few CTAs share a multiprocessor. Of the conversions of bench.gpu_partitions (300 kernels, seed
-    1) 68 depend on it. By the model, with as many warps as the registers of each kernel let be resident, they
+    partition, and few CTAs share a multiprocessor. Of the conversions of bench.gpu_partitions (300 kernels of
+    seed 1) 68 depend on it. By the model, with as many warps as the registers of a kernel let be resident, they
     take 13 % more than the best with 8, 10 % with 3, 17 % with 0; with those of one CTA 30, 1 and 0 %. On an
     H100 64 shuffles of a partition of two warps took 1.9 times as long as Triton's 16 vectors by memory."""
     replacing: float = _threshold(1.15, 1.0, "times")
