@@ -47,7 +47,7 @@ def test_kernels_compute_what_they_say() -> None:
     )
     assert done.returncode == 0, done.stderr
     errors = json.loads(done.stdout)
-    assert len(errors) == 12
+    assert len(errors) == 15
     assert all(error < 2e-3 for error in errors.values()), errors
 
 

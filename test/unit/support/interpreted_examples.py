@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 from triton.runtime import interpreter
 
-from triton_linear.examples import attention, fp8_attention, int4_matmul, layer_norm, matmul, transpose8
+from triton_linear.examples import (
+    attention,
+    fp8_attention,
+    int4_matmul,
+    layer_norm,
+    matmul,
+    specialised,
+    transpose8,
+)
 
 _patch_tensor = interpreter._patch_lang_tensor
 
@@ -228,10 +236,33 @@ def run_int4_matmul(rng: np.random.Generator) -> dict[str, float]:
     return {"int4 matmul": error(out, a.astype(np.float64) @ dense)}
 
 
+def run_specialised(rng: np.random.Generator) -> dict[str, float]:
+    """Fewer programs than tiles; two heads of three blocks of keys."""
+    m, n, k = 48, 64, 96
+    a, b, bias = half(rng, m, k), half(rng, n, k) / 8, rng.standard_normal(n).astype(np.float32)
+    out = empty(m, n)
+    constants = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32}
+    tensors = [HostTensor(array) for array in (a, b, bias)]
+    specialised.specialised_matmul[(2,)](*tensors, out, m, n, k, **constants)
+    errors = {"specialised matmul": error(out, np.maximum(a.astype(np.float64) @ b.T + bias, 0))}
+    heads, length, width = 2, 48, 16
+    q, keys, v = (half(rng, heads, length, width) for _ in range(3))
+    out, lse = empty(*q.shape), empty(heads, length, dtype=np.float32)
+    constants = {"BLOCK_M": 16, "BLOCK_N": 16, "HEAD_DIM": width}
+    tensors = [HostTensor(array) for array in (q, keys, v)]
+    specialised.specialised_attention[(3, heads)](*tensors, out, lse, width**-0.5, length, **constants)
+    weights = np.exp(q.astype(np.float64) @ keys.astype(np.float64).swapaxes(1, 2) * width**-0.5)
+    sums = weights.sum(-1, keepdims=True)
+    errors["specialised attention"] = error(out, weights / sums @ v)
+    errors["specialised attention, lse"] = error(lse, np.log2(sums[..., 0]))
+    return errors
+
+
 def main() -> None:
     rng = np.random.default_rng(0)
     errors = run_matmul(rng) | run_attention(rng, True) | run_attention(rng, False)
     errors |= run_layer_norm(rng) | run_int4_matmul(rng) | run_fp8_attention(rng) | run_transpose8(rng)
+    errors |= run_specialised(rng)
     print(json.dumps(errors))
 
 

@@ -1,0 +1,81 @@
+"""The warp-specialised examples: specialised, every conversion ours, no barrier of other warps, verified."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+import triton
+
+import triton_linear
+from triton_linear.dialect.triton_versions import installed_release
+from triton_linear.examples import specialised, specialised_gluon
+from triton_linear.examples.spec import KernelSpec, gpu_target
+from triton_linear.report import NOOP, Outcome
+from triton_linear.tools.support.compile import compile_text
+from triton_linear.tools.support.functions import LOWERING
+from triton_linear.tools.verify.command import check
+
+TARGETS = ("cuda:90", "cuda:100")
+KERNELS = ("specialised_matmul", "specialised_attention", "gluon_matmul", "gluon_attention")
+CASES = list(itertools.product(KERNELS, TARGETS))
+
+pytestmark = pytest.mark.skipif(
+    installed_release() < (3, 9), reason="which loops are specialised, and Gluon's names, differ before 3.9"
+)
+
+
+def spec_of(kernel: str, target: str) -> KernelSpec:
+    gpu = gpu_target(target)
+    found = (*specialised.compile_specs(gpu), *specialised_gluon.compile_specs(gpu))
+    (spec,) = (spec for spec in found if spec.name == kernel)
+    return spec
+
+
+def regions(ttgir: str) -> str:
+    """What `ttg.warp_specialize` holds."""
+    begin = ttgir.index("ttg.warp_specialize(")
+    return ttgir[begin : ttgir.index("ttg.warp_return", ttgir.rindex("partition"))]
+
+
+@pytest.mark.parametrize(("kernel", "target"), CASES)
+def test_it_is_specialised_and_every_conversion_is_ours(
+    kernel: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    spec = spec_of(kernel, target)
+    with triton_linear.enabled(strict=True) as reports:
+        compiled = triton.compile(spec.source(), target=gpu_target(target), options=dict(spec.options))
+    (report,) = reports
+    ttgir = compiled.asm["ttgir"]
+    assert ttgir.count("ttg.warp_specialize(") == 1
+    assert report.outcome is Outcome.CONVERTED
+    assert report.left == ()
+    assert report.seen == ttgir.count("ttg.convert_layout") >= 2
+    assert report.emitted + sum(c.lowering == NOOP for c in report.conversions) == len(report.conversions)
+    if kernel == "gluon_attention":
+        # The weights come to the second dot without memory.
+        assert "shuffle" in [c.lowering for c in report.conversions]
+    # On Blackwell Triton moves the epilogues of its own loops behind the partitions.
+    if kernel.startswith("gluon") or target == "cuda:90":
+        assert regions(ttgir).count("ttg.convert_layout") == report.seen
+
+
+@pytest.mark.parametrize(("kernel", "target"), CASES)
+def test_the_code_of_its_conversions_is_run(
+    kernel: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    spec = spec_of(kernel, target)
+    text = triton.compile(spec.source(), target=gpu_target(target), options=dict(spec.options)).asm["ttgir"]
+    checked = check(compile_text(text, f"{kernel}.ttgir", target, "llvm", LOWERING))
+    assert checked
+    assert all(one.verdict is None or one.ok for one in checked)
+    assert any(one.verdict is not None for one in checked)
+
+
+def test_other_gpus_have_none() -> None:
+    for target in ("cuda:80", "hip:gfx942"):
+        gpu = gpu_target(target)
+        assert specialised.compile_specs(gpu) == specialised_gluon.compile_specs(gpu) == ()
