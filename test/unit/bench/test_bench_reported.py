@@ -17,9 +17,9 @@ import triton_linear
 from bench.harness.child import empty_cache
 from bench.kernels import modes
 from bench.reported import case as cases_are
-from bench.reported import counts, dry, kernels_packed, measure, packed, releases, report, run
+from bench.reported import counts, dry, kernels_packed, measure, packed, reasons, releases, report, run
 from bench.reported.cases import CASES
-from triton_linear.ptxas.cubin import mma_loops
+from triton_linear.ptxas.cubin import mma_loops, usage
 from triton_linear.tools.explain.pack import packings
 
 CALLED = {case.name: case for case in CASES}
@@ -235,6 +235,56 @@ def test_a_run_keeps_what_a_case_that_fails_costs(tmp_path: Path, monkeypatch: p
     text = (tmp_path / "reported.md").read_text()
     assert "2 kernels: 1 won" in text
     assert "illegal address" in text
+    assert run.main(["--output", str(tmp_path), "--only", "dot_atomics", "--reasons"]) == 0
+    text = (tmp_path / "reasons.md").read_text()
+    assert "- dot_atomics, ours: 10.0 µs, 1.200 (1.100 to 1.300) times as fast as stock, identical" in text
+    with pytest.raises(SystemExit, match="no case matches 'scaled_rows'"):
+        run.main(["--only", "scaled_rows", "--reasons"])
+
+
+def test_atomics_can_take_the_accumulator_without_shared_memory() -> None:
+    """64 floats a thread: 32 atomics of two, or, of two lanes' registers exchanged, 16 of four as in stock."""
+    case = CALLED["dot_atomics"]
+    found = reasons.ways(case)
+    assert list(found) == [modes.STOCK, modes.OURS, "pairs", "fours"]
+    for name, atomics, width in (("pairs", 32, 2), ("fours", 16, 4)):
+        kernel = found[name][0]
+        assert isinstance(kernel, reasons.Laid)
+        with empty_cache():
+            stock, laid = dry.stock(case), kernel.compiled("cuda:90")
+        counted = counts.of_kernel(laid)
+        assert counted["atomics"] == atomics == laid.asm["ptx"].count(f".add.v{width}.f32")
+        assert stock["shared loads"]
+        assert not counted["shared loads"]
+        assert counted["shared"] == (stock["shared"] or 0) // 2
+
+
+def test_the_layout_of_atomics_is_changed_where_it_is_theirs_alone() -> None:
+    with empty_cache():
+        text = dry.compiled(CALLED["dot_atomics"].kernel, "cuda:90").asm["ttgir"]
+    reasons.in_layout(text, reasons.FOURS)
+    with pytest.raises(ValueError, match=r"#blocked is not of atomics alone: .*tt\.load"):
+        reasons.in_layout(text.replace("#blocked2", "#blocked"), reasons.FOURS)
+    with pytest.raises(ValueError, match="without atomics"):
+        reasons.in_layout(text.replace("tt.atomic_rmw", "tt.store"), reasons.FOURS)
+
+
+def test_what_is_launched_gets_tensors_and_numbers_in_order() -> None:
+    started: list[Any] = []
+    kernel = reasons.ways(CALLED["dot_atomics"])["pairs"][0]
+    assert isinstance(kernel, reasons.Laid)
+    kernel._held.append({kernel.grid: lambda *arguments: started.append(arguments)})
+    kernel.start({"n": 5, "out_ptr": 3, "a_ptr": 1, "k": 4, "b_ptr": 2})
+    assert started == [(1, 2, 3, 4, 5)]
+
+
+def test_a_bound_lets_the_second_cta_in() -> None:
+    kernel, mode = reasons.ways(CALLED["layer_norm"])["64 registers"]
+    assert mode == modes.STOCK
+    with empty_cache():
+        bounded = usage(dry.compiled(kernel, "cuda:90").asm["cubin"])
+    assert bounded is not None
+    assert bounded.registers * 32 * kernel.options["num_warps"] * 2 <= 65536
 
 
 def test_bad_names_are_refused() -> None:
@@ -258,5 +308,5 @@ def test_every_case_has_a_paragraph_a_picture_and_counts_of_four_releases() -> N
 
 
 def test_examples() -> None:
-    for module, attempted in ((counts, 1), (releases, 1), (cases_are, 2)):
+    for module, attempted in ((counts, 1), (reasons, 2), (releases, 1), (cases_are, 2)):
         assert doctest.testmod(module) == doctest.TestResults(failed=0, attempted=attempted)
