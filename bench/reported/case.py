@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,10 +25,14 @@ class Added(Kernel):
         def launch() -> list[Any]:
             for output in made.values():
                 output.zero_()
-            self.function[self.grid](**given, **made, **self.numbers, **self.constants, **self.options)
+            self.start({**given, **made, **self.numbers})
             return list(made.values())
 
         return launch, ()
+
+    def start(self, arguments: Mapping[str, Any]) -> None:
+        """Launch it on tensors and numbers."""
+        self.function[self.grid](**arguments, **self.constants, **self.options)
 
 
 @dataclass(frozen=True)

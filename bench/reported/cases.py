@@ -15,13 +15,36 @@ def _cases() -> tuple[Reported, ...]:
     return unique(
         (
             Reported(
-                "gather_bytes",
+                "gather_attention",
                 f"{TRITON}11373",
-                "A decode kernel that gathers rows of a byte cache, and a scale for each group of them, "
-                "takes twice the time since Triton 3.7.1 on an A100: the load of single bytes inherits 16 "
-                "elements a thread from its wide neighbour, and registers spill.",
+                "A decode kernel that gathers rows of a byte cache, with a scale for each group of them, "
+                "takes twice the time since Triton 3.7.1 on an A100, with four warps: the load of scales, "
+                "single bytes, inherits 16 elements a thread from its wide neighbour, and registers spill.",
                 "Pull request 11689 gives such a load the other order, on compute capability 8.0 and with "
                 "four warps only; it is open. 6.48 ms become 2.46 ms.",
+                Kernel(
+                    kernels.gather_attention,
+                    {
+                        "slot_ptr": Tensor(INT, (264 * 32 * 64,), 65536, index=True),
+                        "cache_ptr": Tensor(BYTE, (65536, 512), 128),
+                        "scale_ptr": Tensor(BYTE, (65536, 8), 4),
+                        "q_ptr": Tensor("bfloat16", (264, 16, 512)),
+                    },
+                    {"out_ptr": Tensor("bfloat16", (264, 16, 512))},
+                    (264,),
+                    {"steps": 64, "scale": 5e-4},
+                    {"HEADS": 16, "BLOCK": 32, "DIM": 512, "GROUP": 64},
+                    {"num_warps": 4, "num_stages": 1},
+                ),
+                ("stack", "shared loads", "barriers"),
+                target="cuda:80",
+            ),
+            Reported(
+                "gather_bytes",
+                f"{TRITON}11373",
+                "The same choice of layouts without a product: each scale goes through shared memory, and "
+                "registers spill with Triton 3.6.0.",
+                "Later releases load scales in the layout of their neighbour.",
                 Kernel(
                     kernels.gather_bytes,
                     {

@@ -34,6 +34,49 @@ def gather_bytes(
 
 
 @triton.jit
+def gather_attention(
+    slot_ptr,
+    cache_ptr,
+    scale_ptr,
+    q_ptr,
+    out_ptr,
+    steps,
+    scale,
+    HEADS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    DIM: tl.constexpr,
+    GROUP: tl.constexpr,
+):
+    """Attention to rows of a cache in e4m3 (without NaN), which are found by number and are keys and values.
+
+    A scale for each GROUP is a power of two, kept as its exponent. Bytes become halves by their bits: of e4m3
+    as the upper bits of a half, times 256.
+    """
+    heads, channels = tl.arange(0, HEADS), tl.arange(0, DIM)
+    mine = (tl.program_id(0) * HEADS + heads[:, None]) * DIM + channels[None, :]
+    q = tl.load(q_ptr + mine)
+    peak = tl.full((HEADS,), float("-inf"), tl.float32)
+    mass = tl.zeros((HEADS,), tl.float32)
+    total = tl.zeros((HEADS, DIM), tl.float32)
+    for step in range(steps):
+        places = (tl.program_id(0) * steps + step) * BLOCK + tl.arange(0, BLOCK)
+        slots = tl.load(slot_ptr + places).to(tl.int64)
+        bits = tl.load(cache_ptr + slots[:, None] * DIM + channels[None, :]).to(tl.int16)
+        halves = (((bits & 0x80) << 8) | ((bits & 0x7F) << 7)).to(tl.float16, bitcast=True)
+        power = tl.load(scale_ptr + slots[:, None] * (DIM // GROUP) + channels[None, :] // GROUP)
+        power = ((power.to(tl.int32) + (127 + 8)) << 23).to(tl.float32, bitcast=True)
+        keys = halves.to(tl.bfloat16) * power.to(tl.bfloat16)
+        scores = tl.dot(q, keys.trans()) * scale
+        higher = tl.maximum(peak, tl.max(scores, 1))
+        p = tl.exp2(scores - higher[:, None])
+        rescale = tl.exp2(peak - higher)
+        mass = mass * rescale + tl.sum(p, 1)
+        total = tl.dot(p.to(tl.bfloat16), keys, total * rescale[:, None])
+        peak = higher
+    tl.store(out_ptr + mine, (total / mass[:, None]).to(tl.bfloat16))
+
+
+@triton.jit
 def chained_division(x_ptr, sums_ptr, steps, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """Sums of rows that are divided twice by their largest magnitude, which is got by a change of shape."""
     columns = tl.arange(0, COLUMNS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..harness.cases import called
@@ -29,17 +30,24 @@ def ways(case: Reported) -> dict[str, tuple[Kernel, str]]:
 
 def run(name: str, turns: int) -> dict[str, Any]:
     """The record of a case. Raises Failed."""
-    return told(_run, name, turns)
+    return told(_run, name, turns, ways)
 
 
-def _run(name: str, turns: int) -> dict[str, Any]:
+def reasons(name: str, turns: int) -> dict[str, Any]:
+    """The record of a case that is not won, with what might have won it. Raises Failed."""
+    from .reasons import ways as others
+
+    return told(_run, name, turns, others)
+
+
+def _run(name: str, turns: int, ways_of: Callable[[Reported], dict[str, tuple[Kernel, str]]]) -> dict[str, Any]:
     case = called(name, CASES)
     sessions: dict[int, Session] = {}
     variants: dict[str, Any] = {}
     found: dict[str, Any] = {}
     expected: list[Any] | None = None
     calls = 0
-    for way, (kernel, mode) in ways(case).items():
+    for way, (kernel, mode) in ways_of(case).items():
         if id(kernel) not in sessions:
             suite = Case(name, "reported", TRITON, kernel.make, case.tolerance)
             sessions[id(kernel)] = Session(suite, Effort(turns=turns, cold=0))
@@ -53,7 +61,7 @@ def _run(name: str, turns: int) -> dict[str, Any]:
             **compare(session.case, expected, result),
             "seconds": round(session.seconds[mode], 2),
             "fell_back": variant.facts["fell_back"],
-            "counts": [counted(held) for held in variant.held],
+            "counts": [counted(held) for held in variant.held if hasattr(held, "n_regs")],
         }
     times = replay({way: variant.several for way, variant in variants.items()}, turns)
     for way, facts in summary(times, calls).items():
@@ -63,6 +71,4 @@ def _run(name: str, turns: int) -> dict[str, Any]:
 
 def counted(kernel: Any) -> dict[str, Any]:
     """Counts of a kernel that the driver has loaded."""
-    words = getattr(kernel, "n_spills", None)
-    known = {"registers": getattr(kernel, "n_regs", None), "stack": None if words is None else 4 * words}
-    return of_kernel(kernel) | known
+    return of_kernel(kernel) | {"registers": kernel.n_regs, "stack": 4 * kernel.n_spills}

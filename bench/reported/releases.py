@@ -1,6 +1,6 @@
 """Counts of every case by release of Triton, and a picture of each; no GPU is needed.
 
-    OTHER -m bench.reported.releases             # with a Python that has Triton, and nothing else
+    OTHER -m bench.reported.releases [--only REGEX]  # with a Python that has Triton, and nothing else
     python -m bench.reported.releases --draw docs/img
 
 The first adds what the Triton of that Python makes of each case to bench/results/reported-counts.json, and what
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..harness import plot
-from ..harness.cases import say
+from ..harness.cases import chosen, say
 from ..harness.child import empty_cache
 from ..harness.results import RESULTS, replaced
 from .case import Reported
@@ -40,16 +40,16 @@ def counted(case: Reported, with_plugin: bool) -> dict[str, Any]:
     return found
 
 
-def add(path: Path) -> None:
-    """Count with the Triton that is here, and write that beside what other releases made."""
+def add(path: Path, only: str = "") -> None:
+    """Count some cases with the Triton that is here, and write that beside what other releases made."""
     import triton
 
     known: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     with empty_cache():
-        for case in CASES:
+        for case in chosen("reported", CASES, only):
             say(f"{triton.__version__}: {case.name}")
             known.setdefault(case.name, {})[triton.__version__] = counted(case, find_spec("mlir") is not None)
-    ordered = {case.name: dict(sorted(known[case.name].items())) for case in CASES}
+    ordered = {case.name: dict(sorted(known[case.name].items())) for case in CASES if case.name in known}
     replaced(path, json.dumps(ordered, indent=1) + "\n")
 
 
@@ -95,9 +95,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Count, or draw; see the module's docstring."""
     parser = argparse.ArgumentParser(prog="python -m bench.reported.releases", description=__doc__)
     parser.add_argument("--draw", type=Path, metavar="FOLDER", help="draw what was counted, count nothing")
+    parser.add_argument("--only", metavar="REGEX", default="", help="the cases whose names match")
     options = parser.parse_args(argv)
     if options.draw is None:
-        add(COUNTS)
+        add(COUNTS, options.only)
     elif not COUNTS.exists():
         raise SystemExit(f"reported: there is no {COUNTS}")
     else:

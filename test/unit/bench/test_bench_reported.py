@@ -6,6 +6,7 @@ import doctest
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,9 +18,10 @@ import triton_linear
 from bench.harness.child import empty_cache
 from bench.kernels import modes
 from bench.reported import case as cases_are
-from bench.reported import counts, dry, kernels_packed, measure, packed, releases, report, run
+from bench.reported import counts, dry, kernels_packed, measure, packed, reasons, releases, report, run
 from bench.reported.cases import CASES
-from triton_linear.ptxas.cubin import mma_loops
+from triton_linear.dialect import triton_versions
+from triton_linear.ptxas.cubin import mma_loops, usage
 from triton_linear.tools.explain.pack import packings
 
 CALLED = {case.name: case for case in CASES}
@@ -31,7 +33,7 @@ FEWER = {
     "attention_bytes": {"shared stores": 0.6, "shuffles": 0.6},
     "block_scaled": {"shared loads": 0.0, "shared stores": 0.0},
     "scaled_rows": {"shared loads": 0.0, "shared stores": 0.0, "barriers": 0.0, "registers": 0.7},
-    "embedding_sum": {"shared stores": 0.2, "barriers": 0.5, "registers": 0.8},
+    "embedding_sum": {"shared stores": 0.2, "barriers": 0.5},
     "transposed_operand": {"shared loads": 0.0, "shared stores": 0.0},
 }
 """The share of stock Triton's instructions that ours has at most, of the kinds that a complaint is about."""
@@ -56,6 +58,27 @@ def test_divisions_that_all_lanes_repeat_are_there_with_stock_triton_alone() -> 
     with empty_cache():
         assert (dry.stock(case)["divisions"] or 0) > 30 * each
         assert dry.ours(case)["divisions"] == each
+
+
+def test_scales_that_take_their_neighbours_layout_spill_since_3_7_1() -> None:
+    """With four warps. The counts are those of the releases; the load of both kinds of bytes has one layout."""
+    case = CALLED["gather_attention"]
+    known = json.loads(releases.COUNTS.read_text())[case.name]
+    stack = {release: ways["stock"]["stack"] for release, ways in known.items()}
+    assert all(stack[release] > 8 * stack["3.6.0"] for release in ("3.7.1", "3.8.0", "3.9.0"))
+    if triton_versions.found() == "3.6.0":
+        pytest.skip("3.6.0 loads scales in the other order")
+    with empty_cache():
+        text = dry.compiled(case.kernel, case.target).asm["ttgir"]
+    layouts = re.findall(r"tt\.load .*tensor<32x512x!tt\.ptr<i8>, (#\w+)>", text)
+    assert layouts[0] == layouts[1]
+    assert f"{layouts[0]} = #ttg.blocked<{{sizePerThread = [1, 16]" in text
+    if triton_versions.installed_release() < (3, 8):
+        pytest.skip("ours would spill more there, and the kernel is left as it is")
+    with empty_cache():
+        stock, ours = dry.stock(case), dry.ours(case)
+    assert ours["stack"] <= 0.2 * (stock["stack"] or 0)
+    assert ours["shared loads"] <= 0.5 * (stock["shared loads"] or 0)
 
 
 def test_scales_are_loaded_while_products_are_under_way() -> None:
@@ -235,6 +258,56 @@ def test_a_run_keeps_what_a_case_that_fails_costs(tmp_path: Path, monkeypatch: p
     text = (tmp_path / "reported.md").read_text()
     assert "2 kernels: 1 won" in text
     assert "illegal address" in text
+    assert run.main(["--output", str(tmp_path), "--only", "dot_atomics", "--reasons"]) == 0
+    text = (tmp_path / "reasons.md").read_text()
+    assert "- dot_atomics, ours: 10.0 µs, 1.200 (1.100 to 1.300) times as fast as stock, identical" in text
+    with pytest.raises(SystemExit, match="no case matches 'scaled_rows'"):
+        run.main(["--only", "scaled_rows", "--reasons"])
+
+
+def test_atomics_can_take_the_accumulator_without_shared_memory() -> None:
+    """64 floats a thread: 32 atomics of two, or, of two lanes' registers exchanged, 16 of four as in stock."""
+    case = CALLED["dot_atomics"]
+    found = reasons.ways(case)
+    assert list(found) == [modes.STOCK, modes.OURS, "pairs", "fours"]
+    for name, atomics, width in (("pairs", 32, 2), ("fours", 16, 4)):
+        kernel = found[name][0]
+        assert isinstance(kernel, reasons.Laid)
+        with empty_cache():
+            stock, laid = dry.stock(case), kernel.compiled("cuda:90")
+        counted = counts.of_kernel(laid)
+        assert counted["atomics"] == atomics == laid.asm["ptx"].count(f".add.v{width}.f32")
+        assert stock["shared loads"]
+        assert not counted["shared loads"]
+        assert counted["shared"] == (stock["shared"] or 0) // 2
+
+
+def test_the_layout_of_atomics_is_changed_where_it_is_theirs_alone() -> None:
+    with empty_cache():
+        text = dry.compiled(CALLED["dot_atomics"].kernel, "cuda:90").asm["ttgir"]
+    reasons.in_layout(text, reasons.FOURS)
+    with pytest.raises(ValueError, match=r"#blocked is not of atomics alone: .*tt\.load"):
+        reasons.in_layout(text.replace("#blocked2", "#blocked"), reasons.FOURS)
+    with pytest.raises(ValueError, match="without atomics"):
+        reasons.in_layout(text.replace("tt.atomic_rmw", "tt.store"), reasons.FOURS)
+
+
+def test_what_is_launched_gets_tensors_and_numbers_in_order() -> None:
+    started: list[Any] = []
+    kernel = reasons.ways(CALLED["dot_atomics"])["pairs"][0]
+    assert isinstance(kernel, reasons.Laid)
+    kernel._held.append({kernel.grid: lambda *arguments: started.append(arguments)})
+    kernel.start({"n": 5, "out_ptr": 3, "a_ptr": 1, "k": 4, "b_ptr": 2})
+    assert started == [(1, 2, 3, 4, 5)]
+
+
+def test_a_bound_lets_the_second_cta_in() -> None:
+    kernel, mode = reasons.ways(CALLED["layer_norm"])["64 registers"]
+    assert mode == modes.STOCK
+    with empty_cache():
+        bounded = usage(dry.compiled(kernel, "cuda:90").asm["cubin"])
+    assert bounded is not None
+    assert bounded.registers * 32 * kernel.options["num_warps"] * 2 <= 65536
 
 
 def test_bad_names_are_refused() -> None:
@@ -258,5 +331,5 @@ def test_every_case_has_a_paragraph_a_picture_and_counts_of_four_releases() -> N
 
 
 def test_examples() -> None:
-    for module, attempted in ((counts, 1), (releases, 1), (cases_are, 2)):
+    for module, attempted in ((counts, 1), (reasons, 2), (releases, 1), (cases_are, 2)):
         assert doctest.testmod(module) == doctest.TestResults(failed=0, attempted=attempted)
