@@ -23,10 +23,11 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from triton_linear.dialect.mlir_adapter import Operation, Type
+from triton_linear.lowering.emit.turns import Turn, order_of, turns
 from triton_linear.lowering.plan.gathers import GatherSharedPlan
 from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.lowering.target.targets import Target
@@ -117,6 +118,14 @@ def arrange(uses: Sequence[ScratchUse], others: int, budget: int, pieces: int) -
     return tuple(homes), budget
 
 
+def pieces(uses: Mapping[int, ScratchUse], taking: Mapping[int, Turn]) -> dict[int, int]:
+    """The bytes of each piece of scratch that exchanges of a cluster take turns with."""
+    sizes: dict[int, int] = {}
+    for number, turn in taking.items():
+        sizes[turn.piece] = max(sizes.get(turn.piece, 0), uses[number].bytes)
+    return sizes
+
+
 def least(uses: Sequence[ScratchUse], others: int) -> int:
     """Bytes that are reserved at once where no scratch outlives its use."""
     return others + _peak(uses, shortest(uses))
@@ -185,6 +194,10 @@ class NumberedModule:
         if len(region.blocks) != 1 or nesting_of(self.ops[returns[0]]) != 1:
             return None
         return Frame(functions[0] + 1, returns[0])
+
+    def turns(self, frame: Frame, exchanges: Collection[int]) -> dict[int, Turn]:
+        """How these exchanges of a cluster could take turns with scratch of their own."""
+        return turns(order_of(self.ops[frame.begin].block, frame.begin, exchanges))
 
     def buffer_bytes(self) -> int:
         """What the buffers of the module take if no two share bytes."""

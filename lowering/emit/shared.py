@@ -26,9 +26,10 @@ def emit_exchange(
     machine: InstructionWriter,
     base: str,
     half: str,
+    closes: bool = True,
 ) -> list[Parts]:
     """The destination's words from the source's; `base` names the pointer to the scratch, and `half` is the
-    type that half-words are carried as."""
+    type that half-words are carried as. `closes`: in a cluster, with the barrier behind the loads."""
     memory, thread = _Memory(writer, plan, machine), machine.thread(writer)
     own_bits = len(plan.store.columns)
     within = _in_cluster(writer, plan, machine, thread, own_bits)
@@ -52,11 +53,12 @@ def emit_exchange(
         machine.barrier(writer, plan.scope)
         for number, access in enumerate(loads):
             arrived += memory.load(load_address(index, number, access.offset))
-    if plan.scope == CLUSTER:
+    closing = closes and plan.scope == CLUSTER
+    if closing:
         machine.arrive(writer)
     program = WordWriter(writer, machine, plan.per_word, arrived, loading.given, half).run(loading.steps)
     words_loaded = [program.word(number) for number in loading.outputs]
-    if plan.scope == CLUSTER:
+    if closing:
         machine.wait(writer)
     return words_loaded
 

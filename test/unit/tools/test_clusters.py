@@ -15,7 +15,9 @@ from fuzz_support import break_code
 
 from triton_linear import pipeline
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
+from triton_linear.lowering.emit import scratch
 from triton_linear.lowering.emit.embed import Embedded
+from triton_linear.lowering.emit.turns import Turn
 from triton_linear.passes.analysis.partial import BESIDE_REGIONS
 from triton_linear.tools import cli
 from triton_linear.tools.fuzzing.partitions import partitions_text
@@ -159,7 +161,77 @@ def test_a_conversion_across_ctas_is_on_both_sides_of_others() -> None:
     compilation = compiled(kernel([first, second, first, second], 2), "cuda:90")
     assert [found.conversion.kind for found in check(compilation)] == ["cluster-shared"] * 3
     assert all(found.ok for found in check(compilation))
-    assert steps(ptx_of(compilation)) == "sCRCbsCRCbsCRC"
+    # Each stores to other bytes than the one before it, so only the last has a second barrier.
+    assert steps(ptx_of(compilation)) == "sCRsCRsCRC"
+
+
+def looping(encodings: list[str]) -> str:
+    """A kernel whose loop converts through all of these layouts and back to the first, with one conversion
+    behind the loop."""
+    types = [f"tensor<64x64xf32, {encoding}>" for encoding in encodings]
+    lines = [
+        "%zero = arith.constant 0 : i32",
+        "%one = arith.constant 1 : i32",
+        "%end = arith.constant 9 : i32",
+        f"%r = scf.for %i = %zero to %end step %one iter_args(%z0 = %x0) -> ({types[0]}) : i32 {{",
+    ]
+    for step, (before, after) in enumerate(itertools.pairwise([*types, types[0]])):
+        lines.append(f"%a{step} = ttg.convert_layout %z{step} : {before} -> {after}")
+        lines.append(f"%z{step + 1} = arith.addf %a{step}, %a{step} : {after}")
+    lines += [f"scf.yield %z{len(types)} : {types[0]}", "}"]
+    lines.append(f"%x1 = ttg.convert_layout %r : {types[0]} -> {types[1]}")
+    once = re.compile(r"    %y0 = .*\n    %x1 = .*\n")
+    return once.sub("    " + "\n    ".join(lines) + "\n", kernel(encodings[:2], 4))
+
+
+BY_ROWS, BY_COLUMNS = blocked(True, [BY_ROW, (2, 0)]), blocked(False, [BY_COLUMN, (0, 2)])
+BY_BOTH = blocked(False, [BY_ROW, BY_COLUMN])
+
+
+@ordered
+@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize(
+    ("encodings", "expected"),
+    [
+        # An even number: the one behind each has the other piece of scratch.
+        ([BY_ROWS, BY_COLUMNS], "sCRsCRsCRC"),
+        # An odd one: the last of the loop has that of the first.
+        ([BY_ROWS, BY_COLUMNS, BY_BOTH], "sCRsCRsCRCsCRC"),
+    ],
+)
+def test_exchanges_of_a_loop_take_turns(encodings: list[str], expected: str, gpu: str) -> None:
+    compilation = compiled(looping(encodings), gpu)
+    checked = check(compilation)
+    assert [found.conversion.kind for found in checked] == ["cluster-shared"] * (len(encodings) + 1)
+    assert all(found.ok for found in checked)
+    # Triton's own barrier may follow at the end of the kernel.
+    assert steps(ptx_of(compilation)).removesuffix("C") in (expected, expected.removesuffix("C"))
+    assert ptx_of(compilation).count("barrier.cluster.wait") >= expected.count("C")
+
+
+@ordered
+@pytest.mark.parametrize(
+    ("broken", "hazard"),
+    [
+        (lambda taking: {n: replace(turn, piece=0) for n, turn in taking.items()}, "write after read"),
+        (lambda taking: {n: replace(turn, closes=False) for n, turn in taking.items()}, "end after read"),
+    ],
+)
+@pytest.mark.parametrize("encodings", [[BY_ROWS, BY_COLUMNS], [BY_ROWS, BY_COLUMNS, BY_BOTH]])
+def test_exchanges_that_take_wrong_turns_are_found(
+    encodings: list[str],
+    broken: Callable[[dict[int, Turn]], dict[int, Turn]],
+    hazard: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All with one piece of scratch, or none with the barrier behind its loads."""
+    right = scratch.turns
+    monkeypatch.setattr(scratch, "turns", lambda order: broken(right(order)))
+    checked = check(compiled(looping(encodings), "cuda:90"))
+    races = {(race.scope, race.hazard) for found in checked if found.verdict for race in found.verdict.races}
+    assert ("cluster", hazard) in races
+    if hazard == "end after read" and len(encodings) == 3:
+        assert ("cluster", "write after read") in races
 
 
 @ordered
