@@ -109,7 +109,7 @@ def _through_words(
     count = max(1, signature.source_registers // slots)
     for stage in plan.stages:
         if isinstance(stage, ShufflePlan):
-            program = WordWriter(writer, machine, slots, words, count, half).run(stage.steps)
+            program = WordWriter(writer, machine, slots, words, count, half, stage.thread_bits).run(stage.steps)
             words = [program.word(number) for number in stage.outputs]
         else:
             words = emit_exchange(writer, stage, words, machine, base, half, closes)

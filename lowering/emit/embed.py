@@ -232,7 +232,7 @@ def _turns(
         for n, call in calls.items()
         if isinstance(call.stub.plan, SharedPlan) and call.stub.plan.scope == CLUSTER
     }
-    return program.turns(frame, across) if frame is not None and len(across) > 1 else {}
+    return program.turns(frame, across) if frame is not None and across else {}
 
 
 def _homes(
@@ -263,7 +263,9 @@ def _homes(
         budget = min(budget, scratch.least(everybody, others))
     without = [use for use in everybody if use.start not in taking]
     reserved = sum(scratch.pieces(uses, taking).values())
-    if taking and scratch.least(without, others + reserved) <= budget:
+    # Triton knows no barrier of ours but the CTA's, and puts one of these between exchanges of a loop.
+    pays = any(uses[n].may_repeat or not turn.closes for n, turn in taking.items())
+    if pays and scratch.least(without, others + reserved) <= budget:
         everybody, others = without, others + reserved
         homes = {n: home for n, home in homes.items() if n not in taking}
     else:

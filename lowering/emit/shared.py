@@ -14,7 +14,7 @@ from triton_linear.lowering.emit.text import (
     FunctionWriter,
     vector_type,
 )
-from triton_linear.lowering.emit.words import WordWriter, linear_in_thread
+from triton_linear.lowering.emit.words import WordWriter, in_cluster, linear_in_thread
 from triton_linear.lowering.plan.packing import loaded_words, stored_words
 from triton_linear.lowering.plan.plans import CLUSTER, MemorySide, Padding, SharedPlan
 
@@ -71,8 +71,7 @@ def _in_cluster(
     columns = (*plan.load.columns[bits:], *(() if plan.ranks is None else plan.ranks.columns[bits:]))
     if not any(columns):
         return thread
-    above = writer.binary("shl", machine.rank(writer), writer.constant(bits))
-    return writer.binary("or", thread, above)
+    return in_cluster(writer, machine, bits)
 
 
 def _loads(

@@ -112,13 +112,13 @@ def any_of(orders: Sequence[Order]) -> Order:
 
 
 def turns(order: Order) -> dict[int, Turn]:
-    """The turn of each exchange; empty where none could do without its second barrier.
+    """The turn of each exchange.
 
     >>> a, b, c = map(Order.one, (1, 2, 3))
     >>> {n: (t.piece, t.closes) for n, t in turns(a.then(b).repeated().then(c)).items()}
     {1: (0, False), 2: (1, False), 3: (0, True)}
     >>> turns(a.repeated())
-    {}
+    {1: Turn(piece=0, closes=True)}
     """
     pieces: dict[int, int] = {}
     for number in sorted(order.follow):
@@ -126,11 +126,10 @@ def turns(order: Order) -> dict[int, Turn]:
             pieces[other] for other in pieces if number in order.follow[other] or other in order.follow[number]
         }
         pieces[number] = next((piece for piece in range(PIECES) if piece not in near), 0)
-    found = {
+    return {
         number: Turn(
             piece,
             number in order.last or any(pieces[following] == piece for following in order.follow[number]),
         )
         for number, piece in pieces.items()
     }
-    return found if any(not turn.closes for turn in found.values()) else {}

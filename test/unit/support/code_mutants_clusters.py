@@ -61,6 +61,23 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "scope == ''",
         "the CTA's barrier in place of the cluster's",
     ),
+    emitted(
+        "emit/words",
+        "WordWriter.__init__",
+        "in_cluster(writer, machine, thread_bits) if thread_bits else machine.thread(writer)",
+        "machine.thread(writer)",
+        "shuffles that depend on the CTA's rank do not ask for it",
+        f"{ACROSS}::test_what_stays_in_its_warp_is_shuffled",
+        RUN_ACROSS,
+    ),
+    emitted(
+        "prove/plans",
+        "_after",
+        "threads.bits if stage.thread_bits else threads.own_bits",
+        "threads.bits",
+        "the proof lets steps see the CTA's rank that the code does not give them",
+        f"{ACROSS}::test_what_stays_in_its_warp_is_shuffled",
+    ),
     # --- turns with pieces of scratch
     emitted(
         "emit/turns",
@@ -112,8 +129,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "`mapa` names one CTA of the cluster for all registers",
     ),
     cluster(
-        "emit/shared",
-        "_in_cluster",
+        "emit/words",
+        "in_cluster",
         "writer.constant(bits)",
         "writer.constant(bits - 1)",
         "the rank in the cluster among the bits of warps",
@@ -126,7 +143,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "planners/exchange",
     ),
     crossing(
-        "plan_across_ctas",
+        "_is_near",
         "any((_far(*place) for place in conv.bits()))",
         "False",
         "an exchange in the cluster is taken for one in each CTA",
