@@ -210,6 +210,29 @@ def test_exchanges_of_a_loop_take_turns(encodings: list[str], expected: str, gpu
 
 
 @ordered
+def test_copies_that_store_the_same_are_no_race() -> None:
+    """A single element in all lanes of a warp: each stores it."""
+    sides = [
+        "#ttg.linear<{register = [], lane = [[1], [0], [0], [0], [0]], warp = [], block = [[2]]}>",
+        "#ttg.linear<{register = [], lane = [[2], [0], [0], [0], [0]], warp = [], block = [[1]]}>",
+    ]
+    types = [f"tensor<4xi32, {side}>" for side in (*sides, sides[0])]
+    pointers = [f"tensor<4x!tt.ptr<i32>, {sides[0]}>"] * 2
+    lines = [f"%x0 = tt.load %p : {pointers[0]}"]
+    for step, (before, after) in enumerate(itertools.pairwise(types)):
+        lines.append(f"%y{step} = ttg.convert_layout %x{step} : {before} -> {after}")
+        lines.append(f"%x{step + 1} = arith.addi %y{step}, %y{step} : {after}")
+    lines.append(f"tt.store %q, %x2 : {pointers[1]}")
+    text = kernel([BY_ROWS, BY_COLUMNS], 2).replace('"ttg.num-warps" = 4', '"ttg.num-warps" = 1')
+    body = re.compile(r"\(%p: .*\n    tt\.return", re.DOTALL)
+    joined = "\n    ".join(lines)
+    text = body.sub(f"(%p: {pointers[0]}, %q: {pointers[1]}) {{\n    {joined}\n    tt.return", text)
+    checked = check(compiled(text, "cuda:90"))
+    assert [found.conversion.kind for found in checked] == ["cluster-shared"] * 2
+    assert all(found.ok for found in checked)
+
+
+@ordered
 @pytest.mark.parametrize(
     ("broken", "hazard"),
     [
