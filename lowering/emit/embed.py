@@ -261,15 +261,10 @@ def _homes(
     others = program.buffer_bytes()
     if sparing:
         budget = min(budget, scratch.least(everybody, others))
-    without = [use for use in everybody if use.start not in taking]
-    reserved = sum(scratch.pieces(uses, taking).values())
-    # Triton knows no barrier of ours but the CTA's, and puts one of these between exchanges of a loop.
-    pays = any(uses[n].may_repeat or not turn.closes for n, turn in taking.items())
-    if pays and scratch.least(without, others + reserved) <= budget:
-        everybody, others = without, others + reserved
-        homes = {n: home for n, home in homes.items() if n not in taking}
-    else:
-        taking = {}
+    taking, budget = scratch.affordable(uses, taking, everybody, others, budget)
+    everybody = [use for use in everybody if use.start not in taking]
+    others += sum(scratch.pieces(uses, taking).values())
+    homes = {n: home for n, home in homes.items() if n not in taking}
     arranged, budget = scratch.arrange(everybody, others, budget, target.policy.scratch_pieces)
     for use, home in zip(everybody, arranged, strict=True):
         if use.start in homes and use.may_repeat:

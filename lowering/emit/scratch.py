@@ -126,6 +126,29 @@ def pieces(uses: Mapping[int, ScratchUse], taking: Mapping[int, Turn]) -> dict[i
     return sizes
 
 
+def affordable(
+    uses: Mapping[int, ScratchUse],
+    taking: Mapping[int, Turn],
+    everybody: Sequence[ScratchUse],
+    others: int,
+    budget: int,
+) -> tuple[Mapping[int, Turn], int]:
+    """The turns that there is room for within `budget` bytes, or within those that all take anyhow: those
+    given, else with one piece for all; and the bytes. None where that saves nothing.
+
+    One piece saves barriers of the CTA in loops: Triton sees none that orders its users, as it does not know
+    those of a cluster.
+    """
+    if taking:
+        most = max(budget, least(everybody, others))
+        for option in (taking, {number: Turn(0, True) for number in taking}):
+            rest = [use for use in everybody if use.start not in option]
+            saves = any(uses[number].may_repeat or not turn.closes for number, turn in option.items())
+            if saves and least(rest, others + sum(pieces(uses, option).values())) <= most:
+                return option, most
+    return {}, budget
+
+
 def least(uses: Sequence[ScratchUse], others: int) -> int:
     """Bytes that are reserved at once where no scratch outlives its use."""
     return others + _peak(uses, shortest(uses))

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from triton_linear.lowering.emit import turns
-from triton_linear.lowering.emit.scratch import ScratchUse, pieces
+from triton_linear.lowering.emit.scratch import ScratchUse, affordable, pieces
 from triton_linear.lowering.emit.turns import Order, Turn
 
 Program = list["int | tuple[str, list[Program]]"]
@@ -115,3 +115,19 @@ def test_pieces_hold_the_largest_of_their_exchanges() -> None:
     taking = {1: Turn(0, False), 2: Turn(1, False), 3: Turn(0, False), 4: Turn(1, True)}
     assert pieces(uses, taking) == {0: 4096, 1: 1024}
     assert pieces(uses, {}) == {}
+
+
+def test_one_piece_serves_where_two_are_too_many() -> None:
+    def of(nesting: int, budget: int) -> tuple[dict[int, Turn], int]:
+        uses = {n: ScratchUse(n, n + 1, 9, nesting, 4096, warp=False, split=False) for n in (1, 2)}
+        taking = {1: Turn(0, False), 2: Turn(1, False)}
+        found, bytes_ = affordable(uses, taking, list(uses.values()), 512, budget)
+        return dict(found), bytes_
+
+    assert of(2, 8704) == ({1: Turn(0, False), 2: Turn(1, False)}, 8704)
+    assert of(2, 8703) == ({1: Turn(0, True), 2: Turn(0, True)}, 8703)
+    # What scratch takes anyhow is no more than that of one.
+    assert of(2, 0) == ({1: Turn(0, True), 2: Turn(0, True)}, 4608)
+    # Outside loops one piece saves nothing.
+    assert of(1, 8704) == ({1: Turn(0, False), 2: Turn(1, False)}, 8704)
+    assert of(1, 8703) == ({}, 8703)
