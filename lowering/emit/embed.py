@@ -232,7 +232,12 @@ def _turns(
         for n, call in calls.items()
         if isinstance(call.stub.plan, SharedPlan) and call.stub.plan.scope == CLUSTER
     }
-    return program.turns(frame, across) if frame is not None and across else {}
+    inside = {
+        n
+        for n, call in calls.items()
+        if isinstance(plan := call.stub.plan, SharedPlan) and plan.scope == "cta" and plan.barriers == 1
+    }
+    return program.turns(frame, across, inside) if frame is not None and across else {}
 
 
 def _homes(
@@ -361,6 +366,7 @@ class _Writer:
                 f"{prefix}scratch",
                 call.stub.accumulators,
                 closes=turn is None or turn.closes,
+                joins=turn is not None and turn.joins,
             )
         if call.partial and body.uses_thread:
             self._number_in_partition(own, call)
