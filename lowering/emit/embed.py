@@ -153,6 +153,7 @@ def embed(
         if frame is not None and n == frame.begin:
             pieces += [writer.own_numbers(), *(writer.make_own(*own) for own in sorted(lent.items()))]
         if frame is not None and n == frame.end:
+            pieces += [writer.ending()] if any(not turn.closes for turn in taking.values()) else []
             pieces += [writer.free_own(*own) for own in sorted(lent.items())]
         return "".join(pieces)
 
@@ -227,16 +228,9 @@ def _turns(
     program: scratch.NumberedModule, calls: Mapping[int, _Call], frame: scratch.Frame | None
 ) -> dict[int, Turn]:
     """How the exchanges of a cluster could take turns with scratch of their own."""
-    across = {
-        n
-        for n, call in calls.items()
-        if isinstance(call.stub.plan, SharedPlan) and call.stub.plan.scope == CLUSTER
-    }
-    inside = {
-        n
-        for n, call in calls.items()
-        if isinstance(plan := call.stub.plan, SharedPlan) and plan.scope == "cta" and plan.barriers == 1
-    }
+    plans = {n: plan for n, call in calls.items() if isinstance(plan := call.stub.plan, SharedPlan)}
+    across = {n for n, plan in plans.items() if plan.scope == CLUSTER}
+    inside = {n for n, plan in plans.items() if plan.scope == "cta" and plan.barriers == 1}
     return program.turns(frame, across, inside) if frame is not None and across else {}
 
 
@@ -413,6 +407,12 @@ class _Writer:
             f"    {memory} = ttg.local_alloc {{alignment = 16 : i32}} : () -> {type_} loc(unknown)\n"
             f"    {name}_place = {_CAST} {memory} : {type_} to {_STRUCT} loc(unknown)\n"
         )
+
+    def ending(self) -> str:
+        """The barrier of the cluster at the end of a function whose exchanges take turns."""
+        lines = self._lines("", "unknown")
+        MACHINES[self._target.vendor].barrier(lines, CLUSTER)
+        return lines.body()
 
     def free_own(self, name: str, size: int) -> str:
         """The line that frees such a buffer, for the function's end."""

@@ -143,7 +143,9 @@ def affordable(
         most = max(budget, least(everybody, others))
         for option in (taking, {number: Turn(0, True) for number, turn in taking.items() if not turn.joins}):
             rest = [use for use in everybody if use.start not in option]
-            saves = any(uses[number].may_repeat or not turn.closes for number, turn in option.items())
+            # One outside loops that does without has that at the end of the function instead.
+            without = sum(not turn.closes for turn in option.values())
+            saves = without > 1 or any(uses[number].may_repeat for number in option)
             if saves and least(rest, others + sum(pieces(uses, option).values())) <= most:
                 return option, most
     return {}, budget

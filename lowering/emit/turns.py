@@ -7,8 +7,9 @@ has while the function runs. Let E have piece p:
 
 - Whatever exchange comes next on any path has the other piece: E needs no second barrier. Who stores to p
   again has come through the barrier of another exchange, behind E's loads.
-- Some exchange that may come next has p (a loop with one exchange, say), or none may come: E keeps it. No CTA
-  may end before others have loaded from it.
+- Some exchange that may come next has p (a loop with one exchange, say): E keeps it.
+
+No CTA may end before others have loaded from it: one more barrier stands at the end of the function, for all.
 
 An exchange inside each CTA can join: its barrier, made one of the cluster, takes the place of another's second
 one, and none of the CTA is left.
@@ -121,9 +122,9 @@ def turns(order: Order) -> dict[int, Turn]:
 
     >>> a, b, c = map(Order.one, (1, 2, 3))
     >>> {n: (t.piece, t.closes) for n, t in turns(a.then(b).repeated().then(c)).items()}
-    {1: (0, False), 2: (1, False), 3: (0, True)}
-    >>> turns(a.repeated())
-    {1: Turn(piece=0, closes=True)}
+    {1: (0, False), 2: (1, False), 3: (0, False)}
+    >>> turns(a.repeated())[1].closes
+    True
     """
     pieces: dict[int, int] = {}
     for number in sorted(order.follow):
@@ -134,7 +135,7 @@ def turns(order: Order) -> dict[int, Turn]:
     return {
         number: Turn(
             piece,
-            number in order.last or any(pieces[following] == piece for following in order.follow[number]),
+            any(pieces[following] == piece for following in order.follow[number]),
         )
         for number, piece in pieces.items()
     }

@@ -69,7 +69,8 @@ def races_in_turns(
         prefix = f"%__ll_{number}_"
         body = [line.replace(f"{prefix}scratch", f"%piece{pieces[number]}") for line in own[start:]]
         lines += [line.replace(prefix, f"%turn{turn}_") for line in body]
-    lines += ["    llvm.return", "}\n"]
+    ending = [ARRIVE, WAIT] if f"{ARRIVE} loc(unknown)\n" in text else []
+    lines += [*ending, "    llvm.return", "}\n"]
     first = next(iter(plans.values()))
     warps, ctas = (1 << len(first.source.columns(dim)) for dim in (WARP, BLOCK))
     registers = sum(1 << len(plans[number].source.columns("register")) for number in sources)

@@ -1,5 +1,5 @@
 """Exchanges of a cluster that take turns: on every path, who stores to a piece of scratch has come through a
-barrier of the cluster since others loaded from it, and so has who ends."""
+barrier of the cluster since others loaded from it."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def drawn(rng: random.Random, numbers: Iterator[int], depth: int = 3) -> Program
 
 
 def is_sound(path: list[int], taking: dict[int, Turn]) -> bool:
-    """Whether each store, and the end, come behind a barrier that comes behind the loads of others."""
+    """Whether each store comes behind a barrier that comes behind the loads of others."""
     loading: set[int] = set()
     for number in path:
         turn = taking[number]
         if turn.piece in loading:
             return False
         loading = set() if turn.closes else {turn.piece}  # the barrier inside is behind all loads before it
-    return not loading
+    return True  # there is a barrier at the end
 
 
 def found_unsound(rng: random.Random, program: Program, taking: dict[int, Turn]) -> bool:
@@ -88,19 +88,19 @@ def test_a_barrier_less_is_found() -> None:
             if turn.closes:
                 kept += 1
                 seen += found_unsound(rng, program, {**taking, number: replace(turn, closes=False)})
-    assert kept > 100 and seen > 0.9 * kept
+    assert kept > 50 and seen > 0.8 * kept, (kept, seen)
 
 
 @pytest.mark.parametrize(
     ("program", "expected"),
     [
-        ([1, 2, 3], {1: (0, False), 2: (1, False), 3: (0, True)}),
-        ([("loop", [[1, 2]]), 3], {1: (0, False), 2: (1, False), 3: (0, True)}),
+        ([1, 2, 3], {1: (0, False), 2: (1, False), 3: (0, False)}),
+        ([("loop", [[1, 2]]), 3], {1: (0, False), 2: (1, False), 3: (0, False)}),
         ([("loop", [[1]])], {1: (0, True)}),
-        ([1], {1: (0, True)}),
-        ([("loop", [[1]]), 2], {1: (0, True), 2: (1, True)}),
-        ([1, ("choice", [[2], [3]]), 4], {1: (0, False), 2: (1, False), 3: (1, False), 4: (0, True)}),
-        ([1, ("choice", [[2], []]), 3], {1: (0, True), 2: (1, False), 3: (0, True)}),
+        ([1], {1: (0, False)}),
+        ([("loop", [[1]]), 2], {1: (0, True), 2: (1, False)}),
+        ([1, ("choice", [[2], [3]]), 4], {1: (0, False), 2: (1, False), 3: (1, False), 4: (0, False)}),
+        ([1, ("choice", [[2], []]), 3], {1: (0, True), 2: (1, False), 3: (0, False)}),
         ([("loop", [[1, ("loop", [[2]])]])], {1: (0, True), 2: (1, True)}),
     ],
 )
@@ -131,3 +131,5 @@ def test_one_piece_serves_where_two_are_too_many() -> None:
     # Outside loops one piece saves nothing.
     assert of(1, 8704) == ({1: Turn(0, False), 2: Turn(1, False)}, 8704)
     assert of(1, 8703) == ({}, 8703)
+    one = {1: ScratchUse(1, 2, 9, 1, 4096, warp=False, split=False)}
+    assert affordable(one, {1: Turn(0, False)}, list(one.values()), 0, 1 << 20) == ({}, 1 << 20)

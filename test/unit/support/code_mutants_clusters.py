@@ -80,13 +80,12 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     # --- turns with pieces of scratch
     emitted(
-        "emit/turns",
-        "turns",
-        "number in order.last",
-        "False",
+        "emit/embed",
+        "embed.in_front",
+        "[writer.ending()] if any((not turn.closes for turn in taking.values())) else []",
+        "[]",
         "a CTA of the cluster ends while others load, after exchanges that take turns",
-        SOUND_TURNS,
-        TAKE_TURNS,
+        f"{CLUSTERS}::test_exchanges_of_a_loop_take_turns",
     ),
     emitted(
         "emit/turns",

@@ -16,8 +16,8 @@ from fuzz_support import break_code
 from triton_linear import pipeline
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.emit import scratch
-from triton_linear.lowering.emit.embed import Embedded
-from triton_linear.lowering.emit.turns import Turn
+from triton_linear.lowering.emit.embed import Embedded, _Writer
+from triton_linear.lowering.emit.turns import Order, Turn
 from triton_linear.passes.analysis.partial import BESIDE_REGIONS
 from triton_linear.tools import cli
 from triton_linear.tools.fuzzing.partitions import partitions_text
@@ -246,27 +246,37 @@ def test_copies_that_store_the_same_are_no_race() -> None:
 
 @ordered
 @pytest.mark.parametrize(
-    ("broken", "hazard"),
+    ("encodings", "change"),
     [
-        (lambda taking: {n: replace(turn, piece=0) for n, turn in taking.items()}, "write after read"),
-        (lambda taking: {n: replace(turn, closes=False) for n, turn in taking.items()}, "end after read"),
+        ([BY_ROWS, BY_COLUMNS], {"piece": 0}),
+        ([BY_ROWS, BY_COLUMNS, BY_BOTH], {"piece": 0, "closes": False}),
+        ([BY_ROWS, BY_COLUMNS, BY_BOTH], {"closes": False}),
     ],
 )
-@pytest.mark.parametrize("encodings", [[BY_ROWS, BY_COLUMNS], [BY_ROWS, BY_COLUMNS, BY_BOTH]])
 def test_exchanges_that_take_wrong_turns_are_found(
-    encodings: list[str],
-    broken: Callable[[dict[int, Turn]], dict[int, Turn]],
-    hazard: str,
-    monkeypatch: pytest.MonkeyPatch,
+    encodings: list[str], change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All with one piece of scratch, or none with the barrier behind its loads."""
+    """All with one piece of scratch, or an odd number of them without a second barrier."""
     right = scratch.turns
-    monkeypatch.setattr(scratch, "turns", lambda order: broken(right(order)))
-    checked = check(compiled(looping(encodings), "cuda:90"))
-    races = {(race.scope, race.hazard) for found in checked if found.verdict for race in found.verdict.races}
-    assert ("cluster", hazard) in races
-    if hazard == "end after read" and len(encodings) == 3:
-        assert ("cluster", "write after read") in races
+
+    def wrong(order: Order) -> dict[int, Turn]:
+        return {number: replace(turn, **change) for number, turn in right(order).items()}
+
+    monkeypatch.setattr(scratch, "turns", wrong)
+    assert ("cluster", "write after read") in races_of(looping(encodings))
+
+
+def races_of(text: str) -> set[tuple[str, str]]:
+    checked = check(compiled(text, "cuda:90"))
+    return {(race.scope, race.hazard) for found in checked if found.verdict for race in found.verdict.races}
+
+
+@ordered
+def test_a_missing_barrier_at_the_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = looping([BY_ROWS, BY_COLUMNS])
+    assert races_of(text) == set()
+    monkeypatch.setattr(_Writer, "ending", lambda self: "")
+    assert races_of(text) == {("cluster", "end after read")}
 
 
 @ordered
