@@ -219,6 +219,10 @@ def test_an_exchange_of_each_cta_joins_those_of_its_loop(gpu: str) -> None:
     assert [found.conversion.kind for found in checked] == ["cluster-shared", "cta-shared", "cluster-shared"]
     assert all(found.ok for found in checked)
     assert steps(ptx_of(compilation)).removesuffix("C") == "sCRsClsCR"
+    # The same conversion behind the loop has the CTA's barrier.
+    compilation = compiled(looping([copies, BY_ROWS]).replace("f32", "f16"), gpu)
+    assert all(found.ok for found in check(compilation))
+    assert steps(ptx_of(compilation)).removesuffix("C") == "sClsCRsbl"
 
 
 @ordered
