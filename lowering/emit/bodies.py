@@ -49,11 +49,14 @@ def emit_body(
     value: str,
     base: str,
     accumulators: bool = False,
+    closes: bool = True,
+    joins: bool = False,
 ) -> str:
     """Write the code from the struct `value` of source registers to that of destination ones; name the latter.
 
     `base` names the `!llvm.ptr<3>` at which the plan's scratch begins; plans without scratch do not use it.
-    `accumulators`: the source may be what `wgmma` left in its registers.
+    `accumulators`: the source may be what `wgmma` left in its registers. `closes`: where CTAs load from each
+    other, none goes on before all have; `joins`: an exchange of a CTA waits for its cluster.
     """
     machine = machine_of(target)
     settler = machine if accumulators else None
@@ -72,7 +75,7 @@ def emit_body(
     elif isinstance(plan, SharedPlan) and plan.padding is not None:
         values = _through_padding(writer, plan, signature.element, register, machine, base)
     else:
-        values = _through_words(writer, plan, signature, register, machine, base, settler)
+        values = _through_words(writer, plan, signature, register, machine, base, settler, closes, joins)
     result = writer.op(f"llvm.mlir.undef : {result_type}")
     for index, field in enumerate(values):
         result = writer.op(f"llvm.insertvalue {field}, {result}[{index}] : {result_type}")
@@ -87,6 +90,8 @@ def _through_words(
     machine: InstructionWriter,
     base: str,
     settler: InstructionWriter | None,
+    closes: bool,
+    joins: bool,
 ) -> list[str]:
     """The destination registers of a plan that moves words."""
     element = signature.element
@@ -106,10 +111,10 @@ def _through_words(
     count = max(1, signature.source_registers // slots)
     for stage in plan.stages:
         if isinstance(stage, ShufflePlan):
-            program = WordWriter(writer, machine, slots, words, count, half).run(stage.steps)
+            program = WordWriter(writer, machine, slots, words, count, half, stage.thread_bits).run(stage.steps)
             words = [program.word(number) for number in stage.outputs]
         else:
-            words = emit_exchange(writer, stage, words, machine, base, half)
+            words = emit_exchange(writer, stage, words, machine, base, half, closes, joins)
         count = len(words)
     assert not callable(words)  # a plan has a stage
     values: list[str] = []

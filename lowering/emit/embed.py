@@ -39,16 +39,19 @@ from triton_linear.lowering.emit import marks, scratch
 from triton_linear.lowering.emit.bodies import emit_body, signature_of
 from triton_linear.lowering.emit.buffers import Buffer, encodings, thread_encoding
 from triton_linear.lowering.emit.gathers import GatherSignature, emit_gather_body
-from triton_linear.lowering.emit.machines import COPY, MACHINES, THREAD, ZERO
+from triton_linear.lowering.emit.machines import COPY, MACHINES, RANK, THREAD, ZERO
 from triton_linear.lowering.emit.scratch import Home, ScratchUse
 from triton_linear.lowering.emit.text import BARRIER, FunctionWriter, Signature, struct_type
+from triton_linear.lowering.emit.turns import Turn
 from triton_linear.lowering.plan.gathers import GatherSharedPlan
-from triton_linear.lowering.plan.plans import SharedPlan
+from triton_linear.lowering.plan.plans import CLUSTER, SharedPlan
 from triton_linear.lowering.plan.stubs import GatherStub, Stub
 from triton_linear.lowering.target.targets import Target
 
 THREAD_NUMBER = "%__own_thread"
 """What all code in a function calls the number of the thread."""
+RANK_NUMBER = "%__own_rank"
+"""And that of its CTA in the cluster."""
 
 _HIDDEN_BARRIERS = {"nvidia": "nvvm.barrier", "amd": "rocdl.barrier"}
 """What Triton lowers `gpu.barrier` to, which its analysis does not know. `BARRIER_0`: with a 0 for NVIDIA."""
@@ -66,6 +69,8 @@ _LINE = re.compile(
 _PROMISES = ("tt.contiguity", "tt.divisibility", "tt.constancy")
 _CAST = "builtin.unrealized_conversion_cast"
 _OWN = "%__own_"
+_PIECE = "%__own_piece"
+"""What begins the names of buffers of the warps and of pieces that exchanges of a cluster take turns with."""
 _STRUCT = "!llvm.struct<(ptr<3>, i32, i32)>"
 
 
@@ -115,9 +120,16 @@ def embed(
         if isinstance(call.stub.plan, SharedPlan | GatherSharedPlan)
     }
     words = max(call.words for call in calls.values())
-    homes, budget = _homes(program, uses, target, num_warps, words, apart=apart, sparing=sparing)
+    homes, budget, taking = _homes(
+        program, uses, _turns(program, calls, frame), target, num_warps, words, apart=apart, sparing=sparing
+    )
     lasting = {n: home for n, home in homes.items() if home != Home(n + 1)}
-    lent = sorted({calls[n].stub.plan.scratch_bytes for n, home in lasting.items() if home.lent})
+    lent = {
+        f"{_OWN}{calls[n].stub.plan.scratch_bytes}": calls[n].stub.plan.scratch_bytes
+        for n in lasting
+        if homes[n].lent
+    }
+    lent |= {f"{_PIECE}{n}": size for n, size in scratch.pieces(uses, taking).items()}
     freed: dict[int, list[int]] = {}
     for n, home in lasting.items():
         if not home.lent:
@@ -129,15 +141,20 @@ def embed(
     text = bridge.printed(copy)
     lines = _lines(text, calls, places)
     writer = _Writer(target, num_warps, num_ctas, has_calls, alone=frame is not None)
-    code = {n: writer.code(calls[n], line, homes.get(n)) for (n, is_call), line in lines.items() if is_call}
+    code = {
+        n: writer.code(calls[n], line, homes.get(n), taking.get(n))
+        for (n, is_call), line in lines.items()
+        if is_call
+    }
 
     def in_front(n: int) -> str:
         """What stands in front of operation n: what the function begins or ends with, scratch that is freed."""
         pieces = [writer.free(calls[user]) for user in freed.get(n, ())]
         if frame is not None and n == frame.begin:
-            pieces += [writer.thread_number(), *map(writer.make_own, lent)]
+            pieces += [writer.own_numbers(), *(writer.make_own(*own) for own in sorted(lent.items()))]
         if frame is not None and n == frame.end:
-            pieces += map(writer.free_own, lent)
+            pieces += [writer.ending()] if any(not turn.closes for turn in taking.values()) else []
+            pieces += [writer.free_own(*own) for own in sorted(lent.items())]
         return "".join(pieces)
 
     end, parts = 0, []
@@ -145,7 +162,7 @@ def embed(
         parts += [text[end : line.start()], code[n] if is_call else in_front(n)]
         end = line.end()
     whole = "".join((writer.definitions(), *parts, text[end:], *writer.locations))
-    return Embedded(whole, budget if lasting else None)
+    return Embedded(whole, budget if lasting or taking else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,33 +224,51 @@ def _calls(program: scratch.NumberedModule, stubs: Mapping[str, Stub], num_warps
     return found
 
 
+def _turns(
+    program: scratch.NumberedModule, calls: Mapping[int, _Call], frame: scratch.Frame | None
+) -> dict[int, Turn]:
+    """How the exchanges of a cluster could take turns with scratch of their own."""
+    plans = {n: plan for n, call in calls.items() if isinstance(plan := call.stub.plan, SharedPlan)}
+    across = {n for n, plan in plans.items() if plan.scope == CLUSTER}
+    inside = {n for n, plan in plans.items() if plan.scope == "cta" and plan.barriers == 1}
+    return program.turns(frame, across, inside) if frame is not None and across else {}
+
+
 def _homes(
     program: scratch.NumberedModule,
     uses: Mapping[int, ScratchUse],
+    taking: Mapping[int, Turn],
     target: Target,
     num_warps: int,
     words: int,
     *,
     apart: bool,
     sparing: bool,
-) -> tuple[dict[int, Home], int]:
-    """Where each use has its scratch, and the bytes that all may take.
+) -> tuple[dict[int, Home], int, Mapping[int, Turn]]:
+    """Where each use has its scratch, the bytes that all may take, and the turns that are taken, by uses that
+    have no home then.
 
-    Outside loops a barrier costs less than the memory: what is shared, the first-level cache lacks.
+    Outside loops a barrier costs less than the memory: what is shared, the first-level cache lacks. A barrier
+    of a cluster costs more.
     """
     homes = {n: Home(use.end) for n, use in uses.items()}
     if not (apart and uses):
-        return homes, 0
+        return homes, 0, {}
     budget = target.shared_budget(num_warps, words)
-    everybody = sorted((*uses.values(), *program.momentary_uses(num_warps)), key=lambda use: use.start)
+    momentary = program.momentary_uses(num_warps)
+    everybody = sorted((*uses.values(), *momentary), key=lambda use: use.start)
     others = program.buffer_bytes()
     if sparing:
         budget = min(budget, scratch.least(everybody, others))
+    taking, budget = scratch.affordable(uses, taking, everybody, others, budget)
+    everybody = [use for use in everybody if use.start not in taking]
+    others += sum(scratch.pieces(uses, taking).values())
+    homes = {n: home for n, home in homes.items() if n not in taking}
     arranged, budget = scratch.arrange(everybody, others, budget, target.policy.scratch_pieces)
     for use, home in zip(everybody, arranged, strict=True):
-        if use.start in uses and use.may_repeat:
+        if use.start in homes and use.may_repeat:
             homes[use.start] = home
-    return homes, budget
+    return homes, budget, taking
 
 
 def _take_what_is_transposed(program: scratch.NumberedModule, calls: Mapping[int, _Call]) -> None:
@@ -282,7 +317,8 @@ class _Writer:
                 self._barrier = "nvvm.barrier0"
         # Asked for once, before any loop: LLVM takes no inline assembly out of one.
         self._thread = THREAD_NUMBER if alone else None
-        self._uses_thread = False
+        self._rank = RANK_NUMBER if alone else None
+        self._uses_thread = self._uses_rank = False
         self._types: dict[str, str] = {}
         self._encoded: set[int] = set()
         """Numbers of warps that encodings are named for."""
@@ -295,7 +331,7 @@ class _Writer:
             lines += encodings(self._target.lanes, self._encoded, self._num_ctas)
         return "".join(lines)
 
-    def code(self, call: _Call, line: re.Match[str], home: Home | None) -> str:
+    def code(self, call: _Call, line: re.Match[str], home: Home | None, turn: Turn | None) -> str:
         """The code of one call, which takes the values and gives the result that its line names."""
         signature = call.signature
         for type_ in (*signature.arguments, signature.result):
@@ -323,10 +359,15 @@ class _Writer:
                 names[0],
                 f"{prefix}scratch",
                 call.stub.accumulators,
+                closes=turn is None or turn.closes,
+                joins=turn is not None and turn.joins,
             )
         if call.partial and body.uses_thread:
             self._number_in_partition(own, call)
         self._uses_thread |= body.uses_thread and not call.partial
+        self._uses_rank |= body.uses_rank
+        if turn is not None:
+            own.define(f"{prefix}scratch", f"llvm.extractvalue {_PIECE}{turn.piece}_place[0] : {_STRUCT}")
         if home is not None:
             self._make_scratch(own, location, call, home)
         after = self._lines(prefix, location)
@@ -349,24 +390,33 @@ class _Writer:
         """The line that frees a call's scratch, for a place outside its code."""
         return self._free(f"%__ll_{call.number}_memory", call.stub.plan.scratch_bytes, call.warps)
 
-    def thread_number(self) -> str:
-        """The line that asks for the thread's number, for the beginning of the function."""
-        if not self._uses_thread:
-            return ""
-        asm = f'llvm.inline_asm asm_dialect = att "{THREAD}", "=r" : () -> i32'
-        return f"    {THREAD_NUMBER} = {asm} loc(unknown)\n"
-
-    def make_own(self, size: int) -> str:
-        """The lines that make a buffer of the warps, for the beginning of the function."""
-        memory, type_ = f"{_OWN}{size}_memory", self._memory(size, self._num_warps).whole
-        return (
-            f"    {memory} = ttg.local_alloc {{alignment = 16 : i32}} : () -> {type_} loc(unknown)\n"
-            f"    {_OWN}{size}_place = {_CAST} {memory} : {type_} to {_STRUCT} loc(unknown)\n"
+    def own_numbers(self) -> str:
+        """The lines that ask for the numbers of thread and CTA, for the beginning of the function."""
+        asked = ((self._uses_thread, THREAD_NUMBER, THREAD), (self._uses_rank, RANK_NUMBER, RANK))
+        return "".join(
+            f'    {name} = llvm.inline_asm asm_dialect = att "{text}", "=r" : () -> i32 loc(unknown)\n'
+            for used, name, text in asked
+            if used
         )
 
-    def free_own(self, size: int) -> str:
-        """The line that frees a buffer of the warps, for the function's end."""
-        return self._free(f"{_OWN}{size}_memory", size, self._num_warps)
+    def make_own(self, name: str, size: int) -> str:
+        """The lines that make a buffer that lasts, for the beginning of the function."""
+        memory, type_ = f"{name}_memory", self._memory(size, self._num_warps).whole
+        self._encoded.add(self._num_warps)
+        return (
+            f"    {memory} = ttg.local_alloc {{alignment = 16 : i32}} : () -> {type_} loc(unknown)\n"
+            f"    {name}_place = {_CAST} {memory} : {type_} to {_STRUCT} loc(unknown)\n"
+        )
+
+    def ending(self) -> str:
+        """The barrier of the cluster at the end of a function whose exchanges take turns."""
+        lines = self._lines("", "unknown")
+        MACHINES[self._target.vendor].barrier(lines, CLUSTER)
+        return lines.body()
+
+    def free_own(self, name: str, size: int) -> str:
+        """The line that frees such a buffer, for the function's end."""
+        return self._free(f"{name}_memory", size, self._num_warps)
 
     def _free(self, memory: str, size: int, warps: int) -> str:
         return f"    ttg.local_dealloc {memory} : {self._memory(size, warps).whole} loc(unknown)\n"
@@ -376,7 +426,12 @@ class _Writer:
 
     def _lines(self, prefix: str, location: str, thread: str | None = None) -> FunctionWriter:
         return FunctionWriter(
-            prefix, location=f" loc({location})", types=self._types, barrier=self._barrier, thread=thread
+            prefix,
+            location=f" loc({location})",
+            types=self._types,
+            barrier=self._barrier,
+            thread=thread,
+            rank=self._rank,
         )
 
     def _number_in_partition(self, lines: FunctionWriter, call: _Call) -> None:

@@ -127,6 +127,9 @@ class _Nvidia:
         return writer.once(f'llvm.inline_asm asm_dialect = att "{text}", "=r" : () -> {I32}')
 
     def rank(self, writer: FunctionWriter) -> str:
+        if writer.rank is not None:
+            writer.uses_rank = True
+            return writer.rank
         text = f"{RANK} // {writer.prefix}"
         return writer.once(f'llvm.inline_asm asm_dialect = att "{text}", "=r" : () -> {I32}')
 

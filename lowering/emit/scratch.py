@@ -23,10 +23,11 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from triton_linear.dialect.mlir_adapter import Operation, Type
+from triton_linear.lowering.emit.turns import Turn, order_of, turns
 from triton_linear.lowering.plan.gathers import GatherSharedPlan
 from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.lowering.target.targets import Target
@@ -117,6 +118,39 @@ def arrange(uses: Sequence[ScratchUse], others: int, budget: int, pieces: int) -
     return tuple(homes), budget
 
 
+def pieces(uses: Mapping[int, ScratchUse], taking: Mapping[int, Turn]) -> dict[int, int]:
+    """The bytes of each piece of scratch that exchanges of a cluster take turns with."""
+    sizes: dict[int, int] = {}
+    for number, turn in taking.items():
+        sizes[turn.piece] = max(sizes.get(turn.piece, 0), uses[number].bytes)
+    return sizes
+
+
+def affordable(
+    uses: Mapping[int, ScratchUse],
+    taking: Mapping[int, Turn],
+    everybody: Sequence[ScratchUse],
+    others: int,
+    budget: int,
+) -> tuple[Mapping[int, Turn], int]:
+    """The turns that there is room for within `budget` bytes, or within those that all take anyhow: those
+    given, else with one piece for all; and the bytes. None where that saves nothing.
+
+    One piece saves barriers of the CTA in loops: Triton sees none that orders its users, as it does not know
+    those of a cluster.
+    """
+    if taking:
+        most = max(budget, least(everybody, others))
+        for option in (taking, {number: Turn(0, True) for number, turn in taking.items() if not turn.joins}):
+            rest = [use for use in everybody if use.start not in option]
+            # One outside loops that does without has that at the end of the function instead.
+            without = sum(not turn.closes for turn in option.values())
+            saves = without > 1 or any(uses[number].may_repeat for number in option)
+            if saves and least(rest, others + sum(pieces(uses, option).values())) <= most:
+                return option, most
+    return {}, budget
+
+
 def least(uses: Sequence[ScratchUse], others: int) -> int:
     """Bytes that are reserved at once where no scratch outlives its use."""
     return others + _peak(uses, shortest(uses))
@@ -185,6 +219,22 @@ class NumberedModule:
         if len(region.blocks) != 1 or nesting_of(self.ops[returns[0]]) != 1:
             return None
         return Frame(functions[0] + 1, returns[0])
+
+    def turns(self, frame: Frame, exchanges: Collection[int], joining: Collection[int] = ()) -> dict[int, Turn]:
+        """How these exchanges of a cluster could take turns with scratch of their own; those `joining` are of
+        each CTA, and do where that spares others of the same block the second barrier."""
+
+        def of(numbers: Collection[int]) -> dict[int, Turn]:
+            return turns(order_of(self.ops[frame.begin].block, frame.begin, numbers))
+
+        found, joined = of(exchanges), set[int]()
+        for number in sorted(joining):
+            more = of({*found, number})
+            spared = [n for n, turn in found.items() if turn.closes and not more[n].closes]
+            fewer = sum(turn.closes for turn in more.values()) < sum(turn.closes for turn in found.values())
+            if fewer and all(self.ops[n].block == self.ops[number].block for n in spared):
+                found, joined = more, {*joined, number}
+        return {n: replace(turn, joins=n in joined) for n, turn in found.items()}
 
     def buffer_bytes(self) -> int:
         """What the buffers of the module take if no two share bytes."""

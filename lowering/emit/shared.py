@@ -14,7 +14,7 @@ from triton_linear.lowering.emit.text import (
     FunctionWriter,
     vector_type,
 )
-from triton_linear.lowering.emit.words import WordWriter, linear_in_thread
+from triton_linear.lowering.emit.words import WordWriter, in_cluster, linear_in_thread
 from triton_linear.lowering.plan.packing import loaded_words, stored_words
 from triton_linear.lowering.plan.plans import CLUSTER, MemorySide, Padding, SharedPlan
 
@@ -26,9 +26,13 @@ def emit_exchange(
     machine: InstructionWriter,
     base: str,
     half: str,
+    closes: bool = True,
+    joins: bool = False,
 ) -> list[Parts]:
     """The destination's words from the source's; `base` names the pointer to the scratch, and `half` is the
-    type that half-words are carried as."""
+    type that half-words are carried as. `closes`: in a cluster, with the barrier behind the loads;
+    `joins`: its barriers are the cluster's, whatever the plan says."""
+    scope = CLUSTER if joins else plan.scope
     memory, thread = _Memory(writer, plan, machine), machine.thread(writer)
     own_bits = len(plan.store.columns)
     within = _in_cluster(writer, plan, machine, thread, own_bits)
@@ -40,7 +44,7 @@ def emit_exchange(
     arrived: list[Parts] = []
     for index, (stores, loads) in enumerate(zip(plan.store.rounds, plan.load.rounds, strict=True)):
         if index:
-            machine.barrier(writer, plan.scope)
+            machine.barrier(writer, scope)
         elif plan.stores_apart:
             machine.together(writer)
         for access, made in zip(stores, storing.words[index], strict=True):
@@ -49,14 +53,15 @@ def emit_exchange(
             written = needed
             words_of_access = [sources.word(number) for number in made]
             store_words(writer, machine, plan.store, words_of_access, store_address(access.offset))
-        machine.barrier(writer, plan.scope)
+        machine.barrier(writer, scope)
         for number, access in enumerate(loads):
             arrived += memory.load(load_address(index, number, access.offset))
-    if plan.scope == CLUSTER:
+    closing = closes and scope == CLUSTER
+    if closing:
         machine.arrive(writer)
     program = WordWriter(writer, machine, plan.per_word, arrived, loading.given, half).run(loading.steps)
     words_loaded = [program.word(number) for number in loading.outputs]
-    if plan.scope == CLUSTER:
+    if closing:
         machine.wait(writer)
     return words_loaded
 
@@ -69,8 +74,7 @@ def _in_cluster(
     columns = (*plan.load.columns[bits:], *(() if plan.ranks is None else plan.ranks.columns[bits:]))
     if not any(columns):
         return thread
-    above = writer.binary("shl", machine.rank(writer), writer.constant(bits))
-    return writer.binary("or", thread, above)
+    return in_cluster(writer, machine, bits)
 
 
 def _loads(

@@ -46,8 +46,8 @@ class FunctionWriter:
     location: ends every line, ` loc(...)`; empty for none.
     types: aliases of long types.
     barrier: the operation that the CTA's barrier is.
-    thread: the value that is the number of the thread, where one is there already; `uses_thread` then tells
-    whether it was asked for.
+    thread, rank: the values that are the number of the thread and of its CTA in the cluster, where they are
+    there already; `uses_thread` and `uses_rank` then tell whether they were asked for.
     """
 
     def __init__(
@@ -57,11 +57,13 @@ class FunctionWriter:
         types: Mapping[str, str] | None = None,
         barrier: str = BARRIER,
         thread: str | None = None,
+        rank: str | None = None,
     ) -> None:
         self.prefix = prefix
         self.barrier = barrier
         self.thread = thread
-        self.uses_thread = False
+        self.rank = rank
+        self.uses_thread = self.uses_rank = False
         self.waits_for_cta = False
         self._types = types or {}
         self._end = f"{location}\n"

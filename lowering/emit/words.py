@@ -30,6 +30,12 @@ def linear_in_thread(writer: FunctionWriter, thread: str, columns: Sequence[int]
     return total
 
 
+def in_cluster(writer: FunctionWriter, machine: InstructionWriter, bits: int) -> str:
+    """The number of the thread in its cluster: that in its CTA, and above so many bits the CTA's rank."""
+    above = writer.binary("shl", machine.rank(writer), writer.constant(bits))
+    return writer.binary("or", machine.thread(writer), above)
+
+
 def parity(writer: FunctionWriter, thread: str, mask: int) -> str:
     """An i1: whether an odd number of the bits of `mask` are set in the thread number."""
     selected = writer.binary("and", thread, writer.constant(mask))
@@ -50,12 +56,14 @@ class WordWriter:
         given: Sequence[Parts] | Callable[[int], Parts],
         count: int,
         half: str = "i16",
+        thread_bits: int = 0,
     ) -> None:
         """`given` are the first `count` words, or what makes them; they have `slots` slots. `half`: the type
-        that half-words are carried as."""
+        that half-words are carried as. Where `thread_bits` is not 0, the rank of the CTA in its cluster stands
+        above so many bits of the thread's number."""
         self._writer, self._machine, self._slots, self._count = writer, machine, slots, count
         self._given = given if callable(given) else given.__getitem__
-        self._thread = machine.thread(writer)
+        self._thread = in_cluster(writer, machine, thread_bits) if thread_bits else machine.thread(writer)
         self._half = half
         self._words: dict[int, Parts] = {}
         self._written = 0

@@ -114,7 +114,9 @@ class ShufflePlan:
     """Registers move between the lanes of a warp, as words of `slots` neighbouring registers.
 
     Source registers fill the first words; `steps` make the others, one each. Destination register i is slot
-    i mod `slots` of word `outputs[i // slots]`. Each of the `phases` waits once for words of other lanes.
+    i mod `slots` of word `outputs[i // slots]`. Each of the `phases` waits once for words of other lanes. Where
+    `thread_bits` is not 0, steps go by the number of the thread in its cluster: above so many bits, it has the
+    rank of its CTA.
     """
 
     source_registers: int
@@ -124,6 +126,7 @@ class ShufflePlan:
     outputs: tuple[int, ...]
     phases: int
     scratch_bytes: int = 0
+    thread_bits: int = 0
 
     @property
     def kind(self) -> str:

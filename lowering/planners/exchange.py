@@ -48,20 +48,22 @@ def cost_of_shared(plan: SharedPlan, target: Target) -> Cost:
 def cheapest(
     plans: Iterable[SharedPlan], target: Target, below: float = math.inf
 ) -> tuple[SharedPlan, Cost] | None:
-    """The first plan of the fewest clocks, and its cost; None where none takes less than `below` clocks.
+    """The first plan of the fewest clocks, of these with the fewest loads from other CTAs, and its cost; None
+    where none takes less than `below` clocks.
 
     Making the words of a plan takes longer than all else about it, so that is spared where accesses and
     barriers alone take too long: those that take least by themselves come first.
     """
     bare = [(_cost(plan, 0, target).clocks, number, plan) for number, plan in enumerate(plans)]
     best = None
-    least: tuple[float, int] = below, -1
+    least: tuple[float, int, int] = below, -1, -1
     for clocks, number, plan in sorted(bare, key=lambda entry: entry[:2]):
         if clocks > least[0]:
             break
         cost = cost_of_shared(plan, target)
-        if (cost.clocks, number) < least:
-            best, least = (plan, cost), (cost.clocks, number)
+        far = 0 if plan.ranks is None else sum(map(len, plan.ranks.loads))
+        if (cost.clocks, far, number) < least:
+            best, least = (plan, cost), (cost.clocks, far, number)
     return best
 
 
@@ -110,9 +112,10 @@ def exchange_plans(
     shared = shared_registers(sharing)
     yield plan
     narrow = min(plan.store.access_bytes, plan.load.access_bytes) < 4
-    if element.memory_bytes <= 2 and (narrow or stored_words(plan).steps or loaded_words(plan).steps):
+    steps = stored_words(plan).steps or loaded_words(plan).steps
+    if element.memory_bytes <= 2 and (narrow or steps or scope == CLUSTER):
         # Elements of less than a word that one side gathers one by one, or with permutes: the matrix
-        # instructions transpose them.
+        # instructions transpose them. Loads from other CTAs can be wider then.
         size = room.element_bytes
         able = () if scope == CLUSTER else target.load_matrix  # none reads another CTA's memory
         loads = _fragments(able, sharing.load_register, sharing.load_lane, shared, size)

@@ -26,9 +26,10 @@ from triton_linear.lowering.plan.plans import (
     ShufflePlan,
 )
 from triton_linear.lowering.planners.bound import Least, least_cost
-from triton_linear.lowering.planners.conversion import Conversion, Hardware, conversion
+from triton_linear.lowering.planners.conversion import Conversion, Hardware, Reach, conversion
 from triton_linear.lowering.planners.registers import plan_noop, plan_registers
 from triton_linear.lowering.planners.shared import (
+    beside_ranks,
     cost_of_shared,
     plan_across_ctas,
     plan_cta_shared,
@@ -128,8 +129,26 @@ def _across(conv: Conversion, element: ElementType, target: Target, limit: int) 
     """The plan of a conversion that changes block bits."""
     if not target.has_clusters:
         return Selection(None, Cost(), (Rejected("any", f"{CROSSING}, and {target.name} has no clusters"),))
-    plan = plan_across_ctas(conv, element, target, limit)
-    return Selection(plan, cost(plan, element, target, 1 << len(conv.src.warp)), ())
+    movers: list[Plan | Rejected] = []
+    near = beside_ranks(conv)
+    if near is not None and near.reach <= Reach.WARP:
+        renamed = plan_registers(near)
+        if isinstance(renamed, RegisterPlan):
+            return Selection(renamed, cost(renamed, element, target), ())
+        movers.append(_by_rank(plan_shuffle(near, element, target), conv))
+    movers.append(plan_across_ctas(conv, element, target, limit))
+    ((best_cost, best), *losers), rejected = _serving(movers, conv, element, target)
+    rejected += [Rejected(lost.kind, _against(lost_cost, best_cost)) for lost_cost, lost in losers]
+    return Selection(best, best_cost, tuple(rejected))
+
+
+def _by_rank(plan: ShufflePlan | Rejected, conv: Conversion) -> ShufflePlan | Rejected:
+    """A plan whose warps are those of the cluster: what tells CTAs apart is their rank."""
+    return (
+        plan
+        if isinstance(plan, Rejected)
+        else replace(plan, thread_bits=len(conv.src.lane) + len(conv.src.warp))
+    )
 
 
 def _serving(

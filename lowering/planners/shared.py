@@ -39,7 +39,7 @@ from triton_linear.lowering.planners.placement import Exchange
 from triton_linear.lowering.planners.shuffle import plan_shuffle
 from triton_linear.lowering.target.targets import Target
 
-__all__ = ["cost_of_shared", "plan_across_ctas", "plan_cta_shared", "plan_warp_shared"]
+__all__ = ["beside_ranks", "cost_of_shared", "plan_across_ctas", "plan_cta_shared", "plan_warp_shared"]
 
 
 def plan_warp_shared(
@@ -66,8 +66,21 @@ def plan_across_ctas(conv: Conversion, element: ElementType, target: Target, scr
 
     Requires: source and destination have as many CTAs.
     """
-    scope = CLUSTER if any(_far(*place) for place in conv.bits()) else "cta"
+    scope = "cta" if _is_near(conv) else CLUSTER
     return _plan(scope, conv, element, target, scratch_limit)
+
+
+def beside_ranks(conv: Conversion) -> Conversion | None:
+    """A conversion that changes block bits, and in which every CTA holds what it wants, as one of more warps:
+    the rank of the CTA is above the number of the warp. None where some element is in another CTA."""
+    if not _is_near(conv):
+        return None
+    sides = (replace(side, warp=(*side.warp, *side.block), block=()) for side in (conv.src, conv.dst))
+    return between(*sides)
+
+
+def _is_near(conv: Conversion) -> bool:
+    return not any(_far(*place) for place in conv.bits())
 
 
 def _far(name: str, bit: int, origin: Origin) -> bool:

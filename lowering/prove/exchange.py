@@ -95,7 +95,7 @@ def exchanged(
     if storing.given != len(words):
         raise Refuted(f"the exchange takes {storing.given} words, there are {len(words)}")
     made = list(words)
-    run_words(functions, storing.steps, made, slots, threads.lane_bits, threads.bits)
+    run_words(functions, storing.steps, made, slots, threads.lane_bits, threads.bits, threads.own_bits)
     memory = _Memory(plan, store, threads)
     for round_, (accesses, numbers) in enumerate(zip(plan.store.rounds, storing.words, strict=True)):
         for access, needed in zip(accesses, numbers, strict=True):
@@ -109,7 +109,7 @@ def exchanged(
             far = 0 if plan.ranks is None else plan.ranks.loads[round_][number] << _above(plan)
             found = loads.elements(round_, access.offset | far)
             arrived += packed([None if element is None else (element, form) for element in found], slots)
-    run_words(functions, loading.steps, arrived, slots, threads.lane_bits, threads.bits)
+    run_words(functions, loading.steps, arrived, slots, threads.lane_bits, threads.bits, threads.own_bits)
     return chosen(arrived, loading.outputs)
 
 

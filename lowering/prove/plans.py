@@ -129,7 +129,12 @@ def _after(
     if isinstance(stage, ShufflePlan):
         if stage.slots != slots:
             raise Refuted(f"words of {stage.slots} registers, {element.name} has {slots} in each")
-        run_words(functions, stage.steps, words, slots, threads.lane_bits, threads.bits)
+        if stage.thread_bits not in (0, threads.own_bits):
+            raise Refuted(
+                f"the CTA's rank is above {stage.thread_bits} bits of the thread, not {threads.own_bits}"
+            )
+        seen = threads.bits if stage.thread_bits else threads.own_bits
+        run_words(functions, stage.steps, words, slots, threads.lane_bits, threads.bits, seen)
         made, count = chosen(words, stage.outputs), stage.destination_registers
     else:
         if stage.element_bytes != element.memory_bytes:

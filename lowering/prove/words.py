@@ -28,15 +28,20 @@ def run_words(
     slots: int,
     lane_bits: int,
     thread_bits: int,
+    seen: int,
 ) -> None:
-    """Append the word of every step to `words`."""
+    """Append the word of every step to `words`. Of a thread's number, steps see the lowest `seen` bits."""
     for number, step in enumerate(steps):
+        asked = (max(step.masks, default=0),) if isinstance(step, Pick) else ()
+        columns = (step.lane_columns or ()) if isinstance(step, Shuffle) else ()
+        if len(columns) > seen or any(mask >> seen for mask in asked):
+            raise Refuted(f"step {number} asks for bits that a thread number does not have")
         if isinstance(step, Shuffle):
             words.append(_shuffled(functions, step, words, lane_bits, thread_bits, number))
         elif isinstance(step, Trade):
             words.append(_traded(functions, step, words, lane_bits, thread_bits, number))
         else:
-            words.append(_gathered(functions, step, words, slots, thread_bits, number))
+            words.append(_gathered(functions, step, words, slots, number))
 
 
 def chosen(words: Sequence[Word], numbers: Iterable[int]) -> list[Word]:
@@ -61,11 +66,7 @@ def _shuffled(
     own = tuple([1 << bit for bit in range(thread_bits)])
     columns = own[:lane_bits] if step.lane_columns is None else step.lane_columns
     lanes = 1 << lane_bits
-    if (
-        not 0 <= step.lane_xor < lanes
-        or len(columns) > thread_bits
-        or any(column >= lanes for column in columns)
-    ):
+    if not 0 <= step.lane_xor < lanes or any(column >= lanes for column in columns):
         raise Refuted(f"step {number} reads a lane beyond the {lanes} of a warp")
     # The warp stays the own one.
     threads = tuple(
@@ -100,13 +101,10 @@ def _gathered(
     step: Pick,
     words: Sequence[Word],
     slots: int,
-    thread_bits: int,
     number: int,
 ) -> Word:
     if not 1 <= len(step.sources) <= 2 or len(step.picks) != 1 << len(step.masks):
         raise Refuted(f"step {number} has {len(step.sources)} sources and {len(step.picks)} alternatives")
-    if any(mask >> thread_bits for mask in step.masks):
-        raise Refuted(f"step {number} asks for bits that a thread number does not have")
     held = [value for word in chosen(words, step.sources) for value in word]
     rows: list[Sequence[Value | None]] = []
     for picks in step.picks:

@@ -11,16 +11,17 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from triton_linear.dialect.linear_layout import WARP
 from triton_linear.dialect.locations import user_position
-from triton_linear.lowering.emit.embed import THREAD_NUMBER
+from triton_linear.lowering.emit.embed import RANK_NUMBER, THREAD_NUMBER
 from triton_linear.lowering.emit.machines import THREAD
 from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.interpreter.verify import Verdict, verify_in_cluster
 from triton_linear.lowering.interpreter.verify_gather import verify_gather
+from triton_linear.lowering.plan.plans import CLUSTER, SharedPlan
 from triton_linear.lowering.plan.stubs import ConversionStub, GatherStub, Stub
 from triton_linear.lowering.prove.plans import refuted
 from triton_linear.lowering.target.targets import Target
@@ -28,6 +29,7 @@ from triton_linear.passes.framework.plans import NOOP, DecidedConversion, Decide
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.support.compile import DEFAULTS, Compilation, compile_text
 from triton_linear.tools.support.errors import Diagnostic, ToolError
+from triton_linear.tools.verify.turns import ARRIVE, closed, races_in_turns, takes_turns
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,7 @@ def embedded_functions(text: str) -> Iterator[tuple[str, str]]:
     registers and the scratch.
     """
     types = "".join(re.findall(r"^!__ll_\w+ = .*\n", text, re.MULTILINE))
-    shared = re.findall(rf"^( *{THREAD_NUMBER} = .*) loc\(unknown\)$", text, re.MULTILINE)[:1]
+    shared = _own_numbers(text)
     lines: dict[str, list[str]] = {}
     for line in text.splitlines():
         if found := re.search(r" loc\(#__ll_loc(\d+)\)$", line):
@@ -201,6 +203,12 @@ def embedded_functions(text: str) -> Iterator[tuple[str, str]]:
     for found in _EMBEDDED.finditer(text):
         number, symbol = found["number"], found["symbol"]
         yield symbol, types + _function(symbol, f"%__ll_{number}_", lines[number], shared)
+
+
+def _own_numbers(text: str) -> list[str]:
+    """The lines of a module that ask for the numbers of the thread and of its CTA."""
+    names = f"{THREAD_NUMBER}|{RANK_NUMBER}"
+    return list(dict.fromkeys(re.findall(rf"^( *(?:{names}) = .*) loc\(unknown\)$", text, re.MULTILINE)))
 
 
 def _function(symbol: str, prefix: str, lines: Sequence[str], shared: Sequence[str]) -> str:
@@ -218,6 +226,8 @@ def _function(symbol: str, prefix: str, lines: Sequence[str], shared: Sequence[s
         asm = f'llvm.inline_asm asm_dialect = att "{THREAD}", "=r" : () -> i32'
         shared = [*shared, f"    %thread = {asm}"]
     body = [line for line in lines[start:-1] if not line.lstrip().startswith("ttg.")]
+    if takes_turns(lines):
+        body = closed(body)
     arguments = ", ".join([*(f"%{name}: {given[name]}" for name in registers), "%scratch: !llvm.ptr<3>"])
     text = "\n".join(
         (
@@ -233,20 +243,25 @@ def _function(symbol: str, prefix: str, lines: Sequence[str], shared: Sequence[s
 
 def run_stubs(compilation: Compilation) -> dict[str, Verdict]:
     """The verdict on the code of every stub of a compiled module, by symbol: all calls in a kernel have the
-    same. Of several kernels that have other plans for it, one that is wrong counts."""
+    same, but for the barriers of those that join a cluster's. Of several kernels that have other plans for it,
+    one that is wrong counts."""
     verdicts: dict[str, Verdict] = {}
     for kernel in compilation.kernels:
-        texts: dict[str, str] = {}
+        texts: dict[tuple[str, bool], str] = {}
         for symbol, function in embedded_functions(kernel.embedded):
-            if texts.setdefault(symbol, function) != function:
+            if texts.setdefault((symbol, ARRIVE in function), function) != function:
                 message = f"two calls of @{symbol} got different code; this is a bug"
                 raise ToolError(Diagnostic("error", message))
-        if missing := set(kernel.stubs) - set(texts):
+        if missing := set(kernel.stubs) - {symbol for symbol, _ in texts}:
             raise ToolError(Diagnostic("error", f"no code of @{min(missing)} in the module; this is a bug"))
-        for symbol, function in texts.items():
+        for (symbol, _), function in texts.items():
             if symbol not in verdicts or verdicts[symbol].ok:
                 stub = kernel.stubs[symbol]
                 verdicts[symbol] = _run(function, stub, compilation.target)
+        races = races_in_turns(kernel.embedded, kernel.stubs, compilation.target, _own_numbers(kernel.embedded))
+        for symbol in kernel.stubs if races else ():
+            if isinstance(plan := kernel.stubs[symbol].plan, SharedPlan) and plan.scope == CLUSTER:
+                verdicts[symbol] = replace(verdicts[symbol], races=(*verdicts[symbol].races, *races))
     return verdicts
 
 

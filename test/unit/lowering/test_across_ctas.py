@@ -16,7 +16,7 @@ from triton_linear.lowering.emit.bodies import emit, signature_of
 from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.interpreter.verify import Verdict, verify_in_cluster
 from triton_linear.lowering.plan.element import ElementType, element_type
-from triton_linear.lowering.plan.plans import Ranks, SharedPlan
+from triton_linear.lowering.plan.plans import Plan, Ranks, SharedPlan, ShufflePlan
 from triton_linear.lowering.planners.select import candidates, select, shuffled
 from triton_linear.lowering.prove.plans import refuted
 from triton_linear.lowering.target.targets import target
@@ -54,8 +54,14 @@ def drawn(rng: random.Random, bits: int, warps: int, ctas: int) -> LinearLayout:
     return layout(*sides)
 
 
-def crossing(src: LinearLayout = HELD, dst: LinearLayout = WANTED, element: ElementType = F32) -> SharedPlan:
+def chosen(src: LinearLayout, dst: LinearLayout, element: ElementType = F32) -> Plan:
     plan = select(src, dst, element, GPU).plan
+    assert plan is not None
+    return plan
+
+
+def crossing(src: LinearLayout = HELD, dst: LinearLayout = WANTED, element: ElementType = F32) -> SharedPlan:
+    plan = chosen(src, dst, element)
     assert isinstance(plan, SharedPlan)
     return plan
 
@@ -84,14 +90,14 @@ def random_conversions(count: int) -> Iterator[tuple[LinearLayout, LinearLayout,
 @pytest.mark.parametrize("name", ["cuda:90", "cuda:100"])
 def test_random_conversions_are_proved_in_clusters_of_2_to_16(name: str) -> None:
     for src, dst, element in random_conversions(140):
-        assert refuted(crossing(src, dst, element), src, dst, element, target(name)) is None
+        assert refuted(chosen(src, dst, element), src, dst, element, target(name)) is None
 
 
 @pytest.mark.parametrize("name", ["cuda:90", "cuda:100"])
 def test_random_conversions_are_right_in_clusters_of_2_to_16(name: str) -> None:
     gpu, kinds, sizes = target(name), Counter[str](), set[int]()
     for src, dst, element in random_conversions(140):
-        plan = crossing(src, dst, element)
+        plan = chosen(src, dst, element)
         warps, ctas = len(src.columns(WARP)), len(src.columns(BLOCK))
         verdict = verify_in_cluster(
             emit(plan, signature_of(plan, element), gpu), src, dst, element, gpu, 1 << warps, plan.scratch_bytes
@@ -101,7 +107,7 @@ def test_random_conversions_are_right_in_clusters_of_2_to_16(name: str) -> None:
         kinds[plan.kind] += 1
         if plan.kind == "cluster-shared":
             sizes.add(1 << ctas)
-    assert kinds["cluster-shared"] > 60 and kinds["cta-shared"] > 10
+    assert kinds["cluster-shared"] > 60 and kinds["cta-shared"] > 3 and kinds["shuffle"] > 3, kinds
     assert sizes == {2, 4, 8, 16}
 
 
@@ -120,12 +126,50 @@ def test_loads_are_from_the_cta_that_holds_the_element() -> None:
 def test_ctas_that_hold_what_they_want_load_from_no_other() -> None:
     """The source is held by both CTAs, each wants half: where it lies depends on the CTA's rank."""
     src = layout([1, 128], [2, 4, 8, 16, 32], [64], [0])
-    plan = crossing(src, WANTED)
+    dst = layout([128], [2, 4, 8, 16, 64], [32], [1])
+    plan = crossing(src, dst)
     assert plan.kind == "cta-shared" and plan.ranks is None
     text = code(plan)
     assert "cluster_ctarank" in text
     assert "mapa" not in text and "nvvm.cluster" not in text
-    assert run(text, plan, src).ok
+    assert run(text, plan, src, dst).ok
+
+
+# Every CTA holds all; each wants a half, and two lane bits the other way round.
+ALL_HELD = layout([1, 128], [2, 4, 8, 16, 32], [64], [0])
+HALF_WANTED = layout([128], [4, 2, 8, 16, 32], [64], [1])
+
+
+def test_what_stays_in_its_warp_is_shuffled() -> None:
+    """Which register is sent depends on the CTA's rank, which stands above the number of the thread."""
+    plan = chosen(ALL_HELD, HALF_WANTED)
+    assert isinstance(plan, ShufflePlan) and plan.kind == "shuffle"
+    assert plan.thread_bits == 6
+    text = emit(plan, signature_of(plan, F32), GPU)
+    assert "cluster_ctarank" in text and "llvm.load" not in text
+    verdict = verify_in_cluster(text, ALL_HELD, HALF_WANTED, F32, GPU, 2)
+    assert verdict.ok and verdict.checked == 2 * 2 * 64
+    assert refuted(plan, ALL_HELD, HALF_WANTED, F32, GPU) is None
+    found = refuted(replace(plan, thread_bits=0), ALL_HELD, HALF_WANTED, F32, GPU)
+    assert found is not None and "bits that a thread number does not have" in found
+    found = refuted(replace(plan, thread_bits=5), ALL_HELD, HALF_WANTED, F32, GPU)
+    assert found == "the CTA's rank is above 5 bits of the thread, not 6"
+    # The proof is no more generous than the code is right.
+    blind = text.replace("mov.u32 $0, %cluster_ctarank", "mov.u32 $0, %tid.x")
+    assert verify_in_cluster(blind, ALL_HELD, HALF_WANTED, F32, GPU, 2).wrong
+
+
+def test_what_stays_in_its_thread_is_renamed() -> None:
+    src = layout([1], [2, 4, 8, 16, 32], [64], [0])
+    dst = layout([1], [2, 4, 8, 16, 32], [64], [0])
+    assert chosen(src, dst).kind == "noop"
+    copies = layout([1, 128], [2, 4, 8, 16, 32], [64], [128])
+    halves = layout([128, 1], [2, 4, 8, 16, 32], [64], [0])
+    plan = chosen(copies, halves)
+    assert plan.kind == "registers"
+    assert refuted(plan, copies, halves, F32, GPU) is None
+    text = emit(plan, signature_of(plan, F32), GPU)
+    assert verify_in_cluster(text, copies, halves, F32, GPU, 2).ok
 
 
 def test_a_vector_is_of_one_cta() -> None:
@@ -137,6 +181,18 @@ def test_a_vector_is_of_one_cta() -> None:
     assert plan.load.slots == 4
     assert sorted(plan.ranks.loads[0]) == [0, 1]
     assert run(code(plan), plan, src, dst).ok
+
+
+def test_loads_from_other_ctas_are_wide_where_stores_can_transpose() -> None:
+    """Stores of 128 bits and loads of 32 take as many wavefronts; loads of 128 bits are a quarter of them."""
+    src = layout([128, 2048, 32, 4096, 512, 1], [64, 1024, 16, 8, 4], [8192, 256], [2])
+    dst = layout([512, 4, 8, 16, 1024, 2], [4096, 8192, 2048, 32, 128], [1, 64], [256])
+    bf16 = element_type("bf16")
+    plan = crossing(src, dst, bf16)
+    assert plan.load.access_bytes == 16 and plan.store.transposed
+    assert sum(map(len, plan.load.rounds)) == 8
+    text = code(plan, bf16)
+    assert verify_in_cluster(text, src, dst, bf16, GPU, 4, plan.scratch_bytes).ok
 
 
 def test_scratch_is_in_rounds_where_it_must_be() -> None:

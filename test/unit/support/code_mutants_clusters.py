@@ -8,10 +8,13 @@ from code_mutants_base import CodeMutant, emitted, planned
 ACROSS = "test/unit/lowering/test_across_ctas.py"
 APART = "test/unit/passes/reductions/test_reductions_apart.py"
 CLUSTERS = "test/unit/tools/test_clusters.py"
+TURNS = "test/unit/lowering/test_turns.py"
 PARTITIONS = "test/unit/tools/test_fuzz_partitions.py"
 RUN_ACROSS = f"{ACROSS}::test_random_conversions_are_right_in_clusters_of_2_to_16"
 PROVED_ACROSS = f"{ACROSS}::test_random_conversions_are_proved_in_clusters_of_2_to_16"
 FUZZ_CLUSTERS = f"{CLUSTERS}::test_the_fuzzer_draws_clusters"
+SOUND_TURNS = f"{TURNS}::test_every_path_of_drawn_programs_is_sound"
+TAKE_TURNS = f"{CLUSTERS}::test_exchanges_of_a_loop_take_turns"
 MEETING = f"{PARTITIONS}::test_conversions_that_meet_in_four_regions_are_right"
 FUZZ_PARTITIONS = f"{PARTITIONS}::test_drawn_modules_are_right"
 
@@ -41,11 +44,11 @@ MUTANTS: tuple[CodeMutant, ...] = (
     cluster(
         "emit/shared",
         "emit_exchange",
-        "if plan.scope == CLUSTER: ...\n"
+        "if closing: ...\n"
         "program = WordWriter(writer, machine, plan.per_word, arrived, loading.given, half)"
         ".run(loading.steps)\n"
         "words_loaded = [program.word(number) for number in loading.outputs]\n"
-        "if plan.scope == CLUSTER: ...",
+        "if closing: ...",
         "program = WordWriter(writer, machine, plan.per_word, arrived, loading.given, half)"
         ".run(loading.steps)\n"
         "words_loaded = [program.word(number) for number in loading.outputs]",
@@ -57,6 +60,65 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "scope == CLUSTER",
         "scope == ''",
         "the CTA's barrier in place of the cluster's",
+    ),
+    emitted(
+        "emit/words",
+        "WordWriter.__init__",
+        "in_cluster(writer, machine, thread_bits) if thread_bits else machine.thread(writer)",
+        "machine.thread(writer)",
+        "shuffles that depend on the CTA's rank do not ask for it",
+        f"{ACROSS}::test_what_stays_in_its_warp_is_shuffled",
+        RUN_ACROSS,
+    ),
+    emitted(
+        "prove/plans",
+        "_after",
+        "threads.bits if stage.thread_bits else threads.own_bits",
+        "threads.bits",
+        "the proof lets steps see the CTA's rank that the code does not give them",
+        f"{ACROSS}::test_what_stays_in_its_warp_is_shuffled",
+    ),
+    # --- turns with pieces of scratch
+    emitted(
+        "emit/embed",
+        "embed.in_front",
+        "[writer.ending()] if any((not turn.closes for turn in taking.values())) else []",
+        "[]",
+        "a CTA of the cluster ends while others load, after exchanges that take turns",
+        f"{CLUSTERS}::test_exchanges_of_a_loop_take_turns",
+    ),
+    emitted(
+        "emit/turns",
+        "turns",
+        "any((pieces[following] == piece for following in order.follow[number]))",
+        "False",
+        "exchanges of one piece follow each other without a barrier of the cluster",
+        SOUND_TURNS,
+        TAKE_TURNS,
+    ),
+    emitted(
+        "emit/turns",
+        "_of_regions",
+        "found.repeated()",
+        "found",
+        "exchanges of a loop that take turns are taken to run once",
+        TAKE_TURNS,
+    ),
+    emitted(
+        "emit/shared",
+        "emit_exchange",
+        "CLUSTER if joins else plan.scope",
+        "plan.scope",
+        "an exchange that joins those of the cluster waits for its CTA only",
+        f"{CLUSTERS}::test_an_exchange_of_each_cta_joins_those_of_its_loop",
+    ),
+    emitted(
+        "emit/scratch",
+        "pieces",
+        "max(sizes.get(turn.piece, 0), uses[number].bytes)",
+        "uses[number].bytes",
+        "a piece of scratch is as large as the last that takes its turn",
+        f"{TURNS}::test_pieces_hold_the_largest_of_their_exchanges",
     ),
     # --- whose memory it is
     cluster(
@@ -74,8 +136,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "`mapa` names one CTA of the cluster for all registers",
     ),
     cluster(
-        "emit/shared",
-        "_in_cluster",
+        "emit/words",
+        "in_cluster",
         "writer.constant(bits)",
         "writer.constant(bits - 1)",
         "the rank in the cluster among the bits of warps",
@@ -88,7 +150,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "planners/exchange",
     ),
     crossing(
-        "plan_across_ctas",
+        "_is_near",
         "any((_far(*place) for place in conv.bits()))",
         "False",
         "an exchange in the cluster is taken for one in each CTA",
@@ -119,7 +181,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     region(
         "emit/shared",
         "emit_exchange",
-        "machine.barrier(writer, plan.scope)\nfor number, access in enumerate(loads): ...",
+        "machine.barrier(writer, scope)\nfor number, access in enumerate(loads): ...",
         "machine.barrier(writer, 'warp')\nfor number, access in enumerate(loads): ...",
         "warps of a partition do not wait for each other",
     ),

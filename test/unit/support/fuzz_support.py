@@ -20,8 +20,10 @@ def break_code(
     """Let the code of each conversion be that of a changed plan, and its text be changed then."""
     emit_body, body = embed.emit_body, FunctionWriter.body
 
-    def broken(plan: Plan, signature: Any, target: Any, writer: FunctionWriter, *others: Any) -> str:
+    def broken(
+        plan: Plan, signature: Any, target: Any, writer: FunctionWriter, *others: Any, **closing: bool
+    ) -> str:
         writer.body = lambda: change(body(writer))  # type: ignore[method-assign]
-        return emit_body(change_plan(plan), signature, target, writer, *others)
+        return emit_body(change_plan(plan), signature, target, writer, *others, **closing)
 
     monkeypatch.setattr(embed, "emit_body", broken)

@@ -15,7 +15,9 @@ from fuzz_support import break_code
 
 from triton_linear import pipeline
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
-from triton_linear.lowering.emit.embed import Embedded
+from triton_linear.lowering.emit import scratch
+from triton_linear.lowering.emit.embed import Embedded, _Writer
+from triton_linear.lowering.emit.turns import Order, Turn
 from triton_linear.passes.analysis.partial import BESIDE_REGIONS
 from triton_linear.tools import cli
 from triton_linear.tools.fuzzing.partitions import partitions_text
@@ -159,7 +161,126 @@ def test_a_conversion_across_ctas_is_on_both_sides_of_others() -> None:
     compilation = compiled(kernel([first, second, first, second], 2), "cuda:90")
     assert [found.conversion.kind for found in check(compilation)] == ["cluster-shared"] * 3
     assert all(found.ok for found in check(compilation))
-    assert steps(ptx_of(compilation)) == "sCRCbsCRCbsCRC"
+    # Each stores to other bytes than the one before it, so only the last has a second barrier.
+    assert steps(ptx_of(compilation)) == "sCRsCRsCRC"
+
+
+def looping(encodings: list[str]) -> str:
+    """A kernel whose loop converts through all of these layouts and back to the first, with one conversion
+    behind the loop."""
+    types = [f"tensor<64x64xf32, {encoding}>" for encoding in encodings]
+    lines = [
+        "%zero = arith.constant 0 : i32",
+        "%one = arith.constant 1 : i32",
+        "%end = arith.constant 9 : i32",
+        f"%r = scf.for %i = %zero to %end step %one iter_args(%z0 = %x0) -> ({types[0]}) : i32 {{",
+    ]
+    for step, (before, after) in enumerate(itertools.pairwise([*types, types[0]])):
+        lines.append(f"%a{step} = ttg.convert_layout %z{step} : {before} -> {after}")
+        lines.append(f"%z{step + 1} = arith.addf %a{step}, %a{step} : {after}")
+    lines += [f"scf.yield %z{len(types)} : {types[0]}", "}"]
+    lines.append(f"%x1 = ttg.convert_layout %r : {types[0]} -> {types[1]}")
+    once = re.compile(r"    %y0 = .*\n    %x1 = .*\n")
+    return once.sub("    " + "\n    ".join(lines) + "\n", kernel(encodings[:2], 4))
+
+
+BY_ROWS, BY_COLUMNS = blocked(True, [BY_ROW, (2, 0)]), blocked(False, [BY_COLUMN, (0, 2)])
+BY_BOTH = blocked(False, [BY_ROW, BY_COLUMN])
+
+
+@ordered
+@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize(
+    ("encodings", "expected"),
+    [
+        # An even number: the one behind each has the other piece of scratch.
+        ([BY_ROWS, BY_COLUMNS], "sCRsCRsCRC"),
+        # An odd one: the last of the loop has that of the first.
+        ([BY_ROWS, BY_COLUMNS, BY_BOTH], "sCRsCRsCRCsCRC"),
+    ],
+)
+def test_exchanges_of_a_loop_take_turns(encodings: list[str], expected: str, gpu: str) -> None:
+    compilation = compiled(looping(encodings), gpu)
+    checked = check(compilation)
+    assert [found.conversion.kind for found in checked] == ["cluster-shared"] * (len(encodings) + 1)
+    assert all(found.ok for found in checked)
+    # Triton's own barrier may follow at the end of the kernel.
+    assert steps(ptx_of(compilation)).removesuffix("C") in (expected, expected.removesuffix("C"))
+    assert ptx_of(compilation).count("barrier.cluster.wait") >= expected.count("C")
+
+
+@ordered
+@pytest.mark.parametrize("gpu", GPUS)
+def test_an_exchange_of_each_cta_joins_those_of_its_loop(gpu: str) -> None:
+    """Its barrier is one of the cluster then, the second of the exchange before it; none of the CTA is left."""
+    copies = blocked(False, [(0, 0), (0, 0)])
+    compilation = compiled(looping([BY_ROWS, copies]), gpu)
+    checked = check(compilation)
+    assert [found.conversion.kind for found in checked] == ["cluster-shared", "cta-shared", "cluster-shared"]
+    assert all(found.ok for found in checked)
+    assert steps(ptx_of(compilation)).removesuffix("C") == "sCRsClsCR"
+    # The same conversion behind the loop has the CTA's barrier.
+    compilation = compiled(looping([copies, BY_ROWS]).replace("f32", "f16"), gpu)
+    assert all(found.ok for found in check(compilation))
+    assert steps(ptx_of(compilation)).removesuffix("C") == "sClsCRsbl"
+
+
+@ordered
+def test_copies_that_store_the_same_are_no_race() -> None:
+    """A single element in all lanes of a warp: each stores it."""
+    sides = [
+        "#ttg.linear<{register = [], lane = [[1], [0], [0], [0], [0]], warp = [], block = [[2]]}>",
+        "#ttg.linear<{register = [], lane = [[2], [0], [0], [0], [0]], warp = [], block = [[1]]}>",
+    ]
+    types = [f"tensor<4xi32, {side}>" for side in (*sides, sides[0])]
+    pointers = [f"tensor<4x!tt.ptr<i32>, {sides[0]}>"] * 2
+    lines = [f"%x0 = tt.load %p : {pointers[0]}"]
+    for step, (before, after) in enumerate(itertools.pairwise(types)):
+        lines.append(f"%y{step} = ttg.convert_layout %x{step} : {before} -> {after}")
+        lines.append(f"%x{step + 1} = arith.addi %y{step}, %y{step} : {after}")
+    lines.append(f"tt.store %q, %x2 : {pointers[1]}")
+    text = kernel([BY_ROWS, BY_COLUMNS], 2).replace('"ttg.num-warps" = 4', '"ttg.num-warps" = 1')
+    body = re.compile(r"\(%p: .*\n    tt\.return", re.DOTALL)
+    joined = "\n    ".join(lines)
+    text = body.sub(f"(%p: {pointers[0]}, %q: {pointers[1]}) {{\n    {joined}\n    tt.return", text)
+    checked = check(compiled(text, "cuda:90"))
+    assert [found.conversion.kind for found in checked] == ["cluster-shared"] * 2
+    assert all(found.ok for found in checked)
+
+
+@ordered
+@pytest.mark.parametrize(
+    ("encodings", "change"),
+    [
+        ([BY_ROWS, BY_COLUMNS], {"piece": 0}),
+        ([BY_ROWS, BY_COLUMNS, BY_BOTH], {"piece": 0, "closes": False}),
+        ([BY_ROWS, BY_COLUMNS, BY_BOTH], {"closes": False}),
+    ],
+)
+def test_exchanges_that_take_wrong_turns_are_found(
+    encodings: list[str], change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All with one piece of scratch, or an odd number of them without a second barrier."""
+    right = scratch.turns
+
+    def wrong(order: Order) -> dict[int, Turn]:
+        return {number: replace(turn, **change) for number, turn in right(order).items()}
+
+    monkeypatch.setattr(scratch, "turns", wrong)
+    assert ("cluster", "write after read") in races_of(looping(encodings))
+
+
+def races_of(text: str) -> set[tuple[str, str]]:
+    checked = check(compiled(text, "cuda:90"))
+    return {(race.scope, race.hazard) for found in checked if found.verdict for race in found.verdict.races}
+
+
+@ordered
+def test_a_missing_barrier_at_the_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = looping([BY_ROWS, BY_COLUMNS])
+    assert races_of(text) == set()
+    monkeypatch.setattr(_Writer, "ending", lambda self: "")
+    assert races_of(text) == {("cluster", "end after read")}
 
 
 @ordered

@@ -1,0 +1,141 @@
+"""Which exchanges among the CTAs of a cluster can do without their second barrier.
+
+An exchange stores, waits for the cluster, and loads from other CTAs. Until all have loaded, nobody may store to
+these bytes again. The barrier behind the loads says so; the barrier inside the exchange that comes next says so
+too, if that has stored to other bytes. So exchanges take turns with two pieces of scratch, which nobody else
+has while the function runs. Let E have piece p:
+
+- Whatever exchange comes next on any path has the other piece: E needs no second barrier. Who stores to p
+  again has come through the barrier of another exchange, behind E's loads.
+- Some exchange that may come next has p (a loop with one exchange, say): E keeps it.
+
+No CTA may end before others have loaded from it: one more barrier stands at the end of the function, for all.
+
+An exchange inside each CTA can join: its barrier, made one of the cluster, takes the place of another's second
+one, and none of the CTA is left.
+
+What may come next is read from the regions of the operations. Those of `scf.if` do not follow each other; those
+of any other operation may, may run again, and may be left out.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from triton_linear.dialect.mlir_adapter import Block, Operation
+
+PIECES = 2
+_CHOICE = "scf.if"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The piece of scratch that an exchange has; `closes`: it keeps the barrier behind its loads; `joins`: it
+    is one of the CTA that waits for the cluster, for the sake of others."""
+
+    piece: int
+    closes: bool
+    joins: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The exchanges that may come `first`, those that may be `last`, whether none may come at all, and of each
+    those that may `follow` it."""
+
+    first: frozenset[int] = frozenset()
+    last: frozenset[int] = frozenset()
+    passed: bool = True
+    follow: Mapping[int, frozenset[int]] = field(default_factory=dict)
+
+    @classmethod
+    def one(cls, number: int) -> Order:
+        """A single exchange."""
+        return cls(frozenset({number}), frozenset({number}), False, {number: frozenset()})
+
+    def then(self, other: Order) -> Order:
+        """This, and the other behind it."""
+        return Order(
+            self.first | other.first if self.passed else self.first,
+            other.last | self.last if other.passed else other.last,
+            self.passed and other.passed,
+            self._joined(other, dict.fromkeys(self.last, other.first)),
+        )
+
+    def either(self, other: Order) -> Order:
+        """This or the other."""
+        return Order(
+            self.first | other.first,
+            self.last | other.last,
+            self.passed or other.passed,
+            self._joined(other, {}),
+        )
+
+    def repeated(self) -> Order:
+        """This any number of times, or not at all."""
+        again = self._joined(Order(), dict.fromkeys(self.last, self.first))
+        return Order(self.first, self.last, True, again)
+
+    def _joined(self, other: Order, more: Mapping[int, frozenset[int]]) -> dict[int, frozenset[int]]:
+        none: frozenset[int] = frozenset()
+        return {
+            number: self.follow.get(number, none) | other.follow.get(number, none) | more.get(number, none)
+            for number in (*self.follow, *other.follow)
+        }
+
+
+def order_of(block: Block, begin: int, exchanges: Collection[int]) -> Order:
+    """In which order the exchanges of a block may come, by the numbers of their operations.
+
+    Requires: operations are numbered as they are written, from `begin` for the first one of the block.
+    """
+    return _of_block(block, iter(range(begin, 1 << 62)), exchanges)
+
+
+def _of_block(block: Block, numbers: Iterator[int], exchanges: Collection[int]) -> Order:
+    order = Order()
+    for op in block.operations:
+        number = next(numbers)
+        own = Order.one(number) if number in exchanges else Order()
+        order = order.then(own).then(_of_regions(op.operation, numbers, exchanges))
+    return order
+
+
+def _of_regions(op: Operation, numbers: Iterator[int], exchanges: Collection[int]) -> Order:
+    inside = []
+    for region in op.regions:
+        blocks = [_of_block(block, numbers, exchanges) for block in region.blocks]
+        inside.append(blocks[0] if len(blocks) == 1 else any_of(blocks).repeated())
+    found = any_of(inside)
+    return found if op.name == _CHOICE else found.repeated()
+
+
+def any_of(orders: Sequence[Order]) -> Order:
+    """One of these; none comes where there are none."""
+    return functools.reduce(Order.either, orders) if orders else Order()
+
+
+def turns(order: Order) -> dict[int, Turn]:
+    """The turn of each exchange.
+
+    >>> a, b, c = map(Order.one, (1, 2, 3))
+    >>> {n: (t.piece, t.closes) for n, t in turns(a.then(b).repeated().then(c)).items()}
+    {1: (0, False), 2: (1, False), 3: (0, False)}
+    >>> turns(a.repeated())[1].closes
+    True
+    """
+    pieces: dict[int, int] = {}
+    for number in sorted(order.follow):
+        near = {
+            pieces[other] for other in pieces if number in order.follow[other] or other in order.follow[number]
+        }
+        pieces[number] = next((piece for piece in range(PIECES) if piece not in near), 0)
+    return {
+        number: Turn(
+            piece,
+            any(pieces[following] == piece for following in order.follow[number]),
+        )
+        for number, piece in pieces.items()
+    }

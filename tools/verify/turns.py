@@ -1,0 +1,100 @@
+"""Exchanges of a cluster that take turns with two pieces of scratch, run one after another as they stand in a
+kernel: a barrier that one of them lacks shows as a race with the next that stores to its piece.
+
+The body of each loop is run twice. Kernels with branches are left out: their exchanges are not a line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from triton_linear.dialect.linear_layout import BLOCK, WARP
+from triton_linear.lowering.interpreter.simulate import Race, simulate
+from triton_linear.lowering.plan.stubs import Stub
+from triton_linear.lowering.target.targets import Target
+
+ARRIVE, WAIT = "    nvvm.cluster.arrive {aligned}", "    nvvm.cluster.wait {aligned}"
+_LOCATION = re.compile(r" loc\(#__ll_loc(\d+)\)$")
+_PIECE = re.compile(r"%__ll_(\d+)_scratch = llvm\.extractvalue %__own_piece(\d+)_place\[0\]")
+_SOURCE = re.compile(r"%__ll_(\d+)_source = .* to (\S.*)$")
+_SYMBOL = re.compile(r'^#__ll_loc(\d+) = loc\("(\w+)"\(', re.MULTILINE)
+_LOADS = ("llvm.load", "ldmatrix")
+_BRANCHES = ('"scf.if"', '"scf.while"', '"cf.', '"scf.index_switch"', '"scf.execute_region"')
+_LOOP = '"scf.for"'
+
+
+def takes_turns(lines: Sequence[str]) -> bool:
+    """Whether code, without locations, has a piece of scratch that it takes turns with."""
+    return any(_PIECE.search(line) for line in lines)
+
+
+def closed(lines: Sequence[str]) -> list[str]:
+    """Code that takes turns, with the barrier that stands behind it at the latest; whether one stands where it
+    must is seen by `races_in_turns`."""
+    last = max(number for number, line in enumerate(lines) if any(load in line for load in _LOADS))
+    behind = [line for line in lines[last:] if line not in (ARRIVE, WAIT)]
+    return [*lines[:last], *behind, ARRIVE, WAIT]
+
+
+def races_in_turns(
+    text: str, stubs: Mapping[str, Stub], target: Target, shared: Sequence[str]
+) -> tuple[Race, ...]:
+    """The races of a module's exchanges that take turns; `shared`: lines that all code needs."""
+    pieces = {int(number): int(piece) for number, piece in _PIECE.findall(text)}
+    if not pieces or any(branch in text for branch in _BRANCHES):
+        return ()
+    plans = {int(number): stubs[symbol] for number, symbol in _SYMBOL.findall(text) if int(number) in pieces}
+    code, order = _code_and_order(text, pieces)
+    sizes = [
+        max((plans[n].plan.scratch_bytes for n in pieces if pieces[n] == piece), default=0)
+        for piece in range(max(pieces.values()) + 1)
+    ]
+    sources = {
+        number: found[2] for number in pieces for line in code[number] if (found := _SOURCE.search(line))
+    }
+    types = "".join(re.findall(r"^!__ll_\w+ = .*\n", text, re.MULTILINE))
+    place = {number: index for index, number in enumerate(sources)}
+    whole = f"!llvm.struct<({', '.join(sources.values())})>"
+    lines = [f"llvm.func @turns(%source: {whole}, %scratch: !llvm.ptr<3>) {{", *shared]
+    for piece in range(len(sizes)):
+        where = f"llvm.getelementptr %scratch[{sum(sizes[:piece])}] : (!llvm.ptr<3>) -> !llvm.ptr<3>, i8"
+        lines.append(f"    %piece{piece} = {where}")
+    for turn, number in enumerate(order):
+        lines.append(f"    %turn{turn}_source = llvm.extractvalue %source[{place[number]}] : {whole}")
+        own = code[number][:-1]  # the last line is the cast of the result
+        start = next(at for at, line in enumerate(own) if _PIECE.search(line)) + 1
+        prefix = f"%__ll_{number}_"
+        body = [line.replace(f"{prefix}scratch", f"%piece{pieces[number]}") for line in own[start:]]
+        lines += [line.replace(prefix, f"%turn{turn}_") for line in body]
+    ending = [ARRIVE, WAIT] if f"{ARRIVE} loc(unknown)\n" in text else []
+    lines += [*ending, "    llvm.return", "}\n"]
+    first = next(iter(plans.values()))
+    warps, ctas = (1 << len(first.source.columns(dim)) for dim in (WARP, BLOCK))
+    registers = sum(1 << len(plans[number].source.columns("register")) for number in sources)
+    # Threads that hold copies store the same: zero, so that this is no race, whoever holds what.
+    held = [np.zeros((1, target.lanes * warps * ctas), np.uint64)] * registers
+    return simulate(types + "\n".join(lines), held, target, warps, sum(sizes), ctas=ctas).races
+
+
+def _code_and_order(text: str, pieces: Mapping[int, int]) -> tuple[dict[int, list[str]], list[int]]:
+    """The code of each exchange, and in which order they run if each loop runs twice."""
+    code: dict[int, list[str]] = {number: [] for number in pieces}
+    open_: list[tuple[bool, int]] = []
+    order: list[int] = []
+    for line in text.splitlines():
+        if found := _LOCATION.search(line):
+            number = int(found[1])
+            if number in pieces:
+                code[number].append(line[: found.start()])
+                if _PIECE.search(line):
+                    order.append(number)
+            continue
+        if line.lstrip().startswith("})"):
+            loops, start = open_.pop()
+            order += order[start:] if loops else []
+        if line.rstrip().endswith("({"):
+            open_.append((_LOOP in line, len(order)))
+    return code, order
