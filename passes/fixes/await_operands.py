@@ -141,7 +141,8 @@ class _Body:
 
     @classmethod
     def of(cls, loop: Operation, producers: Producers) -> _Body:
-        tops = list(loop.regions[0].blocks[0].operations)
+        block = loop.regions[0].blocks[0]
+        tops = [op for op in operations(loop)[1:] if op.block == block]
         inner = ((i, number, op) for i, top in enumerate(tops) for number, op in enumerate(operations(top)))
         steps = tuple(_Step(op, i, number > 0) for i, number, op in inner)
         numbers = {step.op: i for i, step in enumerate(steps)}
@@ -159,9 +160,8 @@ class _Body:
 
     def _is_handed(self, value: Value) -> bool:
         """Whether a value is an argument of the loop that gets another one at its end."""
-        block = self.loop.regions[0].blocks[0]
-        arguments = list(block.arguments)[1:]
-        yielded = list(block.operations[len(block.operations) - 1].operands)
+        arguments = list(self.loop.regions[0].blocks[0].arguments)[1:]
+        yielded = list(self.steps[-1].op.operands)
         return any(value == mine and its != mine for mine, its in zip(arguments, yielded, strict=True))
 
     def hazard(self) -> _Hazard | None:
@@ -213,9 +213,8 @@ class _Body:
 
     def accumulators(self) -> list[Value]:
         """The arguments of the body that hold what dots in flight add to."""
-        block = self.loop.regions[0].blocks[0]
-        arguments = list(block.arguments)[1:]
-        yielded = list(block.operations[len(block.operations) - 1].operands)
+        arguments = list(self.loop.regions[0].blocks[0].arguments)[1:]
+        yielded = list(self.steps[-1].op.operands)
         return [
             argument
             for argument, value in zip(arguments, yielded, strict=True)
