@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from triton_linear.dialect import f2
 from triton_linear.lowering.planners.transposing import FORMS
-from triton_linear.lowering.target.phases import LOAD, STORE, Service
+from triton_linear.lowering.target.phases import LOAD, STORE
 from triton_linear.lowering.target.targets import Target
 
 _ROW_BYTES = 16

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
@@ -141,17 +141,19 @@ class _Body:
 
     @classmethod
     def of(cls, loop: Operation, producers: Producers) -> _Body:
-        block = loop.regions[0].blocks[0]
-        tops = [op for op in operations(loop)[1:] if op.block == block]
-        inner = ((i, number, op) for i, top in enumerate(tops) for number, op in enumerate(operations(top)))
-        steps = tuple(_Step(op, i, number > 0) for i, number, op in inner)
+        block, tops, steps = loop.regions[0].blocks[0], list[Operation](), list[_Step]()
+        for op in operations(loop)[1:]:
+            nested = op.block != block
+            if not nested:
+                tops.append(op)
+            steps.append(_Step(op, len(tops) - 1, nested))
         numbers = {step.op: i for i, step in enumerate(steps)}
         end = _flown(tops, (), [])
         flights: list[Flight] = []
         flights.append(_flown(tops, end, flights))
-        body = cls(loop, steps, producers, numbers, tuple(flights), ())
+        body = cls(loop, tuple(steps), producers, numbers, tuple(flights), ())
         carried = tuple(dot for dot in end if _reads_registers(dot) and body._makes(dot.operands[0]))
-        return cls(loop, steps, producers, numbers, tuple(flights), carried)
+        return replace(body, carried=carried)
 
     def _makes(self, value: Value) -> bool:
         """Whether each iteration gives a value anew."""
