@@ -82,9 +82,7 @@ class Places:
         return LinearLayout.fitted(bases, like.out_dims)
 
 
-def places(
-    local: LocalAccess, wanted: LinearLayout, target: Target, below: int | None = None
-) -> list[Places]:
+def places(local: LocalAccess, wanted: LinearLayout, target: Target, below: int | None = None) -> list[Places]:
     """Placements of the basis vectors of a layout that suit an instruction and take less than `below`
     wavefronts, each once.
 
