@@ -88,7 +88,7 @@ def plan_shuffle(conv: Conversion, element: ElementType, target: Target) -> Shuf
     if not target.replaces_beside_selects:
         return best
     # The other pipe is idle here, but not in every kernel: it has to pay.
-    if not _may_pay(best, element, target):
+    if not may_pay_to_replace(best, element, target):
         return best
     given = max(1, best.source_registers // best.slots)
     beside = replace(best, steps=spread(best.steps, best.outputs, given))
@@ -96,7 +96,7 @@ def plan_shuffle(conv: Conversion, element: ElementType, target: Target) -> Shuf
     return beside if clocks > target.policy.replacing * less else best
 
 
-def _may_pay(plan: ShufflePlan, element: ElementType, target: Target) -> bool:
+def may_pay_to_replace(plan: ShufflePlan, element: ElementType, target: Target) -> bool:
     """Whether replacing half of the selects and permutes, which is the most there is, would pay."""
     now = cost_of_shuffle(plan, element, target)
     half = now.alu / 2
