@@ -8,7 +8,7 @@ the warp above. `mask` fields select bits of that number; `parity(mask & thread)
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from triton_linear.lowering.target.lanes import work
 from triton_linear.lowering.target.steps import Pick, Shuffle, Step, Trade
@@ -117,6 +117,8 @@ class ShufflePlan:
     i mod `slots` of word `outputs[i // slots]`. Each of the `phases` waits once for words of other lanes. Where
     `thread_bits` is not 0, steps go by the number of the thread in its cluster: above so many bits, it has the
     rank of its CTA.
+
+    `shuffles` counts the words that come from another lane.
     """
 
     source_registers: int
@@ -127,6 +129,11 @@ class ShufflePlan:
     phases: int
     scratch_bytes: int = 0
     thread_bits: int = 0
+    shuffles: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        shuffles = sum([not isinstance(step, Pick) for step in self.steps])
+        object.__setattr__(self, "shuffles", shuffles)  # asked for often, and steps are many
 
     @property
     def kind(self) -> str:
@@ -137,11 +144,6 @@ class ShufflePlan:
     def stages(self) -> tuple[ShufflePlan | SharedPlan, ...]:
         """What is done, in order."""
         return (self,)
-
-    @property
-    def shuffles(self) -> int:
-        """Words that come from another lane."""
-        return sum(not isinstance(step, Pick) for step in self.steps)
 
     def moving(self, target: Target) -> tuple[int, int]:
         """(vector instructions, passes through the shuffle pipe) of its shuffles, for each part of a word."""
@@ -159,7 +161,7 @@ class ShufflePlan:
     @property
     def replacements(self) -> int:
         """Selects that run beside the others."""
-        return sum(isinstance(step, Pick) and step.replaced >= 0 for step in self.steps)
+        return sum([isinstance(step, Pick) and step.replaced >= 0 for step in self.steps])
 
     def summary(self) -> str:
         """One line for people."""

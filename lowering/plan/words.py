@@ -68,11 +68,14 @@ class WordBuilder:
 
     def _step(self, key: object, step: Step) -> int:
         made = self._made.get(key)
-        if made is None:
-            made = self._made[key] = self.given + len(self.steps)
-            self.steps.append(step)
-            if self.limit is not None and len(self.steps) >= self.limit:
-                raise TooLong
+        return self._append(key, step) if made is None else made
+
+    def _append(self, key: object, step: Step) -> int:
+        """The word of a step that is not made yet."""
+        made = self._made[key] = self.given + len(self.steps)
+        self.steps.append(step)
+        if self.limit is not None and len(self.steps) >= self.limit:
+            raise TooLong
         return made
 
     def _choose(self, wanted: _Wanted) -> int:
@@ -84,7 +87,7 @@ class WordBuilder:
         if made is not None:
             return made
         splits = self._splits(wanted)
-        split = splits[0] if len(splits) == 1 else min(splits, key=self._cost_of_split)
+        split = splits[0] if len(splits) == 1 else self._cheapest(splits)[1]
         first, second = map(self._choose, split.parts)
         if first == second:
             raise AssertionError("two parts of a word are one")
@@ -95,7 +98,7 @@ class WordBuilder:
         else:
             picked = tuple([slot + self.slots * (slot in split.slots) for slot in own])
             step = Pick((first, second), (), (picked,))
-        return self._step(wanted, step)
+        return self._append(wanted, step)
 
     def _pick(self, wanted: _Wanted) -> int:
         """The word, which one step makes of one or two others."""
@@ -124,7 +127,7 @@ class WordBuilder:
                 for row in wanted.table
             ]
         )
-        return self._step(wanted, Pick(sources, wanted.masks, picks))
+        return self._append(wanted, Pick(sources, wanted.masks, picks))
 
     def _cost(self, wanted: _Wanted) -> int:
         """Steps for a word, without those that it shares with others."""
@@ -145,11 +148,23 @@ class WordBuilder:
         key = (len(wanted.masks), alike)
         cost = self._costs.get(key)
         if cost is None:
-            cost = self._costs[key] = min(map(self._cost_of_split, self._splits(wanted)))
+            cost = self._costs[key] = self._cheapest(self._splits(wanted))[0]
         return cost
 
-    def _cost_of_split(self, split: _Split) -> int:
-        return 1 + sum(map(self._cost, split.parts))
+    def _cheapest(self, splits: Sequence[_Split]) -> tuple[int, _Split]:
+        """The first split of the fewest steps, and these."""
+        best: tuple[int, _Split] | None = None
+        for split in splits:
+            if best is None or 1 + sum(map(self._least, split.parts)) < best[0]:
+                cost = 1 + sum(map(self._cost, split.parts))
+                if best is None or cost < best[0]:
+                    best = cost, split
+        assert best is not None  # a word of more than two others can be split
+        return best
+
+    def _least(self, wanted: _Wanted) -> int:
+        """Steps for a word at least, without those that it shares with others."""
+        return int(len(wanted.sources) <= 2 or wanted not in self._made)
 
     def _splits(self, wanted: _Wanted) -> list[_Split]:
         masks, table, sources = wanted
@@ -207,6 +222,8 @@ def _by_slots(masks: tuple[int, ...], table: Table, chosen: tuple[int, ...], slo
 
 def _essential(masks: tuple[int, ...], table: Table, slots: int) -> _Wanted:
     """Without the conditions on which nothing depends."""
+    if not masks:
+        return _Wanted(masks, table, tuple(dict.fromkeys([p // slots for p in table[0] if p >= 0])))
     for bit in reversed(range(len(masks))):
         low, count = 1 << bit, len(table)
         # Rows for which the condition does not hold stand in runs, each before the run for which it does. Most

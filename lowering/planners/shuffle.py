@@ -88,10 +88,20 @@ def plan_shuffle(conv: Conversion, element: ElementType, target: Target) -> Shuf
     if not target.replaces_beside_selects:
         return best
     # The other pipe is idle here, but not in every kernel: it has to pay.
+    if not may_pay_to_replace(best, element, target):
+        return best
     given = max(1, best.source_registers // best.slots)
     beside = replace(best, steps=spread(best.steps, best.outputs, given))
     clocks, less = (cost_of_shuffle(plan, element, target).clocks for plan in (best, beside))
     return beside if clocks > target.policy.replacing * less else best
+
+
+def may_pay_to_replace(plan: ShufflePlan, element: ElementType, target: Target) -> bool:
+    """Whether replacing half of the selects and permutes, which is the most there is, would pay."""
+    now = cost_of_shuffle(plan, element, target)
+    half = now.alu / 2
+    least = target.costs.clocks(now.shuffles * target.costs.shuffle, half, half)
+    return now.clocks > target.policy.replacing * least
 
 
 def _unspread_plan(state: _State, wanted: Hardware) -> ShufflePlan | None:
@@ -372,7 +382,7 @@ def _phases(blocks: _Blocks, slots: int) -> Iterator[_Phase]:
     stacked = tuple(a | c << blocks.registers for a, c in zip(blocks.a, blocks.c, strict=True))
     repeats = f2.null_space(stacked)
     seen: set[tuple[Columns, Columns]] = set()
-    for found in (_straightening_twist(blocks), _least_twist(blocks)):
+    for found in dict.fromkeys((_straightening_twist(blocks), _least_twist(blocks))):
         if found is None:
             continue
         # Destination registers modulo repeats, a basis that contains the image of K.

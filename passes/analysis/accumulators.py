@@ -63,11 +63,16 @@ def changed_signs(ops: Sequence[Operation]) -> frozenset[Value]:
 
     LLVM does that with AND and XOR where the result is used as bits, whatever stands in between.
     """
+    names = [op.name for op in ops]
+    if not any(name in WARP_GROUP_DOTS for name in names):
+        return frozenset()
+    may = [op for op, name in zip(ops, names, strict=True) if name in _SIGNS or name in _NEGATIONS]
+    producers = producers_of(ops) if may else {}
+    changing = [op for op in may if _changes_sign(op, producers)]
+    if not changing:  # most often; what accumulators come into takes longer to follow
+        return frozenset()
     raw = accumulators(ops)
-    if not raw:
-        return raw
-    producers = producers_of(ops)
-    changed = [op for op in ops if any(v in raw for v in op.operands) and _changes_sign(op, producers)]
+    changed = [op for op in changing if any(v in raw for v in op.operands)]
     return _reached(ops, [result for op in changed for result in op.results]) if changed else frozenset()
 
 

@@ -46,11 +46,12 @@ class Numbering:
     erased: Mapping[Value, Value] = field(default_factory=dict)
     shown: Mapping[Value, Type] = field(default_factory=dict)
     types: dict[Type, Hashable] = field(default_factory=dict)
-    printed: Iterator[str] = field(default_factory=lambda: iter(()))
+    rest: Iterator[tuple[Operation, str, str]] = field(default_factory=lambda: iter(()))
+    """Operations that are still to come, in the order they are written, each with its name and attributes."""
 
     def of(self, root: Operation) -> Hashable:
         """What `root` computes: equal for two modules only if they compute the same."""
-        self.printed = iter(printed_attributes(root))
+        self.rest = iter(printed_operations(root))
         return self._effects(root, {}, ())
 
     def _number(self, key: Hashable) -> int:
@@ -79,10 +80,11 @@ class Numbering:
             place = "argument", path, argument.arg_number, self._without_encoding(argument.type)
             numbers[argument] = self._number(place)
         effects: list[Hashable] = []
-        for view in block.operations:
-            op = view.operation
+        # A walk has found them. The bindings would look for a Python class of each, which loads its dialect.
+        for _ in range(len(block.operations)):
             # Each question to the bindings takes a microsecond: none is asked twice.
-            attributes, name, results = next(self.printed), op.name, list(op.results)
+            op, name, attributes = next(self.rest)
+            results = list(op.results)
             if name == CONVERT:
                 numbers[results[0]] = numbers[op.operands[0]]
                 continue
@@ -114,20 +116,21 @@ _OPERATION = re.compile(r'\s*(?:%[^"]* = )?"(?P<name>[^"]+)"\(')
 _CLOSED = "})"
 
 
-def printed_attributes(root: Operation) -> list[str]:
-    """The attributes of every operation inside `root`, in the order they are written.
+def printed_operations(root: Operation) -> list[tuple[Operation, str, str]]:
+    """Every operation inside `root`, in the order they are written, with its name and attributes.
 
     The bindings list those only that an operation may go without. So they are read as they are printed: after
     the operands, and after the regions if there are any, up to the types. All at once takes less time.
     """
     inside = operations(root)[1:]
+    names = [op.name for op in inside]
     text = text_of(root, print_generic_op_form=True, use_local_scope=True, assume_verified=True)
     found: list[str] = []
     open_: list[int] = []
     for line in text.splitlines()[1:]:
         match = _OPERATION.match(line)
         if match is not None:
-            if len(found) == len(inside) or inside[len(found)].name != match["name"]:
+            if len(found) == len(inside) or names[len(found)] != match["name"]:
                 break
             after = line.index(")", match.end()) + 1
             if line.endswith("({"):
@@ -138,8 +141,8 @@ def printed_attributes(root: Operation) -> list[str]:
         elif open_ and (closing := line.lstrip()).startswith(_CLOSED):
             found[open_.pop()] += closing[: closing.rindex(" : (")]
     if len(found) != len(inside) or open_:
-        return [attributes_alone(op) for op in inside]
-    return found
+        found = [attributes_alone(op) for op in inside]
+    return list(zip(inside, names, found, strict=True))
 
 
 def attributes_alone(op: Operation) -> str:

@@ -20,7 +20,7 @@ from triton_linear.lowering.target.memory import MemoryCosts
 from triton_linear.lowering.target.phases import LOAD, STORE
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.global_memory import GlobalAccess, layout_of_bits
-from triton_linear.passes.analysis.wavefronts import Kind, Wavefronts
+from triton_linear.passes.analysis.wavefronts import Kind
 from triton_linear.passes.analysis.widths import VECTOR, Bit
 
 LEAST_COPY = 4
@@ -119,7 +119,7 @@ class LocalAccess:
         registers = [o for o in map(self.offset, bases[REGISTER]) if o]
         lanes = [self.offset(basis) for basis in bases[LANE]]
         size = self.bytes_at_once(layout, target.max_access_bytes)
-        return Wavefronts(self.kind(len(lanes), target), tuple(registers), size).of(lanes)
+        return self.kind(len(lanes), target).wavefronts(tuple(registers), size, lanes)
 
     def width_of(self, registers: Sequence[int], others: Sequence[int], most: int) -> int:
         """How wide accesses are where registers and threads have these offsets."""
@@ -146,8 +146,7 @@ class LocalAccess:
 
     def matrix_wavefronts(self, registers: Sequence[int], lanes: Sequence[int], target: Target) -> int | None:
         """Those by matrix instructions, None where they do not fit."""
-        kind = self.kind(len(lanes), target)
-        return Wavefronts(kind, tuple(registers), self.element_bytes).by_matrices(lanes)
+        return self.kind(len(lanes), target).by_matrices(registers, lanes)
 
     def fewest(self, shape: Sequence[int], warps: int, target: Target) -> int:
         """Wavefronts of a warp if every one is full, the tensor being shared out evenly."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from triton_linear.dialect import f2
 from triton_linear.lowering.planners.transposing import FORMS
-from triton_linear.lowering.target.phases import LOAD, STORE, Service
+from triton_linear.lowering.target.phases import LOAD, STORE
 from triton_linear.lowering.target.targets import Target
 
 _ROW_BYTES = 16
@@ -56,49 +56,24 @@ class Kind:
         """Whether matrix instructions may move lanes with these offsets, as far as they are known."""
         return any(matrices.suit(lanes) for matrices in self.matrices)
 
-
-@dataclass(slots=True)
-class Wavefronts:
-    """Wavefronts of a warp whose registers have these offsets, `size` bytes a thread at once, by the offsets of
-    its lanes: many are asked for the same registers."""
-
-    kind: Kind
-    registers: tuple[int, ...]
-    size: int
-    whole: int = field(init=False)
-    """Those without conflicts."""
-    _service: Service = field(init=False)
-    _alone: tuple[int, ...] | None = field(init=False)
-    _known: dict[tuple[int, ...], int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.whole = self.kind.without_conflicts(_rank(self.registers), self.size)
-        self._service = self.kind.target.service(self.kind.name, self.size)
-        self._alone = _alone(self._service.lanes)
-        self._known = {}
-
-    def of(self, lanes: Sequence[int]) -> int:
-        """Those of lanes with these offsets."""
-        if self._alone is not None:
-            together = tuple([lanes[bit] for bit in self._alone])
-        else:
-            together = tuple([f2.multiply_vector(lanes, lane) for lane in self._service.lanes])
-        conflicts = self._known.get(together)
-        if conflicts is None:
-            banks, bank_bytes = self._service.banks, self.kind.target.bank_bytes
-            conflicts = self._known[together] = _conflicts(together, self.size, banks, bank_bytes)
-        plain = self.whole * conflicts
-        found = self.by_matrices(lanes) if self.kind.matrices else None
-        return plain if found is None else min(plain, found)
-
-    def by_matrices(self, lanes: Sequence[int]) -> int | None:
-        """Those by matrix instructions, None where they do not fit."""
-        for matrices in self.kind.matrices:
+    def by_matrices(self, registers: Sequence[int], lanes: Sequence[int]) -> int | None:
+        """Wavefronts of registers and lanes with these offsets by matrix instructions, None where none fit."""
+        for matrices in self.matrices:
             if matrices.suit(lanes):
-                rows = matrices.rows_of(self.registers, lanes)
+                rows = matrices.rows_of(registers, lanes)
                 if rows is not None:
-                    return matrices.wavefronts(self.kind.target, *rows)
+                    return matrices.wavefronts(self.target, *rows)
         return None
+
+    def served(self, size: int) -> tuple[int, ...] | None:
+        """The lane bits on whose offsets alone `conflicts` depends, in any order; None where it is not so."""
+        return _alone(self.target.service(self.name, size).lanes)
+
+    def wavefronts(self, registers: tuple[int, ...], size: int, lanes: Sequence[int]) -> int:
+        """Wavefronts of a warp whose registers and lanes have these offsets, `size` bytes a thread at once."""
+        plain = self.without_conflicts(_rank(registers), size) * self.conflicts(size, lanes)
+        found = self.by_matrices(registers, lanes)
+        return plain if found is None else min(plain, found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,12 +122,12 @@ def _aligned(pointer: Affine, width: int, inside: set[Bit]) -> bool:
     """Whether all vectors of so many bytes, along these bits, begin at multiples of it."""
     if pointer.divisor % width:
         return False
-    return not any(
-        (pointer.unit if delta is None else delta) % width
-        for axis, deltas in enumerate(pointer.deltas)
-        for number, delta in enumerate(deltas)
-        if (axis, number) not in inside
-    )
+    unit = pointer.unit
+    for axis, deltas in enumerate(pointer.deltas):
+        for number, delta in enumerate(deltas):
+            if (unit if delta is None else delta) % width and (axis, number) not in inside:
+                return False
+    return True
 
 
 def _places(pointer: Affine) -> list[int]:
@@ -140,9 +140,9 @@ def _places(pointer: Affine) -> list[int]:
 
 
 def _flat(basis: Basis, places: Sequence[int]) -> int:
-    return sum(value << place for value, place in zip(basis, places, strict=True))
+    return sum([value << place for value, place in zip(basis, places, strict=True)])
 
 
 def _along(axis: int, bits: Iterable[Bit]) -> int:
     """The bits of a dimension among these."""
-    return sum(1 << number for other, number in bits if other == axis)
+    return sum([1 << number for other, number in bits if other == axis])

@@ -331,9 +331,7 @@ def spread(layout: LinearLayout, starts: int) -> Iterator[LinearLayout]:
 
 def has_sums(layout: LinearLayout) -> bool:
     """Whether a basis vector has several bits."""
-    return any(
-        sum(value.bit_count() for value in basis) > 1 for _, vectors in layout.bases for basis in vectors
-    )
+    return any(column & (column - 1) for column in layout.matrix())
 
 
 def reducible(candidate: Candidate, axis: int) -> bool:

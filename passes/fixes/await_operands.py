@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
@@ -141,16 +141,19 @@ class _Body:
 
     @classmethod
     def of(cls, loop: Operation, producers: Producers) -> _Body:
-        tops = list(loop.regions[0].blocks[0].operations)
-        inner = ((i, number, op) for i, top in enumerate(tops) for number, op in enumerate(operations(top)))
-        steps = tuple(_Step(op, i, number > 0) for i, number, op in inner)
+        block, tops, steps = loop.regions[0].blocks[0], list[Operation](), list[_Step]()
+        for op in operations(loop)[1:]:
+            nested = op.block != block
+            if not nested:
+                tops.append(op)
+            steps.append(_Step(op, len(tops) - 1, nested))
         numbers = {step.op: i for i, step in enumerate(steps)}
         end = _flown(tops, (), [])
         flights: list[Flight] = []
         flights.append(_flown(tops, end, flights))
-        body = cls(loop, steps, producers, numbers, tuple(flights), ())
+        body = cls(loop, tuple(steps), producers, numbers, tuple(flights), ())
         carried = tuple(dot for dot in end if _reads_registers(dot) and body._makes(dot.operands[0]))
-        return cls(loop, steps, producers, numbers, tuple(flights), carried)
+        return replace(body, carried=carried)
 
     def _makes(self, value: Value) -> bool:
         """Whether each iteration gives a value anew."""
@@ -159,9 +162,8 @@ class _Body:
 
     def _is_handed(self, value: Value) -> bool:
         """Whether a value is an argument of the loop that gets another one at its end."""
-        block = self.loop.regions[0].blocks[0]
-        arguments = list(block.arguments)[1:]
-        yielded = list(block.operations[len(block.operations) - 1].operands)
+        arguments = list(self.loop.regions[0].blocks[0].arguments)[1:]
+        yielded = list(self.steps[-1].op.operands)
         return any(value == mine and its != mine for mine, its in zip(arguments, yielded, strict=True))
 
     def hazard(self) -> _Hazard | None:
@@ -213,9 +215,8 @@ class _Body:
 
     def accumulators(self) -> list[Value]:
         """The arguments of the body that hold what dots in flight add to."""
-        block = self.loop.regions[0].blocks[0]
-        arguments = list(block.arguments)[1:]
-        yielded = list(block.operations[len(block.operations) - 1].operands)
+        arguments = list(self.loop.regions[0].blocks[0].arguments)[1:]
+        yielded = list(self.steps[-1].op.operands)
         return [
             argument
             for argument, value in zip(arguments, yielded, strict=True)

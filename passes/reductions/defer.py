@@ -125,7 +125,7 @@ class DeferReductions:
 def _found(loop: Operation) -> list[Deferred]:
     """The reductions that a loop only adds up."""
     body = loop.regions[0].blocks[0]
-    yielded = list(body.operations)[-1].operation
+    yielded = body.operations[len(body.operations) - 1].operation
     found = []
     for number, carried in enumerate(list(body.arguments)[1:]):
         combination = _only_user(carried)

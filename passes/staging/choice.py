@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import functools
 from dataclasses import dataclass
@@ -166,7 +167,9 @@ def _bounded(
     local: LocalAccess, wanted: LinearLayout, element: ElementType, target: Target, limit: float
 ) -> tuple[_Bounded, ...]:
     """Layouts whose access and least conversion take less than `limit`, the cheapest first."""
-    tried = places(local, wanted, target)
+    most = range(local.wavefronts(wanted, target) + 1)
+    below = bisect.bisect_left(most, limit, key=lambda count: _price(count, Cost(), wanted, target).expected)
+    tried = places(local, wanted, target, below)
     tried = [found for found in tried if found.exchanged or found.moved or found.registers]
     policy = target.policy
     tried.sort(key=_promise)

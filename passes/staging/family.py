@@ -7,9 +7,10 @@ the others where they were, unless they were displaced or stand in the way of a 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from triton_linear.dialect import f2
@@ -17,7 +18,7 @@ from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayo
 from triton_linear.lowering.planners.transposing import FORMS
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.shared_memory import LocalAccess
-from triton_linear.passes.analysis.wavefronts import Kind, Wavefronts
+from triton_linear.passes.analysis.wavefronts import Kind
 
 _WORD = 4
 
@@ -81,8 +82,9 @@ class Places:
         return LinearLayout.fitted(bases, like.out_dims)
 
 
-def places(local: LocalAccess, wanted: LinearLayout, target: Target) -> list[Places]:
-    """Placements of the basis vectors of a layout that suit an instruction, each once.
+def places(local: LocalAccess, wanted: LinearLayout, target: Target, below: int | None = None) -> list[Places]:
+    """Placements of the basis vectors of a layout that suit an instruction and take less than `below`
+    wavefronts, each once.
 
     Requires: the layout and the access are of one tensor. Ensures: each holds the same elements in each warp;
     none has registers that are copies of others in the warp.
@@ -96,7 +98,7 @@ def places(local: LocalAccess, wanted: LinearLayout, target: Target) -> list[Pla
     making = _Making.of(local, registers, bases[LANE], bases.get(WARP, ()), target)
     found: dict[tuple[tuple[Basis, ...], tuple[Basis, ...]], Places] = {}
     for pattern in patterns(local, target):
-        for made in making.with_pattern(pattern):
+        for made in making.with_pattern(pattern, below):
             found.setdefault((made.registers, made.lanes), made)
     return list(found.values())
 
@@ -109,30 +111,31 @@ def _flat(basis: Basis, bits: Sequence[int]) -> int:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class _Left:
-    """The registers that go with some lanes, and the wavefronts of both by the offsets of the lanes."""
-
-    registers: tuple[Basis, ...]
-    wavefronts: Wavefronts
-
-
 @dataclass(frozen=True)
 class _Making:
     """A wanted layout by its basis vectors, and the access that it is wanted for.
 
-    widths: bytes that instructions may move at once, where registers have the offsets below them.
-    register_bits: how many vectors are in registers at least. left: what is known of registers by those that
-    lead and the lanes in any order.
+    bits: what stands for each basis vector in a set of them, a number with one bit; 0 for that of copies.
+    widths: bytes that instructions may move at once, where registers have the offsets below them, and the lanes
+    that are served together then (`Kind.served`).
+    register_bits: how many vectors are in registers at least. asked: conflicts that are known, by the bytes at
+    once and the lanes. moves: by the set of lanes, the bytes at once, and wavefronts without conflicts.
     """
 
     kind: Kind
     registers: tuple[Basis, ...]
     lanes: tuple[Basis, ...]
     offsets: Mapping[Basis, int]
-    widths: tuple[int, ...]
+    bits: Mapping[Basis, int]
+    widths: Mapping[int, tuple[int, ...] | None]
     register_bits: int
-    left: dict[tuple[tuple[Basis, ...], Set[Basis]], _Left] = field(default_factory=dict)
+    asked: dict[tuple[int, object], int] = field(default_factory=dict)
+    moves: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    @functools.cached_property
+    def place(self) -> Mapping[int, int]:
+        """Offsets by what stands for vectors."""
+        return {0: 0} | {bit: self.offsets[basis] for basis, bit in self.bits.items()}
 
     @staticmethod
     def of(
@@ -147,12 +150,17 @@ class _Making:
         inside = [offsets[basis] for basis in (*registers, *lanes)]
         # Vectors change places between registers and lanes, so all of them are registers here.
         widest = local.width_of(inside, [offsets[basis] for basis in warps], target.max_access_bytes)
-        widths = _doubling(local.element_bytes, 2 * widest)
+        kind = local.kind(len(lanes), target)
+        widths = {size: kind.served(size) for size in _doubling(local.element_bytes, 2 * widest)}
         register_bits = max(0, f2.rank(inside) - len(lanes))
-        return _Making(local.kind(len(lanes), target), registers, lanes, offsets, widths, register_bits)
+        moving = dict.fromkeys(basis for basis in (*lanes, *registers) if any(basis))
+        bits = {basis: 1 << number for number, basis in enumerate(moving)}
+        bits |= {basis: 0 for basis in lanes if not any(basis)}
+        return _Making(kind, registers, lanes, offsets, bits, widths, register_bits)
 
-    def with_pattern(self, pattern: Pattern) -> Iterator[Places]:
-        """Those with this pattern and few wavefronts; none where no vectors of the warp have its offsets."""
+    def with_pattern(self, pattern: Pattern, below: int | None) -> Iterator[Places]:
+        """Those with this pattern and few wavefronts, less than `below`; none where no vectors of the warp have
+        its offsets."""
         at = {self.offsets[basis]: basis for basis in (*self.registers, *self.lanes) if any(basis)}
         wanted = (*pattern.registers, *(offset for _, offset in pattern.lanes))
         if any(offset not in at for offset in wanted):
@@ -165,7 +173,7 @@ class _Making:
         kept = {
             lane: basis for lane, basis in enumerate(self.lanes) if lane not in fixed and basis not in taken
         }
-        best: int | None = None
+        best = below
         # Lanes stay where they were, but for as few as must give way to others that reach other banks.
         for given in range(len(kept) + 1):
             least: int | None = None
@@ -194,12 +202,15 @@ class _Making:
     def _filled(self, leading: tuple[Basis, ...], stay: dict[int, Basis], below: int | None) -> list[Places]:
         """With the open lanes filled by the vectors that are left, the best first, as far as they take less
         than `below` wavefronts."""
-        there = [self.offsets[stay[lane]] if lane in stay else None for lane in range(len(self.lanes))]
+        bits, policy = self.bits, self.kind.target.policy
+        lanes = [bits[stay[lane]] if lane in stay else None for lane in range(len(self.lanes))]
+        there = [None if bit is None else self.place[bit] for bit in lanes]
         # Lanes that stay may conflict so much that no filling helps, unless it is for matrix instructions.
-        bound = None if self.kind.may_be_matrices(there) else below
+        matrices = [each for each in self.kind.matrices if each.suit(there)]
+        bound = None if matrices else below
         conflicts: dict[int, int] = {}
         if bound is not None:
-            conflicts = {size: self.kind.conflicts(size, there) for size in self.widths}
+            conflicts = {size: self._conflicts(size, lanes) for size in self.widths}
             if all(self._least(size) * count >= bound for size, count in conflicts.items()):
                 return []
         open_lanes = [lane for lane in range(len(self.lanes)) if lane not in stay]
@@ -207,32 +218,37 @@ class _Making:
         left = [basis for basis in (*self.lanes, *self.registers) if basis not in placed and any(basis)]
         left.sort(key=self._reaches(stay.values()))
         left += [basis for basis in self.lanes if not any(basis)][: len(open_lanes)]
-        policy = self.kind.target.policy
         # Which vectors go to lanes says what registers are left; many fillings differ in their order alone.
-        sets: dict[Set[Basis], Wavefronts | None] = {}
-        made: list[tuple[int, int, int, tuple[Basis, ...]]] = []
-        lanes = [offset or 0 for offset in there]
-        before = [self.lanes[lane] for lane in open_lanes]
-        held = frozenset(self.lanes)
-        fillings = itertools.permutations(left, len(open_lanes))
+        sets: dict[int, tuple[int, int] | None] = {}
+        made: list[tuple[int, int, int, tuple[int, ...]]] = []
+        before = [bits[self.lanes[lane]] for lane in open_lanes]
+        staying, held = (_together([bits[basis] for basis in some]) for some in (stay.values(), self.lanes))
+        fillings = itertools.permutations([bits[basis] for basis in left], len(open_lanes))
         for filling in itertools.islice(fillings, policy.staging_fillings):
-            chosen = frozenset(filling)
+            chosen = _together(filling)
             if chosen not in sets:
-                found = self._left(leading, chosen.union(stay.values())).wavefronts
-                is_few = bound is None or found.whole * conflicts[found.size] < bound
-                sets[chosen] = found if is_few else None
+                size, whole = found = self._moves(chosen | staying)
+                sets[chosen] = found if bound is None or whole * conflicts[size] < bound else None
             counted = sets[chosen]
             if counted is None:
                 continue
-            for lane, basis in zip(open_lanes, filling, strict=True):
-                lanes[lane] = self.offsets[basis]
-            wavefronts = counted.of(lanes)
+            for lane, bit in zip(open_lanes, filling, strict=True):
+                lanes[lane] = bit
+            size, whole = counted
+            wavefronts = whole * self._conflicts(size, lanes)
+            if matrices:
+                wavefronts = min(wavefronts, self._by_matrices(leading, lanes) or wavefronts)
             if below is None or wavefronts < below:
                 moved = sum(map(operator.ne, filling, before))
-                made.append((wavefronts, len(chosen - held), moved, filling))
+                made.append((wavefronts, (chosen & ~held).bit_count(), moved, filling))
         made.sort(key=operator.itemgetter(0, 1, 2))
+        basis_of = {bit: basis for basis, bit in bits.items()}
         return [
-            self._made(leading, stay | dict(zip(open_lanes, filling, strict=True)), wavefronts)
+            self._made(
+                leading,
+                stay | {lane: basis_of[bit] for lane, bit in zip(open_lanes, filling, strict=True)},
+                wavefronts,
+            )
             for wavefronts, _, _, filling in made[: policy.staging_fillings_kept]
         ]
 
@@ -245,22 +261,49 @@ class _Making:
     def _made(self, leading: tuple[Basis, ...], placed: Mapping[int, Basis], wavefronts: int) -> Places:
         lanes = tuple(placed[lane] for lane in range(len(self.lanes)))
         return Places(
-            self._left(leading, frozenset(lanes)).registers,
+            self._left(leading, lanes),
             lanes,
             wavefronts,
             sum(basis not in self.lanes for basis in lanes),
             sum(basis != before for basis, before in zip(lanes, self.lanes, strict=True)),
         )
 
-    def _left(self, leading: tuple[Basis, ...], lanes: Set[Basis]) -> _Left:
-        """What is left where these vectors lead registers, and those are in lanes."""
-        found = self.left.get((leading, lanes))
+    def _left(self, leading: tuple[Basis, ...], lanes: Collection[Basis]) -> tuple[Basis, ...]:
+        """The registers that are left where these vectors lead them, and those are in lanes."""
+        rest = (basis for basis in (*self.registers, *self.lanes) if basis not in leading)
+        return (*leading, *(basis for basis in rest if basis not in lanes and any(basis)))
+
+    def _moves(self, lanes: int) -> tuple[int, int]:
+        """Bytes that a thread moves at once if lanes have these vectors, and wavefronts without conflicts."""
+        found = self.moves.get(lanes)
         if found is None:
-            rest = [
-                basis for basis in (*self.registers, *self.lanes) if basis not in leading and basis not in lanes
-            ]
-            registers = (*leading, *(basis for basis in rest if any(basis)))
-            offsets = tuple([self.offsets[basis] for basis in registers])
-            size = next((size for size in self.widths if size not in offsets), self.widths[-1])
-            found = self.left[leading, lanes] = _Left(registers, Wavefronts(self.kind, offsets, size))
+            registers = [self.offsets[basis] for basis, bit in self.bits.items() if bit & ~lanes]
+            size = next((size for size in self.widths if size not in registers), max(self.widths))
+            whole = self.kind.without_conflicts(f2.rank(registers), size)
+            found = self.moves[lanes] = size, whole
         return found
+
+    def _conflicts(self, size: int, lanes: Sequence[int | None]) -> int:
+        """`Kind.conflicts` of lanes with these vectors, each told by its bit."""
+        served, together = self.widths[size], 0
+        for lane in served or ():
+            together |= lanes[lane] or 0
+        key = size, tuple(lanes) if served is None else together
+        found = self.asked.get(key)
+        if found is None:
+            there = [None if bit is None else self.place[bit] for bit in lanes]
+            found = self.asked[key] = self.kind.conflicts(size, there)
+        return found
+
+    def _by_matrices(self, leading: tuple[Basis, ...], lanes: Sequence[int | None]) -> int | None:
+        """`Kind.by_matrices` of lanes with these vectors, all of which are known."""
+        there = [self.place[bit or 0] for bit in lanes]
+        if not any(each.suit(there) for each in self.kind.matrices):  # most
+            return None
+        inside = {basis for basis, bit in self.bits.items() if bit in lanes}
+        return self.kind.by_matrices([self.offsets[basis] for basis in self._left(leading, inside)], there)
+
+
+def _together(bits: Sequence[int]) -> int:
+    """The set of vectors that have these bits."""
+    return functools.reduce(operator.or_, bits, 0)

@@ -3,15 +3,20 @@ near it where only shared memory serves; the best of all plans is selected altho
 exchanges the first of the cheapest is found."""
 
 import statistics
+from dataclasses import replace
 
 import pytest
 
 from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.plan.plans import ShufflePlan
+from triton_linear.lowering.plan.words import spread
 from triton_linear.lowering.planners.bound import BoundedSide, least_cost, relation
 from triton_linear.lowering.planners.conversion import Hardware, between, reach_between
 from triton_linear.lowering.planners.exchange import cheapest, cost_of_shared, exchange_plans
 from triton_linear.lowering.planners.placement import Exchange
 from triton_linear.lowering.planners.select import candidates, select
+from triton_linear.lowering.planners.shuffle import cost_of_shuffle, may_pay_to_replace, plan_shuffle
+from triton_linear.lowering.target.steps import Pick
 from triton_linear.lowering.target.targets import target
 from triton_linear.tools.fuzzing.pairs import drawn_layout
 from triton_linear.tools.fuzzing.random_layouts import random_pairs
@@ -101,3 +106,25 @@ def test_the_exchange_chosen_is_the_first_of_the_cheapest(name):
         assert cheapest(iter(plans), gpu, clocks) is None
         assert cheapest(iter(plans), gpu, clocks * 1.001)[0] == best
     assert several or not gpu.load_matrix
+
+
+@pytest.mark.parametrize("name", ["cuda:80", "cuda:90"])
+def test_no_selects_are_replaced_where_that_cannot_pay(name):
+    gpu = target(name)
+    replaced = 0
+    for source, destination, element in drawn(gpu):
+        plan = plan_shuffle(between(Hardware.of(source), Hardware.of(destination)), element, gpu)
+        if not isinstance(plan, ShufflePlan):
+            continue
+        given = max(1, plan.source_registers // plan.slots)
+        bare = replace(
+            plan, steps=tuple(replace(s, replaced=-1) if isinstance(s, Pick) else s for s in plan.steps)
+        )
+        beside = replace(bare, steps=spread(bare.steps, bare.outputs, given))
+        pays = cost_of_shuffle(bare, element, gpu).clocks > gpu.policy.replacing * (
+            cost_of_shuffle(beside, element, gpu).clocks
+        )
+        replaced += pays
+        assert may_pay_to_replace(bare, element, gpu) or not pays
+        assert plan == (beside if pays else bare)
+    assert replaced

@@ -68,6 +68,19 @@ def test_every_layout_of_the_family_holds_the_same_elements_in_each_warp(name: s
             assert found.wavefronts == case.access.wavefronts(layout, target(name))
 
 
+@pytest.mark.parametrize("name", TARGETS)
+def test_placements_below_so_many_wavefronts_are_those_among_all(name: str) -> None:
+    left_out = 0
+    for case, _ in zip(random_cases(4, name), range(12), strict=False):
+        wanted, gpu = case.layout(case.registers), target(name)
+        every = places(case.access, wanted, gpu)
+        for below in {found.wavefronts for found in every}:
+            fewer = [found for found in every if found.wavefronts < below]
+            assert places(case.access, wanted, gpu, below) == fewer, case
+            left_out += len(every) - len(fewer)
+    assert left_out
+
+
 def test_bytes_that_lie_the_other_way_are_stored_in_words() -> None:
     """64x128 of 8 bits from rows to columns: `st.shared.b8` of 32 wavefronts each, or words of four."""
     case = Case("cuda:90", 4, (64, 128), "f8E4M3FN", ROWS, TURNED, is_store=True)

@@ -338,8 +338,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     rewritten(
         "staging/family",
         "_Making._left",
-        "(basis for basis in rest if any(basis))",
-        "(basis for basis in rest[1:] if any(basis))",
+        "(*self.registers, *self.lanes)",
+        "(*self.registers[1:], *self.lanes)",
         "a staged access leaves elements out",
         FAMILY,
     ),

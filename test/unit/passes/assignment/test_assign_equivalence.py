@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -343,3 +345,21 @@ def test_what_is_made_of_something_converted_is_made_again() -> None:
     assert named(root, CONVERT) == []
     assert numbering.of(root.operation) == before
     bridge.to_triton(root, bridge.triton_context())
+
+
+_NUMBERED = """
+import sys
+from triton_linear.dialect import bridge
+from triton_linear.dialect.mlir_adapter import Module
+from triton_linear.passes.analysis.equivalence import Numbering
+
+text = '"builtin.module"() ({ %0 = "tt.x"() : () -> f32 %1 = "math.exp2"(%0) : (f32) -> f32 }) : () -> ()'
+Numbering().of(Module.parse(text, bridge.upstream_context()).operation)
+print("mlir.dialects.math" in sys.modules)
+"""
+
+
+def test_no_python_classes_of_operations_are_loaded() -> None:
+    """The bindings load those of a whole dialect for an operation that they show as one of them."""
+    done = subprocess.run([sys.executable, "-c", _NUMBERED], stdout=subprocess.PIPE, text=True, check=True)
+    assert done.stdout.strip() == "False"
