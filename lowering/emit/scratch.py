@@ -24,9 +24,9 @@ import itertools
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from triton_linear.dialect.mlir_adapter import Operation, Type
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.gathers import GatherSharedPlan
 from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.lowering.target.targets import Target

@@ -38,9 +38,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from triton_linear.dialect.records import dataclass
 from triton_linear.kept.registers import KeptDirective, KeptDirectives
 from triton_linear.ptxas.cubin import Loops, Usage, mma_loops, usage
 
