@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import TypeVar
 
@@ -33,6 +33,7 @@ from .dimensions import (
     show,
     total_bits,
 )
+from .records import dataclass
 
 Bases = tuple[tuple[str, tuple[tuple[int, ...], ...]], ...]
 

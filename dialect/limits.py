@@ -7,9 +7,9 @@ says is so no longer.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import (
     CLUSTERS_ORDERED,
     COPIES_NOT_HELD,

@@ -51,7 +51,6 @@ One rule for flattening holds everywhere: the first dimension is the most minor 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Final
 
@@ -71,6 +70,7 @@ from .dimensions import (
 )
 from .labelled_matrix import LabelledMatrix
 from .notebook import Pictured
+from .records import dataclass
 
 REGISTER: Final = "register"
 LANE: Final = "lane"

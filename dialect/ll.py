@@ -20,7 +20,6 @@ import json
 import re
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 from triton_linear.dialect.linear_layout import (
@@ -41,6 +40,7 @@ from triton_linear.dialect.mlir_adapter import (
     StringAttr,
     load_irdl,
 )
+from triton_linear.dialect.records import dataclass
 
 # Attributes that the passes leave on operations.
 RESULTS = "ll.results"

@@ -12,15 +12,17 @@ import os
 import resource
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
 from triton_linear.dialect import mlir_provider
 
 with mlir_provider.serving():
+    # Of the extension modules: `mlir.ir` and `mlir.dialects` import numpy, which takes as long as the bindings
+    # themselves, for a few ways to build attributes that this package has no use for.
     from mlir._mlir_libs import _mlir  # type: ignore[import-untyped, unused-ignore]
-    from mlir.dialects import irdl  # type: ignore[import-untyped, unused-ignore]
-    from mlir.ir import (  # type: ignore[import-untyped, unused-ignore]
+    from mlir._mlir_libs._mlir.ir import (  # type: ignore[import-untyped, unused-ignore]
         ArrayAttr,
         Attribute,
         Block,
@@ -46,7 +48,10 @@ with mlir_provider.serving():
         WalkOrder,
         WalkResult,
     )
-    from mlir.passmanager import PassManager  # type: ignore[import-untyped, unused-ignore]
+    from mlir._mlir_libs._mlir.passmanager import PassManager  # type: ignore[import-untyped, unused-ignore]
+    from mlir._mlir_libs._mlirDialectsIRDL import (  # type: ignore[import-untyped, unused-ignore]
+        load_dialects,
+    )
 
 __all__ = [
     "ArrayAttr",
@@ -72,6 +77,7 @@ __all__ = [
     "UnitAttr",
     "Value",
     "block_arguments",
+    "import_views",
     "load_irdl",
     "load_upstream",
     "new_context",
@@ -80,18 +86,35 @@ __all__ = [
 ]
 
 
+_IR = "mlir.ir"
+_OURS_AND_TRITONS = ("ll", "tt", "ttg", "ttng", "amdg", "nvws", "gluon", "proton")
+_UPSTREAM = ("arith", "builtin", "cf", "gpu", "math", "scf", "ub")
+"""Dialects of upstream's own in Triton's modules. Passes look at their operations as at any other."""
+
+
 def _go_without_views(*dialects: str) -> None:
     """Let operations of these dialects have no Python classes of their own, and the bindings know that.
 
     Whenever they show an operation, they import the module of its dialect, which is to have its class. If there
-    is none they look for it again each time, which takes longer than all the rest.
+    is none they look for it again each time, which takes longer than all the rest; and upstream's own take
+    tens of milliseconds to import.
     """
     for dialect in dialects:
         sys.modules[f"{__name__}.{dialect}"] = ModuleType(f"{__name__}.{dialect}")
-    _mlir.globals.append_dialect_search_prefix(__name__)
+    _mlir.globals.dialect_search_modules = [__name__, *_mlir.globals.dialect_search_modules]
 
 
-_go_without_views("ll", "tt", "ttg", "ttng", "amdg", "nvws", "gluon", "proton")
+_go_without_views(*_OURS_AND_TRITONS, *_UPSTREAM)
+
+
+def import_views(root: Operation) -> None:
+    """Let operations of the dialects in `root` have the Python classes that upstream has for them.
+
+    A user's pass sees them as where it runs without this package, whatever it imports itself.
+    """
+    importlib.import_module(_IR)
+    for dialect in sorted({op.name.split(".")[0] for op in operations(root)} & set(_UPSTREAM)):
+        importlib.import_module(f"mlir.dialects.{dialect}")
 
 
 def new_context() -> Context:
@@ -142,7 +165,7 @@ def load_irdl(context: Context, text: str) -> None:
     handle.restype, handle.argtypes = _Handle, []
     load.restype, load.argtypes = _Handle, [_Handle, _Handle]
     load(handle(), _pointer(context._CAPIPtr))
-    irdl.load_dialects(Module.parse(text, context))
+    load_dialects(Module.parse(text, context))
 
 
 def operations(root: Operation) -> list[Operation]:
@@ -233,5 +256,22 @@ def _try_out() -> None:
             raise ImportError(f"{part} was lost in printing")
 
 
-with mlir_provider.serving():
+@contextmanager
+def _extension_as_ir() -> Iterator[None]:
+    """Let the module that the bindings hand operations to passes from be the extension module behind `mlir.ir`.
+
+    They import one of that name at the first pass and keep it. What it adds to the extension is for those who
+    import it, as they do.
+    """
+    if _IR in sys.modules:
+        yield
+        return
+    sys.modules[_IR] = _mlir.ir
+    try:
+        yield
+    finally:
+        del sys.modules[_IR]
+
+
+with mlir_provider.serving(), _extension_as_ir():
     _try_out()

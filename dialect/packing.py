@@ -13,10 +13,10 @@ decides what it costs to widen them: elements of 16 bits are made two at a time 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
+from triton_linear.dialect.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ some). Where it does not, what libtriton says is about one word; these marks say
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
+from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import CACHE_POLICIES, KNOWN, Release, Span
 
 _FIRST: Final[Release] = (0, 0)

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import importlib.util
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 _SOURCES = ("triton_linear", "triton_linear.dialect", "triton_linear.passes", "triton_linear.lowering")
@@ -17,12 +18,20 @@ def source_digest() -> str:
     digest = hashlib.sha256()
     for package in _SOURCES:
         for folder in _folders(package):
-            for path in sorted(folder.rglob("*")):
-                if path.is_file() and path.suffix != ".pyc":
-                    name = f"{package}/{path.relative_to(folder).as_posix()}"
-                    content = _content(path)
-                    digest.update(f"{name}\0{len(content)}\0".encode() + content)
+            for path in _files(str(folder)):
+                content = _content(Path(path))
+                name = f"{package}{path.removeprefix(str(folder))}"
+                digest.update(f"{name}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()
+
+
+def _files(folder: str) -> Iterator[str]:
+    """The files in a folder, always in one order, without bytecode. `pathlib` would take twice as long."""
+    for where, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            if not name.endswith(".pyc"):
+                yield f"{where}/{name}"
 
 
 def _content(path: Path) -> bytes:

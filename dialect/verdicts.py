@@ -18,10 +18,11 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
+from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.sources import source_digest
 
 TRIAL: Final = "TRITON_LINEAR_TRIAL"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from triton_linear.dialect.gluon import distributed_layout, linear_layout
 from triton_linear.dialect.linear_layout import REGISTER, WARP, LinearLayout
 from triton_linear.dialect.notebook import Explained
+from triton_linear.dialect.records import dataclass
 from triton_linear.gluon.units import element_of, target_of
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.plans import Selection

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from triton_linear.dialect.gluon import linear_layout
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.notebook import Explained
+from triton_linear.dialect.records import dataclass
 from triton_linear.gluon.conversions import ConversionCost, _selected
 from triton_linear.gluon.units import bytes_of, element_of, target_of
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from triton_linear.dialect.encodings.shared import PARTITION, PaddedShared
 from triton_linear.dialect.gluon import encoding_text, linear_layout, shared_layout
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout, dim_names
 from triton_linear.dialect.notebook import Explained
+from triton_linear.dialect.records import dataclass
 from triton_linear.gluon.units import bytes_of, target_of
 from triton_linear.lowering.interpreter.banks import Addresses, Touch, touches
 from triton_linear.lowering.planners.placement import Exchange, Room, place

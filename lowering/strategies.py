@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.baseline.legacy import select_legacy
 from triton_linear.lowering.gather.memory import plan_legacy_gather
 from triton_linear.lowering.gather.select import select_gather

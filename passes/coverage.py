@@ -5,10 +5,10 @@ The passes are those that `pipeline` gives; what they leave out is said by `dial
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from triton_linear.dialect.limits import Limit, limits
+from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import Release
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import pipeline

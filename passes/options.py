@@ -3,8 +3,9 @@ it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.strategies import LINEAR, STRATEGIES, Strategy
 
 

@@ -8,10 +8,11 @@ do. What is to be left out is left out by `PipelineOptions`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Module, Operation, operations
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.stubs import Stub
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.assignment.assign import AssignLayouts

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
+
+from triton_linear.dialect.records import dataclass
 
 _LONGEST = 150
 """Characters of a kernel's name in a file name; file systems take 255 bytes."""

@@ -21,12 +21,12 @@ import logging
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
 from typing import Any
 
 from triton_linear import environment
 from triton_linear import inductor_autotuner as tuning
 from triton_linear.decisions import DecisionError, Decisions, DecisionWarning
+from triton_linear.dialect.records import dataclass
 from triton_linear.environment import BorrowedText
 from triton_linear.setting import FINGERPRINT, Options, Setting
 

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from triton_linear.dialect import triton_versions
 from triton_linear.dialect.locations import user_line
+from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.sources import source_digest
 from triton_linear.kept import store
 from triton_linear.passes.options import PipelineOptions

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 
+from triton_linear.dialect.records import dataclass
 from triton_linear.report import Report, ReportWarning, publish
 from triton_linear.setting import Setting
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from triton_linear.dialect.mlir_adapter import Module, operations
 from triton_linear.dialect.partitions import WARP_SPECIALIZE
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.emit.embed import embed
 from triton_linear.lowering.plan.strategies import STRATEGIES
 from triton_linear.lowering.plan.stubs import Stub

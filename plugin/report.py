@@ -10,8 +10,10 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
+
+from triton_linear.dialect.records import dataclass
 
 
 class FallbackWarning(UserWarning):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from triton_linear.dialect.records import dataclass
 from triton_linear.interfaces import Operation, TritonModule
 from triton_linear.passes.options import PipelineOptions
 

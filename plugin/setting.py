@@ -8,10 +8,11 @@ import hashlib
 import importlib.metadata
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 
 from triton_linear import __version__
 from triton_linear.decisions import NO_DECISIONS, DecisionError, Decisions, DecisionWarning, load
+from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.sources import source_digest
 from triton_linear.lowering.plan.strategies import LINEAR, STRATEGIES
 from triton_linear.passes.options import PipelineOptions

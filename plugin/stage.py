@@ -10,11 +10,11 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from triton_linear import fallback, known, limited, user_passes
 from triton_linear.decisions import kernel_digest, ptxas_version
+from triton_linear.dialect.records import dataclass
 from triton_linear.fallback import UnknownTarget
 from triton_linear.interfaces import Compile, Metadata, TritonModule
 from triton_linear.outlets import Outlets

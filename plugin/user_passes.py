@@ -20,10 +20,12 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
+
+from triton_linear.dialect.records import dataclass
 
 if TYPE_CHECKING:
     from triton_linear.dialect.mlir_adapter import Module
@@ -70,8 +72,9 @@ class UserPass:
 
     def __call__(self, module: Module) -> None:
         """Run over `module`, in place, with its context and an unknown location to fall back on."""
-        from triton_linear.dialect.mlir_adapter import Location
+        from triton_linear.dialect.mlir_adapter import Location, import_views
 
+        import_views(module.operation)
         with module.context, Location.unknown(module.context):
             self.function(module)
 

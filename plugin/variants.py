@@ -8,9 +8,10 @@ many warps plans are priced, and how registers are bounded.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
+from triton_linear.dialect.records import dataclass
 from triton_linear.setting import Options
 
 STOCK: Final = "stock"

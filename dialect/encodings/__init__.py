@@ -11,12 +11,12 @@ equal texts (see `release`); the installed one is followed unless the caller nam
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
 from ..linear_layout import REGISTER, LinearLayout
+from ..records import dataclass
 from ..triton_versions import COPIES_NOT_HELD, REFERENCE, Release, installed_release
 from .amd import AmdMfma, AmdWmma
 from .blocked import Blocked

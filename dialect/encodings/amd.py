@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ..linear_layout import LANE, REGISTER, WARP, LinearLayout
+from ..records import dataclass
 from ..triton_versions import WMMA_OPERANDS_K_FIRST
 from .encoding import DISTRIBUTED_DIMS, Build, DotParent, Space, fields_of
 from .syntax import Attribute, Basis, Fields, MalformedEncoding

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ..linear_layout import REGISTER, LinearLayout, dim_names
+from ..records import dataclass
 from .encoding import Build, DotParent, Encoding, Space, fields_of
 from .syntax import Attribute, MalformedEncoding, UnknownEncoding
 from .tile import check_shape

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ..linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout, dim_names
+from ..records import dataclass
 from .encoding import DISTRIBUTED_DIMS, Build, Encoding, Space, fields_of
 from .syntax import Attribute, Basis, Fields, MalformedEncoding
 from .tile import EncodingTile, check_shape

@@ -6,10 +6,10 @@ The results of tcgen05 (version 5) live in tensor memory; in registers they have
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ..linear_layout import LANE, REGISTER, WARP, LinearLayout
+from ..records import dataclass
 from ..triton_versions import SMALL_OPERANDS
 from .encoding import DISTRIBUTED_DIMS, Build, DotParent, Space, fields_of
 from .syntax import Attribute, MalformedEncoding, UnknownEncoding

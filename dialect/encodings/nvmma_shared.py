@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
 from ..linear_layout import OFFSET, LinearLayout
+from ..records import dataclass
 from ..triton_versions import CONTIGUOUS_FIRST
 from .encoding import Build, Encoding, Space, fields_of
 from .syntax import Attribute, MalformedEncoding

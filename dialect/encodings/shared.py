@@ -7,10 +7,10 @@ Offsets count elements, not bytes. A padded encoding is affine: its layout here 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from ..linear_layout import BLOCK, OFFSET, LinearLayout
+from ..records import dataclass
 from .encoding import Build, Encoding, Space, fields_of
 from .syntax import Attribute, Basis, Fields, MalformedEncoding, PaddingInterval
 from .tile import Cga, EncodingTile, check_shape

@@ -16,8 +16,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from ..records import dataclass
 
 __all__ = [
     "Attribute",

@@ -7,10 +7,10 @@ them. A zero basis of a row bit 32 or 64 is a copy; any other zero basis is a pl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from ..linear_layout import LinearLayout
+from ..records import dataclass
 from .encoding import Build, Encoding, Space, fields_of
 from .syntax import Attribute, Fields, MalformedEncoding
 from .tile import Cga, EncodingTile, check_shape

@@ -10,9 +10,9 @@ shapes are met.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from ..linear_layout import BLOCK, LinearLayout, dim_names
+from ..records import dataclass
 from .syntax import Basis, Fields, MalformedEncoding
 
 __all__ = ["Cga", "EncodingTile", "check_shape", "matrix_order"]

@@ -15,11 +15,11 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from triton_linear.dialect import encodings, f2
 from triton_linear.dialect.dimensions import fields
 from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.plans import (
     Access,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from triton_linear.dialect.records import dataclass
 
 SHARED_ENCODING = "#__ll_shared"
 _WORD_BYTES = 8

@@ -29,11 +29,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import InsertionPoint, Location, Module, Operation, producers_of
 from triton_linear.dialect.partitions import WARP_SPECIALIZE, partition_warps
+from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import BARRIER_0, PARTS_TRACKED, installed_release
 from triton_linear.lowering.emit import marks, scratch
 from triton_linear.lowering.emit.bodies import emit_body, signature_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.emit.elements import from_integer, half_of, packed_words, unpacked, width
 from triton_linear.lowering.emit.machines import machine_of
 from triton_linear.lowering.emit.parts import Part, Parts, parts_of

@@ -12,8 +12,8 @@ that gives one half of a product (`v_fma_mixlo_f16`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.emit.text import I32, FunctionWriter, build_vector, vector_type
 
 WORD, HALF = 32, 16

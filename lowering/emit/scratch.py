@@ -24,9 +24,10 @@ import itertools
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from triton_linear.dialect.mlir_adapter import Operation, Type
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.emit.turns import Turn, order_of, turns
 from triton_linear.lowering.plan.gathers import GatherSharedPlan
 from triton_linear.lowering.plan.plans import SharedPlan

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from triton_linear.dialect.records import dataclass
 
 BARRIER = "gpu.barrier"
 """The CTA's barrier, in the form that Triton's barrier analysis knows."""

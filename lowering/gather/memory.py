@@ -21,12 +21,13 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.dimensions import fields, total_bits
 from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.gather.shuffles import beside_of, misfit, multiplier, operations_of
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.gathers import LEGACY_GATHER, Columns, Fetch, GatherSharedPlan

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
+
+from triton_linear.dialect.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

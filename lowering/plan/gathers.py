@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from triton_linear.dialect import f2
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.plans import WIDEST_LOAD, MemorySide
 
 LEGACY_GATHER = "gather-legacy"

@@ -8,8 +8,8 @@ depends on the thread.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.gathers import GatherSharedPlan
 from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.lowering.plan.words import NOWHERE, Row, WordBuilder

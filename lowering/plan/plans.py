@@ -8,8 +8,9 @@ the warp above. `mask` fields select bits of that number; `parity(mask & thread)
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.lanes import work
 from triton_linear.lowering.target.steps import Pick, Shuffle, Step, Trade
 from triton_linear.lowering.target.targets import Target

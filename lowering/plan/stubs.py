@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.gathers import AnyGatherPlan
 from triton_linear.lowering.plan.plans import Plan

@@ -13,11 +13,12 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.plans import Cost
 from triton_linear.lowering.planners.conversion import Hardware, Reach, reach_between

@@ -16,12 +16,12 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.dimensions import split
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
+from triton_linear.dialect.records import dataclass
 
 HARDWARE_DIMS = (REGISTER, LANE, WARP, BLOCK)
 

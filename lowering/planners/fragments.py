@@ -10,9 +10,8 @@ moves bring them together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from triton_linear.dialect import f2
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.planners.transposing import FORMS, Form
 
 Columns = tuple[int, ...]

@@ -7,9 +7,8 @@ access conflicts. Shared registers beyond the vector can index rounds over a sma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from triton_linear.dialect import f2
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.planners.swizzle import Columns, Side, Swizzle, optimal_swizzle
 from triton_linear.lowering.target.phases import LOAD, STORE
 from triton_linear.lowering.target.targets import Target

@@ -29,9 +29,10 @@ bit has to number words then: one inside them changes places with one that does,
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from triton_linear.dialect import f2
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.plans import Cost, Rejected, ShufflePlan
 from triton_linear.lowering.plan.words import NOWHERE, Row, TooLong, WordBuilder, spread, steering

@@ -20,9 +20,8 @@ side's Q and the segments, so that those and the segments together meet Q in zer
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from triton_linear.dialect import f2
+from triton_linear.dialect.records import dataclass
 
 Columns = tuple[int, ...]
 

@@ -20,7 +20,8 @@ result lanes count, and what register bits count is in other lanes' rows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from triton_linear.dialect.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from triton_linear.dialect.dimensions import fields
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.packing import loaded_words, stored_words
 from triton_linear.lowering.plan.plans import CLUSTER, MemorySide, Padding, SharedPlan
 from triton_linear.lowering.prove.functions import ThreadFunctions, Value

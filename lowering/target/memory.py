@@ -10,8 +10,10 @@ the H200 does.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
+
+from triton_linear.dialect.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from triton_linear.dialect import f2
+from triton_linear.dialect.records import dataclass
 
 LOAD, STORE = "load", "store"
 

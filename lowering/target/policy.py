@@ -12,8 +12,10 @@ value and says which modules change; docs/policy.md has the table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, Final
+
+from triton_linear.dialect.records import dataclass
 
 UNBOUNDED: Final = 1 << 30
 """The neutral value of a bound."""

@@ -9,7 +9,8 @@ on NVIDIA and one V_PERM or V_CNDMASK on AMD, however much it does: pack, choose
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+
+from triton_linear.dialect.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

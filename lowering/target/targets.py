@@ -33,9 +33,10 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any
 
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target import lanes, memory, phases, tiles
 from triton_linear.lowering.target.clocks import H200
 from triton_linear.lowering.target.memory import MemoryCosts

@@ -10,8 +10,8 @@ ask ptxas.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.clocks import H200
 
 LANES = 32

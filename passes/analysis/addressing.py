@@ -15,10 +15,12 @@ Triton, integers do not wrap around, and what is divided is not negative.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import gcd
 from typing import TypeVar
+
+from triton_linear.dialect.records import dataclass
 
 MAX_DIVISOR = 1 << 40
 """Zero is a multiple of everything; its divisor is bounded so that products stay small."""

@@ -7,9 +7,9 @@ operations: where one of those is on the way to the value, nothing is said, and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, Value
+from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.addresses import HINTS, is_integral, passed_to
 from triton_linear.passes.analysis.addressing import Affine, Mask
 from triton_linear.passes.analysis.axis import AxisAnalysis, pointee_bytes, shape_of

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from triton_linear.dialect.mlir_adapter import (
     Block,
@@ -23,6 +23,7 @@ from triton_linear.dialect.mlir_adapter import (
     operations,
     text_of,
 )
+from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis import weights
 from triton_linear.passes.framework.verifiers import CONVERT
 

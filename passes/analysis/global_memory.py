@@ -10,10 +10,10 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from triton_linear.dialect import encodings
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.memory import MemoryCosts
 from triton_linear.passes.analysis import widths
 from triton_linear.passes.analysis.addressing import Affine, Mask, is_constant

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.dialect.partitions import WARP_SPECIALIZE
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.stubs import GATHER_PREFIX
 from triton_linear.lowering.target.targets import Target
 

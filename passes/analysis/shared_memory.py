@@ -11,11 +11,12 @@ import functools
 import itertools
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.encodings.shared import PARTITION
 from triton_linear.dialect.linear_layout import LANE, REGISTER, LinearLayout
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.memory import MemoryCosts
 from triton_linear.lowering.target.phases import LOAD, STORE
 from triton_linear.lowering.target.targets import Target

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from triton_linear.dialect import f2
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.planners.transposing import FORMS
 from triton_linear.lowering.target.phases import LOAD, STORE
 from triton_linear.lowering.target.targets import Target

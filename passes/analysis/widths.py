@@ -20,9 +20,9 @@ and shows Triton a tensor in which the bits of a vector are the first of one dim
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from triton_linear.dialect import f2
+from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.addressing import Affine, Mask
 
 VECTOR = 16

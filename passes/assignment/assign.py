@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, operations
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.policy import Policy
 from triton_linear.passes.analysis.axis import pointee_bytes, shape_of
 from triton_linear.passes.analysis.equivalence import NotEquivalent, Numbering

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 from triton_linear.dialect import encodings
 from triton_linear.dialect.encodings import transfer
 from triton_linear.dialect.encodings.derived import slice_layout
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis import global_memory as memory
 from triton_linear.passes.analysis.global_memory import GlobalAccess

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType, element_type
 from triton_linear.lowering.planners.bound import BoundedSide, Bounds, Least
 from triton_linear.lowering.planners.conversion import Reach

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from triton_linear.dialect.locations import user_line
 from triton_linear.dialect.mlir_adapter import Operation
+from triton_linear.dialect.records import dataclass
 from triton_linear.passes.assignment.graph import Edge, Graph, Group
 from triton_linear.passes.assignment.nodes import BlockNode, OpNode
 from triton_linear.passes.assignment.plan import Assignment, AssignmentPrice

@@ -16,8 +16,9 @@ This is the problem as data; `build` makes it from a module.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.global_memory import GlobalAccess
 from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.assignment.nodes import Kind, OpNode, ValueNode

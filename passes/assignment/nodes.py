@@ -9,10 +9,11 @@ the module as it was when it was read.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, RankedTensorType, Type, Value
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType, element_type
 
 

@@ -7,11 +7,11 @@ exact, it is optimal for the exact prices too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from operator import add
 
-import numpy as np
-
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.policy import Policy
 from triton_linear.passes.assignment.candidates import Candidate, Candidates
 from triton_linear.passes.assignment.costs import INFINITE, AssignmentCosts
@@ -66,7 +66,14 @@ class _Pair:
 
     edge: Edge
     table: Table
-    exact: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] = field(repr=False)
+    exact: list[list[bool]] = field(repr=False)
+
+    def forbid(self, forbidden: Callable[[float, bool], bool]) -> None:
+        """Price the entries that are forbidden, asked by price and whether that is exact, beyond any other."""
+        for prices, exact in zip(self.table, self.exact, strict=True):
+            for column, (clocks, known) in enumerate(zip(prices, exact, strict=True)):
+                if forbidden(clocks, known):
+                    prices[column], exact[column] = INFINITE, True
 
 
 def _charge(edge: Edge, beside_dots: bool, policy: Policy) -> float:
@@ -100,41 +107,40 @@ class _Search:
     def _bounded(self, edge: Edge) -> _Pair:
         """An edge with the price of what it has, and bounds of what else it may have."""
         sources, targets = self.found[edge.source], self.found[edge.target]
-        table = np.zeros((len(sources), len(targets)))
-        exact = np.zeros(table.shape, dtype=bool)
+        table = [[0.0] * len(targets) for _ in sources]
+        exact = [[False] * len(targets) for _ in sources]
         pair = _Pair(edge, table, exact)
         givens = [self.costs.placed(candidate, edge.given, edge.kind.shape) for candidate in sources]
         wanteds = [self.costs.placed(candidate, edge.wanted, edge.kind.shape) for candidate in targets]
         if givens[0] == wanteds[0]:
-            exact[0, 0] = True
+            exact[0][0] = True
         else:
             self._refine(pair, 0, 0)
-        charge = 1.0 if table[0, 0] else _charge(edge, self.beside_dots, self.policy)
+        charge = 1.0 if table[0][0] else _charge(edge, self.beside_dots, self.policy)
         for row, bounds in enumerate(self.costs.least_of_edge(edge, givens, wanteds, targets)):
             for column, least in enumerate(bounds):
                 if row or column:
-                    exact[row, column] = least is None
-                    table[row, column] = (least or 0.0) * charge
+                    exact[row][column] = least is None
+                    table[row][column] = (least or 0.0) * charge
         return pair
 
     def _refine(self, pair: _Pair, row: int, column: int) -> None:
-        if pair.exact[row, column]:
+        if pair.exact[row][column]:
             return
         source, target = self.found[pair.edge.source][row], self.found[pair.edge.target][column]
         clocks = self.costs.of_edge(pair.edge, source, target)
-        if (row or column) and not pair.table[0, 0] and clocks:
+        if (row or column) and not pair.table[0][0] and clocks:
             clocks = clocks * _charge(pair.edge, self.beside_dots, self.policy) if self.admits_new else INFINITE
-        pair.table[row, column] = clocks
-        pair.exact[row, column] = True
+        pair.table[row][column] = clocks
+        pair.exact[row][column] = True
         self.planned += 1
 
     def _forbid_new(self) -> None:
         """Let no edge have a conversion that has none."""
         self.admits_new = False
         for pair in self.pairs:
-            if not pair.table[0, 0]:
-                pair.exact |= pair.table > 0
-                pair.table[pair.table > 0] = INFINITE
+            if not pair.table[0][0]:
+                pair.forbid(lambda clocks, exact: clocks > 0)
 
     def _alone(self, group: Group, choices: Sequence[Candidate]) -> list[AssignmentPrice]:
         """What each layout costs a group by itself.
@@ -157,7 +163,7 @@ class _Search:
         """What an assignment costs. Requires: its conversions are priced exactly."""
         alone = [self.alone[group][choice] for group, choice in choices.items()]
         conversions = sum(
-            float(pair.table[choices[pair.edge.source], choices[pair.edge.target]]) for pair in self.pairs
+            pair.table[choices[pair.edge.source]][choices[pair.edge.target]] for pair in self.pairs
         )
         return AssignmentPrice(sum(p.memory for p in alone), sum(p.other for p in alone) + conversions)
 
@@ -169,7 +175,7 @@ class _Search:
         weight = min(1.0, max(self.policy.least_weight, (before.other / max(1.0, before.memory)) ** 2))
         choices, solution = self._best(weight, seconds)
         new = any(
-            not pair.table[0, 0] and pair.table[choices[pair.edge.source], choices[pair.edge.target]]
+            not pair.table[0][0] and pair.table[choices[pair.edge.source]][choices[pair.edge.target]]
             for pair in self.pairs
         )
         worth = self.policy.new_saves_beside_dots if self.beside_dots else self.policy.new_saves
@@ -180,8 +186,8 @@ class _Search:
             choices, solution = self._next(choices, solution, weight, seconds, rank)
         edges = {
             pair.edge: (
-                float(pair.table[0, 0]),
-                float(pair.table[choices[pair.edge.source], choices[pair.edge.target]]),
+                pair.table[0][0],
+                pair.table[choices[pair.edge.source]][choices[pair.edge.target]],
             )
             for pair in self.pairs
         }
@@ -244,7 +250,7 @@ class _Search:
             inexact = [
                 (pair, row, column)
                 for pair in self.pairs
-                if not pair.exact[row := choices[pair.edge.source], column := choices[pair.edge.target]]
+                if not pair.exact[row := choices[pair.edge.source]][column := choices[pair.edge.target]]
             ]
             if not inexact:
                 return choices, solution
@@ -253,23 +259,22 @@ class _Search:
                     self._refine(*entry)
                 continue
             for pair in self.pairs:
-                pair.table[~pair.exact] = INFINITE
-                pair.exact[:] = True
+                pair.forbid(lambda clocks, exact: not exact)
 
     def _problem(self, free: Sequence[Group], place: Mapping[Group, int], weight: float) -> Problem:
         """The problem over the groups that have a choice."""
         problem = Problem(
-            [np.array([price.memory + weight * price.other for price in self.alone[group]]) for group in free]
+            [[price.memory + weight * price.other for price in self.alone[group]] for group in free]
         )
         for pair in self.pairs:
-            table = pair.table * weight
+            table = [[clocks * weight for clocks in row] for row in pair.table]
             source, target = place.get(pair.edge.source), place.get(pair.edge.target)
             if source is not None and target is not None:
                 problem.add_pair(source, target, table)
             elif source is not None:
-                problem.unary[source] = problem.unary[source] + table[:, 0]
+                problem.unary[source] = list(map(add, problem.unary[source], (row[0] for row in table)))
             elif target is not None:
-                problem.unary[target] = problem.unary[target] + table[0]
+                problem.unary[target] = list(map(add, problem.unary[target], table[0]))
         return problem
 
 

@@ -8,7 +8,7 @@ more goes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 from triton_linear.dialect import ll
@@ -23,6 +23,7 @@ from triton_linear.dialect.mlir_adapter import (
     Type,
     Value,
 )
+from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis import weights
 from triton_linear.passes.assignment.candidates import sliced
 from triton_linear.passes.assignment.graph import Edge, Graph, Group

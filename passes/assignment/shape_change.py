@@ -5,11 +5,10 @@ The layout of the result follows from that of the operand, and back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from triton_linear.dialect.encodings import transfer
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation
+from triton_linear.dialect.records import dataclass
 
 NAMES = frozenset({"tt.trans", "tt.reshape", "tt.join", "tt.split"})
 _REORDERS = ("allow_reorder", "efficient_layout")

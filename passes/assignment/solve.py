@@ -12,13 +12,16 @@ import importlib
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+from itertools import chain
+from operator import add
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
+from triton_linear.dialect.records import dataclass
 
-Table = npt.NDArray[np.float64]
+Table = list[list[float]]
+"""What two variables cost: a row for each choice of the first. Tables are small, so numpy would only cost the
+time to import it."""
 
 MOST_ENTRIES = 200_000
 
@@ -30,23 +33,25 @@ class Problem:
     A pair's table has the choices of the lower variable as rows.
     """
 
-    unary: list[Table]
+    unary: list[list[float]]
     pairs: dict[tuple[int, int], Table] = field(default_factory=dict)
 
     def add_pair(self, a: int, b: int, table: Table) -> None:
         """Add costs that depend on two variables, or twice on one."""
         if a == b:
-            self.unary[a] = self.unary[a] + np.diagonal(table)
+            self.unary[a] = [cost + table[choice][choice] for choice, cost in enumerate(self.unary[a])]
             return
         if a > b:
-            a, b, table = b, a, table.T
+            a, b, table = b, a, [list(column) for column in zip(*table, strict=True)]
         known = self.pairs.get((a, b))
-        self.pairs[a, b] = table if known is None else known + table
+        if known is not None:
+            table = [list(map(add, *rows)) for rows in zip(known, table, strict=True)]
+        self.pairs[a, b] = table
 
     def cost(self, choices: Sequence[int]) -> float:
         """What an assignment costs."""
-        total = sum(float(table[choice]) for table, choice in zip(self.unary, choices, strict=True))
-        return total + sum(float(table[choices[a], choices[b]]) for (a, b), table in self.pairs.items())
+        total = sum(costs[choice] for costs, choice in zip(self.unary, choices, strict=True))
+        return total + sum(table[choices[a]][choices[b]] for (a, b), table in self.pairs.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +66,23 @@ class Solution:
 
 @dataclass
 class _Factor:
+    """What some variables cost: an entry for each combination of their choices, those of the last fastest."""
+
     scope: tuple[int, ...]
-    table: Table
+    costs: list[float]
+
+    def over(self, variables: Sequence[int], sizes: Sequence[int]) -> list[float]:
+        """The same for each combination of more variables, or of the same in another order."""
+        strides, stride = {}, 1
+        for variable in reversed(self.scope):
+            strides[variable] = stride
+            stride *= sizes[variable]
+        places = [0]
+        for variable in variables:
+            stride = strides.get(variable, 0)
+            steps = [stride * choice for choice in range(sizes[variable])]
+            places = [place + step for place in places for step in steps]
+        return [self.costs[place] for place in places]
 
 
 def solve(problem: Problem, seconds: float = 1.0) -> Solution:
@@ -77,27 +97,28 @@ def solve(problem: Problem, seconds: float = 1.0) -> Solution:
 
 
 def _eliminated(problem: Problem) -> tuple[int, ...] | None:
-    sizes = [len(table) for table in problem.unary]
-    factors = [_Factor((i,), table) for i, table in enumerate(problem.unary)]
-    factors += [_Factor(pair, table) for pair, table in problem.pairs.items()]
+    sizes = [len(costs) for costs in problem.unary]
+    factors = [_Factor((i,), costs) for i, costs in enumerate(problem.unary)]
+    factors += [_Factor(pair, list(chain.from_iterable(table))) for pair, table in problem.pairs.items()]
     touching: dict[int, list[_Factor]] = {i: [] for i in range(len(sizes))}
     for factor in factors:
         for variable in factor.scope:
             touching[variable].append(factor)
     scopes = {v: _neighbourhood(touching[v], v) for v in touching}
     entries = {v: math.prod([sizes[u] for u in scope]) for v, scope in scopes.items()}
-    decided: list[tuple[int, tuple[int, ...], npt.NDArray[np.int64]]] = []
+    decided: list[tuple[int, tuple[int, ...], list[int]]] = []
     while entries:
         variable = min(entries, key=lambda v: (entries[v], v))
-        scope = scopes[variable]
-        if entries.pop(variable) * sizes[variable] > MOST_ENTRIES:
+        scope, size = scopes[variable], sizes[variable]
+        combined = entries.pop(variable) * size
+        if combined > MOST_ENTRIES:
             return None
-        whole = (*scope, variable)
-        table = np.zeros([sizes[v] for v in whole])
+        costs = [0.0] * combined
         for factor in touching[variable]:
-            table = table + _aligned(factor, whole)
-        decided.append((variable, scope, table.argmin(axis=-1)))
-        made = _Factor(scope, table.min(axis=-1))
+            costs = list(map(add, costs, factor.over((*scope, variable), sizes)))
+        rows = [costs[start : start + size] for start in range(0, combined, size)]
+        made = _Factor(scope, list(map(min, rows)))
+        decided.append((variable, scope, list(map(list.index, rows, made.costs))))
         for factor in touching.pop(variable):
             for other in factor.scope:
                 if other != variable:
@@ -108,22 +129,15 @@ def _eliminated(problem: Problem) -> tuple[int, ...] | None:
             entries[other] = math.prod([sizes[u] for u in scopes[other]])
     choices = [0] * len(sizes)
     for variable, scope, best in reversed(decided):
-        choices[variable] = int(best[tuple(choices[v] for v in scope)])
+        place = 0
+        for other in scope:
+            place = place * sizes[other] + choices[other]
+        choices[variable] = best[place]
     return tuple(choices)
 
 
 def _neighbourhood(factors: Sequence[_Factor], variable: int) -> tuple[int, ...]:
     return tuple(sorted({v for factor in factors for v in factor.scope} - {variable}))
-
-
-def _aligned(factor: _Factor, scope: tuple[int, ...]) -> Table:
-    """The factor's table with one axis for each variable of `scope`."""
-    order = sorted(range(len(factor.scope)), key=lambda i: scope.index(factor.scope[i]))
-    table: Table = factor.table.transpose(order)
-    held = set(factor.scope)
-    index = tuple(slice(None) if variable in held else np.newaxis for variable in scope)
-    aligned: Table = table[index]
-    return aligned
 
 
 def _programmed(problem: Problem, seconds: float) -> Solution:
@@ -135,12 +149,12 @@ def _programmed(problem: Problem, seconds: float) -> Solution:
     model = highspy.Highs()
     model.silent()
     choose = []
-    for table in problem.unary:
-        variables = [model.addBinary(obj=float(cost)) for cost in table]
+    for costs in problem.unary:
+        variables = [model.addBinary(obj=cost) for cost in costs]
         model.addConstr(sum(variables) == 1)
         choose.append(variables)
     for (a, b), table in problem.pairs.items():
-        both = [[model.addVariable(lb=0.0, ub=1.0, obj=float(cost)) for cost in row] for row in table]
+        both = [[model.addVariable(lb=0.0, ub=1.0, obj=cost) for cost in row] for row in table]
         for row, variable in zip(both, choose[a], strict=True):
             model.addConstr(sum(row) == variable)
         for column, variable in zip(zip(*both, strict=True), choose[b], strict=True):
@@ -157,5 +171,5 @@ def _programmed(problem: Problem, seconds: float) -> Solution:
     choices = []
     for variables in choose:
         taken = [values[variable.index] for variable in variables] if values else [1.0]
-        choices.append(int(np.argmax(taken)))
+        choices.append(taken.index(max(taken)))
     return Solution(tuple(choices), "HiGHS", optimal)

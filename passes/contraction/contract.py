@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation, UnitAttr, operations
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.addresses import HINTS

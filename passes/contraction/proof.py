@@ -7,31 +7,27 @@ which axis. What is shown is
    same everywhere along them) or none is; and an axis in the new order is tied, or its order does not matter;
 2. that nothing is promised any more of elements next to each other of what is in the new order;
 3. that the operations that change the order do so as claimed: what is computed from a range is run, and changes
-   of shape are made on a tensor of coordinates;
+   of shape are followed on the bits of coordinates;
 4. that without those it is the module that it was (`assignment.equivalence`).
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
-
-import numpy as np
-from numpy.typing import NDArray
 
 from triton_linear.dialect.mlir_adapter import Operation, Value, producers_of
 from triton_linear.passes.analysis.addresses import HINTS
-from triton_linear.passes.contraction.order import Order, images
-from triton_linear.passes.contraction.ties import Invariance, Ties, extents, rank, ties
+from triton_linear.passes.contraction.order import Order, images, inverse
+from triton_linear.passes.contraction.ties import Invariance, Ties, extents, ties
 from triton_linear.passes.framework.proofs import NotProved
-from triton_linear.passes.framework.verifiers import CONVERT
-
-Elements = NDArray[np.int64]
+from triton_linear.passes.framework.shape_changes import Moved, follow, places
 
 _ARITHMETIC = {
-    "arith.andi": np.bitwise_and,
-    "arith.ori": np.bitwise_or,
-    "arith.shli": np.left_shift,
-    "arith.shrui": np.right_shift,
+    "arith.andi": operator.and_,
+    "arith.ori": operator.or_,
+    "arith.shli": operator.lshift,
+    "arith.shrui": operator.rshift,
 }
 
 
@@ -101,38 +97,29 @@ def _check_change(
         raise NotProved("an order is changed of values that have none")
     if source in claims and result in claims:
         raise NotProved("an order is changed twice")
-    new = np.array(images(order))
-    goes = new if result in claims else np.argsort(new)
-    maker = producers.get(source)  # what a loop carries has none
-    if maker is not None and maker.name == "tt.make_range":
-        begins = maker.attributes["start"].value
-        found = _run(result, source, np.arange(begins, begins + shape[0]), producers)
-        expected = np.arange(begins, begins + shape[0])[goes]
+    goes = order if result in claims else inverse(order)
+    begins = producers.get(source)  # what a loop carries has none
+    if begins is not None and begins.name == "tt.make_range" and producers[result].name in _ARITHMETIC:
+        numbers = range(begins.attributes["start"].value, begins.attributes["end"].value)
+        same = _computed(result, source, numbers, producers) == [numbers[i] for i in images(goes)]
     else:
-        number = np.arange(int(np.prod(shape))).reshape(shape)
-        found = _run(result, source, number, producers)
-        expected = np.take(number, goes, axis)
-    if not np.array_equal(found, expected):
+        bit_of = {place: bit for bit, place in enumerate(places(shape))}
+        expected = [bit_of[at, goes[bit] if at == axis else bit] for at, bit in places(shape)]
+        same = follow(result, source, producers)[0] == Moved(shape, tuple(expected))
+    if not same:
         raise NotProved(f"'{producers[result].name}' does not give the order that is claimed")
 
 
-def _run(value: Value, source: Value, elements: Elements, producers: Mapping[Value, Operation]) -> Elements:
-    """The elements of a value that is made of `source` and constants."""
+def _computed(
+    value: Value, source: Value, numbers: Sequence[int], producers: Mapping[Value, Operation]
+) -> list[int]:
+    """The elements of a value that is made of `source`, which has these, and constants."""
     if value == source:
-        return elements
+        return list(numbers)
     op = producers[value]
     if op.name == "arith.constant":
-        return np.full_like(elements, op.attributes["value"].get_splat_value().value)
-    taken = [_run(operand, source, elements, producers) for operand in op.operands]
-    if op.name == "tt.reshape":
-        reshaped: Elements = taken[0].reshape(extents(value.type))
-        return reshaped
-    if op.name == "tt.trans":
-        transposed: Elements = taken[0].transpose(tuple(op.attributes["order"]))
-        return transposed
-    if op.name == CONVERT and rank(value) == taken[0].ndim:
-        return taken[0]
+        return [op.attributes["value"].get_splat_value().value] * len(numbers)
     if op.name not in _ARITHMETIC:
         raise NotProved(f"'{op.name}' is not known to change an order")
-    result: Elements = _ARITHMETIC[op.name](*taken)
-    return result
+    taken = [_computed(operand, source, numbers, producers) for operand in op.operands]
+    return list(map(_ARITHMETIC[op.name], *taken))

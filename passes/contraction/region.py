@@ -9,9 +9,10 @@ it as it is. Everything else (what is loaded, carried round a loop, or written t
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from triton_linear.dialect.mlir_adapter import Operation, Value, producers_of
+from triton_linear.dialect.records import dataclass
 from triton_linear.passes.contraction.ties import Invariance, Place, is_pure, ties
 
 _LOOPS = frozenset({"scf.for", "scf.if"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from triton_linear.dialect.encodings import layout_of, linear_encoding_text, transfer
 from triton_linear.dialect.mlir_adapter import (
@@ -17,6 +17,7 @@ from triton_linear.dialect.mlir_adapter import (
     Type,
     Value,
 )
+from triton_linear.dialect.records import dataclass
 from triton_linear.passes.contraction.order import Order, runs, shifts
 from triton_linear.passes.contraction.region import Region
 from triton_linear.passes.contraction.ties import ties

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from triton_linear.dialect.mlir_adapter import OpaqueType, Operation, RankedTensorType, Type, Value
+from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis import weights
 from triton_linear.passes.framework.verifiers import CONVERT
 from triton_linear.passes.reductions.region import COMMUTATIVE

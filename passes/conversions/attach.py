@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
@@ -15,6 +14,7 @@ from triton_linear.dialect.mlir_adapter import (
     block_arguments,
     operations,
 )
+from triton_linear.dialect.records import dataclass
 from triton_linear.passes.conversions.shapes import check_shape_operation
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import Layout, LayoutTable, Unknown

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
@@ -17,6 +17,7 @@ from triton_linear.dialect.mlir_adapter import (
     operations,
     producers_of,
 )
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.strategies import STRATEGIES
 from triton_linear.lowering.planners.conversion import Reach
 from triton_linear.lowering.planners.conversion import conversion as conversion_between

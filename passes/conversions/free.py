@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation, StringAttr, Type, Value, operations
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import Cost, FreePlan, NoOpPlan, Selection
 from triton_linear.lowering.planners.conversion import Hardware

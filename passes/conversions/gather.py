@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar
 
 from triton_linear.dialect import ll
@@ -20,6 +20,7 @@ from triton_linear.dialect.mlir_adapter import (
     operations,
     producers_of,
 )
+from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.gather.select import cost_of, stock_cost
 from triton_linear.lowering.plan.element import element_type

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 from triton_linear.dialect import ll
@@ -16,6 +16,7 @@ from triton_linear.dialect.mlir_adapter import (
     Type,
     operations,
 )
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.plans import Plan
 from triton_linear.lowering.plan.stubs import ConversionStub
 from triton_linear.passes.analysis.accumulators import accumulators

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, StringAttr, operations, producers_of
+from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.plan.plans import CLUSTER, PADDED, NoOpPlan, Selection, SharedPlan
 from triton_linear.lowering.strategies import PLANNERS, Tensor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
@@ -17,6 +17,7 @@ from triton_linear.dialect.mlir_adapter import (
     operations,
     producers_of,
 )
+from triton_linear.dialect.records import dataclass
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.verifiers import Verifier
 

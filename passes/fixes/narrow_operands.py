@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
@@ -17,6 +16,7 @@ from triton_linear.dialect.mlir_adapter import (
     block_arguments,
     operations,
 )
+from triton_linear.dialect.records import dataclass
 from triton_linear.passes.framework.verifiers import DOTS, Verifier
 
 _OPERAND = re.compile(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Protocol
 
 from triton_linear.dialect.mlir_adapter import Operation
+from triton_linear.dialect.records import dataclass
 from triton_linear.passes.framework.plans import Plans
 from triton_linear.passes.framework.verifiers import Verifier
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
 
 from triton_linear.dialect.mlir_adapter import Context, MLIRError, Operation
+from triton_linear.dialect.records import dataclass
 
 SEVERITIES = ("error", "warning", "remark", "note")
 

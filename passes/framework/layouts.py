@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 from triton_linear.dialect import encodings
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import OpaqueType, RankedTensorType, Type
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType, element_type
 
 _MEMDESC = re.compile(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Final
 
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.dialect.partitions import WARP_SPECIALIZE
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.strategies import LINEAR, STRATEGIES
 from triton_linear.lowering.target.targets import Target, target
 from triton_linear.passes.framework import diagnostics

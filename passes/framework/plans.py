@@ -9,9 +9,10 @@ IR that comes from a file has the attributes alone. `stubs_of` then plans what t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from triton_linear.dialect.mlir_adapter import Operation, Type
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.plans import Plan, Selection
 from triton_linear.lowering.plan.stubs import Stub
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from triton_linear.dialect.mlir_adapter import MLIRError, Module, Operation, PassManager
+from triton_linear.dialect.records import dataclass
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import Pass, PassRun
 from triton_linear.passes.framework.diagnostics import PassDiagnostic

@@ -6,10 +6,10 @@ The unit is that of `Cost.expected`. `passes.assignment` prices a reduction by t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
+from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, installed_release
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.planners.select import select

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from triton_linear.dialect import encodings
 from triton_linear.dialect.encodings import Blocked, transfer
 from triton_linear.dialect.linear_layout import REGISTER, WARP
+from triton_linear.dialect.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

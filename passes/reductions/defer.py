@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
@@ -20,6 +19,7 @@ from triton_linear.dialect.mlir_adapter import (
     Value,
     operations,
 )
+from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.equivalence import attributes_alone
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.planning import exact_field, unfit

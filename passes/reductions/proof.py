@@ -10,9 +10,10 @@ reduction has them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from triton_linear.dialect.mlir_adapter import Block, Operation, RankedTensorType, Value
+from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.equivalence import NotEquivalent, attributes_alone
 
 Bit = tuple[int, int]

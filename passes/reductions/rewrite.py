@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.encodings import layout_of, linear_encoding_text, transfer
@@ -20,6 +19,7 @@ from triton_linear.dialect.mlir_adapter import (
     UnitAttr,
     Value,
 )
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.passes.framework.verifiers import CONVERT
 from triton_linear.passes.reductions.split import Split

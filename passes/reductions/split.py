@@ -14,13 +14,13 @@ Triton's own shuffles combine what its warps leave in shared memory, so that flo
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
 from triton_linear.dialect.encodings import linear_encoding_text, transfer
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
+from triton_linear.dialect.records import dataclass
 
 ACROSS_CTAS: Final = (
     "the axis lies across CTAs, whose partial results Triton converts once; what barriers of a cluster cost "

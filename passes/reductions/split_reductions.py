@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
@@ -19,6 +19,7 @@ from triton_linear.dialect.mlir_adapter import (
     operations,
 )
 from triton_linear.dialect.partitions import partition_warps
+from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis import weights

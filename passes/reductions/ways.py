@@ -9,11 +9,11 @@ more, so that they share the barrier.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from triton_linear.dialect.encodings import transfer
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType, element_type
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.reductions import costs

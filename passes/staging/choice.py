@@ -5,10 +5,10 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import functools
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from triton_linear.dialect.linear_layout import WARP, LinearLayout
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.plans import Cost, Plan, Rejected
 from triton_linear.lowering.planners.bound import least_cost

@@ -11,10 +11,11 @@ import functools
 import itertools
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.planners.transposing import FORMS
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.shared_memory import LocalAccess

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from triton_linear.dialect import ll
@@ -18,6 +17,7 @@ from triton_linear.dialect.mlir_adapter import (
     Value,
     operations,
 )
+from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.accumulators import changed_signs
 from triton_linear.passes.analysis.addresses import HINTS

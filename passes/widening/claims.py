@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from triton_linear.dialect.mlir_adapter import Attribute, Operation
+from triton_linear.dialect.mlir_adapter import Attribute, Operation, Type, Value
+from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.addressing import Affine, Mask, divisor_of
 from triton_linear.passes.analysis.widths import Bit
 
@@ -30,6 +30,26 @@ class Claim:
         }
         for name, number in hints.items():
             op.attributes[name] = Attribute.parse(f"dense<{number}> : tensor<1xi32>", op.context)
+
+
+@dataclass(frozen=True)
+class Widened:
+    """An access that was made wider, and the claim of the rewriting.
+
+    before: the tensors that it took, by the number of the operand. type: what its result was, None for a store.
+    result: what its users take now. address: the operand that are its pointers, or offsets of elements of one
+    byte; `size` bytes are between neighbours, or 1. mask: the operand that is its mask.
+    """
+
+    op: Operation
+    before: Mapping[int, Value]
+    type: Type | None
+    result: Value | None
+    address: int
+    known: Affine
+    size: int
+    mask: int | None
+    constant: Mask | None
 
 
 def of_addresses(value: Affine, size: int, bits: Sequence[Bit]) -> Claim:

@@ -8,7 +8,6 @@ every element where it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
@@ -23,6 +22,7 @@ from triton_linear.dialect.mlir_adapter import (
     Type,
     Value,
 )
+from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.widths import Bit
 from triton_linear.passes.framework.verifiers import CONVERT
 

@@ -4,7 +4,7 @@ It takes the rewritten module and, for each access, what it was given before: va
 What is shown is
 
 1. that all tensors of an access became rows in one way: place i of the row is the same element of each of them,
-   and of what the access gives. The changes of shape are followed on the coordinates of every element;
+   and of what the access gives. The changes of shape are followed on the bits of its number;
 2. that what is promised of pointers and masks follows from what is known of them as they were;
 3. that without those changes of shape it is the module that it was (`assignment.equivalence`).
 """
@@ -12,39 +12,13 @@ What is shown is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import prod
-
-import numpy as np
-from numpy.typing import NDArray
 
 from triton_linear.dialect.mlir_adapter import DenseElementsAttr, Operation, Type, Value, producers_of
 from triton_linear.passes.analysis.addresses import HINTS
-from triton_linear.passes.analysis.addressing import Affine, Mask
+from triton_linear.passes.analysis.addressing import Affine
 from triton_linear.passes.framework.proofs import NotProved
-from triton_linear.passes.framework.verifiers import CONVERT
-
-Elements = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Widened:
-    """An access that was made wider, and the claim of the rewriting.
-
-    before: the tensors that it took, by the number of the operand. type: what its result was, None for a store.
-    result: what its users take now. address: the operand that are its pointers, or offsets of elements of one
-    byte; `size` bytes are between neighbours, or 1. mask: the operand that is its mask.
-    """
-
-    op: Operation
-    before: Mapping[int, Value]
-    type: Type | None
-    result: Value | None
-    address: int
-    known: Affine
-    size: int
-    mask: int | None
-    constant: Mask | None
+from triton_linear.passes.framework.shape_changes import Moved, follow, places
+from triton_linear.passes.widening.claims import Widened
 
 
 def check(
@@ -61,16 +35,16 @@ def check(
         row = None
         for index, source in access.before.items():
             elements = _followed(access.op.operands[index], source, producers, erased)
-            if row is not None and not np.array_equal(row, elements):
+            if row not in (None, elements):
                 raise NotProved(f"operand {index} of '{access.op.name}' is another row")
             row = elements
-        if row is None or row.ndim != 1 or len(access.op.operands) < len(access.before):
+        if row is None or len(row.shape) != 1 or len(access.op.operands) < len(access.before):
             raise NotProved(f"'{access.op.name}' takes no row")
         if access.result is not None and access.type is not None:
             made = access.op.results[0]
             back = _followed(access.result, made, producers, erased)
-            shape = tuple(access.type.shape)
-            if not np.array_equal(row[back], np.arange(prod(shape)).reshape(shape)):
+            given = Moved.nowhere(access.type.shape)
+            if back.shape != given.shape or [row.bits[bit] for bit in back.bits] != list(given.bits):
                 raise NotProved(f"what '{access.op.name}' gives is another tensor")
             types[made] = access.type
         _check_claims(access, row, producers)
@@ -79,37 +53,21 @@ def check(
 
 def _followed(
     value: Value, source: Value, producers: Mapping[Value, Operation], erased: dict[Value, Value]
-) -> Elements:
-    """Which element of `source`, counted with the last dimension fastest, is where in `value`."""
-    steps = []
-    at = value
-    while at != source:
-        op = producers.get(at)
-        if op is None or op.name not in ("tt.reshape", "tt.trans", CONVERT):
-            raise NotProved(f"'{op.name if op else 'an argument'}' is no change of shape")
-        if any(name in op.attributes for name in ("allow_reorder", "efficient_layout")):
-            raise NotProved("a reshape may move elements")
-        steps.append(op)
-        at = op.operands[0]
-    shape = tuple(source.type.shape)
-    elements: Elements = np.arange(prod(shape)).reshape(shape)
-    for op in reversed(steps):
-        if op.name == "tt.trans":
-            elements = elements.transpose(list(op.attributes["order"]))
-        else:
-            elements = elements.reshape(tuple(op.results[0].type.shape))
-        if elements.shape != tuple(op.results[0].type.shape):
-            raise NotProved(f"'{op.name}' gives another shape")
-        erased[op.results[0]] = op.operands[0]
-    return elements
+) -> Moved:
+    """Which element of `source` is where in `value`; what led there is erased."""
+    moved, steps = follow(value, source, producers)
+    erased.update((op.results[0], op.operands[0]) for op in steps)
+    return moved
 
 
-def _check_claims(access: Widened, row: Elements, producers: Mapping[Value, Operation]) -> None:
+def _check_claims(access: Widened, row: Moved, producers: Mapping[Value, Operation]) -> None:
     """Whether what is promised of the addresses and of the mask is so, wherever the tensor begins."""
     addresses = producers[access.op.operands[access.address]]
     claimed = _claims(addresses)
-    shape = tuple(len(bits) for bits in access.known.deltas)
-    coordinates = np.unravel_index(row, tuple(1 << bits for bits in shape))
+    place_of = places([1 << len(bits) for bits in access.known.deltas])
+    if len(place_of) != len(row.bits):
+        raise NotProved("addresses are known of another number of elements")
+    coordinates = [place_of[bit] for bit in row.bits]
     for place, (axis, bit, delta) in _moves(access.known, coordinates, claimed["tt.contiguity"]):
         if delta != access.size * place:
             raise NotProved(f"bit {bit} of dimension {axis} moves by {delta}, not by {access.size * place}")
@@ -147,24 +105,11 @@ def _claims(op: Operation) -> dict[str, int]:
 
 
 def _moves(
-    known: Affine, coordinates: Sequence[Elements], run: int
+    known: Affine, coordinates: Sequence[tuple[int, int]], run: int
 ) -> list[tuple[int, tuple[int, int, int | None]]]:
     """For each bit of the places in a run at the beginning of a row: the bit of the coordinates that it is, and
-    what that adds. A bit of the row is one of the coordinates wherever it is set."""
-    found = []
-    size = len(coordinates[0]) if coordinates else 1
-    if run > size:
-        raise NotProved(f"a run of {run} is promised in a row of {size}")
-    everywhere = np.arange(size)
-    place = 1
-    while place < run:
-        without = everywhere[everywhere & place == 0]
-        changed = [along[without | place] ^ along[without] for along in coordinates]
-        moved = [axis for axis, bits in enumerate(changed) if bits.any()]
-        bits = changed[moved[0]]
-        if len(moved) != 1 or (bits != bits[0]).any() or int(bits[0]).bit_count() != 1:
-            raise NotProved(f"place {place} of a row is not one bit of the coordinates")
-        bit = int(bits[0]).bit_length() - 1
-        found.append((place, (moved[0], bit, known.deltas[moved[0]][bit])))
-        place *= 2
-    return found
+    what that adds."""
+    if run > 1 << len(coordinates):
+        raise NotProved(f"a run of {run} is promised in a row of {1 << len(coordinates)}")
+    inside = coordinates[: run.bit_length() - 1]
+    return [(1 << k, (axis, bit, known.deltas[axis][bit])) for k, (axis, bit) in enumerate(inside)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
@@ -18,6 +17,7 @@ from triton_linear.dialect.mlir_adapter import (
     operations,
     producers_of,
 )
+from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.axis import AxisAnalysis, shape_of
 from triton_linear.passes.analysis.equivalence import NotEquivalent, Numbering
 from triton_linear.passes.analysis.global_memory import GlobalAccess
@@ -28,7 +28,7 @@ from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.planning import unfit
 from triton_linear.passes.framework.verifiers import Verifier
 from triton_linear.passes.widening import claims, flat, proof
-from triton_linear.passes.widening.proof import Widened
+from triton_linear.passes.widening.claims import Widened
 
 ACCESSES: Mapping[str, str] = {
     "tt.load": "load",

@@ -7,8 +7,8 @@ the options and what LLVM is told by the environment; what ptxas makes of them f
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from triton_linear.dialect.records import dataclass
 from triton_linear.kept import store
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.sources import source_digest
 from triton_linear.kept import store
 

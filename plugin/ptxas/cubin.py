@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from triton_linear.dialect.records import dataclass
 
 _INFO, _CODE = b".nv.info", b".text."
 _REGISTERS, _STACK = 0x2F, 0x12

@@ -44,9 +44,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from triton_linear.dialect.records import dataclass
 from triton_linear.kept.registers import KeptDirective, KeptDirectives
 from triton_linear.ptxas.cubin import Loops, Usage, mma_loops, usage
 from triton_linear.ptxas.warp_clocks import warp_clocks

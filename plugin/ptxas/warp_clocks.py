@@ -14,8 +14,8 @@ what a kernel takes of which few warps run, and the least for others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from triton_linear.dialect.records import dataclass
 from triton_linear.ptxas.cubin import LOAD, OPCODE, clocks_after, decoded, loops_of
 
 _BARRIERS = 6

@@ -234,7 +234,7 @@ print(*sorted(set(sys.modules) - before))
 NEEDLESS = {
     "triton_linear": {"examples", "gluon", "tools"},
     "triton_linear.lowering": {"interpreter"},
-    "numpy": {"f2py", "fft", "ma", "polynomial", "random", "testing"},
+    "mlir": {"ir", "dialects"},
 }
 """What costs time to import and has no part in an ordinary compile."""
 
@@ -253,9 +253,7 @@ def test_a_first_compile_imports_only_what_it_needs(tmp_path: Path) -> None:
     assert needless & compiled == set()
     roots = {name.split(".")[0] for name in compiled}
     assert not roots & {"highspy", "hypothesis", "IPython", "matplotlib", "pytest", "scipy", "sqlite3", "torch"}
-    # The bindings import the dialects whose operations the passes look at, and `irdl` defines ours.
-    dialects = {name.split(".")[2] for name in compiled if name.startswith("mlir.dialects.")}
-    assert {name for name in dialects if not name.startswith("_")} <= {"arith", "builtin", "irdl"}
+    assert "numpy" not in roots, "it takes as long as the bindings"
 
 
 def test_the_scratch_limit_reaches_the_planners(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,82 @@
+"""Where changes of shape take the elements of a tensor.
+
+Sizes are powers of two, and elements are counted with the last dimension fastest. So a change of shape permutes
+the bits of an element's number, and nothing has to be done for each element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from triton_linear.dialect.mlir_adapter import Operation, Value
+from triton_linear.dialect.records import dataclass
+from triton_linear.passes.framework.proofs import NotProved
+from triton_linear.passes.framework.verifiers import CONVERT
+
+SHAPE_CHANGES = ("tt.reshape", "tt.trans", CONVERT)
+
+
+def places(shape: Sequence[int]) -> list[tuple[int, int]]:
+    """For each bit of an element's number, lowest first, its dimension and which bit of that coordinate it is.
+
+    >>> places((2, 4))
+    [(1, 0), (1, 1), (0, 0)]
+    """
+    if any(size < 1 or size & (size - 1) for size in shape):
+        raise NotProved(f"the sizes {list(shape)} are no powers of two")
+    axes = reversed(range(len(shape)))
+    return [(axis, bit) for axis in axes for bit in range(shape[axis].bit_length() - 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Elements in a new shape: bit k of an element's number is bit `bits[k]` of what the number was before."""
+
+    shape: tuple[int, ...]
+    bits: tuple[int, ...]
+
+    @classmethod
+    def nowhere(cls, shape: Sequence[int]) -> Moved:
+        """Elements where they are.
+
+        >>> Moved.nowhere((2, 4)).trans((1, 0))
+        Moved(shape=(4, 2), bits=(2, 0, 1))
+        """
+        return cls(tuple(shape), tuple(range(len(places(shape)))))
+
+    def reshape(self, shape: Sequence[int]) -> Moved:
+        """The same elements, in order, in another shape."""
+        if len(places(shape)) != len(self.bits):
+            raise NotProved(f"a reshape to {list(shape)} gives another number of elements")
+        return Moved(tuple(shape), self.bits)
+
+    def trans(self, order: Sequence[int]) -> Moved:
+        """Dimension i is what dimension `order[i]` was."""
+        if sorted(order) != list(range(len(self.shape))):
+            raise NotProved(f"{list(order)} is no order of {len(self.shape)} dimensions")
+        shape = tuple(self.shape[axis] for axis in order)
+        bit_of = dict(zip(places(self.shape), self.bits, strict=True))
+        return Moved(shape, tuple(bit_of[order[axis], bit] for axis, bit in places(shape)))
+
+
+def follow(
+    value: Value, source: Value, producers: Mapping[Value, Operation]
+) -> tuple[Moved, Sequence[Operation]]:
+    """Where each element of `value` was in `source`, from which changes of shape alone make it; and those."""
+    steps: list[Operation] = []
+    at = value
+    while at != source:
+        op = producers.get(at)
+        if op is None or op.name not in SHAPE_CHANGES:
+            raise NotProved(f"'{op.name if op else 'an argument'}' is no change of shape")
+        if any(name in op.attributes for name in ("allow_reorder", "efficient_layout")):
+            raise NotProved("a reshape may move elements")
+        steps.insert(0, op)
+        at = op.operands[0]
+    moved = Moved.nowhere(source.type.shape)
+    for op in steps:
+        shape = tuple(op.results[0].type.shape)
+        moved = moved.trans(list(op.attributes["order"])) if op.name == "tt.trans" else moved.reshape(shape)
+        if moved.shape != shape:
+            raise NotProved(f"'{op.name}' gives another shape")
+    return moved, steps
