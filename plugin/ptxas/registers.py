@@ -44,7 +44,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from triton_linear.dialect.records import dataclass
@@ -178,16 +177,23 @@ def _raised(error: Exception, metadata: Metadata) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Advice:
-    """A directive; below: the part of their clocks that loops of MMAs have left with it if it is to be
-    taken, None if they are not asked."""
+    """A directive that is taken where nothing more is spilled with it."""
 
     directive: str
-    below: float | None = field(default=None, kw_only=True)
 
     def serves(self, before: _Made, now: _Made) -> bool:
         """Whether what was assembled with it is better than what was before, but for what is spilled."""
-        if self.below is None:
-            return True
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _ShorterLoops(_Advice):
+    """A directive that is taken where loops of MMAs have less than the part `below` of their clocks left."""
+
+    below: float
+
+    def serves(self, before: _Made, now: _Made) -> bool:
+        """Whether they have, and as many MMAs."""
         old, new = _loops(before), _loops(now)
         if old is None or new is None or old.mmas != new.mmas:
             return False
@@ -421,7 +427,7 @@ class Assembler:
             or (ctas > 1 and hidden(loops, widths, groups, policy.tensor_cores_busy))
         ):
             return None
-        return _Advice(f"{_CTAS} {ctas}", below=policy.loop_left)
+        return _ShorterLoops(f"{_CTAS} {ctas}", policy.loop_left)
 
     def _sooner(self, used: int, room: _Room, apart: bool = False) -> _Advice | None:
         """A number of CTAs for a kernel whose warps wait for one load after another, or whose CTAs are kept

@@ -426,7 +426,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     CodeMutant(
         "plugin/ptxas/registers.py",
-        "_Advice.serves",
+        "_ShorterLoops.serves",
         "_with_waits(new) < self.below * _with_waits(old)",
         "_with_waits(new) <= _with_waits(old)",
         "loops that are hardly shorter are taken",
