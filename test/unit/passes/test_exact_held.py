@@ -124,7 +124,8 @@ HOLDS = {
             '%s = "tt.reduce"(%m) <{axis = 0 : i32}> ({ ^bb0(%p: f32, %q: f32): %r = arith.addf %p, %q : f32',
             f"tt.reduce.return %r : f32 }}) : ({X}) -> {ROW}",
         ),
-        {"arith.mulf"},
+        # Two products in one addition: which one is fused depends on all that is around, so all is held.
+        {"arith.constant", "arith.mulf", "tt.reduce", "arith.addf"},
     ),
     "what is not known": (
         (f"%m = math.log %x : {X}", ACROSS, f"%s = math.erf %c : {Y}"),
