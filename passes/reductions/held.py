@@ -152,9 +152,7 @@ def _adds_two(op: Operation, products: set[Value]) -> bool:
 def _all_values(ops: Sequence[Operation]) -> frozenset[Value]:
     """The results of operations, and the arguments of their blocks."""
     blocks = (block for op in ops for region in op.regions for block in region.blocks)
-    return frozenset(
-        itertools.chain(*(op.results for op in ops), *(block.arguments for block in blocks)),
-    )
+    return frozenset(itertools.chain(*(op.results for op in ops), *(block.arguments for block in blocks)))
 
 
 def _element(value: Value) -> str:

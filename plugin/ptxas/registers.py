@@ -221,23 +221,24 @@ class _Room:
 
 @dataclass(frozen=True, slots=True)
 class _Sooner(_Advice):
-    """A directive that is taken where a warp comes to the end sooner."""
+    """A directive that is taken where a warp comes to the end sooner.
+
+    clocks: of a warp without it. ctas: those that find room then.
+    """
 
     room: _Room
+    clocks: int
+    ctas: int
 
     def serves(self, before: _Made, now: _Made) -> bool:
         """Whether a warp takes that much less, and not more for each CTA that is there."""
         policy = self.room.gpu.policy
-        (old, ctas), (new, left) = (self._time(made) for made in (before, now))
-        return bool(new) and new < policy.warp_left * old and new * ctas <= old * left
-
-    def _time(self, made: _Made) -> tuple[int, int]:
-        """The clocks of a warp, and how many CTAs there are; zeros where they are not known."""
-        used = usage(made[1]) if made is not None else None
-        if made is None or used is None:
-            return 0, 0
-        found = warp_clocks(made[1], FAR_CLOCKS, self.room.gpu.policy.unknown_trips)
-        return (found.clocks if found else 0), self.room.ctas(used.registers)
+        used = usage(now[1]) if now is not None else None
+        found = warp_clocks(now[1], FAR_CLOCKS, policy.unknown_trips) if now is not None else None
+        if used is None or found is None:
+            return False
+        left = self.room.ctas(used.registers)
+        return found.clocks < policy.warp_left * self.clocks and found.clocks * self.ctas <= self.clocks * left
 
 
 def _with_waits(loops: Loops) -> int:
@@ -432,10 +433,10 @@ class Assembler:
     def _sooner(self, used: int, room: _Room, apart: bool = False) -> _Advice | None:
         """A number of CTAs for a kernel whose warps wait for one load after another, or whose CTAs are kept
         `apart` by memory, so that registers are there. Where as many warps run as can, they hide such waits."""
-        policy, ctas = room.gpu.policy, room.fewer(used)
-        if ctas is None or self._made is None or room.ctas(used) * room.warps >= room.gpu.resident_warps:
+        policy, now, fewer = room.gpu.policy, room.ctas(used), room.fewer(used)
+        if fewer is None or self._made is None or now * room.warps >= room.gpu.resident_warps:
             return None
         found = warp_clocks(self._made[1], FAR_CLOCKS, policy.unknown_trips)
         if found is None or (not apart and found.serial < policy.serial_loads * found.clocks):
             return None
-        return _Sooner(f"{_CTAS} {ctas}", room)
+        return _Sooner(f"{_CTAS} {fewer}", room, found.clocks, now)

@@ -467,7 +467,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "plugin/ptxas/registers.py",
         "_Sooner.serves",
-        "new * ctas <= old * left",
+        "found.clocks * self.ctas <= self.clocks * left",
         "True",
         "more registers are taken whatever CTAs they cost",
         (f"{CLOCKS}::test_it_stays_as_it_is_where_too_few_ctas_would_find_room",),
