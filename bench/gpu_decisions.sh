@@ -2,8 +2,9 @@
 #   bash bench/gpu_decisions.sh STEP FOLDER [SECONDS]
 # Results go to FOLDER, with the file of decisions. What steps have for each other is kept in $TRITON_LINEAR_WORK (default
 # /tmp/triton-linear-decisions). A step that is cut off at SECONDS goes on where it was when it is called again.
+# Cases are all, or those whose names match $ONLY.
 #   compile         kernels of other packages for stock Triton, on all cores
-#   foreign         tune them; those whose names match $ONLY, as in the next step
+#   foreign         tune them
 #   foreign-after   stock Triton, ours, what was decided, and exact, side by side
 #   kernels         tune the kernels of bench.kernels, in the configurations of an earlier kernels.json ($CONFIGS)
 #   kernels-after   stock Triton, ours and what was decided, side by side
@@ -13,6 +14,7 @@ step=$1 output=$2 seconds=${3:-540}
 work=${TRITON_LINEAR_WORK:-/tmp/triton-linear-decisions}
 configs=${CONFIGS:-bench/results/3.9.0/kernels.json}
 python=${PYTHON:-python3}
+only=(${ONLY:+--only "$ONLY"})
 cores=$(nproc)
 compilers=$((cores > 3 ? cores - 2 : cores))
 export TRITON_HOME="$work/home" TRITON_CACHE_DIR="$work/cache"
@@ -26,17 +28,17 @@ tune() { # NAME MODULE [ARGUMENT ...]
 case $step in
     compile)
         "$python" -m bench.foreign --compile-only --control --cache "$TRITON_CACHE_DIR" --jobs "$cores" --budget "$seconds" \
-            --output "$output"
+            "${only[@]}" --output "$output"
         ;;
-    foreign) tune tune-foreign bench.foreign.program ${ONLY:+--only "$ONLY"} ;;
+    foreign) tune tune-foreign bench.foreign.program "${only[@]}" ;;
     foreign-after)
         "$python" -m bench.foreign --cache "$TRITON_CACHE_DIR" --jobs "$cores" --beside decided,exact --budget "$seconds" \
-            ${ONLY:+--only "$ONLY"} --output "$output"
+            "${only[@]}" --output "$output"
         ;;
-    kernels) tune tune-kernels bench.kernels.program --configs "$configs" ;;
+    kernels) tune tune-kernels bench.kernels.program --configs "$configs" "${only[@]}" ;;
     kernels-after)
         "$python" -m bench.kernels --configs "$configs" --modes stock,ours,decided --turns 25 --budget "$seconds" \
-            --output "$output"
+            "${only[@]}" --output "$output"
         ;;
     rotary)
         "$python" -m bench.configurations --only '^rms_norm_rotary$' --budget "$seconds" --output "$output"
