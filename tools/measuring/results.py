@@ -28,6 +28,7 @@ class Results:
         """In what they differ beyond tolerance from others of the same kernel, in words; "" if in nothing.
 
         before: what was there. How large results are is told by what was written: a buffer may hold anything.
+        Where nothing has changed a launch before has left the same, and all of it counts.
         """
         triples = zip(self._tensors, expected._tensors, before._tensors, strict=True)
         return next(filter(None, (_difference(*triple) for triple in triples)), "")
@@ -51,6 +52,11 @@ def _same(found: Any, expected: Any) -> bool:
     return not found.numel() or torch.equal(_bits(found), _bits(expected))
 
 
+def _usual(values: Any) -> float:
+    """Their root mean square; 0 of none."""
+    return float(values.square().mean().sqrt()) if values.numel() else 0.0
+
+
 def _difference(found: Any, expected: Any, before: Any) -> str:
     import torch
 
@@ -64,7 +70,7 @@ def _difference(found: Any, expected: Any, before: Any) -> str:
     if bool(odd.any()):
         return f"a result of {found.dtype} is infinite or no number where it was not"
     written = second[known & (_bits(expected) != _bits(before))]
-    usual = float(written.square().mean().sqrt()) if written.numel() else 0.0
+    usual = _usual(written if written.numel() else second[known])
     first, second = first[known], second[known]
     if not first.numel():
         return ""

@@ -55,6 +55,12 @@ def test_what_a_buffer_held_does_not_hide_a_wrong_result() -> None:
     assert "differs by" in difference(wrong, right, before)
 
 
+def test_rounding_is_tolerated_where_the_launch_before_left_the_same() -> None:
+    right = torch.tensor([4.0, 0.0])
+    assert difference(torch.tensor([4.0, 1e-7]), right, right) == ""
+    assert "differs by" in difference(torch.tensor([4.0, 1e-2]), right, right)
+
+
 def test_numbers_that_are_none_are_the_same_or_wrong() -> None:
     nan, other = torch.full((4,), float("nan")), torch.full((4,), float("nan")).neg()
     assert difference(nan, other, torch.zeros(4)) == ""
