@@ -26,7 +26,6 @@ _NO_MARGIN: Final = (
     "margin",
     "margin_with_memory",
     "new_saves",
-    "new_saves_beside_dots",
     "unmeasured_margin",
 )
 

@@ -178,8 +178,8 @@ class _Search:
             not pair.table[0][0] and pair.table[choices[pair.edge.source]][choices[pair.edge.target]]
             for pair in self.pairs
         )
-        worth = self.policy.new_saves_beside_dots if self.beside_dots else self.policy.new_saves
-        if new and self.price(choices).clocks > (1 - worth) * before.clocks:
+        enough = (1 - self.policy.new_saves) * before.clocks
+        if new and not self.beside_dots and self.price(choices).clocks > enough:
             self._forbid_new()
             choices, solution = self._best(weight, seconds)
         if rank:

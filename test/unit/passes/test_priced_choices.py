@@ -130,16 +130,13 @@ def test_banks_come_in_the_order_of_the_threads_bits() -> None:
     assert (found.low, found.bank) == ((1,), warps)
 
 
-def test_beside_dots_a_new_conversion_has_to_save_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a new conversion saves here is enough for it, but not beside a dot."""
+def test_without_dots_a_new_conversion_has_to_save_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a new conversion saves here is enough, and would not be if more was asked for; beside a dot it is."""
     gpu = target("cuda:90")
-    policy = gpu.policy
     plain = assigned(TURNED, 110)
-    assert policy.new_saves < (saved(plain) or 0.0) < policy.new_saves_beside_dots
     assert len(named(plain, CONVERT)) == 1
-    assert not named(assigned(TURNED + DOT, 110), CONVERT)
-    eager = with_policy(gpu, new_saves_beside_dots=policy.new_saves)
-    monkeypatch.setitem(TARGETS, gpu.name, eager)
+    monkeypatch.setitem(TARGETS, gpu.name, with_policy(gpu, new_saves=2 * (saved(plain) or 0.0)))
+    assert not named(assigned(TURNED, 110), CONVERT)
     assert len(named(assigned(TURNED + DOT, 110), CONVERT)) == 1
 
 
