@@ -75,9 +75,14 @@ VARIANTS: Final = {
         ),
         Variant("unbounded", "registers as ptxas gives them", {"occupancy": False}),
         Variant(
+            "roomy",
+            "more registers for fewer CTAs, wherever a warp is sooner done with them",
+            {"thresholds": "serial_loads=0"},
+        ),
+        Variant(
             "bounded",
             "registers bounded for one more CTA, however few that are",
-            {"thresholds": "more_ctas=1,registers_near=2"},
+            {"thresholds": "more_ctas=1,registers_near=8,bounded_clocks=2"},
         ),
     )
 }

@@ -186,8 +186,13 @@ class Policy:
     more_ctas: float = _threshold(1.5, 1.0, "times")
     """How many times as many CTAs are worth assembling a kernel with a bound on its registers: one more of
     several hardly shows."""
-    registers_near: float = _threshold(1.2, UNBOUNDED, "times")
-    """How many times the registers of the bound a kernel may have: it cannot do without more than that."""
+    registers_near: float = _threshold(0.35, UNBOUNDED, "part of the bound")
+    """What a kernel may have above the registers of the bound for each time as many CTAs more: 1.35 times
+    as many registers where one CTA becomes two, 1.175 times where two become three."""
+    bounded_clocks: float = _threshold(0.05, UNBOUNDED, "part of the clocks")
+    """What a warp may take longer with such a bound for each time as many CTAs more, what is spilled among it:
+    5 % where one CTA becomes two, 2.5 % where two become three. On an H100 kernels that took less longer became
+    up to 1.23 times as fast, those that took more 3 to 41 % slower (docs/plugin-registers.md)."""
     given_up_stack: int = _threshold(512, 1, "bytes")
     """Bytes of stack with which ptxas is taken to have given up on a kernel of few registers."""
     given_up_registers: int = _threshold(64, 255, "registers")

@@ -19,11 +19,12 @@ _DEBUG = re.compile(r"^\s*\.section\s+\.debug.*", re.MULTILINE | re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class KeptDirective:
-    """directive: the one that the kernel is assembled with; "" for none. stack: what a thread has in memory
-    without it, which it must not exceed, in bytes."""
+    """directive: the one that the kernel is assembled with; "" for none. stack: what a thread may have in
+    memory then, in bytes. granted: what of that is for the directive's sake."""
 
     directive: str
     stack: int
+    granted: int = 0
 
 
 @dataclass(frozen=True)
@@ -48,11 +49,11 @@ class KeptDirectives:
         entry = store.read(name)
         if entry is None:
             return None
-        directive, stack = entry.get("directive"), entry.get("stack")
-        if not isinstance(directive, str) or not isinstance(stack, int):
+        directive, stack, granted = (entry.get(name) for name in ("directive", "stack", "granted"))
+        if not isinstance(directive, str) or not isinstance(stack, int) or not isinstance(granted, int):
             return None
-        return KeptDirective(directive, stack)
+        return KeptDirective(directive, stack, granted)
 
     def write(self, name: str, decided: KeptDirective) -> None:
         """Keep what was decided."""
-        store.write(name, {"directive": decided.directive, "stack": decided.stack})
+        store.write(name, {slot: getattr(decided, slot) for slot in ("directive", "stack", "granted")})

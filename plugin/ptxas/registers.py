@@ -56,8 +56,6 @@ if TYPE_CHECKING:
 
 Metadata = MutableMapping[str, Any]
 Stage = Callable[[object, Metadata], object]
-_Made = tuple[object, object] | None
-"""PTX and its cubin."""
 
 UNIT = 8
 """Registers of a thread are given out in multiples of this: a warp gets multiples of 256."""
@@ -85,20 +83,22 @@ _TENSOR_COLUMNS = 512
 
 
 def bound(used: int, warps: int, most: int, gpu: Target) -> int | None:
-    """The registers of a thread with which another CTA fits, if that is worth it; else None.
+    """The registers of a thread with which another CTA fits, if that is worth a try; else None.
 
-    `used`: registers of a thread now. `most`: CTAs that there is room for otherwise.
+    `used`: registers of a thread now. `most`: CTAs that there is room for otherwise. The more a CTA adds, the
+    more registers may go for it.
 
     >>> from triton_linear.lowering.target.targets import target
     >>> h200 = target("cuda:90")
-    >>> bound(136, 8, 2, h200), bound(128, 8, 2, h200), bound(136, 8, 1, h200), bound(168, 8, 2, h200)
+    >>> bound(168, 8, 2, h200), bound(128, 8, 2, h200), bound(136, 8, 1, h200), bound(192, 8, 2, h200)
     (128, None, None, None)
     """
     ctas = resident(used, warps, gpu.registers, gpu.lanes)
     if not 0 < ctas < most or ctas + 1 < gpu.policy.more_ctas * ctas:
         return None
     limit = gpu.registers // ((ctas + 1) * gpu.lanes * warps) // UNIT * UNIT
-    return limit if used <= gpu.policy.registers_near * limit else None
+    near = 1 + gpu.policy.registers_near / ctas
+    return limit if used <= near * limit else None
 
 
 def resident(used: int, warps: int, registers: int, lanes: int = 32) -> int:
@@ -176,14 +176,22 @@ def _raised(error: Exception, metadata: Metadata) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class _Cubin:
+    """What PTX became, and what a thread of it takes."""
+
+    code: object
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
 class _Advice:
     """A directive that is taken where nothing more is spilled with it."""
 
     directive: str
 
-    def serves(self, before: _Made, now: _Made) -> bool:
-        """Whether what was assembled with it is better than what was before, but for what is spilled."""
-        return True
+    def serves(self, before: _Cubin, now: _Cubin) -> bool:
+        """Whether what was assembled with it is better than what was before."""
+        return now.usage.stack <= before.usage.stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +200,31 @@ class _ShorterLoops(_Advice):
 
     below: float
 
-    def serves(self, before: _Made, now: _Made) -> bool:
-        """Whether they have, and as many MMAs."""
-        old, new = _loops(before), _loops(now)
-        if old is None or new is None or old.mmas != new.mmas:
+    def serves(self, before: _Cubin, now: _Cubin) -> bool:
+        """Whether they have, and as many MMAs, and nothing more is spilled."""
+        old, new = mma_loops(before.code), mma_loops(now.code)
+        if old is None or new is None or old.mmas != new.mmas or now.usage.stack > before.usage.stack:
             return False
         return _with_waits(new) < self.below * _with_waits(old)
+
+
+@dataclass(frozen=True, slots=True)
+class _MoreCtas(_Advice):
+    """A bound on registers that is taken where a warp takes hardly more clocks, what is spilled among them;
+    where clocks cannot be told, nothing more may be spilled.
+
+    most: how many times the clocks a warp may take. trips: the iterations of a loop.
+    """
+
+    most: float
+    trips: int
+
+    def serves(self, before: _Cubin, now: _Cubin) -> bool:
+        """Whether it takes no more."""
+        old, new = (warp_clocks(each.code, FAR_CLOCKS, self.trips) for each in (before, now))
+        if old is None or new is None:
+            return now.usage.stack <= before.usage.stack
+        return new.clocks <= self.most * old.clocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +240,11 @@ class _Room:
         return min(self.most, resident(used, self.warps, self.gpu.registers, self.gpu.lanes))
 
     def fewer(self, used: int) -> int | None:
-        """As many of them, or the most below, as leave a thread so many more registers; None if none do."""
-        wanted = self.gpu.policy.registers_more * used
+        """As many of them, or the most below, as leave a thread so many more registers, or all that it can
+        have; None if none do."""
+        wanted = min(MOST, self.gpu.policy.registers_more * used)
+        if used + UNIT > wanted:
+            return None
         counts = range(self.ctas(used), 0, -1)
         return next((n for n in counts if most_registers(n, self.warps, self.gpu) >= wanted), None)
 
@@ -230,15 +260,44 @@ class _Sooner(_Advice):
     clocks: int
     ctas: int
 
-    def serves(self, before: _Made, now: _Made) -> bool:
-        """Whether a warp takes that much less, and not more for each CTA that is there."""
+    def serves(self, before: _Cubin, now: _Cubin) -> bool:
+        """Whether a warp takes that much less, not more for each CTA that is there, and spills no more."""
         policy = self.room.gpu.policy
-        used = usage(now[1]) if now is not None else None
-        found = warp_clocks(now[1], FAR_CLOCKS, policy.unknown_trips) if now is not None else None
-        if used is None or found is None:
+        found = warp_clocks(now.code, FAR_CLOCKS, policy.unknown_trips)
+        if found is None or now.usage.stack > before.usage.stack:
             return False
-        left = self.room.ctas(used.registers)
+        left = self.room.ctas(now.usage.registers)
         return found.clocks < policy.warp_left * self.clocks and found.clocks * self.ctas <= self.clocks * left
+
+
+def _for_loops(made: _Cubin, widths: Sequence[int], room: _Room) -> _Advice | None:
+    """The number of CTAs for a kernel with MMAs of warp groups, of so many columns each."""
+    gpu, policy, used = room.gpu, room.gpu.policy, made.usage.registers
+    ctas = room.ctas(used)
+    if not ctas or used + UNIT > most_registers(ctas, room.warps, gpu):
+        return None
+    loops = mma_loops(made.code)
+    groups = ctas * room.warps // _GROUP_WARPS
+    if (
+        loops is None
+        or covered(loops, widths, policy.loop_near)
+        or (ctas > 1 and hidden(loops, widths, groups, policy.tensor_cores_busy))
+    ):
+        return None
+    return _ShorterLoops(f"{_CTAS} {ctas}", policy.loop_left)
+
+
+def _sooner(made: _Cubin, room: _Room, serial: float = 0.0) -> _Advice | None:
+    """A number of CTAs for a kernel whose warps wait for one load after another, for so large a part of their
+    clocks. Where as many warps run as can, they hide such waits."""
+    policy, used = room.gpu.policy, made.usage.registers
+    now, fewer = room.ctas(used), room.fewer(used)
+    if fewer is None or now * room.warps >= room.gpu.resident_warps:
+        return None
+    found = warp_clocks(made.code, FAR_CLOCKS, policy.unknown_trips)
+    if found is None or found.serial < serial * found.clocks:
+        return None
+    return _Sooner(f"{_CTAS} {fewer}", room, found.clocks, now)
 
 
 def _with_waits(loops: Loops) -> int:
@@ -279,10 +338,6 @@ def _with(directive: str, text: str, threads: re.Match[str]) -> str:
     return f"{text[: threads.end()]}\n{directive}{text[threads.end() :]}"
 
 
-def _loops(made: _Made) -> Loops | None:
-    return mma_loops(made[1]) if made is not None else None
-
-
 class Assembler:
     """Both stages of one compile, over those that were there.
 
@@ -309,8 +364,10 @@ class Assembler:
         self._fails = fails
         self._again = again
         self._decisions = decisions
-        self._made: _Made = None
+        self._made: tuple[object, object] | None = None  # PTX and its cubin
         self._failed: tuple[object, Exception] | None = None
+        self.granted = 0
+        """Bytes that a thread of the kernel spills so that more CTAs find room, which is faster."""
 
     def ptx(self, src: object, metadata: Metadata) -> object:
         """PTX, with a bound on registers or the number of CTAs there is memory for, where that may help."""
@@ -342,8 +399,9 @@ class Assembler:
             bounded = _with(decided.directive, text, threads)
             with held_back() as printed:
                 now = self._assembled(bounded, metadata)
-            if now is not None and now.stack <= decided.stack:
+            if now is not None and now.usage.stack <= decided.stack:
                 print(printed.getvalue(), end="")
+                self.granted = decided.granted
                 return bounded
             self._failed = None
         taken, found = self._tried(text, threads, metadata)
@@ -353,22 +411,22 @@ class Assembler:
 
     def _tried(self, text: str, threads: re.Match[str], metadata: Metadata) -> tuple[str, KeptDirective | None]:
         """The better of both PTX, and what that decides; None where nothing could be found out."""
-        used = self._assembled(text, metadata)
-        if used is None:
+        before = self._assembled(text, metadata)
+        if before is None:
             return text, None
-        stays = KeptDirective("", used.stack)
-        advice = self._advice(text, used, int(threads[1]), metadata)
+        stays = KeptDirective("", before.usage.stack)
+        advice = self._advice(text, before, int(threads[1]), metadata)
         if advice is None:
             return text, stays
-        made = self._made
         bounded = _with(advice.directive, text, threads)
         with self._again(), held_back() as printed:
             now = self._assembled(bounded, metadata)
-        if now is None or now.stack > used.stack or not advice.serves(made, self._made):
-            self._made, self._failed = made, None
+        if now is None or not advice.serves(before, now):
+            self._made, self._failed = (text, before.code), None
             return text, stays
         print(printed.getvalue(), end="")
-        return bounded, KeptDirective(advice.directive, used.stack)
+        self.granted = max(0, now.usage.stack - before.usage.stack)
+        return bounded, KeptDirective(advice.directive, now.usage.stack, self.granted)
 
     def cubin_of(self, text: object) -> object:
         """The cubin of PTX that was assembled to look at it; None if it was not."""
@@ -382,16 +440,18 @@ class Assembler:
             raise failed[1]
         return made[1] if made is not None and made[0] == src else self._cubin(src, metadata)
 
-    def _assembled(self, text: str, metadata: Metadata) -> Usage | None:
+    def _assembled(self, text: str, metadata: Metadata) -> _Cubin | None:
+        """None where that fails, or what a thread takes cannot be told."""
         try:
-            cubin = self._cubin(text, metadata)
+            code = self._cubin(text, metadata)
         except Exception as error:
             self._failed = text, error  # it is the stage `cubin` that is to fail
             return None
-        self._made = text, cubin
-        return usage(cubin)
+        self._made = text, code
+        found = usage(code)
+        return _Cubin(code, found) if found is not None else None
 
-    def _advice(self, text: str, usage: Usage, threads: int, metadata: Metadata) -> _Advice | None:
+    def _advice(self, text: str, made: _Cubin, threads: int, metadata: Metadata) -> _Advice | None:
         """A directive for a kernel that uses so much, if one is worth a try."""
         gpu = self._gpu()
         policy = gpu.policy
@@ -401,42 +461,18 @@ class Assembler:
         most = min(gpu.resident_warps // warps, memory // shared if shared else gpu.resident_warps)
         if columns := metadata.get("tmem_size"):
             most = min(most, _TENSOR_COLUMNS // columns)
-        used = usage.registers
-        if usage.stack >= policy.given_up_stack and used <= policy.given_up_registers:
+        used = made.usage.registers
+        if made.usage.stack >= policy.given_up_stack and used <= policy.given_up_registers:
             return _Advice(f"{_BOUND} {min(MOST, gpu.registers // threads // UNIT * UNIT)}")
+        room = _Room(most, warps, gpu)
+        apart = 0 < most < resident(used, warps, gpu.registers, gpu.lanes)
+        multiplies = apart and _MMA.search(text) is not None
+        if not multiplies and (waiting := _sooner(made, room, policy.serial_loads)):
+            return waiting
         limit = bound(used, warps, most, gpu)
         if limit is not None:
-            return _Advice(f"{_BOUND} {limit}")
-        room = _Room(most, warps, gpu)
+            most_clocks = 1 + policy.bounded_clocks / room.ctas(used)
+            return _MoreCtas(f"{_BOUND} {limit}", most_clocks, policy.unknown_trips)
         if widths := [int(found) for found in _WGMMA.findall(text)]:
-            apart = most < resident(used, warps, gpu.registers, gpu.lanes)
-            return self._for_loops(used, widths, room) or self._sooner(used, room, apart)
-        if 0 < most < resident(used, warps, gpu.registers, gpu.lanes) and _MMA.search(text):
-            return _Advice(f"{_CTAS} {most}")
-        return self._sooner(used, room)
-
-    def _for_loops(self, used: int, widths: Sequence[int], room: _Room) -> _Advice | None:
-        """The number of CTAs for a kernel with MMAs of warp groups, of so many columns each."""
-        gpu, policy, ctas = room.gpu, room.gpu.policy, room.ctas(used)
-        if not ctas or used + UNIT > most_registers(ctas, room.warps, gpu):
-            return None
-        loops = _loops(self._made)
-        groups = ctas * room.warps // _GROUP_WARPS
-        if (
-            loops is None
-            or covered(loops, widths, policy.loop_near)
-            or (ctas > 1 and hidden(loops, widths, groups, policy.tensor_cores_busy))
-        ):
-            return None
-        return _ShorterLoops(f"{_CTAS} {ctas}", policy.loop_left)
-
-    def _sooner(self, used: int, room: _Room, apart: bool = False) -> _Advice | None:
-        """A number of CTAs for a kernel whose warps wait for one load after another, or whose CTAs are kept
-        `apart` by memory, so that registers are there. Where as many warps run as can, they hide such waits."""
-        policy, now, fewer = room.gpu.policy, room.ctas(used), room.fewer(used)
-        if fewer is None or self._made is None or now * room.warps >= room.gpu.resident_warps:
-            return None
-        found = warp_clocks(self._made[1], FAR_CLOCKS, policy.unknown_trips)
-        if found is None or (not apart and found.serial < policy.serial_loads * found.clocks):
-            return None
-        return _Sooner(f"{_CTAS} {fewer}", room, found.clocks, now)
+            return _for_loops(made, widths, room) or (_sooner(made, room) if apart else None)
+        return _Advice(f"{_CTAS} {most}") if multiplies else None

@@ -74,8 +74,8 @@ class Veto:
 
     def _better(self, src: object, text: object, metadata: Metadata) -> tuple[str, str] | None:
         """Stock Triton's PTX and why it is taken; None where ours stays."""
-        ours = usage(self._assembler.cubin_of(text))
-        if ours is None or not ours.stack:
+        ours = usage(self._assembler.cubin_of(text))  # of which what is granted is faster
+        if ours is None or not (spilled := ours.stack - self._assembler.granted):
             return None
         with self._kernel.phase("veto"), held_back():
             again = self._kernel.stock_again(src)
@@ -87,12 +87,12 @@ class Veto:
         theirs = usage(cubin)
         if not isinstance(stock, str) or theirs is None:
             return None
-        if theirs.stack >= ours.stack:
+        if theirs.stack >= spilled:
             self._kernel.compared("")
             return None
         metadata.update(other)  # what others have added stays
         self._taken = stock, cubin
-        vetoed = f"it would spill {ours.stack} bytes in each thread, stock Triton's spills {theirs.stack}"
+        vetoed = f"it would spill {spilled} bytes in each thread, stock Triton's spills {theirs.stack}"
         self._kernel.compared(vetoed)
         return stock, vetoed
 

@@ -131,7 +131,7 @@ def test_banks_come_in_the_order_of_the_threads_bits() -> None:
 
 
 def test_without_dots_a_new_conversion_has_to_save_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a new conversion saves here is enough, and would not be if more was asked for; beside a dot it is."""
+    """What it saves here is enough, and would not be if more was asked for; beside a dot it is."""
     gpu = target("cuda:90")
     plain = assigned(TURNED, 110)
     assert len(named(plain, CONVERT)) == 1

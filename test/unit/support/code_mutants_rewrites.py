@@ -450,7 +450,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     CodeMutant(
         "plugin/ptxas/registers.py",
-        "Assembler._for_loops",
+        "_for_loops",
         "ctas * room.warps // _GROUP_WARPS",
         "room.warps // _GROUP_WARPS",
         "loops that wait for the products of other warps are assembled again",
