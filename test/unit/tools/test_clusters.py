@@ -20,7 +20,7 @@ from triton_linear.lowering.emit.embed import Embedded, _Writer
 from triton_linear.lowering.emit.turns import Order, Turn
 from triton_linear.passes.analysis.partial import BESIDE_REGIONS
 from triton_linear.tools import cli
-from triton_linear.tools.fuzzing.partitions import partitions_text
+from triton_linear.tools.fuzzing.partitions import examine_partitions, partitions_text
 from triton_linear.tools.fuzzing.program import Convert, Program
 from triton_linear.tools.fuzzing.run import (
     CLUSTERS,
@@ -369,6 +369,37 @@ def test_in_regions_of_a_cluster_what_stays_in_its_cta_is_ours(gpu: str) -> None
     assert "mbarrier.try_wait.parity.acquire.cluster" in before
     assert "barrier.cluster" not in before
     assert re.search(r"bar\.sync\s+2, 128;", partition)
+
+
+def by_rank(region: int, *, warps: bool) -> Program:
+    """A conversion in a region of two CTAs that hold the same, of which each wants a half; `warps`: it changes
+    what the warps hold."""
+    lane, warp = (
+        ([[2], [4], [8], [16], [64]], [[32], [0]]) if warps else ([[4], [2], [8], [16], [32]], [[64], [0]])
+    )
+    held = (
+        "#ttg.linear<{register = [[1], [128]], lane = [[2], [4], [8], [16], [32]], warp = [[64], [0]], "
+        "block = [[0]]}>"
+    )
+    wanted = f"#ttg.linear<{{register = [[128]], lane = {lane}, warp = {warp}, block = [[1]]}}>"
+    return Program("cuda:90", 4, (256,), "i32", held, (Convert(wanted),), region, 2)
+
+
+@ordered
+def test_in_regions_of_a_cluster_what_depends_on_the_rank_asks_for_it() -> None:
+    """Partitions do not see what is asked for at the beginning of the function."""
+    programs = [by_rank(region, warps=warps) for region in (0, 1) for warps in (False, True)]
+    assert [found.ok for found in check(compiled(partitions_text(programs), "cuda:90"))] == [True] * 4
+    totals = examine_partitions(programs, 32, "ranks.ttgir")
+    assert totals.ok, totals.failures
+    assert totals.kinds == {"shuffle": 2, "cta-shared": 2, "folded": 0}
+
+
+@ordered
+def test_equal_conversions_in_and_beside_partitions_are_verified() -> None:
+    """The code differs in who says the number of the thread."""
+    programs = [in_region(BY_ROW, BY_ROW, region) for region in (0, 1)]
+    assert [found.ok for found in check(compiled(partitions_text(programs), "cuda:90"))] == [True, True]
 
 
 @ordered
