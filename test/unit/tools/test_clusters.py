@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fuzz_support import break_code
 
 from triton_linear import pipeline
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
@@ -22,16 +20,6 @@ from triton_linear.passes.analysis.partial import BESIDE_REGIONS
 from triton_linear.tools import cli
 from triton_linear.tools.fuzzing.partitions import examine_partitions, partitions_text
 from triton_linear.tools.fuzzing.program import Convert, Program
-from triton_linear.tools.fuzzing.run import (
-    CLUSTERS,
-    CTAS,
-    PARTITIONS,
-    FuzzPlan,
-    examine,
-    in_this_process,
-    units,
-)
-from triton_linear.tools.fuzzing.totals import Totals
 from triton_linear.tools.support.compile import Compilation, compile_text
 from triton_linear.tools.support.functions import LOWERING
 from triton_linear.tools.verify.command import check
@@ -400,65 +388,3 @@ def test_equal_conversions_in_and_beside_partitions_are_verified() -> None:
     """The code differs in who says the number of the thread."""
     programs = [in_region(BY_ROW, BY_ROW, region) for region in (0, 1)]
     assert [found.ok for found in check(compiled(partitions_text(programs), "cuda:90"))] == [True, True]
-
-
-@ordered
-def test_the_fuzzer_draws_regions_in_clusters() -> None:
-    plan = FuzzPlan("cuda:90", 0, 160, kinds=(PARTITIONS,))
-    drawn = [unit for unit in units(plan) if unit.programs[0].ctas > 1]
-    assert len({unit.programs[0].ctas for unit in drawn}) > 1
-    found = in_this_process(examine, drawn[0])
-    assert isinstance(found, Totals), found
-    assert found.ok and found.conversions == len(drawn[0].programs)
-
-
-def fuzzed(monkeypatch: pytest.MonkeyPatch, change: Callable[[str], str] = lambda code: code) -> Totals:
-    """A module or two of conversions in clusters, with changed code."""
-    break_code(monkeypatch, change)
-    plan = FuzzPlan("cuda:90", 1, 32, kinds=(CLUSTERS,))
-    totals = Totals()
-    for unit in units(plan):
-        assert {single.ctas for single in unit.programs} <= set(CTAS) - {1}
-        found = in_this_process(examine, unit)
-        assert isinstance(found, Totals), found
-        totals.add(found)
-    return totals
-
-
-@ordered
-def test_the_fuzzer_draws_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
-    totals = fuzzed(monkeypatch)
-    assert totals.ok and totals.conversions == 32
-    assert totals.kinds["cluster-shared"] > 8
-
-
-@ordered
-def test_clusters_of_2_to_16_ctas_are_drawn_with_1_to_8_warps() -> None:
-    plan = FuzzPlan("cuda:90", 0, 800, kinds=(CLUSTERS,))
-    drawn = [single for unit in units(plan) for single in unit.programs]
-    assert len(drawn) == 800
-    assert {single.ctas for single in drawn} == {2, 4, 8, 16}
-    assert {single.warps for single in drawn} == {1, 2, 4, 8}
-
-
-@ordered
-@pytest.mark.parametrize(
-    ("wrong", "right"),
-    [(r"^ *nvvm\.cluster\.(arrive|wait).*\n", ""), (r"(= nvvm\.mapa %\w+, )%\w+", r"\1%__ll_none")],
-)
-def test_the_fuzzer_finds_mistakes(monkeypatch: pytest.MonkeyPatch, wrong: str, right: str) -> None:
-    """A missing barrier of the cluster, and a rank that is always that of CTA 0."""
-
-    def change(code: str) -> str:
-        changed = re.sub(wrong, right, code, flags=re.MULTILINE)
-        if "%__ll_none" not in changed:
-            return changed
-        name = "%__ll_none" + re.search(r"%__ll_(\d+)_", code)[1]  # type: ignore[index]
-        zero = re.search(r"^.*llvm\.mlir\.constant.*\n", code, re.MULTILINE)
-        assert zero is not None
-        line = re.sub(r"%\w+ = llvm\.mlir\.constant\(-?\d+", f"{name} = llvm.mlir.constant(0", zero[0])
-        return line + changed.replace("%__ll_none", name)
-
-    totals = fuzzed(monkeypatch, change)
-    assert not totals.ok
-    assert (totals.races if right == "" else totals.wrong) > 4
