@@ -98,9 +98,9 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "emit/turns",
-        "_of_regions",
-        "found.repeated()",
-        "found",
+        "order_of",
+        "ways.repeated() if step.repeats else ways",
+        "ways",
         "exchanges of a loop that take turns are taken to run once",
         TAKE_TURNS,
     ),

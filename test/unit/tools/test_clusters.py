@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ from typing import Any
 import pytest
 
 from triton_linear import pipeline
+from triton_linear.dialect.mlir_adapter import Block
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.emit import scratch
 from triton_linear.lowering.emit.embed import Embedded, _Writer
-from triton_linear.lowering.emit.turns import Order, Turn
+from triton_linear.lowering.emit.turns import Order, Stretch, Turn
 from triton_linear.passes.analysis.partial import BESIDE_REGIONS
 from triton_linear.tools import cli
 from triton_linear.tools.fuzzing.partitions import examine_partitions, partitions_text
@@ -211,6 +213,21 @@ def test_an_exchange_of_each_cta_joins_those_of_its_loop(gpu: str) -> None:
     compilation = compiled(looping([copies, BY_ROWS]).replace("f32", "f16"), gpu)
     assert all(found.ok for found in check(compilation))
     assert steps(ptx_of(compilation)).removesuffix("C") == "sClsCRsbl"
+
+
+@ordered
+def test_a_function_is_walked_once_for_all_that_may_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    walked: list[Collection[int]] = []
+    stretch_of = scratch.stretch_of
+
+    def counted(block: Block, begin: int, exchanges: Collection[int]) -> Stretch:
+        walked.append(exchanges)
+        return stretch_of(block, begin, exchanges)
+
+    monkeypatch.setattr(scratch, "stretch_of", counted)
+    copies = blocked(False, [(0, 0), (0, 0)])
+    assert all(found.ok for found in check(compiled(looping([BY_ROWS, copies] * 2), "cuda:90", "llvm")))
+    assert [len(exchanges) for exchanges in walked] == [5]
 
 
 @ordered
