@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from triton_linear.dialect.mlir_adapter import Module, new_context, operations
 from triton_linear.lowering.emit import turns
 from triton_linear.lowering.emit.scratch import ScratchUse, affordable, pieces
 from triton_linear.lowering.emit.turns import Order, Stretch, Turn, Ways
@@ -75,6 +76,46 @@ def test_every_path_of_drawn_programs_is_sound() -> None:
         assert set(taking) == set(order.follow)
         assert not found_unsound(rng, program, taking), (program, taking)
     assert fewer > 200
+
+
+REGIONS = """
+"test.begin"() : () -> ()
+"scf.while"() ({
+  "test.one"() : () -> ()
+  "scf.condition"() : () -> ()
+}, {
+  "test.two"() : () -> ()
+  "scf.if"() ({
+    "test.three"() : () -> ()
+  }, {
+    "test.four"() : () -> ()
+    "scf.for"() ({
+      "test.five"() : () -> ()
+    }) : () -> ()
+  }) : () -> ()
+}) : () -> ()
+"test.if"() ({
+  "test.six"() : () -> ()
+}, {
+}) : () -> ()
+"test.nothing"() ({
+  "test.seven"() : () -> ()
+}) : () -> ()
+"""
+"""Regions without terminators; of an operation that is not known any may run, any number of times."""
+
+
+def test_regions_are_ways_and_all_but_those_of_branches_repeat() -> None:
+    context = new_context()
+    context.allow_unregistered_dialects = True
+    module = Module.parse(REGIONS, context)
+    numbers = {op.name: number for number, op in enumerate(operations(module.operation)[1:])}
+    one, two, three, four, five, six = (
+        numbers[f"test.{name}"] for name in ("one", "two", "three", "four", "five", "six")
+    )
+    body: Stretch = (two, Ways(((three,), (four, Ways(((five,),), True))), False))
+    expected: Stretch = (Ways(((one,), body), True), Ways(((six,), ()), True))
+    assert turns.stretch_of(module.body, 0, {one, two, three, four, five, six}) == expected
 
 
 def test_exchanges_that_are_not_chosen_are_passed() -> None:

@@ -216,6 +216,16 @@ def test_an_exchange_of_each_cta_joins_those_of_its_loop(gpu: str) -> None:
 
 
 @ordered
+def test_pieces_are_reserved_to_the_end() -> None:
+    """Until the last barrier others may load from them, and Triton sees none that guards their bytes."""
+    (made,) = compiled(looping([BY_ROWS, BY_COLUMNS, BY_BOTH]), "cuda:90", "llvm").kernels
+    for piece in (0, 1):
+        before, _, behind = made.embedded.partition(f"ttg.local_dealloc %__own_piece{piece}_memory")
+        assert "nvvm.cluster.wait" in before and "nvvm" not in behind
+        assert behind.count("tt.return") == 1
+
+
+@ordered
 def test_a_function_is_walked_once_for_all_that_may_join(monkeypatch: pytest.MonkeyPatch) -> None:
     walked: list[Collection[int]] = []
     stretch_of = scratch.stretch_of
