@@ -289,6 +289,7 @@ class Assembler:
     fails: is given what went wrong here, and raises it if it should; otherwise the kernel is assembled as ever.
     again: counts the time of what is assembled once more.
     decisions: those of other compiles, which spare this one what is not taken; None: they do not count.
+    own_warps: those that the kernel was to have; where there are more, they are of warp-specialised regions.
     """
 
     def __init__(
@@ -300,6 +301,7 @@ class Assembler:
         fails: Callable[[Exception, Metadata], None] = _raised,
         again: Callable[[], AbstractContextManager[None]] = nullcontext,
         decisions: KeptDirectives | None = None,
+        own_warps: int | None = None,
     ) -> None:
         self._ptx = ptx
         self._cubin = cubin
@@ -308,6 +310,7 @@ class Assembler:
         self._fails = fails
         self._again = again
         self._decisions = decisions
+        self._own_warps = own_warps
         self._made: _Made = None
         self._failed: tuple[object, Exception] | None = None
 
@@ -431,9 +434,14 @@ class Assembler:
 
     def _sooner(self, used: int, room: _Room, apart: bool = False) -> _Advice | None:
         """A number of CTAs for a kernel whose warps wait for one load after another, or whose CTAs are kept
-        `apart` by memory, so that registers are there. Where as many warps run as can, they hide such waits."""
+        `apart` by memory, so that registers are there. Where as many warps run as can, they hide such waits.
+        Warps of regions run a part of the code each, so no walk through all of it is what one takes."""
         policy, ctas = room.gpu.policy, room.fewer(used)
         if ctas is None or self._made is None or room.ctas(used) * room.warps >= room.gpu.resident_warps:
+            return None
+        if self._own_warps is not None and room.warps > self._own_warps:
+            return None
+        if not apart and policy.serial_loads >= 1:  # no more than all clocks are waits
             return None
         found = warp_clocks(self._made[1], FAR_CLOCKS, policy.unknown_trips)
         if found is None or (not apart and found.serial < policy.serial_loads * found.clocks):
