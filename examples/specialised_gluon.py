@@ -31,7 +31,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from triton_linear.examples.spec import KernelSpec, Problem
-from triton_linear.examples.specialised import CAPABILITY, descriptors_on
+from triton_linear.examples.specialised import CAPABILITY, attention_reference, descriptors_on, matmul_problem
 
 async_load = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
 """Its name before Triton 3.8 is the second."""
@@ -332,24 +332,6 @@ def compile_specs(target: GPUTarget) -> tuple[KernelSpec, ...]:
     )
 
 
-def matmul_problem(device: str, arch: int, m: int = 4096, n: int = 4096, k: int = 512) -> Problem:
-    """A matmul with few steps a tile, so that epilogues count."""
-    import torch
-
-    generator = torch.Generator(device).manual_seed(0)
-    a, b = (torch.randn(size, k, device=device, generator=generator).half() for size in (m, n))
-    bias = torch.randn(n, device=device, generator=generator)
-    programs = torch.cuda.get_device_properties(device).multi_processor_count
-    descriptors_on(device)
-
-    def launch() -> dict[str, Any]:
-        out = torch.empty(m, n, device=device, dtype=torch.float16)
-        gluon_matmul[(programs,)](a, b, bias, out, m, n, k, **matmul_constants(arch), num_warps=WARPS)
-        return {"out": out}
-
-    return Problem("gluon matmul", launch, lambda: {"out": (a.float() @ b.float().mT + bias).relu()})
-
-
 def attention_problem(device: str, arch: int, heads: int = 64, length: int = 2048) -> Problem:
     """Attention of random e4m3; weights are rounded to three bits of fraction."""
     import torch
@@ -370,13 +352,11 @@ def attention_problem(device: str, arch: int, heads: int = 64, length: int = 204
         )
         return {"out": out, "lse": lse}
 
-    def reference() -> dict[str, Any]:
-        scores = (q.float() @ k.float().mT) * scale
-        return {"out": scores.softmax(-1) @ v.float(), "lse": scores.logsumexp(-1) * 1.4426950408889634}
-
-    return Problem("gluon attention", launch, reference, tolerance=8e-2)
+    return Problem("gluon attention", launch, lambda: attention_reference(q, k, v, scale), tolerance=8e-2)
 
 
 def problems(device: str, arch: int) -> tuple[Problem, ...]:
     """Both kernels on a GPU against PyTorch."""
-    return matmul_problem(device, arch), attention_problem(device, arch)
+    options = {**matmul_constants(arch), "num_warps": WARPS}
+    matmul = matmul_problem("gluon matmul", gluon_matmul, options, device)
+    return matmul, attention_problem(device, arch)

@@ -485,10 +485,10 @@ def _wrapped(stages: Stages, options: object, language: object, target: str, set
     def how() -> str:
         return f"{stage.planned_for} {assembled()}"
 
-    decisions = None
+    decisions, warps = None, getattr(options, "num_warps", None)
     if setting.options.cache:
         decisions, stage.comparisons = KeptDirectives(how), KeptComparisons(assembled)
-    assembler = Assembler(stages["ptx"], stages["cubin"], applies, gpu, fails, again, decisions)
+    assembler = Assembler(stages["ptx"], stages["cubin"], applies, gpu, fails, again, decisions, warps)
     veto = Veto(assembler, stages["ptx"], stages["cubin"], stage, fails)
     stage.awaited = True
     return {"llir": stage, "ptx": veto.ptx, "cubin": veto.cubin}

@@ -343,7 +343,9 @@ class _Writer:
         names = [f"{prefix}{name}" for name in ("source", "index")]
         for name, operand, type_, struct in zip(names, operands, types, signature.arguments, strict=False):
             own.define(name, f"{_CAST} {operand} : {type_} to {own.type(struct)}")
-        body = self._lines(prefix, location, f"{prefix}thread" if call.partial else self._thread)
+        # Partitions do not see what the function begins with.
+        numbers = (f"{prefix}thread", None) if call.partial else (self._thread, self._rank)
+        body = self._lines(prefix, location, *numbers)
         if isinstance(call.stub, GatherStub):
             assert isinstance(signature, GatherSignature)  # it is that of the stub
             result = emit_gather_body(
@@ -424,15 +426,11 @@ class _Writer:
     def _memory(self, size: int, warps: int) -> Buffer:
         return Buffer.of(size, self._target.lanes, warps)
 
-    def _lines(self, prefix: str, location: str, thread: str | None = None) -> FunctionWriter:
-        return FunctionWriter(
-            prefix,
-            location=f" loc({location})",
-            types=self._types,
-            barrier=self._barrier,
-            thread=thread,
-            rank=self._rank,
-        )
+    def _lines(
+        self, prefix: str, location: str, thread: str | None = None, rank: str | None = None
+    ) -> FunctionWriter:
+        where = f" loc({location})"
+        return FunctionWriter(prefix, where, self._types, self._barrier, thread, rank)
 
     def _number_in_partition(self, lines: FunctionWriter, call: _Call) -> None:
         """Write what gives the thread's number among those of its partition, which Triton knows where it

@@ -28,7 +28,7 @@ from dataclasses import replace
 
 from triton_linear.dialect.mlir_adapter import Operation, Type
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.emit.turns import Turn, order_of, turns
+from triton_linear.lowering.emit.turns import Turn, order_of, stretch_of, turns
 from triton_linear.lowering.plan.gathers import GatherSharedPlan
 from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.lowering.target.targets import Target
@@ -225,8 +225,10 @@ class NumberedModule:
         """How these exchanges of a cluster could take turns with scratch of their own; those `joining` are of
         each CTA, and do where that spares others of the same block the second barrier."""
 
+        stretch = stretch_of(self.ops[frame.begin].block, frame.begin, {*exchanges, *joining})
+
         def of(numbers: Collection[int]) -> dict[int, Turn]:
-            return turns(order_of(self.ops[frame.begin].block, frame.begin, numbers))
+            return turns(order_of(stretch, numbers))
 
         found, joined = of(exchanges), set[int]()
         for number in sorted(joining):

@@ -21,10 +21,13 @@ of any other operation may, may run again, and may be left out.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+from typing import TypeAlias
 
-from triton_linear.dialect.mlir_adapter import Block, Operation
+from triton_linear.dialect.mlir_adapter import Block
+from triton_linear.dialect.records import dataclass
 
 PIECES = 2
 _CHOICE = "scf.if"
@@ -86,30 +89,58 @@ class Order:
         }
 
 
-def order_of(block: Block, begin: int, exchanges: Collection[int]) -> Order:
-    """In which order the exchanges of a block may come, by the numbers of their operations.
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """One of several stretches of a function runs; where it `repeats` any of them, any number of times."""
+
+    bodies: tuple[Stretch, ...]
+    repeats: bool
+
+
+Stretch: TypeAlias = tuple[int | Ways, ...]
+"""Exchanges, by the numbers of their operations, and what is between them, in the order of a function."""
+
+
+def stretch_of(block: Block, begin: int, exchanges: Collection[int]) -> Stretch:
+    """The exchanges of a block.
 
     Requires: operations are numbered as they are written, from `begin` for the first one of the block.
     """
-    return _of_block(block, iter(range(begin, 1 << 62)), exchanges)
+    return _of_block(block, itertools.count(begin), exchanges)
 
 
-def _of_block(block: Block, numbers: Iterator[int], exchanges: Collection[int]) -> Order:
-    order = Order()
+def _of_block(block: Block, numbers: Iterator[int], exchanges: Collection[int]) -> Stretch:
+    found: list[int | Ways] = []
     for op in block.operations:
         number = next(numbers)
-        own = Order.one(number) if number in exchanges else Order()
-        order = order.then(own).then(_of_regions(op.operation, numbers, exchanges))
+        found += [number] if number in exchanges else []
+        inside = [_of_blocks(list(region.blocks), numbers, exchanges) for region in op.operation.regions]
+        if any(inside):
+            found.append(Ways(tuple(inside), op.operation.name != _CHOICE))
+    return tuple(found)
+
+
+def _of_blocks(blocks: Sequence[Block], numbers: Iterator[int], exchanges: Collection[int]) -> Stretch:
+    found = [_of_block(block, numbers, exchanges) for block in blocks]
+    if len(found) == 1 or not any(found):
+        return found[0] if found else ()
+    return (Ways(tuple(found), repeats=True),)
+
+
+def order_of(stretch: Stretch, chosen: Collection[int]) -> Order:
+    """In which order the `chosen` exchanges of a stretch may come.
+
+    >>> order_of((1, Ways(((2,), ()), repeats=False), 3), {1, 2, 3}).follow[1] == {2, 3}
+    True
+    """
+    order = Order()
+    for step in stretch:
+        if isinstance(step, Ways):
+            ways = any_of([order_of(body, chosen) for body in step.bodies])
+            order = order.then(ways.repeated() if step.repeats else ways)
+        elif step in chosen:
+            order = order.then(Order.one(step))
     return order
-
-
-def _of_regions(op: Operation, numbers: Iterator[int], exchanges: Collection[int]) -> Order:
-    inside = []
-    for region in op.regions:
-        blocks = [_of_block(block, numbers, exchanges) for block in region.blocks]
-        inside.append(blocks[0] if len(blocks) == 1 else any_of(blocks).repeated())
-    found = any_of(inside)
-    return found if op.name == _CHOICE else found.repeated()
 
 
 def any_of(orders: Sequence[Order]) -> Order:

@@ -68,6 +68,8 @@ class FunctionProgram:
     shared: list[int]
     results: tuple[int, ...]
     places: list[ir.Operation]
+    returns: int
+    """The operation that it ends with."""
 
     def where(self, operation: int) -> str:
         op = self.places[operation]
@@ -78,7 +80,13 @@ class Compiler:
     """Turns a function and those that it calls into pieces; each call gets a copy."""
 
     def __init__(
-        self, module: ir.Module, target: Target, threads: int, has_flags: bool, alone: bool = False
+        self,
+        module: ir.Module,
+        target: Target,
+        threads: int,
+        has_flags: bool,
+        alone: bool = False,
+        ctas: int = 1,
     ) -> None:
         self.functions: dict[str, ir.Operation] = {}
         self.globals: set[str] = set()
@@ -87,7 +95,7 @@ class Compiler:
                 self.functions[op.operation.attributes["sym_name"].value] = op.operation
             elif op.operation.name == "llvm.mlir.global":
                 self.globals.add(op.operation.attributes["sym_name"].value)
-        self.build = Builder(target, threads, has_flags=has_flags, alone=alone)
+        self.build = Builder(target, threads, has_flags=has_flags, alone=alone, ctas=ctas)
         self.shared: list[int] = []
         self.pieces: list[StraightLine] = []
         self.places: list[ir.Operation] = []
@@ -113,7 +121,10 @@ class Compiler:
         self.build.values = {}
         slots = tuple(leaf for tree in results for leaf in leaves(tree))
         assert not self.pieces[end].ways
-        return FunctionProgram(self.build, self.pieces, arguments[:given], self.shared, slots, self.places)
+        last = self.pieces[end].last
+        return FunctionProgram(
+            self.build, self.pieces, arguments[:given], self.shared, slots, self.places, last
+        )
 
     def _piece(self) -> int:
         self.pieces.append(StraightLine())

@@ -1,5 +1,5 @@
-"""Runs a whole function of a module in Triton's LLVM dialect for every thread of a CTA: what `simulate` is for
-one conversion, with loops, branches and calls.
+"""Runs a whole function of a module in Triton's LLVM dialect for every thread of a CTA, or of all CTAs of a
+cluster: what `simulate` is for one conversion, with loops, branches and calls.
 
     outcome = simulate_function(text, "kernel", [registers, 3], target, num_warps=4)
 
@@ -77,11 +77,12 @@ def simulate_function(
     *,
     trials: int = 1,
     step_limit: int = STEP_LIMIT,
+    ctas: int = 1,
 ) -> FunctionOutcome:
-    """Run the function `name` of a module on `arguments`.
+    """Run the function `name` of a module on `arguments`, in clusters of so many CTAs.
 
-    Requires: registers of a tensor are arrays of shape (trials, threads) of bit patterns; `shared_bytes` is by
-    default what the module says in `ttg.shared`.
+    Requires: registers of a tensor are arrays of shape (trials, threads) of bit patterns, the threads of a CTA
+    together; `shared_bytes` is by default what the module says in `ttg.shared`.
     Ensures: deterministic; every operation that was executed is one whose meaning the interpreter knows.
 
     Raises SimulationError, with the place in the text, for what it does not know, for what no machine defines
@@ -93,11 +94,13 @@ def simulate_function(
         if shared_bytes is None:
             attributes = module.operation.attributes
             shared_bytes = attributes["ttg.shared"].value if "ttg.shared" in attributes else 0
-        compiler = Compiler(module, target, num_warps * target.lanes, "overflow<" in module_text)
+        threads = num_warps * target.lanes * ctas
+        compiler = Compiler(module, target, threads, "overflow<" in module_text, ctas=ctas)
         program = compiler.compile(name, len(arguments))
         run = Run(program, arguments, trials, None, step_limit, shared_bytes)
         for number, _ in run.steps(0, -1):
             raise SimulationError(f"barrier {number} is for warps that go ways of their own")
+        run.memory.end(program.returns)
         return run.outcome()
 
 
@@ -120,7 +123,7 @@ class Run:
         trials = max([trials, *(len(r) for a in arguments if isinstance(a, Sequence) for r in a)])
         self.trials = trials
         self.memory = memory or SharedMemory(
-            trials, build.threads, build.target.lanes, shared_bytes, SHARED_BASE, build.granule
+            trials, build.threads, build.target.lanes, shared_bytes, SHARED_BASE, build.granule, ctas=build.ctas
         )
         self.machine = Machine(build.slots, build.threads, build.target.lanes, self.memory)
         machine = self.machine

@@ -59,11 +59,14 @@ def simulate_warps(
     given: Mapping[str, Sequence[Bits]],
     target: Target,
     *,
+    cta: int = 0,
     step_limit: int = STEP_LIMIT,
 ) -> WarpsOutcome:
-    """Run the function `name` of a module for all warps that the module says the CTA has.
+    """Run the function `name` of a module for all warps that the module says the CTA has, which is number `cta`
+    of its cluster.
 
-    Requires: `given` has registers of shape (trials, threads of the warps that ask for them), by name.
+    Requires: `given` has registers of shape (trials, threads of the warps that ask for them), by name; no CTA
+    loads from another.
     Ensures: deterministic; every warp has returned.
 
     Raises SimulationError as `simulate_function` does, and for barriers at which the wrong warps meet, or too
@@ -77,7 +80,7 @@ def simulate_warps(
         compiler = Compiler(module, target, target.lanes, "overflow<" in module_text, alone=True)
         program = compiler.compile(name, 0)
         trials = max((len(r) for registers in given.values() for r in registers), default=1)
-        return _Warps(program, given, trials, number, shared, step_limit).outcome()
+        return _Warps(program, given, trials, number, shared, step_limit, cta).outcome()
 
 
 class _History:
@@ -141,6 +144,7 @@ class _Warps:
         number: int,
         shared: int,
         step_limit: int,
+        cta: int,
     ) -> None:
         build = program.build
         lanes = build.target.lanes
@@ -156,6 +160,7 @@ class _Warps:
             memory = whole.of_warp(level, number)
             run = Run(program, (), trials, memory, step_limit)
             run.machine.first = warp * lanes
+            run.machine.rank += cta
             run.machine.ask = self._giver(warp, lanes)
             self.runs.append(run)
         self._go()

@@ -49,7 +49,7 @@ from typing import TYPE_CHECKING, Any
 from triton_linear.dialect.records import dataclass
 from triton_linear.kept.registers import KeptDirective, KeptDirectives
 from triton_linear.ptxas.cubin import Loops, Usage, mma_loops, usage
-from triton_linear.ptxas.warp_clocks import warp_clocks
+from triton_linear.ptxas.warp_clocks import WarpClocks, warp_clocks
 
 if TYPE_CHECKING:
     from triton_linear.lowering.target.targets import Target
@@ -213,15 +213,15 @@ class _MoreCtas(_Advice):
     """A bound on registers that is taken where a warp takes hardly more clocks, what is spilled among them;
     where clocks cannot be told, nothing more may be spilled.
 
-    most: how many times the clocks a warp may take. trips: the iterations of a loop.
+    most: how many times the clocks a warp may take.
     """
 
+    room: _Room
     most: float
-    trips: int
 
     def serves(self, before: _Cubin, now: _Cubin) -> bool:
         """Whether it takes no more."""
-        old, new = (warp_clocks(each.code, FAR_CLOCKS, self.trips) for each in (before, now))
+        old, new = (self.room.clocks(each) for each in (before, now))
         if old is None or new is None:
             return now.usage.stack <= before.usage.stack
         return new.clocks <= self.most * old.clocks
@@ -229,15 +229,21 @@ class _MoreCtas(_Advice):
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """The CTAs of a kernel that find room but for registers, of so many warps each, on a GPU."""
+    """The CTAs of a kernel that find room but for registers, of so many warps each, on a GPU. walked: whether a
+    walk through its code is what each warp does."""
 
     most: int
     warps: int
     gpu: Target
+    walked: bool
 
     def ctas(self, used: int) -> int:
         """Those that find registers too, where each thread uses so many."""
         return min(self.most, resident(used, self.warps, self.gpu.registers, self.gpu.lanes))
+
+    def clocks(self, made: _Cubin) -> WarpClocks | None:
+        """Those of a warp; None where a walk does not tell."""
+        return warp_clocks(made.code, FAR_CLOCKS, self.gpu.policy.unknown_trips) if self.walked else None
 
     def fewer(self, used: int) -> int | None:
         """As many of them, or the most below, as leave a thread so many more registers, or all that it can
@@ -262,12 +268,12 @@ class _Sooner(_Advice):
 
     def serves(self, before: _Cubin, now: _Cubin) -> bool:
         """Whether a warp takes that much less, not more for each CTA that is there, and spills no more."""
-        policy = self.room.gpu.policy
-        found = warp_clocks(now.code, FAR_CLOCKS, policy.unknown_trips)
+        found = self.room.clocks(now)
         if found is None or now.usage.stack > before.usage.stack:
             return False
         left = self.room.ctas(now.usage.registers)
-        return found.clocks < policy.warp_left * self.clocks and found.clocks * self.ctas <= self.clocks * left
+        part = self.room.gpu.policy.warp_left
+        return found.clocks < part * self.clocks and found.clocks * self.ctas <= self.clocks * left
 
 
 def _for_loops(made: _Cubin, widths: Sequence[int], room: _Room) -> _Advice | None:
@@ -290,11 +296,11 @@ def _for_loops(made: _Cubin, widths: Sequence[int], room: _Room) -> _Advice | No
 def _sooner(made: _Cubin, room: _Room, serial: float = 0.0) -> _Advice | None:
     """A number of CTAs for a kernel whose warps wait for one load after another, for so large a part of their
     clocks. Where as many warps run as can, they hide such waits."""
-    policy, used = room.gpu.policy, made.usage.registers
+    used = made.usage.registers
     now, fewer = room.ctas(used), room.fewer(used)
     if fewer is None or now * room.warps >= room.gpu.resident_warps:
         return None
-    found = warp_clocks(made.code, FAR_CLOCKS, policy.unknown_trips)
+    found = room.clocks(made)
     if found is None or found.serial < serial * found.clocks:
         return None
     return _Sooner(f"{_CTAS} {fewer}", room, found.clocks, now)
@@ -345,6 +351,7 @@ class Assembler:
     fails: is given what went wrong here, and raises it if it should; otherwise the kernel is assembled as ever.
     again: counts the time of what is assembled once more.
     decisions: those of other compiles, which spare this one what is not taken; None: they do not count.
+    own_warps: those that the kernel was to have; where there are more, they are of warp-specialised regions.
     """
 
     def __init__(
@@ -356,6 +363,7 @@ class Assembler:
         fails: Callable[[Exception, Metadata], None] = _raised,
         again: Callable[[], AbstractContextManager[None]] = nullcontext,
         decisions: KeptDirectives | None = None,
+        own_warps: int | None = None,
     ) -> None:
         self._ptx = ptx
         self._cubin = cubin
@@ -365,6 +373,7 @@ class Assembler:
         self._again = again
         self._decisions = decisions
         self._made: tuple[object, object] | None = None  # PTX and its cubin
+        self._own_warps = own_warps
         self._failed: tuple[object, Exception] | None = None
         self.granted = 0
         """Bytes that a thread of the kernel spills so that more CTAs find room, which is faster."""
@@ -464,15 +473,15 @@ class Assembler:
         used = made.usage.registers
         if made.usage.stack >= policy.given_up_stack and used <= policy.given_up_registers:
             return _Advice(f"{_BOUND} {min(MOST, gpu.registers // threads // UNIT * UNIT)}")
-        room = _Room(most, warps, gpu)
+        alike = self._own_warps is None or warps <= self._own_warps  # warps of regions run a part of the code
+        room = _Room(most, warps, gpu, alike and policy.serial_loads < 1)
         apart = 0 < most < resident(used, warps, gpu.registers, gpu.lanes)
         multiplies = apart and _MMA.search(text) is not None
         if not multiplies and (waiting := _sooner(made, room, policy.serial_loads)):
             return waiting
         limit = bound(used, warps, most, gpu)
         if limit is not None:
-            most_clocks = 1 + policy.bounded_clocks / room.ctas(used)
-            return _MoreCtas(f"{_BOUND} {limit}", most_clocks, policy.unknown_trips)
+            return _MoreCtas(f"{_BOUND} {limit}", room, 1 + policy.bounded_clocks / room.ctas(used))
         if widths := [int(found) for found in _WGMMA.findall(text)]:
             return _for_loops(made, widths, room) or (_sooner(made, room) if apart else None)
         return _Advice(f"{_CTAS} {most}") if multiplies else None

@@ -16,6 +16,7 @@ from triton_linear.tools.diff.made import compiled
 from triton_linear.tools.diff.render import WIDTH, as_json, show
 from triton_linear.tools.diff.sides import sides
 from triton_linear.tools.support.backend import vendor_of
+from triton_linear.tools.support.console import trimmed
 from triton_linear.tools.support.errors import Diagnostic, fail
 from triton_linear.tools.support.progress import told
 
@@ -39,7 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(as_json(found), indent=2))
     else:
         console = Console()
-        show(console if console.is_terminal else Console(width=WIDTH), found, arguments.all)
+        console = console if console.is_terminal else Console(width=WIDTH)
+        with trimmed(console):
+            show(console, found, arguments.all)
     failed = False
     for condition in conditions:
         for broken in condition.broken(found):

@@ -16,6 +16,7 @@ from triton_linear.tools.explain.measure import check_script, measured
 from triton_linear.tools.explain.pack import packings
 from triton_linear.tools.explain.records import Measured, ModuleReport
 from triton_linear.tools.explain.render import WIDTH, as_html, show
+from triton_linear.tools.support.console import trimmed
 from triton_linear.tools.support.errors import Diagnostic, Printer, ToolError, fail
 from triton_linear.tools.support.inputs import modules
 from triton_linear.tools.support.launches import digest
@@ -56,7 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps({"modules": [report.as_json() for report in reports]}, indent=2))
     else:
         console = Console()
-        show(console if console.is_terminal else Console(width=WIDTH), reports, arguments.top)
+        console = console if console.is_terminal else Console(width=WIDTH)
+        with trimmed(console):
+            show(console, reports, arguments.top)
     for condition in conditions:
         if condition.met(reports):
             failed = True

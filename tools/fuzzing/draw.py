@@ -8,7 +8,7 @@ import random
 import re
 from collections.abc import Sequence
 
-from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP
+from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP
 from triton_linear.dialect.triton_versions import SUMS_OF_BITS, installed_release
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.target.targets import Target
@@ -45,19 +45,20 @@ MOST_CONVERSIONS = 12
 DEEPEST = 2
 
 
-def draw_program(rng: random.Random, target_name: str) -> Program:
-    """A program of one to MOST_CONVERSIONS conversions."""
+def draw_program(rng: random.Random, target_name: str, ctas: int = 1) -> Program:
+    """A program of one to MOST_CONVERSIONS conversions; in clusters of CTAs, with no other user of memory."""
     target = target_called(target_name)
     while True:
         warps = rng.choice((1, 2, 4, 4, 8))
         element = rng.choice((*ELEMENTS, "f32", "i32", "f16"))
-        threads = target.lanes.bit_length() + warps.bit_length() - 2
+        threads = target.lanes.bit_length() + warps.bit_length() + ctas.bit_length() - 3
         most = (MOST_BYTES * 8 // element_type(element).bits).bit_length() - 1
         bits = min(max(3, threads + rng.choice((-2, -1, 0, 1, 1, 2, 2, 3, 3, 4))), most, 12)
         shape = _shape(rng, bits, rng.choice((1, 2, 2, 2, 3)))
-        drawer = _Drawer(rng, target, warps, element)
+        drawer = _Drawer(rng, target, warps, element, ctas)
         source = drawer.encoding(shape)
-        program = Program(target.name, warps, shape, element, source, drawer.steps(shape, source, 0))
+        steps = drawer.steps(shape, source, 0)
+        program = Program(target.name, warps, shape, element, source, steps, ctas=ctas)
         if 1 <= write(program).conversions <= MOST_CONVERSIONS:
             return program
 
@@ -72,17 +73,19 @@ def _shape(rng: random.Random, bits: int, rank: int) -> tuple[int, ...]:
 class _Drawer:
     """Draws the parts of one program."""
 
-    def __init__(self, rng: random.Random, target: Target, warps: int, element: str) -> None:
+    def __init__(self, rng: random.Random, target: Target, warps: int, element: str, ctas: int = 1) -> None:
         self.rng = rng
         self.target = target
         self.lanes = target.lanes
         self.warps = warps
         self.element = element
-        self.in_memory = element != "i1" and not element.startswith("!tt.ptr")
+        self.ctas = ctas
+        # What Triton makes of memory of several CTAs is not interpreted.
+        self.in_memory = element != "i1" and not element.startswith("!tt.ptr") and ctas == 1
 
     def encoding(self, shape: Sequence[int], kin: str = "", plain: bool = False) -> str:
         """Any distributed encoding; `plain`: no sums of basis vectors."""
-        if self.rng.random() < 0.4:
+        if self.ctas == 1 and self.rng.random() < 0.4:
             for _ in range(4):
                 encoding = kernel_encoding(self.rng, self.lanes, self.warps, shape, self.target.name)
                 if layout_drawn(encoding, shape, self.element).in_dim_size(REGISTER) <= MOST_REGISTERS:
@@ -93,7 +96,7 @@ class _Drawer:
         """A `#ttg.linear`."""
         general = not plain and self.rng.random() < 0.35 and installed_release() in SUMS_OF_BITS
         like = _columns(kin) if kin and is_linear(kin) and not plain else None
-        columns = random_columns(self.rng, shape, self.lanes, self.warps, general, like)
+        columns = random_columns(self.rng, shape, self.lanes, self.warps, general, like, self.ctas)
         return columns.text(len(shape))
 
     def blocked(self, rank: int) -> str:
@@ -214,4 +217,4 @@ def _columns(encoding: str) -> Columns:
         return next(((d, by) for d, by in enumerate(moves) if by), (0, 0))
 
     bases = bases_of(encoding)
-    return Columns(*(tuple(map(vector, bases[place])) for place in (REGISTER, LANE, WARP)))
+    return Columns(*(tuple(map(vector, bases[place])) for place in (REGISTER, LANE, WARP, BLOCK)))

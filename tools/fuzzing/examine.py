@@ -10,7 +10,8 @@ from collections import Counter
 
 import numpy as np
 
-from triton_linear.lowering.interpreter.memory import SimulationError
+from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.lowering.interpreter.memory import Bits, SimulationError
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.fuzzing.encodings import layout_drawn
@@ -20,14 +21,15 @@ from triton_linear.tools.fuzzing.totals import Totals
 from triton_linear.tools.fuzzing.write import SINK, write
 from triton_linear.tools.support.compile import DEFAULTS
 from triton_linear.tools.support.errors import Diagnostic, ToolError
-from triton_linear.tools.support.functions import lower_kernel, registers_of
+from triton_linear.tools.support.functions import LoweredKernel, lower_kernel, registers_of
 
 
 def title(program: Program) -> str:
     """A program in words."""
     steps = [type(step).__name__.lower() for step in all_steps(program.steps)]
     shape = "x".join(map(str, program.shape))
-    return f"{program.warps} warps, {shape}x{program.element}: {', '.join(steps)}"
+    clusters = f", {program.ctas} CTAs" if program.ctas > 1 else ""
+    return f"{program.warps} warps{clusters}, {shape}x{program.element}: {', '.join(steps)}"
 
 
 def examine_program(program: Program, name: str, options: PipelineOptions | None = DEFAULTS) -> Totals:
@@ -49,12 +51,14 @@ def examine_program(program: Program, name: str, options: PipelineOptions | None
     given = inputs(program)
     source = layout_drawn(program.source, program.shape, program.element)
     try:
-        outcome = kernel.run([list(registers_of(given, source, kernel))], trials=len(given))
+        outcome = kernel.run(
+            [list(_registers(given, source, kernel, program))], trials=len(given), ctas=program.ctas
+        )
     except SimulationError as error:
         raise ToolError(Diagnostic("error", f"cannot be run: {error}", name)) from error
     values, undefined = outcome.sinks[SINK]
     result = layout_drawn(written.result, program.shape, program.element)
-    expected = registers_of(evaluate(program, given), result, kernel)
+    expected = _registers(evaluate(program, given), result, kernel, program)
     bits = mask_of(element_type(program.element).bits)
     if values.shape != expected.shape:
         totals.wrong += 1
@@ -73,3 +77,8 @@ def examine_program(program: Program, name: str, options: PipelineOptions | None
         totals.races += 1
         totals.fail("race", f"{title(program)}: {'; '.join(map(str, outcome.races[:2]))}", program)
     return totals
+
+
+def _registers(tensors: Bits, layout: LinearLayout, kernel: LoweredKernel, program: Program) -> Bits:
+    """What every register of every thread of every CTA holds."""
+    return np.concatenate([registers_of(tensors, layout, kernel, cta) for cta in range(program.ctas)], axis=2)

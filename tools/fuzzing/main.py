@@ -151,13 +151,10 @@ def unit_of(program: Program, seed: int = 0, options: PipelineOptions = DEFAULTS
 
 
 def found_in(program: Program, call: Caller, options: PipelineOptions = DEFAULTS) -> Totals:
-    """All that is wrong with a program: run as a whole, and as a conversion if it is only one. In clusters it
-    is only that."""
-    if program.ctas > 1:
-        return outcome(Unit(CLUSTERS, 0, 0, (program,)), call)
+    """All that is wrong with a program: run as a whole, and as a conversion if it is only one."""
     totals = outcome(unit_of(program, options=options), call)
     if is_single(program):
-        totals.add(outcome(Unit(SINGLES, 0, 0, (program,)), call))
+        totals.add(outcome(Unit(CLUSTERS if program.ctas > 1 else SINGLES, 0, 0, (program,)), call))
     return totals
 
 

@@ -20,6 +20,8 @@ from triton_linear.lowering.interpreter.memory import Bits, SimulationError
 from triton_linear.lowering.interpreter.verify import element_patterns, held_elements
 from triton_linear.lowering.interpreter.warps import WarpsOutcome, simulate_warps
 from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.planners.conversion import conversion as conversion_between
+from triton_linear.lowering.planners.shared import beside_ranks
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.fuzzing.evaluate import mask_of
@@ -43,7 +45,8 @@ REGISTERS_EACH = 24
 
 
 def draw_partitions(rng: random.Random, target: Target, most: int, ctas: int = 1) -> list[Program]:
-    """The conversions of a module, those of the default region first; of clusters, none crosses CTAs."""
+    """The conversions of a module, those of the default region first; of clusters, none loads from another
+    CTA, but some depend on the rank of theirs."""
     drawn: list[Program] = []
     for region in range(1 + rng.randint(1, MOST_PARTITIONS)):
         warps = rng.choice(PARTITION_WARPS if region else DEFAULT_WARPS)
@@ -61,8 +64,11 @@ def _pair(rng: random.Random, target: Target, warps: int, ctas: int) -> Pair:
         size = int(np.prod(pair.shape)) * element_type(pair.element).bits // 8
         if registers_of_pair(pair) > MOST_REGISTERS or size > MOST_BYTES:
             continue
-        blocks = [_block(drawn_layout(pair, side)) for side in (pair.source, pair.destination)]
-        if blocks[0] == blocks[1]:
+        source, destination = (drawn_layout(pair, side) for side in (pair.source, pair.destination))
+        if (
+            _block(source) == _block(destination)
+            or beside_ranks(conversion_between(source, destination)) is not None
+        ):
             return pair
 
 
@@ -151,7 +157,7 @@ def examine_partitions(
     kernel = lower_kernel(partitions_text(programs), name, programs[0].target, options)
     if options is not None:
         _count(totals, programs, kernel)
-    for cta in range(programs[0].ctas):  # no code asks which it is, so each is run by itself
+    for cta in range(programs[0].ctas):  # none loads from another, so each is run by itself
         _examine_cta(totals, kernel, programs, lanes, name, cta)
     return totals
 
@@ -204,4 +210,4 @@ def run_partitions(
         patterns[number] = np.resize(patterns[number], (trials, sizes[number]))
         held = held_elements(ends(program)[0], lanes, program.warps, cta)
         given[str(number)] = list(patterns[number][:, held].swapaxes(0, 1))
-    return simulate_warps(kernel.text, kernel.name, given, kernel.target), patterns
+    return simulate_warps(kernel.text, kernel.name, given, kernel.target, cta=cta), patterns

@@ -141,9 +141,8 @@ STEPS: tuple[type[Any], ...] = (
 
 @dataclass(frozen=True)
 class Program:
-    """A function of one tensor: `steps` on an argument in layout `source`; `region`: where it stands in a
-    module of warp-specialised regions, which has no reproducer of its own; in clusters of `ctas`, one
-    conversion."""
+    """A function of one tensor: `steps` on an argument in layout `source`, in clusters of `ctas`; `region`:
+    where it stands in a module of warp-specialised regions, which has no reproducer of its own."""
 
     target: str
     warps: int

@@ -150,15 +150,22 @@ def _moved(rng: random.Random, source: Columns, scope: str, general: bool) -> Co
 
 
 def random_columns(
-    rng: random.Random, shape: Sequence[int], lanes: int, warps: int, general: bool, kin: Columns | None = None
+    rng: random.Random,
+    shape: Sequence[int],
+    lanes: int,
+    warps: int,
+    general: bool,
+    kin: Columns | None = None,
+    ctas: int = 1,
 ) -> Columns:
     """A layout of a tensor; `kin` is one of the same tensor that it may be made from by moving a part of it."""
     if kin is not None and rng.random() < 0.6:
-        return _moved(rng, kin, rng.choice(("registers", "warp", "warp", "cta")), general)
+        scopes = ("registers", "warp", "warp", "cta") if ctas == 1 else ("warp", "cta", "cluster", "cluster")
+        return _moved(rng, kin, rng.choice(scopes), general)
     dims = [size.bit_length() - 1 for size in shape]
-    lane_bits, warp_bits = lanes.bit_length() - 1, warps.bit_length() - 1
-    registers = min(max(0, sum(dims) - lane_bits - warp_bits) + rng.choice((0, 0, 1, 1, 2)), 6)
-    return _columns(rng, dims, (registers, lane_bits, warp_bits), general)
+    threads = tuple(count.bit_length() - 1 for count in (lanes, warps, ctas))
+    registers = min(max(0, sum(dims) - sum(threads)) + rng.choice((0, 0, 1, 1, 2)), 6)
+    return _columns(rng, dims, (registers, *threads), general)
 
 
 def kernel_encoding(rng: random.Random, lanes: int, warps: int, shape: Sequence[int], target: str = "") -> str:

@@ -67,7 +67,8 @@ class Unit:
     @property
     def name(self) -> str:
         """A file name for it."""
-        return f"{self.target.replace(':', '-')}-{self.seed}-{self.kind}-{self.number:04}.ttgir"
+        kind = f"{CLUSTERS}-" if self.kind == PROGRAMS and self.programs[0].ctas > 1 else ""
+        return f"{self.target.replace(':', '-')}-{self.seed}-{kind}{self.kind}-{self.number:04}.ttgir"
 
     def text(self) -> str:
         """Its TTGIR."""
@@ -102,6 +103,10 @@ def units(plan: FuzzPlan) -> Iterator[Unit]:
             unit = _singles(plan, number, left, CLUSTERS)
             left -= conversions(unit)
             yield unit
+            if left > 0:
+                unit = _program(plan, number, in_cluster=True)
+                left -= conversions(unit)
+                yield unit
         if PROGRAMS in plan.kinds:
             for other in range(number * PROGRAMS_EACH, (number + 1) * PROGRAMS_EACH):
                 if left > 0:
@@ -123,9 +128,11 @@ def conversions(unit: Unit) -> int:
     return len(unit.programs)
 
 
-def _program(plan: FuzzPlan, number: int) -> Unit:
-    rng = random.Random(f"{plan.seed} {PROGRAMS} {plan.target} {number}")
-    return Unit(PROGRAMS, number, plan.seed, (draw_program(rng, plan.target),), options=plan.options)
+def _program(plan: FuzzPlan, number: int, in_cluster: bool = False) -> Unit:
+    clusters = f" {CLUSTERS}" if in_cluster else ""
+    rng = random.Random(f"{plan.seed} {PROGRAMS}{clusters} {plan.target} {number}")
+    ctas = rng.choice(CTAS) if in_cluster else 1
+    return Unit(PROGRAMS, number, plan.seed, (draw_program(rng, plan.target, ctas),), options=plan.options)
 
 
 def _partitions(plan: FuzzPlan, number: int, most: int) -> Unit:

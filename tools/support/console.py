@@ -1,6 +1,9 @@
-"""Tables on a terminal, and in files."""
+"""What is printed on a terminal, and in files."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.table import Table
@@ -8,11 +11,19 @@ from rich.table import Table
 WIDTH_WITHOUT_TERMINAL = 160
 
 
-def show(console: Console, table: Table) -> None:
-    """Print a table; a file gets no blanks at the ends of lines."""
+@contextmanager
+def trimmed(console: Console) -> Iterator[None]:
+    """Within the block, what is printed to a file gets no blanks at the ends of lines; it is written at the
+    end of the block."""
     if console.is_terminal:
-        console.print(table)
+        yield
         return
     with console.capture() as captured:
-        console.print(table)
+        yield
     print("\n".join(line.rstrip() for line in captured.get().splitlines()), flush=True)
+
+
+def show(console: Console, table: Table) -> None:
+    """Print a table."""
+    with trimmed(console):
+        console.print(table)

@@ -56,11 +56,18 @@ class LoweredKernel:
     conversions: tuple[DecidedConversion, ...] = ()
 
     def run(
-        self, arguments: Sequence[Argument], *, trials: int = 1, step_limit: int = STEP_LIMIT
+        self, arguments: Sequence[Argument], *, trials: int = 1, step_limit: int = STEP_LIMIT, ctas: int = 1
     ) -> FunctionOutcome:
-        """Run it on the kernel's own arguments; see `simulate_function`."""
+        """Run it on the kernel's own arguments, by so many CTAs of a cluster; see `simulate_function`."""
         return simulate_function(
-            self.text, self.name, arguments, self.target, self.num_warps, trials=trials, step_limit=step_limit
+            self.text,
+            self.name,
+            arguments,
+            self.target,
+            self.num_warps,
+            trials=trials,
+            step_limit=step_limit,
+            ctas=ctas,
         )
 
 

@@ -187,6 +187,10 @@ _INTERFACE = re.compile(
 )
 
 
+_IN_PARTITION = f'    %thread = llvm.inline_asm asm_dialect = att "{THREAD}", "=r" : () -> i32'
+"""The number of the thread in a partition, whose own threads are all that a function is run for."""
+
+
 def embedded_functions(text: str) -> Iterator[tuple[str, str]]:
     """The code of each conversion and gather as it stands in a module, in order: the symbol of its stub, and a
     function.
@@ -222,9 +226,7 @@ def _function(symbol: str, prefix: str, lines: Sequence[str], shared: Sequence[s
     before = [number for number, line in enumerate(lines) if line.lstrip().startswith(named)]
     start = max(before, default=len(registers) - 1) + 1
     if any(line.lstrip().startswith(named[1]) for line in lines):
-        # Of a partition: its own threads are all that the function is run for.
-        asm = f'llvm.inline_asm asm_dialect = att "{THREAD}", "=r" : () -> i32'
-        shared = [*shared, f"    %thread = {asm}"]
+        shared = [*shared, _IN_PARTITION]
     body = [line for line in lines[start:-1] if not line.lstrip().startswith("ttg.")]
     if takes_turns(lines):
         body = closed(body)
@@ -243,18 +245,19 @@ def _function(symbol: str, prefix: str, lines: Sequence[str], shared: Sequence[s
 
 def run_stubs(compilation: Compilation) -> dict[str, Verdict]:
     """The verdict on the code of every stub of a compiled module, by symbol: all calls in a kernel have the
-    same, but for the barriers of those that join a cluster's. Of several kernels that have other plans for it,
-    one that is wrong counts."""
+    same, but for the barriers of those that join a cluster's, and for the numbers that those in partitions ask
+    for themselves. Of several kernels that have other plans for it, one that is wrong counts."""
     verdicts: dict[str, Verdict] = {}
     for kernel in compilation.kernels:
-        texts: dict[tuple[str, bool], str] = {}
+        texts: dict[tuple[str, bool, bool], str] = {}
         for symbol, function in embedded_functions(kernel.embedded):
-            if texts.setdefault((symbol, ARRIVE in function), function) != function:
+            kind = symbol, ARRIVE in function, _IN_PARTITION in function
+            if texts.setdefault(kind, function) != function:
                 message = f"two calls of @{symbol} got different code; this is a bug"
                 raise ToolError(Diagnostic("error", message))
-        if missing := set(kernel.stubs) - {symbol for symbol, _ in texts}:
+        if missing := set(kernel.stubs) - {symbol for symbol, *_ in texts}:
             raise ToolError(Diagnostic("error", f"no code of @{min(missing)} in the module; this is a bug"))
-        for (symbol, _), function in texts.items():
+        for (symbol, *_), function in texts.items():
             if symbol not in verdicts or verdicts[symbol].ok:
                 stub = kernel.stubs[symbol]
                 verdicts[symbol] = _run(function, stub, compilation.target)

@@ -10,9 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import triton
+from compiled_examples import compiled_with_plugin
 
-import triton_linear
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.examples import AMD_EXAMPLES, EXAMPLES, examples, specs
 from triton_linear.examples.spec import KernelSpec, gpu_target
@@ -70,10 +69,7 @@ def test_every_conversion_that_moves_data_is_ours(
 ) -> None:
     """And on AMD GPUs the kernel takes no more of the LDS than with stock Triton."""
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    spec = spec_of(kernel, target)
-    with triton_linear.enabled(strict=True) as reports:
-        compiled = triton.compile(spec.source(), target=gpu_target(target), options=dict(spec.options))
-    (report,) = reports
+    compiled, report = compiled_with_plugin(spec_of(kernel, target), target)
     ttgir = compiled.asm["ttgir"]  # as Triton makes it: the plugin works behind this stage
     if target in AMD:
         stock = lower(to_triton(ttgir), target, "llvmir").metadata["shared"]

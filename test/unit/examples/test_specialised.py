@@ -6,9 +6,8 @@ import itertools
 from pathlib import Path
 
 import pytest
-import triton
+from compiled_examples import compiled_by_triton, compiled_with_plugin
 
-import triton_linear
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.examples import specialised, specialised_gluon
 from triton_linear.examples.spec import KernelSpec, gpu_target
@@ -44,10 +43,7 @@ def test_it_is_specialised_and_every_conversion_is_ours(
     kernel: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    spec = spec_of(kernel, target)
-    with triton_linear.enabled(strict=True) as reports:
-        compiled = triton.compile(spec.source(), target=gpu_target(target), options=dict(spec.options))
-    (report,) = reports
+    compiled, report = compiled_with_plugin(spec_of(kernel, target), target)
     ttgir = compiled.asm["ttgir"]
     assert ttgir.count("ttg.warp_specialize(") == 1
     assert report.outcome is Outcome.CONVERTED
@@ -67,8 +63,7 @@ def test_the_code_of_its_conversions_is_run(
     kernel: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    spec = spec_of(kernel, target)
-    text = triton.compile(spec.source(), target=gpu_target(target), options=dict(spec.options)).asm["ttgir"]
+    text = compiled_by_triton(spec_of(kernel, target), target).asm["ttgir"]
     checked = check(compile_text(text, f"{kernel}.ttgir", target, "llvm", LOWERING))
     assert checked
     assert all(one.verdict is None or one.ok for one in checked)

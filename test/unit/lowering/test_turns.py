@@ -4,29 +4,29 @@ barrier of the cluster since others loaded from it."""
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 import pytest
 
+from triton_linear.dialect.mlir_adapter import Module, new_context, operations
 from triton_linear.lowering.emit import turns
 from triton_linear.lowering.emit.scratch import ScratchUse, affordable, pieces
-from triton_linear.lowering.emit.turns import Order, Turn
+from triton_linear.lowering.emit.turns import Order, Stretch, Turn, Ways
 
 Program = list["int | tuple[str, list[Program]]"]
 """Exchanges, and (kind, bodies): of a "choice" one body runs, of a "loop" any, any number of times."""
 
 
-def order_of(program: Program) -> Order:
-    order = Order()
-    for step in program:
-        if isinstance(step, int):
-            order = order.then(Order.one(step))
-            continue
-        kind, bodies = step
-        inside = turns.any_of([order_of(body) for body in bodies])
-        order = order.then(inside if kind == "choice" else inside.repeated())
-    return order
+def stretch_of(program: Program) -> Stretch:
+    return tuple(
+        step if isinstance(step, int) else Ways(tuple(map(stretch_of, step[1])), repeats=step[0] == "loop")
+        for step in program
+    )
+
+
+def order_of(program: Program, chosen: Collection[int] = range(1000)) -> Order:
+    return turns.order_of(stretch_of(program), chosen)
 
 
 def walk(rng: random.Random, program: Program) -> Iterator[int]:
@@ -76,6 +76,51 @@ def test_every_path_of_drawn_programs_is_sound() -> None:
         assert set(taking) == set(order.follow)
         assert not found_unsound(rng, program, taking), (program, taking)
     assert fewer > 200
+
+
+REGIONS = """
+"test.begin"() : () -> ()
+"scf.while"() ({
+  "test.one"() : () -> ()
+  "scf.condition"() : () -> ()
+}, {
+  "test.two"() : () -> ()
+  "scf.if"() ({
+    "test.three"() : () -> ()
+  }, {
+    "test.four"() : () -> ()
+    "scf.for"() ({
+      "test.five"() : () -> ()
+    }) : () -> ()
+  }) : () -> ()
+}) : () -> ()
+"test.if"() ({
+  "test.six"() : () -> ()
+}, {
+}) : () -> ()
+"test.nothing"() ({
+  "test.seven"() : () -> ()
+}) : () -> ()
+"""
+"""Regions without terminators; of an operation that is not known any may run, any number of times."""
+
+
+def test_regions_are_ways_and_all_but_those_of_branches_repeat() -> None:
+    context = new_context()
+    context.allow_unregistered_dialects = True
+    module = Module.parse(REGIONS, context)
+    numbers = {op.name: number for number, op in enumerate(operations(module.operation)[1:])}
+    one, two, three, four, five, six = (
+        numbers[f"test.{name}"] for name in ("one", "two", "three", "four", "five", "six")
+    )
+    body: Stretch = (two, Ways(((three,), (four, Ways(((five,),), True))), False))
+    expected: Stretch = (Ways(((one,), body), True), Ways(((six,), ()), True))
+    assert turns.stretch_of(module.body, 0, {one, two, three, four, five, six}) == expected
+
+
+def test_exchanges_that_are_not_chosen_are_passed() -> None:
+    program: Program = [1, ("choice", [[2], [3]]), ("loop", [[4, 5], [6]]), 7]
+    assert order_of(program, {1, 3, 5, 7}) == order_of([1, ("choice", [[], [3]]), ("loop", [[5], []]), 7])
 
 
 def test_a_barrier_less_is_found() -> None:

@@ -100,7 +100,7 @@ def test_what_is_no_cubin_has_no_clocks(broken: object) -> None:
 # The assembly with more registers
 
 SUM = next(case.kernel for case in CASES if case.name == "reduced_then_stored")
-"""Four warps that add up rows in a loop of eight loads; ptxas begins some of them when others have come."""
+"""Eight warps that add up rows, each with several loads; ptxas begins some of them when others have come."""
 
 
 def compiled(**options: Any) -> Any:
@@ -140,7 +140,7 @@ def test_it_stays_as_it_is_where_too_few_ctas_would_find_room(monkeypatch: pytes
 
 @given(st.integers(16, 255), st.sampled_from([1, 2, 4, 8, 16]), st.integers(1, 32))
 def test_a_thread_may_have_half_as_many_registers_again(used: int, warps: int, most: int) -> None:
-    room = registers._Room(most, warps, H200)
+    room = registers._Room(most, warps, H200, walked=True)
     ctas, found = room.ctas(used), room.fewer(used)
     wanted = min(255, 1.5 * used)
     enough = [n for n in range(1, ctas + 1) if registers.most_registers(n, warps, H200) >= wanted]
@@ -157,3 +157,40 @@ def test_where_as_many_warps_run_as_can_nothing_is_tried(monkeypatch: pytest.Mon
     if time_of(compiled(occupancy=False)).serial:
         monkeypatch.setattr(registers._Room, "ctas", lambda room, used: H200.resident_warps // room.warps)
         assert not directives(compiled())
+
+
+def test_what_cannot_be_taken_is_not_walked_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where clocks were not measured, and where warps of regions run a part of the code each."""
+    walked: list[object] = []
+
+    def walk(cubin: object, memory: int, trips: int) -> None:
+        walked.append(cubin)
+
+    monkeypatch.setattr(registers, "warp_clocks", walk)
+
+    def advised(gpu: str, own_warps: int | None) -> object:
+        def stage(text: object, metadata: object) -> object:
+            return text
+
+        made = registers.Assembler(stage, stage, lambda: True, lambda: target(gpu), own_warps=own_warps)
+        usage = registers.Usage(40, 0)
+        return made._advice("ptx", registers._Cubin(b"cubin", usage), 128, {"shared": 20 * 1024})
+
+    for gpu, own_warps in (("cuda:100", 4), ("cuda:90", 2)):
+        assert advised(gpu, own_warps) is None
+    assert not walked
+    for known in (4, None):
+        assert advised("cuda:90", known) is None
+    assert len(walked) == 2
+
+
+def test_warps_of_regions_are_told_by_how_many_the_kernel_was_to_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[int | None] = []
+    made = registers.Assembler.__init__
+
+    def seen(self: registers.Assembler, *arguments: Any) -> None:
+        given.append(arguments[-1])
+        made(self, *arguments)
+
+    monkeypatch.setattr(registers.Assembler, "__init__", seen)
+    assert given == [compiled().metadata.num_warps]

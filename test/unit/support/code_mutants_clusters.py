@@ -12,7 +12,11 @@ TURNS = "test/unit/lowering/test_turns.py"
 PARTITIONS = "test/unit/tools/test_fuzz_partitions.py"
 RUN_ACROSS = f"{ACROSS}::test_random_conversions_are_right_in_clusters_of_2_to_16"
 PROVED_ACROSS = f"{ACROSS}::test_random_conversions_are_proved_in_clusters_of_2_to_16"
-FUZZ_CLUSTERS = f"{CLUSTERS}::test_the_fuzzer_draws_clusters"
+FUZZED = "test/unit/tools/test_fuzz_clusters.py"
+FUZZ_CLUSTERS = f"{FUZZED}::test_the_fuzzer_draws_clusters"
+PROGRAMS = f"{FUZZED}::test_programs_of_exchanges_that_take_turns_are_right"
+SIMULATED = "test/unit/lowering/interpreter/test_simulate_clusters.py"
+BY_RANK = f"{CLUSTERS}::test_in_regions_of_a_cluster_what_depends_on_the_rank_asks_for_it"
 SOUND_TURNS = f"{TURNS}::test_every_path_of_drawn_programs_is_sound"
 TAKE_TURNS = f"{CLUSTERS}::test_exchanges_of_a_loop_take_turns"
 MEETING = f"{PARTITIONS}::test_conversions_that_meet_in_four_regions_are_right"
@@ -98,9 +102,9 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "emit/turns",
-        "_of_regions",
-        "found.repeated()",
-        "found",
+        "order_of",
+        "ways.repeated() if step.repeats else ways",
+        "ways",
         "exchanges of a loop that take turns are taken to run once",
         TAKE_TURNS,
     ),
@@ -111,6 +115,90 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "plan.scope",
         "an exchange that joins those of the cluster waits for its CTA only",
         f"{CLUSTERS}::test_an_exchange_of_each_cta_joins_those_of_its_loop",
+    ),
+    emitted(
+        "emit/turns",
+        "order_of",
+        "ways.repeated() if step.repeats else ways",
+        "ways.repeated()",
+        "one of two branches is taken to follow the other",
+        f"{TURNS}::test_turns",
+    ),
+    emitted(
+        "emit/turns",
+        "Order.then",
+        "self.first | other.first if self.passed else self.first",
+        "self.first",
+        "what follows a loop that runs no iteration is not the first that may come",
+        SOUND_TURNS,
+        PROGRAMS,
+    ),
+    emitted(
+        "emit/turns",
+        "Order.then",
+        "other.last | self.last if other.passed else other.last",
+        "other.last",
+        "an exchange before a branch without any is not the last that may have come",
+        SOUND_TURNS,
+        PROGRAMS,
+    ),
+    emitted(
+        "emit/turns",
+        "Order.repeated",
+        "True",
+        "self.passed",
+        "a loop is taken to run one iteration at least",
+        SOUND_TURNS,
+    ),
+    emitted(
+        "emit/turns",
+        "_of_block",
+        "op.operation.name != _CHOICE",
+        "op.operation.name == 'scf.for'",
+        "the body of any loop but `scf.for` is taken to run once",
+        f"{TURNS}::test_regions_are_ways_and_all_but_those_of_branches_repeat",
+    ),
+    emitted(
+        "emit/scratch",
+        "affordable",
+        "Turn(0, True)",
+        "Turn(0, False)",
+        "exchanges with one piece of scratch for all go without a barrier behind their loads",
+        f"{TURNS}::test_one_piece_serves_where_two_are_too_many",
+    ),
+    emitted(
+        "emit/scratch",
+        "NumberedModule.turns",
+        "n in joined",
+        "False",
+        "an exchange that spares others a barrier does not wait for the cluster",
+        f"{CLUSTERS}::test_an_exchange_of_each_cta_joins_those_of_its_loop",
+        PROGRAMS,
+    ),
+    emitted(
+        "emit/embed",
+        "_Writer.code",
+        "turn is None or turn.closes",
+        "turn is None",
+        "no exchange that takes turns has a barrier behind its loads",
+        TAKE_TURNS,
+        PROGRAMS,
+    ),
+    emitted(
+        "emit/embed",
+        "_Writer.code",
+        'f"llvm.extractvalue {_PIECE}{turn.piece}_place[0] : {_STRUCT}"',
+        'f"llvm.extractvalue {_PIECE}0_place[0] : {_STRUCT}"',
+        "all exchanges that take turns have the first piece of scratch",
+        PROGRAMS,
+    ),
+    emitted(
+        "emit/embed",
+        "embed.in_front",
+        "[writer.free_own(*own) for own in sorted(lent.items())]",
+        "[]",
+        "pieces of scratch are not reserved to the end of the function",
+        f"{CLUSTERS}::test_pieces_are_reserved_to_the_end",
     ),
     emitted(
         "emit/scratch",
@@ -209,7 +297,31 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "a gather asks another CTA of the cluster through its own memory",
         "test/unit/lowering/test_gather.py::test_what_other_ctas_hold_is_not_gathered",
     ),
+    emitted(
+        "emit/embed",
+        "_Writer.code",
+        '(f"{prefix}thread", None)',
+        '(f"{prefix}thread", self._rank)',
+        "a partition takes the CTA's rank from where it does not see it",
+        BY_RANK,
+    ),
     # --- what is to see such mistakes
+    emitted(
+        "interpreter/function",
+        "simulate_function",
+        "run.memory.end(program.returns)",
+        "pass",
+        "the interpreter lets a CTA end a whole function while others load",
+        f"{SIMULATED}::test_a_missing_barrier_or_piece_is_found",
+    ),
+    emitted(
+        "interpreter/warps",
+        "_Warps.__init__",
+        "run.machine.rank += cta",
+        "pass",
+        "the interpreter runs partitions of all CTAs with rank 0",
+        BY_RANK,
+    ),
     emitted(
         "prove/exchange",
         "_check_ranks",

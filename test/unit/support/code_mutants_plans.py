@@ -7,43 +7,41 @@ from code_mutants_base import FUZZ, PLANS, RUN, TRANSPOSING, WORDS, CodeMutant, 
 MUTANTS: tuple[CodeMutant, ...] = (
     # --- which registers and lanes, in shuffles
     planned(
-        "planners/shuffle",
-        "_Phase.write",
+        "planners/phase",
+        "Phase.write",
         "lane_xor = away[q]",
         "lane_xor = away[q] and away[q] ^ 1",
         "lane xor of a round",
     ),
     planned(
-        "planners/shuffle",
-        "_Phase.write",
+        "planners/phase",
+        "Phase.write",
         "e ^ f2.multiply_vector(p2, f)",
         "f2.multiply_vector(p2, f)",
         "what a warp bit adds to the register sent",
     ),
     planned(
-        "planners/shuffle",
-        "_Phase.write",
+        "planners/phase",
+        "Phase.write",
         "(*lanes, *blocks.f)",
         "(*lanes, *(0 for _ in blocks.f))",
         "what a warp bit adds to the lane read",
     ),
     planned(
-        "planners/shuffle",
-        "_Phase.write",
+        "planners/phase",
+        "Phase.write",
         "bit < lane_bits",
         "bit < lane_bits - 1",
         "the last lane bit's twist",
     ),
     planned(
-        "planners/shuffle",
-        "_Phase.write",
+        "planners/phase",
+        "Phase.write",
         "found >> width",
         "found >> width + 1",
         "round that a register came in",
     ),
-    planned(
-        "planners/shuffle", "_Phase.write", "register ^ offset", "register", "what a sender's lane chooses"
-    ),
+    planned("planners/phase", "Phase.write", "register ^ offset", "register", "what a sender's lane chooses"),
     # --- origins of destination bits
     planned(
         "planners/conversion",

@@ -5,33 +5,23 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fuzz_support import break_code
 
 from triton_linear import pipeline
+from triton_linear.dialect.mlir_adapter import Block
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.emit import scratch
 from triton_linear.lowering.emit.embed import Embedded, _Writer
-from triton_linear.lowering.emit.turns import Order, Turn
+from triton_linear.lowering.emit.turns import Order, Stretch, Turn
 from triton_linear.passes.analysis.partial import BESIDE_REGIONS
 from triton_linear.tools import cli
-from triton_linear.tools.fuzzing.partitions import partitions_text
+from triton_linear.tools.fuzzing.partitions import examine_partitions, partitions_text
 from triton_linear.tools.fuzzing.program import Convert, Program
-from triton_linear.tools.fuzzing.run import (
-    CLUSTERS,
-    CTAS,
-    PARTITIONS,
-    FuzzPlan,
-    examine,
-    in_this_process,
-    units,
-)
-from triton_linear.tools.fuzzing.totals import Totals
 from triton_linear.tools.support.compile import Compilation, compile_text
 from triton_linear.tools.support.functions import LOWERING
 from triton_linear.tools.verify.command import check
@@ -226,6 +216,31 @@ def test_an_exchange_of_each_cta_joins_those_of_its_loop(gpu: str) -> None:
 
 
 @ordered
+def test_pieces_are_reserved_to_the_end() -> None:
+    """Until the last barrier others may load from them, and Triton sees none that guards their bytes."""
+    (made,) = compiled(looping([BY_ROWS, BY_COLUMNS, BY_BOTH]), "cuda:90", "llvm").kernels
+    for piece in (0, 1):
+        before, _, behind = made.embedded.partition(f"ttg.local_dealloc %__own_piece{piece}_memory")
+        assert "nvvm.cluster.wait" in before and "nvvm" not in behind
+        assert behind.count("tt.return") == 1
+
+
+@ordered
+def test_a_function_is_walked_once_for_all_that_may_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    walked: list[Collection[int]] = []
+    stretch_of = scratch.stretch_of
+
+    def counted(block: Block, begin: int, exchanges: Collection[int]) -> Stretch:
+        walked.append(exchanges)
+        return stretch_of(block, begin, exchanges)
+
+    monkeypatch.setattr(scratch, "stretch_of", counted)
+    copies = blocked(False, [(0, 0), (0, 0)])
+    assert all(found.ok for found in check(compiled(looping([BY_ROWS, copies] * 2), "cuda:90", "llvm")))
+    assert [len(exchanges) for exchanges in walked] == [5]
+
+
+@ordered
 def test_copies_that_store_the_same_are_no_race() -> None:
     """A single element in all lanes of a warp: each stores it."""
     sides = [
@@ -371,63 +386,32 @@ def test_in_regions_of_a_cluster_what_stays_in_its_cta_is_ours(gpu: str) -> None
     assert re.search(r"bar\.sync\s+2, 128;", partition)
 
 
-@ordered
-def test_the_fuzzer_draws_regions_in_clusters() -> None:
-    plan = FuzzPlan("cuda:90", 0, 160, kinds=(PARTITIONS,))
-    drawn = [unit for unit in units(plan) if unit.programs[0].ctas > 1]
-    assert len({unit.programs[0].ctas for unit in drawn}) > 1
-    found = in_this_process(examine, drawn[0])
-    assert isinstance(found, Totals), found
-    assert found.ok and found.conversions == len(drawn[0].programs)
-
-
-def fuzzed(monkeypatch: pytest.MonkeyPatch, change: Callable[[str], str] = lambda code: code) -> Totals:
-    """A module or two of conversions in clusters, with changed code."""
-    break_code(monkeypatch, change)
-    plan = FuzzPlan("cuda:90", 1, 32, kinds=(CLUSTERS,))
-    totals = Totals()
-    for unit in units(plan):
-        assert {single.ctas for single in unit.programs} <= set(CTAS) - {1}
-        found = in_this_process(examine, unit)
-        assert isinstance(found, Totals), found
-        totals.add(found)
-    return totals
+def by_rank(region: int, *, warps: bool) -> Program:
+    """A conversion in a region of two CTAs that hold the same, of which each wants a half; `warps`: it changes
+    what the warps hold."""
+    lane, warp = (
+        ([[2], [4], [8], [16], [64]], [[32], [0]]) if warps else ([[4], [2], [8], [16], [32]], [[64], [0]])
+    )
+    held = (
+        "#ttg.linear<{register = [[1], [128]], lane = [[2], [4], [8], [16], [32]], warp = [[64], [0]], "
+        "block = [[0]]}>"
+    )
+    wanted = f"#ttg.linear<{{register = [[128]], lane = {lane}, warp = {warp}, block = [[1]]}}>"
+    return Program("cuda:90", 4, (256,), "i32", held, (Convert(wanted),), region, 2)
 
 
 @ordered
-def test_the_fuzzer_draws_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
-    totals = fuzzed(monkeypatch)
-    assert totals.ok and totals.conversions == 32
-    assert totals.kinds["cluster-shared"] > 8
+def test_in_regions_of_a_cluster_what_depends_on_the_rank_asks_for_it() -> None:
+    """Partitions do not see what is asked for at the beginning of the function."""
+    programs = [by_rank(region, warps=warps) for region in (0, 1) for warps in (False, True)]
+    assert [found.ok for found in check(compiled(partitions_text(programs), "cuda:90"))] == [True] * 4
+    totals = examine_partitions(programs, 32, "ranks.ttgir")
+    assert totals.ok, totals.failures
+    assert totals.kinds == {"shuffle": 2, "cta-shared": 2, "folded": 0}
 
 
 @ordered
-def test_clusters_of_2_to_16_ctas_are_drawn_with_1_to_8_warps() -> None:
-    plan = FuzzPlan("cuda:90", 0, 800, kinds=(CLUSTERS,))
-    drawn = [single for unit in units(plan) for single in unit.programs]
-    assert len(drawn) == 800
-    assert {single.ctas for single in drawn} == {2, 4, 8, 16}
-    assert {single.warps for single in drawn} == {1, 2, 4, 8}
-
-
-@ordered
-@pytest.mark.parametrize(
-    ("wrong", "right"),
-    [(r"^ *nvvm\.cluster\.(arrive|wait).*\n", ""), (r"(= nvvm\.mapa %\w+, )%\w+", r"\1%__ll_none")],
-)
-def test_the_fuzzer_finds_mistakes(monkeypatch: pytest.MonkeyPatch, wrong: str, right: str) -> None:
-    """A missing barrier of the cluster, and a rank that is always that of CTA 0."""
-
-    def change(code: str) -> str:
-        changed = re.sub(wrong, right, code, flags=re.MULTILINE)
-        if "%__ll_none" not in changed:
-            return changed
-        name = "%__ll_none" + re.search(r"%__ll_(\d+)_", code)[1]  # type: ignore[index]
-        zero = re.search(r"^.*llvm\.mlir\.constant.*\n", code, re.MULTILINE)
-        assert zero is not None
-        line = re.sub(r"%\w+ = llvm\.mlir\.constant\(-?\d+", f"{name} = llvm.mlir.constant(0", zero[0])
-        return line + changed.replace("%__ll_none", name)
-
-    totals = fuzzed(monkeypatch, change)
-    assert not totals.ok
-    assert (totals.races if right == "" else totals.wrong) > 4
+def test_equal_conversions_in_and_beside_partitions_are_verified() -> None:
+    """The code differs in who says the number of the thread."""
+    programs = [in_region(BY_ROW, BY_ROW, region) for region in (0, 1)]
+    assert [found.ok for found in check(compiled(partitions_text(programs), "cuda:90"))] == [True, True]
