@@ -228,10 +228,12 @@ def _turns(
     program: scratch.NumberedModule, calls: Mapping[int, _Call], frame: scratch.Frame | None
 ) -> dict[int, Turn]:
     """How the exchanges of a cluster could take turns with scratch of their own."""
-    plans = {n: plan for n, call in calls.items() if isinstance(plan := call.stub.plan, SharedPlan)}
-    across = {n for n, plan in plans.items() if plan.scope == CLUSTER}
-    inside = {n for n, plan in plans.items() if plan.scope == "cta" and plan.barriers == 1}
-    return program.turns(frame, across, inside) if frame is not None and across else {}
+    across = {
+        n
+        for n, call in calls.items()
+        if isinstance(call.stub.plan, SharedPlan) and call.stub.plan.scope == CLUSTER
+    }
+    return program.turns(frame, across) if frame is not None and across else {}
 
 
 def _homes(
@@ -360,7 +362,6 @@ class _Writer:
                 f"{prefix}scratch",
                 call.stub.accumulators,
                 closes=turn is None or turn.closes,
-                joins=turn is not None and turn.joins,
             )
         if call.partial and body.uses_thread:
             self._number_in_partition(own, call)

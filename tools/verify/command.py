@@ -29,7 +29,7 @@ from triton_linear.passes.framework.plans import NOOP, DecidedConversion, Decide
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.support.compile import DEFAULTS, Compilation, compile_text
 from triton_linear.tools.support.errors import Diagnostic, ToolError
-from triton_linear.tools.verify.turns import ARRIVE, closed, races_in_turns, takes_turns
+from triton_linear.tools.verify.turns import closed, races_in_turns, takes_turns
 
 
 @dataclass(frozen=True)
@@ -243,23 +243,22 @@ def _function(symbol: str, prefix: str, lines: Sequence[str], shared: Sequence[s
 
 def run_stubs(compilation: Compilation) -> dict[str, Verdict]:
     """The verdict on the code of every stub of a compiled module, by symbol: all calls in a kernel have the
-    same, but for the barriers of those that join a cluster's. Of several kernels that have other plans for it,
-    one that is wrong counts."""
+    same. Of several kernels that have other plans for it, one that is wrong counts."""
     verdicts: dict[str, Verdict] = {}
     for kernel in compilation.kernels:
-        texts: dict[tuple[str, bool], str] = {}
+        texts: dict[str, str] = {}
         for symbol, function in embedded_functions(kernel.embedded):
-            if texts.setdefault((symbol, ARRIVE in function), function) != function:
+            if texts.setdefault(symbol, function) != function:
                 message = f"two calls of @{symbol} got different code; this is a bug"
                 raise ToolError(Diagnostic("error", message))
-        if missing := set(kernel.stubs) - {symbol for symbol, _ in texts}:
+        if missing := set(kernel.stubs) - set(texts):
             raise ToolError(Diagnostic("error", f"no code of @{min(missing)} in the module; this is a bug"))
-        for (symbol, _), function in texts.items():
+        for symbol, function in texts.items():
             if symbol not in verdicts or verdicts[symbol].ok:
                 stub = kernel.stubs[symbol]
                 verdicts[symbol] = _run(function, stub, compilation.target)
         races = races_in_turns(kernel.embedded, kernel.stubs, compilation.target, _own_numbers(kernel.embedded))
-        for symbol in kernel.stubs if races else ():
+        for symbol in texts if races else ():
             if isinstance(plan := kernel.stubs[symbol].plan, SharedPlan) and plan.scope == CLUSTER:
                 verdicts[symbol] = replace(verdicts[symbol], races=(*verdicts[symbol].races, *races))
     return verdicts

@@ -105,14 +105,6 @@ MUTANTS: tuple[CodeMutant, ...] = (
         TAKE_TURNS,
     ),
     emitted(
-        "emit/shared",
-        "emit_exchange",
-        "CLUSTER if joins else plan.scope",
-        "plan.scope",
-        "an exchange that joins those of the cluster waits for its CTA only",
-        f"{CLUSTERS}::test_an_exchange_of_each_cta_joins_those_of_its_loop",
-    ),
-    emitted(
         "emit/scratch",
         "pieces",
         "max(sizes.get(turn.piece, 0), uses[number].bytes)",
@@ -181,7 +173,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     region(
         "emit/shared",
         "emit_exchange",
-        "machine.barrier(writer, scope)\nfor number, access in enumerate(loads): ...",
+        "machine.barrier(writer, plan.scope)\nfor number, access in enumerate(loads): ...",
         "machine.barrier(writer, 'warp')\nfor number, access in enumerate(loads): ...",
         "warps of a partition do not wait for each other",
     ),

@@ -98,7 +98,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     emitted(
         "emit/shared",
         "emit_exchange",
-        "machine.barrier(writer, scope)\nfor number, access in enumerate(loads): ...",
+        "machine.barrier(writer, plan.scope)\nfor number, access in enumerate(loads): ...",
         "for number, access in enumerate(loads): ...",
         "no barrier between stores and loads",
     ),

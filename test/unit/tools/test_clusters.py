@@ -210,22 +210,6 @@ def test_exchanges_of_a_loop_take_turns(encodings: list[str], expected: str, gpu
 
 
 @ordered
-@pytest.mark.parametrize("gpu", GPUS)
-def test_an_exchange_of_each_cta_joins_those_of_its_loop(gpu: str) -> None:
-    """Its barrier is one of the cluster then, the second of the exchange before it; none of the CTA is left."""
-    copies = blocked(False, [(0, 0), (0, 0)])
-    compilation = compiled(looping([BY_ROWS, copies]), gpu)
-    checked = check(compilation)
-    assert [found.conversion.kind for found in checked] == ["cluster-shared", "cta-shared", "cluster-shared"]
-    assert all(found.ok for found in checked)
-    assert steps(ptx_of(compilation)).removesuffix("C") == "sCRsClsCR"
-    # The same conversion behind the loop has the CTA's barrier.
-    compilation = compiled(looping([copies, BY_ROWS]).replace("f32", "f16"), gpu)
-    assert all(found.ok for found in check(compilation))
-    assert steps(ptx_of(compilation)).removesuffix("C") == "sClsCRsbl"
-
-
-@ordered
 def test_copies_that_store_the_same_are_no_race() -> None:
     """A single element in all lanes of a warp: each stores it."""
     sides = [
