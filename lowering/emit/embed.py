@@ -32,14 +32,15 @@ from collections.abc import Iterable, Mapping
 
 from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import InsertionPoint, Location, Module, Operation, producers_of
-from triton_linear.dialect.partitions import WARP_SPECIALIZE, partition_warps
+from triton_linear.dialect.partitions import WARP_SPECIALIZE
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import BARRIER_0, PARTS_TRACKED, installed_release
 from triton_linear.lowering.emit import marks, scratch
 from triton_linear.lowering.emit.bodies import emit_body, signature_of
-from triton_linear.lowering.emit.buffers import Buffer, encodings, thread_encoding
+from triton_linear.lowering.emit.buffers import Buffer, encodings
 from triton_linear.lowering.emit.gathers import GatherSignature, emit_gather_body
-from triton_linear.lowering.emit.machines import COPY, MACHINES, RANK, THREAD, ZERO
+from triton_linear.lowering.emit.machines import MACHINES, RANK, THREAD, ZERO
+from triton_linear.lowering.emit.partitions import Partition, partitions_of
 from triton_linear.lowering.emit.scratch import Home, ScratchUse
 from triton_linear.lowering.emit.text import BARRIER, FunctionWriter, Signature, struct_type
 from triton_linear.lowering.emit.turns import Turn
@@ -134,7 +135,8 @@ def embed(
     for n, home in lasting.items():
         if not home.lent:
             freed.setdefault(home.freed, []).append(n)
-    places = {*freed, *((frame.begin, frame.end) if frame is not None else ())}
+    entered = {call.partition.begin: call.partition for call in calls.values() if call.partition is not None}
+    places = {*freed, *entered, *((frame.begin, frame.end) if frame is not None else ())}
     _take_what_is_transposed(program, calls)
     for n in places:
         _make_place(program.ops[n])
@@ -150,6 +152,8 @@ def embed(
     def in_front(n: int) -> str:
         """What stands in front of operation n: what the function begins or ends with, scratch that is freed."""
         pieces = [writer.free(calls[user]) for user in freed.get(n, ())]
+        if n in entered:
+            pieces.append(writer.number_in(entered[n]))
         if frame is not None and n == frame.begin:
             pieces += [writer.own_numbers(), *(writer.make_own(*own) for own in sorted(lent.items()))]
         if frame is not None and n == frame.end:
@@ -167,15 +171,15 @@ def embed(
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call of a stub: which operation of the module it is, which of the calls, and the warps that run it;
-    `partial`: those of a partition."""
+    """A call of a stub: which operation of the module it is, which of the calls, and the warps that run it,
+    those of a partition where it is in one."""
 
     op: Operation
     at: int
     number: int
     stub: Stub
     warps: int
-    partial: bool
+    partition: Partition | None
 
     @property
     def signature(self) -> Signature | GatherSignature:
@@ -212,15 +216,15 @@ def _without(ops: Iterable[Operation], stubs: Mapping[str, Stub]) -> list[Operat
 
 def _calls(program: scratch.NumberedModule, stubs: Mapping[str, Stub], num_warps: int) -> dict[int, _Call]:
     """The calls of stubs, by the numbers of their operations; the kernel has `num_warps` of its own."""
-    specialized = WARP_SPECIALIZE in program.names
     found: dict[int, _Call] = {}
+    inside = partitions_of(program) if WARP_SPECIALIZE in program.names else {}
     for n, name in enumerate(program.names):
         if name == _CALL:
             op = program.ops[n]
             symbol = op.attributes["callee"].value
             if symbol in stubs:
-                own = partition_warps(op) if specialized else None
-                found[n] = _Call(op, n, len(found), stubs[symbol], own or num_warps, own is not None)
+                own = inside.get(n)
+                found[n] = _Call(op, n, len(found), stubs[symbol], own.warps if own else num_warps, own)
     return found
 
 
@@ -228,11 +232,8 @@ def _turns(
     program: scratch.NumberedModule, calls: Mapping[int, _Call], frame: scratch.Frame | None
 ) -> dict[int, Turn]:
     """How the exchanges of a cluster could take turns with scratch of their own."""
-    across = {
-        n
-        for n, call in calls.items()
-        if isinstance(call.stub.plan, SharedPlan) and call.stub.plan.scope == CLUSTER
-    }
+    plans = ((n, call.stub.plan) for n, call in calls.items())
+    across = {n for n, plan in plans if isinstance(plan, SharedPlan) and plan.scope == CLUSTER}
     return program.turns(frame, across) if frame is not None and across else {}
 
 
@@ -321,6 +322,7 @@ class _Writer:
         self._thread = THREAD_NUMBER if alone else None
         self._rank = RANK_NUMBER if alone else None
         self._uses_thread = self._uses_rank = False
+        self._numbered = set[int]()  # partitions whose threads are
         self._types: dict[str, str] = {}
         self._encoded: set[int] = set()
         """Numbers of warps that encodings are named for."""
@@ -345,7 +347,7 @@ class _Writer:
         names = [f"{prefix}{name}" for name in ("source", "index")]
         for name, operand, type_, struct in zip(names, operands, types, signature.arguments, strict=False):
             own.define(name, f"{_CAST} {operand} : {type_} to {own.type(struct)}")
-        body = self._lines(prefix, location, f"{prefix}thread" if call.partial else self._thread)
+        body = self._lines(prefix, location, call.partition.thread if call.partition else self._thread)
         if isinstance(call.stub, GatherStub):
             assert isinstance(signature, GatherSignature)  # it is that of the stub
             result = emit_gather_body(
@@ -363,9 +365,10 @@ class _Writer:
                 call.stub.accumulators,
                 closes=turn is None or turn.closes,
             )
-        if call.partial and body.uses_thread:
-            self._number_in_partition(own, call)
-        self._uses_thread |= body.uses_thread and not call.partial
+        if call.partition is None:
+            self._uses_thread |= body.uses_thread
+        elif body.uses_thread:
+            self._numbered.add(call.partition.number)
         self._uses_rank |= body.uses_rank
         if turn is not None:
             own.define(f"{prefix}scratch", f"llvm.extractvalue {_PIECE}{turn.piece}_place[0] : {_STRUCT}")
@@ -399,6 +402,14 @@ class _Writer:
             for used, name, text in asked
             if used
         )
+
+    def number_in(self, partition: Partition) -> str:
+        """The lines that number the threads of a partition, for its beginning."""
+        lines = self._lines("", "unknown")
+        if partition.number in self._numbered:
+            self._encoded.add(partition.warps)
+            partition.write_thread(lines, self._target.lanes)
+        return lines.body()
 
     def make_own(self, name: str, size: int) -> str:
         """The lines that make a buffer that lasts, for the beginning of the function."""
@@ -434,18 +445,6 @@ class _Writer:
             thread=thread,
             rank=self._rank,
         )
-
-    def _number_in_partition(self, lines: FunctionWriter, call: _Call) -> None:
-        """Write what gives the thread's number among those of its partition, which Triton knows where it
-        begins: the element of a range that the thread has."""
-        p, threads = lines.prefix, self._target.lanes * call.warps
-        self._encoded.add(call.warps)
-        range_, one = f"tensor<{threads}xi32, {thread_encoding(call.warps)}>", struct_type("i32", 1)
-        lines.define(f"{p}range", f"tt.make_range {{end = {threads} : i32, start = 0 : i32}} : {range_}")
-        lines.define(f"{p}held", f"{_CAST} {p}range : {range_} to {one}")
-        lines.define(f"{p}counted", f"llvm.extractvalue {p}held[0] : {one}")
-        asm = f'llvm.inline_asm asm_dialect = att "{COPY} // {p}", "=r,r"'
-        lines.define(f"{p}thread", f"{asm} {p}counted : (i32) -> i32")
 
     def _alias(self, type_: str) -> str:
         return self._types.setdefault(type_, f"!__ll_registers{len(self._types)}")

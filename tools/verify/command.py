@@ -18,6 +18,7 @@ from triton_linear.dialect.linear_layout import WARP
 from triton_linear.dialect.locations import user_position
 from triton_linear.lowering.emit.embed import RANK_NUMBER, THREAD_NUMBER
 from triton_linear.lowering.emit.machines import THREAD
+from triton_linear.lowering.emit.partitions import THREAD_IN_PARTITION
 from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.interpreter.verify import Verdict, verify_in_cluster
 from triton_linear.lowering.interpreter.verify_gather import verify_gather
@@ -187,6 +188,9 @@ _INTERFACE = re.compile(
 )
 
 
+_IN_PARTITION = re.compile(rf"{THREAD_IN_PARTITION}\d+_thread\b")
+
+
 def embedded_functions(text: str) -> Iterator[tuple[str, str]]:
     """The code of each conversion and gather as it stands in a module, in order: the symbol of its stub, and a
     function.
@@ -218,14 +222,15 @@ def _function(symbol: str, prefix: str, lines: Sequence[str], shared: Sequence[s
     registers = [name for name in ("source", "index") if name in given]
     if result is None or "source" not in given:
         raise ValueError(f"code of @{symbol} does not stand between casts")
-    named = (f"{prefix}scratch = ", f"{prefix}thread = ")
+    named = f"{prefix}scratch = "
     before = [number for number, line in enumerate(lines) if line.lstrip().startswith(named)]
     start = max(before, default=len(registers) - 1) + 1
-    if any(line.lstrip().startswith(named[1]) for line in lines):
+    body = [line for line in lines[start:-1] if not line.lstrip().startswith("ttg.")]
+    inside = [_IN_PARTITION.sub("%thread", line) for line in body]
+    if inside != body:
         # Of a partition: its own threads are all that the function is run for.
         asm = f'llvm.inline_asm asm_dialect = att "{THREAD}", "=r" : () -> i32'
-        shared = [*shared, f"    %thread = {asm}"]
-    body = [line for line in lines[start:-1] if not line.lstrip().startswith("ttg.")]
+        shared, body = [*shared, f"    %thread = {asm}"], inside
     if takes_turns(lines):
         body = closed(body)
     arguments = ", ".join([*(f"%{name}: {given[name]}" for name in registers), "%scratch: !llvm.ptr<3>"])

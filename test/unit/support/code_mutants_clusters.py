@@ -15,6 +15,8 @@ PROVED_ACROSS = f"{ACROSS}::test_random_conversions_are_proved_in_clusters_of_2_
 FUZZ_CLUSTERS = f"{CLUSTERS}::test_the_fuzzer_draws_clusters"
 SOUND_TURNS = f"{TURNS}::test_every_path_of_drawn_programs_is_sound"
 TAKE_TURNS = f"{CLUSTERS}::test_exchanges_of_a_loop_take_turns"
+SECTORS = f"{ACROSS}::test_sectors_of_other_ctas_are_counted"
+SIDE_BY_SIDE = f"{ACROSS}::test_lanes_that_load_from_one_cta_lie_side_by_side"
 MEETING = f"{PARTITIONS}::test_conversions_that_meet_in_four_regions_are_right"
 FUZZ_PARTITIONS = f"{PARTITIONS}::test_drawn_modules_are_right"
 
@@ -154,6 +156,31 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "origin.block",
         "no bit leads to another CTA of the cluster",
         "planners/shared",
+    ),
+    # --- what loads from other CTAs take
+    emitted(
+        "planners/placement",
+        "_placed",
+        "exchange.is_far",
+        "False",
+        "lanes that load from one CTA lie as they are stored",
+        SIDE_BY_SIDE,
+    ),
+    emitted(
+        "plan/plans",
+        "SharedPlan.far_sectors",
+        "column // SECTOR",
+        "column",
+        "each lane is taken to read a sector of its own",
+        SECTORS,
+    ),
+    emitted(
+        "plan/plans",
+        "SharedPlan.far_sectors",
+        "elsewhere if rank in span else 1.0",
+        "1.0",
+        "what is loaded from the own CTA counts as another's",
+        SECTORS,
     ),
     # --- regions
     region(
