@@ -153,6 +153,11 @@ class Policy:
     seed 1) 68 depend on it. By the model, with as many warps as the registers of a kernel let be resident, they
     take 13 % more than the best with 8, 10 % with 3, 17 % with 0; with those of one CTA 30, 1 and 0 %. On an
     H100 64 shuffles of a partition of two warps took 1.9 times as long as Triton's 16 vectors by memory."""
+    leaves_loose_bytes: bool = _threshold(True, False, "yes or no")
+    """Whether conversions inside a CTA of bytes that arithmetic has one to a register are left to Triton, in
+    kernels with clusters or warp-specialised regions, where plans by words take more instructions
+    (lowering/planners/loose.py). Of 34 kernels of bench.gpu_partitions with such conversions 20 were below 0.97
+    of stock Triton's speed on an H100, their mean 0.96. Elsewhere it was not measured."""
     replacing: float = _threshold(1.15, 1.0, "times")
     """How many times longer shuffles must take without replacements for these to be made: the other pipe is
     idle in bench/conversions, but not in every kernel."""

@@ -96,7 +96,7 @@ class SelectLowering(Planning):
         gpu = with_few_warps(gpu, ops)
         partial = PartialCode.find(ops)
         ctas = ctas_of(op)
-        beside = ctas > 1 or partial.present
+        beside = gpu.policy.leaves_loose_bytes and (ctas > 1 or partial.present)
         unordered = ctas > 1 and installed_release() not in CLUSTERS_ORDERED
         addresses, signs = address_conversions(ops), changed_signs(ops)
         held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()

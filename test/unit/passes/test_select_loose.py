@@ -40,9 +40,9 @@ def module(element: str = "i8", beside: str = REGION, source: str = "%b", stored
     return bridge.text_to_upstream(text, bridge.upstream_context())
 
 
-def reason(root: Module) -> str:
+def reason(root: Module, gpu: str = "cuda:90") -> str:
     """Why the conversion is Triton's; empty if it is ours."""
-    assert run_passes(root, [SelectLowering("cuda:90")]).succeeded
+    assert run_passes(root, [SelectLowering(gpu)]).succeeded
     (conversion,) = [op for op in operations(root.operation) if op.name == "ttg.convert_layout"]
     return conversion.attributes[ll.STOCK].value if ll.STOCK in conversion.attributes else ""
 
@@ -52,6 +52,10 @@ def test_bytes_of_arithmetic_beside_regions_are_tritons(source: str) -> None:
     """What a loop carries is what arithmetic makes of it in each iteration."""
     found = reason(module(source=source))
     assert (found.startswith(LOOSE) and found.endswith("instructions more")) is (source != "%x"), found
+
+
+def test_the_policy_may_have_them_ours() -> None:
+    assert reason(module(), "cuda:90{leaves_loose_bytes=0}") == ""
 
 
 @pytest.mark.parametrize(
