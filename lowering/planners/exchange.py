@@ -26,6 +26,7 @@ from triton_linear.lowering.planners.placement import (
     Exchange,
     Placement,
     Room,
+    place,
     place_against,
     placements,
     shared_registers,
@@ -114,12 +115,12 @@ def exchange_plans(
     room = Room(element.memory_bytes, target, scratch_limit)
     sharing, split, taken = split_copies(scope, exchange, room)
     build = _Builder(scope, exchange, sharing, split, taken, room)
-    found = placements(sharing, room)
-    plan = build.plan(next(found), None, None)
+    plan = build.plan(place(sharing, room), None, None)
     shared = shared_registers(sharing)
     yield plan
     if scope == CLUSTER:  # what the loads of each take is told from the plan
-        yield from (build.plan(other, None, None) for other in found)
+        others = itertools.islice(placements(sharing, room), 1, None)
+        yield from (build.plan(other, None, None) for other in others)
     narrow = min(plan.store.access_bytes, plan.load.access_bytes) < 4
     steps = stored_words(plan).steps or loaded_words(plan).steps
     if element.memory_bytes <= 2 and (narrow or steps or scope == CLUSTER):
