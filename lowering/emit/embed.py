@@ -31,7 +31,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from triton_linear.dialect import bridge
-from triton_linear.dialect.mlir_adapter import InsertionPoint, Location, Module, Operation, producers_of
+from triton_linear.dialect.mlir_adapter import InsertionPoint, Location, Module, Operation
 from triton_linear.dialect.partitions import WARP_SPECIALIZE
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import BARRIER_0, PARTS_TRACKED, installed_release
@@ -39,10 +39,11 @@ from triton_linear.lowering.emit import marks, scratch
 from triton_linear.lowering.emit.bodies import emit_body, signature_of
 from triton_linear.lowering.emit.buffers import Buffer, encodings
 from triton_linear.lowering.emit.gathers import GatherSignature, emit_gather_body
-from triton_linear.lowering.emit.machines import MACHINES, RANK, THREAD, ZERO
+from triton_linear.lowering.emit.machines import ALL_WARPS_BARRIER, MACHINES, RANK, THREAD, ZERO
 from triton_linear.lowering.emit.partitions import Partition, partitions_of
 from triton_linear.lowering.emit.scratch import Home, ScratchUse
 from triton_linear.lowering.emit.text import BARRIER, FunctionWriter, Signature, struct_type
+from triton_linear.lowering.emit.transposes import take_what_is_transposed
 from triton_linear.lowering.emit.turns import Turn
 from triton_linear.lowering.plan.gathers import GatherSharedPlan
 from triton_linear.lowering.plan.plans import CLUSTER, SharedPlan
@@ -137,12 +138,13 @@ def embed(
             freed.setdefault(home.freed, []).append(n)
     entered = {call.partition.begin: call.partition for call in calls.values() if call.partition is not None}
     places = {*freed, *entered, *((frame.begin, frame.end) if frame is not None else ())}
-    _take_what_is_transposed(program, calls)
+    take_what_is_transposed(program, [call.op for call in calls.values()])
     for n in places:
         _make_place(program.ops[n])
     text = bridge.printed(copy)
     lines = _lines(text, calls, places)
-    writer = _Writer(target, num_warps, num_ctas, has_calls, alone=frame is not None)
+    specialized = WARP_SPECIALIZE in program.names
+    writer = _Writer(target, num_warps, num_ctas, has_calls, specialized, alone=frame is not None)
     code = {
         n: writer.code(calls[n], line, homes.get(n), taking.get(n))
         for (n, is_call), line in lines.items()
@@ -274,17 +276,6 @@ def _homes(
     return homes, budget, taking
 
 
-def _take_what_is_transposed(program: scratch.NumberedModule, calls: Mapping[int, _Call]) -> None:
-    """Let calls take what transposes before them take, which move no register. (Up to Triton 3.7, AMD's stage
-    leaves a cast from a transpose standing where a branch takes what is transposed.)"""
-    if "tt.trans" not in program.names:
-        return
-    producers = producers_of(program.ops)
-    for call in calls.values():
-        while (view := producers.get(call.op.operands[0])) is not None and view.name == "tt.trans":
-            call.op.operands[0] = view.operands[0]
-
-
 def _make_place(op: Operation) -> None:
     """Let a line of its own stand in front of an operation."""
     Operation.create(_PLACE, loc=Location.unknown(op.context), ip=InsertionPoint(op))
@@ -309,7 +300,9 @@ def _lines(
 class _Writer:
     """Writes what stands in place of calls, and collects what that needs defined around the module."""
 
-    def __init__(self, target: Target, num_warps: int, num_ctas: int, has_calls: bool, alone: bool) -> None:
+    def __init__(
+        self, target: Target, num_warps: int, num_ctas: int, has_calls: bool, specialized: bool, alone: bool
+    ) -> None:
         self._target = target
         self._num_warps = num_warps
         self._num_ctas = num_ctas
@@ -318,6 +311,7 @@ class _Writer:
             self._barrier = _HIDDEN_BARRIERS[target.vendor]
             if self._barrier == "nvvm.barrier" and installed_release() in BARRIER_0:
                 self._barrier = "nvvm.barrier0"
+        self._cluster_barrier = ALL_WARPS_BARRIER if specialized else ""
         # Asked for once, before any loop: LLVM takes no inline assembly out of one.
         self._thread = THREAD_NUMBER if alone else None
         self._rank = RANK_NUMBER if alone else None
@@ -348,6 +342,8 @@ class _Writer:
         for name, operand, type_, struct in zip(names, operands, types, signature.arguments, strict=False):
             own.define(name, f"{_CAST} {operand} : {type_} to {own.type(struct)}")
         body = self._lines(prefix, location, call.partition.thread if call.partition else self._thread)
+        if call.partition is not None:
+            body.rank = None  # nothing of the function around it is known there
         if isinstance(call.stub, GatherStub):
             assert isinstance(signature, GatherSignature)  # it is that of the stub
             result = emit_gather_body(
@@ -369,7 +365,7 @@ class _Writer:
             self._uses_thread |= body.uses_thread
         elif body.uses_thread:
             self._numbered.add(call.partition.number)
-        self._uses_rank |= body.uses_rank
+        self._uses_rank |= body.uses_rank and call.partition is None
         if turn is not None:
             own.define(f"{prefix}scratch", f"llvm.extractvalue {_PIECE}{turn.piece}_place[0] : {_STRUCT}")
         if home is not None:
@@ -444,6 +440,7 @@ class _Writer:
             barrier=self._barrier,
             thread=thread,
             rank=self._rank,
+            cluster_barrier=self._cluster_barrier,
         )
 
     def _alias(self, type_: str) -> str:

@@ -20,7 +20,7 @@ from triton_linear.passes.analysis.addresses import address_conversions
 from triton_linear.passes.analysis.axis import AxisAnalysis
 from triton_linear.passes.analysis.axis_hints import AxisHints, hints_of
 from triton_linear.passes.analysis.loose import moves_loose_bytes
-from triton_linear.passes.analysis.partial import BESIDE_REGIONS, CALLS, PartialCode
+from triton_linear.passes.analysis.partial import CALLS, IN_REGION, PartialCode
 from triton_linear.passes.analysis.recurrence import with_few_warps
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import PassRun
@@ -54,7 +54,7 @@ class SelectLowering(Planning):
     Every `ttg.convert_layout` gets `ll.plan`: the kind of the cheapest plan for the target, the figures of its
     cost, and the planners that were passed over with the basis vectors that did not fit. A conversion that
     cannot be ours gets `ll.stock` instead, the reason why it is left to Triton, and a remark that says so: its
-    layouts are not known, it crosses CTAs of a GPU without clusters, or beside warp-specialised regions, it is
+    layouts are not known, it crosses CTAs of a GPU without clusters, or in a warp-specialised region, it is
     in a function that such a region calls, it leads to an address or a mask of which Triton's axis analysis may
     know more than can be handed on, or it takes accumulators of `wgmma` with another sign
     (`passes/analysis/accumulators.py`), or it goes through memory in a cluster with a release that does not
@@ -141,10 +141,11 @@ class SelectLowering(Planning):
             return selection
         if selection.plan is None:
             return "; ".join(_reasons(selection))
-        if partial.calls and selection.plan.kind in ("cta-shared", PADDED):
+        crosses = isinstance(selection.plan, SharedPlan) and selection.plan.scope == CLUSTER
+        if partial.calls and (crosses or selection.plan.kind in ("cta-shared", PADDED)):
             return CALLS
-        if partial.present and isinstance(selection.plan, SharedPlan) and selection.plan.scope == CLUSTER:
-            return BESIDE_REGIONS
+        if crosses and partial.is_in_region(conversion):
+            return IN_REGION
         return selection
 
     def selection(self, conversion: Operation, gpu: Target, table: LayoutTable) -> Selection | str:

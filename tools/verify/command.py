@@ -17,7 +17,7 @@ from typing import Any
 from triton_linear.dialect.linear_layout import WARP
 from triton_linear.dialect.locations import user_position
 from triton_linear.lowering.emit.embed import RANK_NUMBER, THREAD_NUMBER
-from triton_linear.lowering.emit.machines import THREAD
+from triton_linear.lowering.emit.machines import ALL_WARPS_BARRIER, THREAD
 from triton_linear.lowering.emit.partitions import THREAD_IN_PARTITION
 from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.interpreter.verify import Verdict, verify_in_cluster
@@ -30,7 +30,7 @@ from triton_linear.passes.framework.plans import NOOP, DecidedConversion, Decide
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.support.compile import DEFAULTS, Compilation, compile_text
 from triton_linear.tools.support.errors import Diagnostic, ToolError
-from triton_linear.tools.verify.turns import closed, races_in_turns, takes_turns
+from triton_linear.tools.verify.turns import ARRIVE, WAIT, closed, races_in_turns, takes_turns
 
 
 @dataclass(frozen=True)
@@ -231,6 +231,7 @@ def _function(symbol: str, prefix: str, lines: Sequence[str], shared: Sequence[s
         # Of a partition: its own threads are all that the function is run for.
         asm = f'llvm.inline_asm asm_dialect = att "{THREAD}", "=r" : () -> i32'
         shared, body = [*shared, f"    %thread = {asm}"], inside
+    body = [one for line in body for one in ((ARRIVE, WAIT) if line.strip() == ALL_WARPS_BARRIER else (line,))]
     if takes_turns(lines):
         body = closed(body)
     arguments = ", ".join([*(f"%{name}: {given[name]}" for name in registers), "%scratch: !llvm.ptr<3>"])

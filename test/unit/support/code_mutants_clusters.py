@@ -183,6 +183,14 @@ MUTANTS: tuple[CodeMutant, ...] = (
         SECTORS,
     ),
     # --- regions
+    emitted(
+        "emit/embed",
+        "_Writer.__init__",
+        "ALL_WARPS_BARRIER if specialized else ''",
+        "''",
+        "warps of a partition do not come to the barrier of the cluster outside of regions",
+        f"{CLUSTERS}::test_beside_regions_all_warps_come_to_the_barriers_of_an_exchange",
+    ),
     region(
         "emit/embed",
         "_Writer.__init__",

@@ -18,7 +18,7 @@ from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_re
 from triton_linear.lowering.emit import scratch
 from triton_linear.lowering.emit.embed import Embedded, _Writer
 from triton_linear.lowering.emit.turns import Order, Turn
-from triton_linear.passes.analysis.partial import BESIDE_REGIONS
+from triton_linear.passes.analysis.partial import IN_REGION
 from triton_linear.tools import cli
 from triton_linear.tools.fuzzing.partitions import partitions_text
 from triton_linear.tools.fuzzing.program import Convert, Program
@@ -347,12 +347,53 @@ def test_in_regions_of_a_cluster_what_stays_in_its_cta_is_ours(gpu: str) -> None
     compilation = compiled(partitions_text(programs), gpu)
     kinds = [conversion.kind for conversion in compilation.conversions]
     assert kinds == ["cta-shared", "stock", "cta-shared"]
-    assert compilation.conversions[1].detail == BESIDE_REGIONS
+    assert compilation.conversions[1].detail == IN_REGION
     partition = ptx_of(compilation).rpartition("ld.shared::cluster")[2]
     before = partition[: partition.index("st.shared.v4")]
     assert "mbarrier.try_wait.parity.acquire.cluster" in before
     assert "barrier.cluster" not in before
     assert re.search(r"bar\.sync\s+2, 128;", partition)
+
+
+@ordered
+@pytest.mark.parametrize("gpu", GPUS)
+def test_a_partition_asks_for_the_rank_of_its_cta_itself(gpu: str) -> None:
+    """All CTAs hold all, and each wants half: which, depends on the rank. What the function around has asked
+    for is not known in a partition."""
+    compilation = compiled(partitions_text([in_region(BY_ROW, BY_ROW, 0), in_region((0, 0), BY_ROW, 1)]), gpu)
+    assert [found.conversion.kind for found in check(compilation) if found.ok] == ["cta-shared"] * 2
+    assert "cluster_ctarank" in ptx_of(compilation)
+
+
+BESIDE = """  %one = arith.constant 1 : i32
+  ttg.warp_specialize(%flag)
+  default {
+    tt.store %flag, %one : !tt.ptr<i32>
+    ttg.warp_yield
+  }
+  partition0(%inside: !tt.ptr<i32>) num_warps(4) {
+    %two = arith.constant 2 : i32
+    tt.store %inside, %two : !tt.ptr<i32>
+    ttg.warp_return
+  } : (!tt.ptr<i32>) -> ()
+"""
+
+
+@ordered
+@pytest.mark.parametrize("gpu", GPUS)
+def test_beside_regions_all_warps_come_to_the_barriers_of_an_exchange(gpu: str) -> None:
+    """Those of the partition wait for work meanwhile: Triton has them come to the barrier of the cluster."""
+    text = kernel([BY_ROWS, BY_COLUMNS], 4).replace("(%p: ", "(%flag: !tt.ptr<i32>, %p: ")
+    text = text.replace("    tt.return", f"{BESIDE}    tt.return")
+    compilation = compiled(text, gpu)
+    checked = check(compilation)
+    assert [found.conversion.kind for found in checked] == ["cluster-shared"]
+    assert all(found.ok for found in checked)
+    own, _, partition = ptx_of(compilation).partition("common.ret")
+    assert own.count("barrier.cluster.wait") >= 2
+    assert partition.count("barrier.cluster.wait") == 1
+    exchange = own[: own.index("ld.shared::cluster")].rpartition("st.shared")[2]
+    assert exchange.index("barrier.sync") < exchange.index("barrier.cluster.arrive")
 
 
 @ordered
