@@ -30,6 +30,16 @@ def partition_warps(op: Operation) -> int | None:
     return None
 
 
+def first_of_partition(op: Operation) -> Operation | None:
+    """The first operation of the partition that `op` is in; None where the kernel's own warps run it."""
+    inner, at = op, op.parent
+    while at is not None:
+        if at.name == PARTITIONS:
+            return at.regions[_region_of(at, inner)].blocks[0].operations[0].operation
+        inner, at = at, at.parent
+    return None
+
+
 def _region_of(partitions: Operation, inner: Operation) -> int:
     """Which region of `partitions` an operation is in that stands directly in one."""
     return next(

@@ -30,19 +30,27 @@ LOOPED = 0.4
 MOST_REGISTERS = 128
 THINNED = 0.7
 RANDOM = 8
+WARP_GROUP = 4
 
 Words = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
 class RandomCase:
-    """One kernel: the pair of layouts, whether it loops, the CTA's warps, and the CTAs of a cluster."""
+    """One kernel: the pair of layouts, whether it loops, the CTA's warps, the CTAs of a cluster, and whether a
+    warp-specialised region of other warps follows."""
 
     index: int
     pair: Pair
     warps: int
     loop: bool
     ctas: int = 1
+    beside: bool = False
+
+    @property
+    def all_warps(self) -> int:
+        """The warps of a CTA, those of the region too, which Triton fills up to whole warp groups."""
+        return -(-self.warps // WARP_GROUP) * WARP_GROUP + WARP_GROUP if self.beside else self.warps
 
     @property
     def name(self) -> str:
@@ -51,7 +59,8 @@ class RandomCase:
         loop = ", looped" if self.loop else ""
         clusters = f", {self.ctas} CTAs" if self.ctas > 1 else ""
         what = f"{self.pair.family}, {size} {self.pair.element}, {self.warps} warps"
-        return f"{self.index:03d} {what}{clusters}{loop}"
+        beside = ", beside a region" if self.beside else ""
+        return f"{self.index:03d} {what}{clusters}{loop}{beside}"
 
     @property
     def element(self) -> ElementType:
@@ -109,14 +118,15 @@ def random_cases(seed: int, count: int) -> list[RandomCase]:
     return cases
 
 
-def cluster_cases(seed: int, count: int, sizes: Sequence[int]) -> list[RandomCase]:
-    """`count` kernels that loop, in clusters of these sizes, each of which changes what CTAs hold; the same
-    seed, the same kernels."""
+def cluster_cases(seed: int, count: int, sizes: Sequence[int], beside: bool = False) -> list[RandomCase]:
+    """`count` kernels that loop, in clusters of these sizes, each of which changes what CTAs hold; `beside`: in
+    front of a warp-specialised region; the same seed, the same kernels."""
     rng = random.Random(seed)
     cases: list[RandomCase] = []
     while len(cases) < count:
-        warps, ctas = rng.choice((1, 2, 4, 8)), rng.choice(tuple(sizes))
-        case = RandomCase(len(cases), random_pair(rng, LANES, warps, ctas=ctas), warps, loop=True, ctas=ctas)
+        warps, ctas = rng.choice((4, 8) if beside else (1, 2, 4, 8)), rng.choice(tuple(sizes))
+        pair = random_pair(rng, LANES, warps, ctas=ctas)
+        case = RandomCase(len(cases), pair, warps, loop=True, ctas=ctas, beside=beside)
         sides = [drawn_layout(case.pair, e) for e in (case.pair.source, case.pair.destination)]
         if sides[0].columns(BLOCK) != sides[1].columns(BLOCK) and max(case.register_counts) <= MOST_REGISTERS:
             cases.append(case)
@@ -251,13 +261,42 @@ def converting(body: Body, baseline: bool = False) -> None:
     body.drain(body.convert(x, a, b), b)
 
 
+def _region(case: RandomCase) -> list[str]:
+    """A warp-specialised region, each of whose partitions does something."""
+    ctas = ", ".join(["[0]"] * (case.ctas.bit_length() - 1))
+    clusters = f", CGALayout = [{ctas}]" if ctas else ""
+
+    def nothing(warps: int, number: str, name: str) -> list[str]:
+        layout = (
+            f"sizePerThread = [1], threadsPerWarp = [{LANES}], warpsPerCTA = [{warps}], order = [0]{clusters}"
+        )
+        type_ = f"tensor<{LANES * warps}xi32, #ttg.blocked<{{{layout}}}>>"
+        rest = '{constraints = "=r,r", packed_element = 1 : i32, pure = false}'
+        return [
+            f"%{name}_in = tt.splat {number} : i32 -> {type_}",
+            f'%{name}_out = tt.elementwise_inline_asm "mov.b32 $0, $1;" {rest} %{name}_in : {type_} -> {type_}',
+        ]
+
+    return [
+        "ttg.warp_specialize(%steps)",
+        "default {",
+        *nothing(case.warps, "%steps", "own"),
+        "ttg.warp_yield",
+        "}",
+        f"partition0(%inside: i32) num_warps({WARP_GROUP}) {{",
+        *nothing(WARP_GROUP, "%inside", "other"),
+        "ttg.warp_return",
+        "} : (i32) -> ()",
+    ]
+
+
 def kernel_text(case: RandomCase, target: str) -> str:
     """The module with the kernel `convert(source, filled, out, drained, steps)`."""
     body = Body(case)
     converting(body)
     arguments = [f"%{name}: !tt.ptr<i64> {{tt.divisibility = 16 : i32}}" for name in BUFFERS]
     signature = ", ".join((*arguments, "%steps: i32"))
-    lines = "\n    ".join((*body.lines, "tt.return"))
+    lines = "\n    ".join((*body.lines, *(_region(case) if case.beside else ()), "tt.return"))
     return (
         f'module attributes {{"ttg.num-ctas" = {case.ctas} : i32, "ttg.num-warps" = {case.warps} : i32, '
         f'ttg.target = "{target}", "ttg.threads-per-warp" = {LANES} : i32}} {{\n'

@@ -1,6 +1,7 @@
 """Compiles random conversions in parallel, runs them, and compares every register of every thread.
 
-    python -m bench.gpu_random [--count 575] [--seed 1] [--clusters 2,4,8] [--dry cuda:90] [--output FOLDER]
+    python -m bench.gpu_random [--count 575] [--seed 1] [--clusters 2,4,8 [--beside]] [--dry cuda:90]
+                               [--output FOLDER]
 
 A kernel's registers are compared with the other kernel's, and with what the layouts say. Conversions that stock
 Triton cannot compile (it crashes, or is ended after some seconds) are counted apart; the plugin's code for them
@@ -8,7 +9,8 @@ is compared with the layouts all the same. The results go to gpu_random.json, a 
 standard output. The exit status is 1 unless all is as it must be. `--dry` compiles for a target without
 launching anything, and runs the plugin's code in the interpreter. `--clusters` draws conversions that change
 what the CTAs of clusters of these sizes hold instead, in loops, and times them: stock Triton's over the
-plugin's, on a GPU full of clusters. The results are in gpu_clusters.json and .md then.
+plugin's, on a GPU full of clusters. The results are in gpu_clusters.json and .md then. With `--beside` a
+warp-specialised region follows in each kernel (gpu_clusters_beside.json and .md).
 """
 
 from __future__ import annotations
@@ -136,7 +138,7 @@ def launch(case: RandomCase, binary: Binary) -> Words:
 
 
 def _loaded(case: RandomCase, binary: Binary) -> Kernel:
-    kernel = Kernel(binary.cubin, binary.name, case.warps, binary.shared, binary.parameters)
+    kernel = Kernel(binary.cubin, binary.name, case.all_warps, binary.shared, binary.parameters)
     if case.ctas > _PORTABLE:
         kernel.admit_large_clusters()
     return kernel
@@ -335,6 +337,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.only("conversions")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--clusters", type=_sizes, metavar="N,N", help="sizes of clusters")
+    parser.add_argument("--beside", action="store_true", help="in front of a warp-specialised region")
     return parser.dry().workers().output().parse_args(argv)
 
 
@@ -349,11 +352,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """See the module's docstring."""
     options = parse(argv)
     if options.clusters:
-        drawn = cluster_cases(options.seed, options.count, options.clusters)
+        drawn = cluster_cases(options.seed, options.count, options.clusters, options.beside)
     else:
         drawn = random_cases(options.seed, options.count)
     cases = chosen("gpu_random", drawn, options.only)
-    stem = "gpu_clusters" if options.clusters else "gpu_random"
+    stem = "gpu_clusters" + "_beside" * options.beside if options.clusters else "gpu_random"
     return reported(options, stem, markdown, partial(examine, cases))
 
 

@@ -50,13 +50,12 @@ def emit_body(
     base: str,
     accumulators: bool = False,
     closes: bool = True,
-    joins: bool = False,
 ) -> str:
     """Write the code from the struct `value` of source registers to that of destination ones; name the latter.
 
     `base` names the `!llvm.ptr<3>` at which the plan's scratch begins; plans without scratch do not use it.
     `accumulators`: the source may be what `wgmma` left in its registers. `closes`: where CTAs load from each
-    other, none goes on before all have; `joins`: an exchange of a CTA waits for its cluster.
+    other, none goes on before all have.
     """
     machine = machine_of(target)
     settler = machine if accumulators else None
@@ -75,7 +74,7 @@ def emit_body(
     elif isinstance(plan, SharedPlan) and plan.padding is not None:
         values = _through_padding(writer, plan, signature.element, register, machine, base)
     else:
-        values = _through_words(writer, plan, signature, register, machine, base, settler, closes, joins)
+        values = _through_words(writer, plan, signature, register, machine, base, settler, closes)
     result = writer.op(f"llvm.mlir.undef : {result_type}")
     for index, field in enumerate(values):
         result = writer.op(f"llvm.insertvalue {field}, {result}[{index}] : {result_type}")
@@ -91,7 +90,6 @@ def _through_words(
     base: str,
     settler: InstructionWriter | None,
     closes: bool,
-    joins: bool,
 ) -> list[str]:
     """The destination registers of a plan that moves words."""
     element = signature.element
@@ -114,7 +112,7 @@ def _through_words(
             program = WordWriter(writer, machine, slots, words, count, half, stage.thread_bits).run(stage.steps)
             words = [program.word(number) for number in stage.outputs]
         else:
-            words = emit_exchange(writer, stage, words, machine, base, half, closes, joins)
+            words = emit_exchange(writer, stage, words, machine, base, half, closes)
         count = len(words)
     assert not callable(words)  # a plan has a stage
     values: list[str] = []

@@ -31,17 +31,19 @@ import re
 from collections.abc import Iterable, Mapping
 
 from triton_linear.dialect import bridge
-from triton_linear.dialect.mlir_adapter import InsertionPoint, Location, Module, Operation, producers_of
-from triton_linear.dialect.partitions import WARP_SPECIALIZE, partition_warps
+from triton_linear.dialect.mlir_adapter import InsertionPoint, Location, Module, Operation
+from triton_linear.dialect.partitions import WARP_SPECIALIZE
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import BARRIER_0, PARTS_TRACKED, installed_release
 from triton_linear.lowering.emit import marks, scratch
 from triton_linear.lowering.emit.bodies import emit_body, signature_of
-from triton_linear.lowering.emit.buffers import Buffer, encodings, thread_encoding
+from triton_linear.lowering.emit.buffers import Buffer, encodings
 from triton_linear.lowering.emit.gathers import GatherSignature, emit_gather_body
-from triton_linear.lowering.emit.machines import COPY, MACHINES, RANK, THREAD, ZERO
+from triton_linear.lowering.emit.machines import ALL_WARPS_BARRIER, MACHINES, RANK, THREAD, ZERO
+from triton_linear.lowering.emit.partitions import Partition, partitions_of
 from triton_linear.lowering.emit.scratch import Home, ScratchUse
 from triton_linear.lowering.emit.text import BARRIER, FunctionWriter, Signature, struct_type
+from triton_linear.lowering.emit.transposes import take_what_is_transposed
 from triton_linear.lowering.emit.turns import Turn
 from triton_linear.lowering.plan.gathers import GatherSharedPlan
 from triton_linear.lowering.plan.plans import CLUSTER, SharedPlan
@@ -134,13 +136,15 @@ def embed(
     for n, home in lasting.items():
         if not home.lent:
             freed.setdefault(home.freed, []).append(n)
-    places = {*freed, *((frame.begin, frame.end) if frame is not None else ())}
-    _take_what_is_transposed(program, calls)
+    entered = {call.partition.begin: call.partition for call in calls.values() if call.partition is not None}
+    places = {*freed, *entered, *((frame.begin, frame.end) if frame is not None else ())}
+    take_what_is_transposed(program, [call.op for call in calls.values()])
     for n in places:
         _make_place(program.ops[n])
     text = bridge.printed(copy)
     lines = _lines(text, calls, places)
-    writer = _Writer(target, num_warps, num_ctas, has_calls, alone=frame is not None)
+    specialized = WARP_SPECIALIZE in program.names
+    writer = _Writer(target, num_warps, num_ctas, has_calls, specialized, alone=frame is not None)
     code = {
         n: writer.code(calls[n], line, homes.get(n), taking.get(n))
         for (n, is_call), line in lines.items()
@@ -150,6 +154,8 @@ def embed(
     def in_front(n: int) -> str:
         """What stands in front of operation n: what the function begins or ends with, scratch that is freed."""
         pieces = [writer.free(calls[user]) for user in freed.get(n, ())]
+        if n in entered:
+            pieces.append(writer.number_in(entered[n]))
         if frame is not None and n == frame.begin:
             pieces += [writer.own_numbers(), *(writer.make_own(*own) for own in sorted(lent.items()))]
         if frame is not None and n == frame.end:
@@ -167,15 +173,15 @@ def embed(
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call of a stub: which operation of the module it is, which of the calls, and the warps that run it;
-    `partial`: those of a partition."""
+    """A call of a stub: which operation of the module it is, which of the calls, and the warps that run it,
+    those of a partition where it is in one."""
 
     op: Operation
     at: int
     number: int
     stub: Stub
     warps: int
-    partial: bool
+    partition: Partition | None
 
     @property
     def signature(self) -> Signature | GatherSignature:
@@ -212,15 +218,15 @@ def _without(ops: Iterable[Operation], stubs: Mapping[str, Stub]) -> list[Operat
 
 def _calls(program: scratch.NumberedModule, stubs: Mapping[str, Stub], num_warps: int) -> dict[int, _Call]:
     """The calls of stubs, by the numbers of their operations; the kernel has `num_warps` of its own."""
-    specialized = WARP_SPECIALIZE in program.names
     found: dict[int, _Call] = {}
+    inside = partitions_of(program) if WARP_SPECIALIZE in program.names else {}
     for n, name in enumerate(program.names):
         if name == _CALL:
             op = program.ops[n]
             symbol = op.attributes["callee"].value
             if symbol in stubs:
-                own = partition_warps(op) if specialized else None
-                found[n] = _Call(op, n, len(found), stubs[symbol], own or num_warps, own is not None)
+                own = inside.get(n)
+                found[n] = _Call(op, n, len(found), stubs[symbol], own.warps if own else num_warps, own)
     return found
 
 
@@ -228,10 +234,9 @@ def _turns(
     program: scratch.NumberedModule, calls: Mapping[int, _Call], frame: scratch.Frame | None
 ) -> dict[int, Turn]:
     """How the exchanges of a cluster could take turns with scratch of their own."""
-    plans = {n: plan for n, call in calls.items() if isinstance(plan := call.stub.plan, SharedPlan)}
-    across = {n for n, plan in plans.items() if plan.scope == CLUSTER}
-    inside = {n for n, plan in plans.items() if plan.scope == "cta" and plan.barriers == 1}
-    return program.turns(frame, across, inside) if frame is not None and across else {}
+    plans = ((n, call.stub.plan) for n, call in calls.items())
+    across = {n for n, plan in plans if isinstance(plan, SharedPlan) and plan.scope == CLUSTER}
+    return program.turns(frame, across) if frame is not None and across else {}
 
 
 def _homes(
@@ -271,17 +276,6 @@ def _homes(
     return homes, budget, taking
 
 
-def _take_what_is_transposed(program: scratch.NumberedModule, calls: Mapping[int, _Call]) -> None:
-    """Let calls take what transposes before them take, which move no register. (Up to Triton 3.7, AMD's stage
-    leaves a cast from a transpose standing where a branch takes what is transposed.)"""
-    if "tt.trans" not in program.names:
-        return
-    producers = producers_of(program.ops)
-    for call in calls.values():
-        while (view := producers.get(call.op.operands[0])) is not None and view.name == "tt.trans":
-            call.op.operands[0] = view.operands[0]
-
-
 def _make_place(op: Operation) -> None:
     """Let a line of its own stand in front of an operation."""
     Operation.create(_PLACE, loc=Location.unknown(op.context), ip=InsertionPoint(op))
@@ -306,7 +300,9 @@ def _lines(
 class _Writer:
     """Writes what stands in place of calls, and collects what that needs defined around the module."""
 
-    def __init__(self, target: Target, num_warps: int, num_ctas: int, has_calls: bool, alone: bool) -> None:
+    def __init__(
+        self, target: Target, num_warps: int, num_ctas: int, has_calls: bool, specialized: bool, alone: bool
+    ) -> None:
         self._target = target
         self._num_warps = num_warps
         self._num_ctas = num_ctas
@@ -315,10 +311,12 @@ class _Writer:
             self._barrier = _HIDDEN_BARRIERS[target.vendor]
             if self._barrier == "nvvm.barrier" and installed_release() in BARRIER_0:
                 self._barrier = "nvvm.barrier0"
+        self._cluster_barrier = ALL_WARPS_BARRIER if specialized else ""
         # Asked for once, before any loop: LLVM takes no inline assembly out of one.
         self._thread = THREAD_NUMBER if alone else None
         self._rank = RANK_NUMBER if alone else None
         self._uses_thread = self._uses_rank = False
+        self._numbered = set[int]()  # partitions whose threads are
         self._types: dict[str, str] = {}
         self._encoded: set[int] = set()
         """Numbers of warps that encodings are named for."""
@@ -343,9 +341,9 @@ class _Writer:
         names = [f"{prefix}{name}" for name in ("source", "index")]
         for name, operand, type_, struct in zip(names, operands, types, signature.arguments, strict=False):
             own.define(name, f"{_CAST} {operand} : {type_} to {own.type(struct)}")
-        # Partitions do not see what the function begins with.
-        numbers = (f"{prefix}thread", None) if call.partial else (self._thread, self._rank)
-        body = self._lines(prefix, location, *numbers)
+        body = self._lines(prefix, location, call.partition.thread if call.partition else self._thread)
+        if call.partition is not None:
+            body.rank = None  # nothing of the function around it is known there
         if isinstance(call.stub, GatherStub):
             assert isinstance(signature, GatherSignature)  # it is that of the stub
             result = emit_gather_body(
@@ -362,12 +360,12 @@ class _Writer:
                 f"{prefix}scratch",
                 call.stub.accumulators,
                 closes=turn is None or turn.closes,
-                joins=turn is not None and turn.joins,
             )
-        if call.partial and body.uses_thread:
-            self._number_in_partition(own, call)
-        self._uses_thread |= body.uses_thread and not call.partial
-        self._uses_rank |= body.uses_rank
+        if call.partition is None:
+            self._uses_thread |= body.uses_thread
+        elif body.uses_thread:
+            self._numbered.add(call.partition.number)
+        self._uses_rank |= body.uses_rank and call.partition is None
         if turn is not None:
             own.define(f"{prefix}scratch", f"llvm.extractvalue {_PIECE}{turn.piece}_place[0] : {_STRUCT}")
         if home is not None:
@@ -401,6 +399,14 @@ class _Writer:
             if used
         )
 
+    def number_in(self, partition: Partition) -> str:
+        """The lines that number the threads of a partition, for its beginning."""
+        lines = self._lines("", "unknown")
+        if partition.number in self._numbered:
+            self._encoded.add(partition.warps)
+            partition.write_thread(lines, self._target.lanes)
+        return lines.body()
+
     def make_own(self, name: str, size: int) -> str:
         """The lines that make a buffer that lasts, for the beginning of the function."""
         memory, type_ = f"{name}_memory", self._memory(size, self._num_warps).whole
@@ -426,23 +432,16 @@ class _Writer:
     def _memory(self, size: int, warps: int) -> Buffer:
         return Buffer.of(size, self._target.lanes, warps)
 
-    def _lines(
-        self, prefix: str, location: str, thread: str | None = None, rank: str | None = None
-    ) -> FunctionWriter:
-        where = f" loc({location})"
-        return FunctionWriter(prefix, where, self._types, self._barrier, thread, rank)
-
-    def _number_in_partition(self, lines: FunctionWriter, call: _Call) -> None:
-        """Write what gives the thread's number among those of its partition, which Triton knows where it
-        begins: the element of a range that the thread has."""
-        p, threads = lines.prefix, self._target.lanes * call.warps
-        self._encoded.add(call.warps)
-        range_, one = f"tensor<{threads}xi32, {thread_encoding(call.warps)}>", struct_type("i32", 1)
-        lines.define(f"{p}range", f"tt.make_range {{end = {threads} : i32, start = 0 : i32}} : {range_}")
-        lines.define(f"{p}held", f"{_CAST} {p}range : {range_} to {one}")
-        lines.define(f"{p}counted", f"llvm.extractvalue {p}held[0] : {one}")
-        asm = f'llvm.inline_asm asm_dialect = att "{COPY} // {p}", "=r,r"'
-        lines.define(f"{p}thread", f"{asm} {p}counted : (i32) -> i32")
+    def _lines(self, prefix: str, location: str, thread: str | None = None) -> FunctionWriter:
+        return FunctionWriter(
+            prefix,
+            location=f" loc({location})",
+            types=self._types,
+            barrier=self._barrier,
+            thread=thread,
+            rank=self._rank,
+            cluster_barrier=self._cluster_barrier,
+        )
 
     def _alias(self, type_: str) -> str:
         return self._types.setdefault(type_, f"!__ll_registers{len(self._types)}")

@@ -39,6 +39,9 @@ THREAD = "mov.u32 $0, %tid.x;"
 COPY = "mov.u32 $0, $1;"
 """PTX for a copy of a number that LLVM is not to share with what the kernel computes of it."""
 
+ALL_WARPS_BARRIER = "ttng.cluster_barrier"
+"""Triton's barrier of a cluster, for which it has the warps of all warp-specialised regions come too."""
+
 ONE = "{ .reg .u32 n; mov.u32 n, %nctaid.x; min.u32 $0, n, 1; }"
 """PTX for one, as every grid has a CTA."""
 
@@ -104,7 +107,8 @@ class InstructionWriter(Protocol):
         """Wait for the others of a "warp", a "cta" or a "cluster", and see what they wrote."""
 
     def arrive(self, writer: FunctionWriter) -> None:
-        """The first half of the barrier of a cluster, which lets the others go on."""
+        """The first half of the barrier of a cluster, which lets the others go on; where that is one operation,
+        nothing."""
 
     def wait(self, writer: FunctionWriter) -> None:
         """The second half. No access to shared memory comes between."""
@@ -199,10 +203,11 @@ class _Nvidia:
             writer.wait_for_cta()
 
     def arrive(self, writer: FunctionWriter) -> None:
-        writer.effect("nvvm.cluster.arrive {aligned}")
+        if not writer.cluster_barrier:
+            writer.effect("nvvm.cluster.arrive {aligned}")
 
     def wait(self, writer: FunctionWriter) -> None:
-        writer.effect("nvvm.cluster.wait {aligned}")
+        writer.effect(writer.cluster_barrier or "nvvm.cluster.wait {aligned}")
 
     def together(self, writer: FunctionWriter) -> None:
         # To save registers ptxas stores what one load of global memory gave before it begins the next, and

@@ -24,7 +24,6 @@ import itertools
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 
 from triton_linear.dialect.mlir_adapter import Operation, Type
 from triton_linear.dialect.records import dataclass
@@ -142,7 +141,7 @@ def affordable(
     """
     if taking:
         most = max(budget, least(everybody, others))
-        for option in (taking, {number: Turn(0, True) for number, turn in taking.items() if not turn.joins}):
+        for option in (taking, {number: Turn(0, True) for number in taking}):
             rest = [use for use in everybody if use.start not in option]
             # One outside loops that does without has that at the end of the function instead.
             without = sum(not turn.closes for turn in option.values())
@@ -221,23 +220,9 @@ class NumberedModule:
             return None
         return Frame(functions[0] + 1, returns[0])
 
-    def turns(self, frame: Frame, exchanges: Collection[int], joining: Collection[int] = ()) -> dict[int, Turn]:
-        """How these exchanges of a cluster could take turns with scratch of their own; those `joining` are of
-        each CTA, and do where that spares others of the same block the second barrier."""
-
-        stretch = stretch_of(self.ops[frame.begin].block, frame.begin, {*exchanges, *joining})
-
-        def of(numbers: Collection[int]) -> dict[int, Turn]:
-            return turns(order_of(stretch, numbers))
-
-        found, joined = of(exchanges), set[int]()
-        for number in sorted(joining):
-            more = of({*found, number})
-            spared = [n for n, turn in found.items() if turn.closes and not more[n].closes]
-            fewer = sum(turn.closes for turn in more.values()) < sum(turn.closes for turn in found.values())
-            if fewer and all(self.ops[n].block == self.ops[number].block for n in spared):
-                found, joined = more, {*joined, number}
-        return {n: replace(turn, joins=n in joined) for n, turn in found.items()}
+    def turns(self, frame: Frame, exchanges: Collection[int]) -> dict[int, Turn]:
+        """How these exchanges of a cluster could take turns with scratch of their own."""
+        return turns(order_of(stretch_of(self.ops[frame.begin].block, frame.begin, exchanges), exchanges))
 
     def buffer_bytes(self) -> int:
         """What the buffers of the module take if no two share bytes."""

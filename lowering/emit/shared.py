@@ -27,12 +27,9 @@ def emit_exchange(
     base: str,
     half: str,
     closes: bool = True,
-    joins: bool = False,
 ) -> list[Parts]:
     """The destination's words from the source's; `base` names the pointer to the scratch, and `half` is the
-    type that half-words are carried as. `closes`: in a cluster, with the barrier behind the loads;
-    `joins`: its barriers are the cluster's, whatever the plan says."""
-    scope = CLUSTER if joins else plan.scope
+    type that half-words are carried as. `closes`: in a cluster, with the barrier behind the loads."""
     memory, thread = _Memory(writer, plan, machine), machine.thread(writer)
     own_bits = len(plan.store.columns)
     within = _in_cluster(writer, plan, machine, thread, own_bits)
@@ -44,7 +41,7 @@ def emit_exchange(
     arrived: list[Parts] = []
     for index, (stores, loads) in enumerate(zip(plan.store.rounds, plan.load.rounds, strict=True)):
         if index:
-            machine.barrier(writer, scope)
+            machine.barrier(writer, plan.scope)
         elif plan.stores_apart:
             machine.together(writer)
         for access, made in zip(stores, storing.words[index], strict=True):
@@ -53,10 +50,10 @@ def emit_exchange(
             written = needed
             words_of_access = [sources.word(number) for number in made]
             store_words(writer, machine, plan.store, words_of_access, store_address(access.offset))
-        machine.barrier(writer, scope)
+        machine.barrier(writer, plan.scope)
         for number, access in enumerate(loads):
             arrived += memory.load(load_address(index, number, access.offset))
-    closing = closes and scope == CLUSTER
+    closing = closes and plan.scope == CLUSTER
     if closing:
         machine.arrive(writer)
     program = WordWriter(writer, machine, plan.per_word, arrived, loading.given, half).run(loading.steps)

@@ -49,6 +49,7 @@ class FunctionWriter:
     barrier: the operation that the CTA's barrier is.
     thread, rank: the values that are the number of the thread and of its CTA in the cluster, where they are
     there already; `uses_thread` and `uses_rank` then tell whether they were asked for.
+    cluster_barrier: the operation that the whole barrier of the cluster is, if it is one.
     """
 
     def __init__(
@@ -59,11 +60,13 @@ class FunctionWriter:
         barrier: str = BARRIER,
         thread: str | None = None,
         rank: str | None = None,
+        cluster_barrier: str = "",
     ) -> None:
         self.prefix = prefix
         self.barrier = barrier
         self.thread = thread
         self.rank = rank
+        self.cluster_barrier = cluster_barrier
         self.uses_thread = self.uses_rank = False
         self.waits_for_cta = False
         self._types = types or {}

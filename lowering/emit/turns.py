@@ -11,9 +11,6 @@ has while the function runs. Let E have piece p:
 
 No CTA may end before others have loaded from it: one more barrier stands at the end of the function, for all.
 
-An exchange inside each CTA can join: its barrier, made one of the cluster, takes the place of another's second
-one, and none of the CTA is left.
-
 What may come next is read from the regions of the operations. Those of `scf.if` do not follow each other; those
 of any other operation may, may run again, and may be left out.
 """
@@ -35,12 +32,10 @@ _CHOICE = "scf.if"
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The piece of scratch that an exchange has; `closes`: it keeps the barrier behind its loads; `joins`: it
-    is one of the CTA that waits for the cluster, for the sake of others."""
+    """The piece of scratch that an exchange has; `closes`: it keeps the barrier behind its loads."""
 
     piece: int
     closes: bool
-    joins: bool = False
 
 
 @dataclass(frozen=True, slots=True)

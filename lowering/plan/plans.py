@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import field
 
+from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.lanes import work
 from triton_linear.lowering.target.steps import Pick, Shuffle, Step, Trade
@@ -23,6 +24,9 @@ PADDED = "padded"
 
 CLUSTER = "cluster"
 """The scope of exchanges among all CTAs of a cluster."""
+
+SECTOR = 32
+"""Bytes of shared memory of another CTA that are read together."""
 
 WIDEST_LOAD = 16
 """Bytes of a thread that one load of global memory brings at most."""
@@ -299,6 +303,20 @@ class SharedPlan:
         end.
         """
         return 2 * len(self.store.rounds) - (0 if self.scope == CLUSTER else 1)
+
+    def far_sectors(self, lanes: int) -> float:
+        """Sectors of memory of other CTAs that the loads of a warp of so many lanes touch, in the mean."""
+        if self.ranks is None:
+            return 0.0
+        bits, own_bits = lanes.bit_length() - 1, len(self.store.columns)
+        lane_columns = zip(self.load.columns[:bits], self.ranks.columns[:bits], strict=True)
+        apart = [column // SECTOR | rank << 32 for column, rank in lane_columns]
+        # From which other CTA a thread loads, by the bits of its number.
+        numbers = enumerate(self.ranks.columns)
+        away = [rank ^ (1 << bit - own_bits if bit >= own_bits else 0) for bit, rank in numbers]
+        span, elsewhere = f2.Echelon(away), 1 - 2.0 ** -f2.rank(away)
+        loads = [rank for ranks in self.ranks.loads for rank in ranks]
+        return sum(elsewhere if rank in span else 1.0 for rank in loads) * (1 << f2.rank(apart))
 
     def summary(self) -> str:
         """One line for people."""

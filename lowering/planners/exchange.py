@@ -28,6 +28,7 @@ from triton_linear.lowering.planners.placement import (
     Room,
     place,
     place_against,
+    placements,
     shared_registers,
 )
 from triton_linear.lowering.planners.swizzle import Columns
@@ -49,23 +50,27 @@ def cost_of_shared(plan: SharedPlan, target: Target) -> Cost:
 def cheapest(
     plans: Iterable[SharedPlan], target: Target, below: float = math.inf
 ) -> tuple[SharedPlan, Cost] | None:
-    """The first plan of the fewest clocks, of these with the fewest loads from other CTAs, and its cost; None
-    where none takes less than `below` clocks.
+    """The first plan of the fewest clocks, of these with the fewest loads from other CTAs and then the fewest
+    stores beside them, and its cost; None where none takes less than `below` clocks.
 
     Making the words of a plan takes longer than all else about it, so that is spared where accesses and
     barriers alone take too long: those that take least by themselves come first.
     """
     bare = [(_cost(plan, 0, target).clocks, number, plan) for number, plan in enumerate(plans)]
     best = None
-    least: tuple[float, int, int] = below, -1, -1
+    least: tuple[float, tuple[int, int], int] = below, (-1, -1), -1
     for clocks, number, plan in sorted(bare, key=lambda entry: entry[:2]):
         if clocks > least[0]:
             break
         cost = cost_of_shared(plan, target)
-        far = 0 if plan.ranks is None else sum(map(len, plan.ranks.loads))
+        far = (0, 0) if plan.ranks is None else (_count(plan.load), _count(plan.store))
         if (cost.clocks, far, number) < least:
             best, least = (plan, cost), (cost.clocks, far, number)
     return best
+
+
+def _count(side: MemorySide) -> int:
+    return sum(map(len, side.rounds))
 
 
 def _cost(plan: SharedPlan, alu: int, target: Target) -> Cost:
@@ -88,8 +93,9 @@ def _cost(plan: SharedPlan, alu: int, target: Target) -> Cost:
     barrier = costs.warp_barrier if plan.scope == "warp" else costs.cta_barrier
     first = int(target.waits_before_stores and plan.stores_apart)
     memory = wavefronts * costs.wavefront + shuffles * costs.shuffle
+    far = plan.far_sectors(target.lanes) * costs.far_sector
     return Cost(
-        costs.clocks(memory, alu, beside) + plan.barriers * barrier + first * costs.warp_barrier,
+        costs.clocks(memory, alu, beside, far) + plan.barriers * barrier + first * costs.warp_barrier,
         shuffles=shuffles,
         alu=alu,
         beside=beside,
@@ -112,6 +118,9 @@ def exchange_plans(
     plan = build.plan(place(sharing, room), None, None)
     shared = shared_registers(sharing)
     yield plan
+    if scope == CLUSTER:  # what the loads of each take is told from the plan
+        others = itertools.islice(placements(sharing, room), 1, None)
+        yield from (build.plan(other, None, None) for other in others)
     narrow = min(plan.store.access_bytes, plan.load.access_bytes) < 4
     steps = stored_words(plan).steps or loaded_words(plan).steps
     if element.memory_bytes <= 2 and (narrow or steps or scope == CLUSTER):

@@ -7,6 +7,8 @@ access conflicts. Shared registers beyond the vector can index rounds over a sma
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.planners.swizzle import Columns, Side, Swizzle, optimal_swizzle
@@ -43,6 +45,19 @@ class Exchange:
     def load_threads(self) -> Columns:
         """The columns of loading threads."""
         return (*self.load_lane, *self.load_warp, *self.load_block)
+
+    @property
+    def is_far(self) -> bool:
+        """Whether some load is from another CTA."""
+        inside = len(self.load_lane) + len(self.load_warp)
+        own = (*(0 for _ in range(inside)), *f2.identity(len(self.load_block)))
+        return any(self.register_ranks) or self.thread_ranks not in ((), own)
+
+    @property
+    def lanes_of_one_rank(self) -> Columns:
+        """The columns of loading lanes, those first that load from the same CTA."""
+        ranked = zip(self.thread_ranks, self.load_lane, strict=False)
+        return tuple(column for _, column in sorted(ranked, key=lambda entry: entry[0] != 0))
 
     @property
     def load_registers(self) -> Columns:
@@ -118,18 +133,23 @@ class Room:
 def place(exchange: Exchange, room: Room) -> Placement:
     """The fastest placement without bank conflicts, in rounds over the scratch where they make it fit.
 
-    Ensures: no thread of a side splits one of that side's vectors; no access conflicts.
+    Ensures: no thread of a side splits one of that side's vectors; no access conflicts, those to the memory of
+    other CTAs aside.
     """
+    for placement in placements(exchange, room):
+        return placement
+    raise ValueError("vectors of equal width have a placement without conflicts")
+
+
+def placements(exchange: Exchange, room: Room) -> Iterator[Placement]:
+    """All of them, the fastest first, as far as that is known without the clocks of loads from other CTAs."""
     free = shared_registers(exchange)
     # What is needed for rounds is not there for vectors, beyond the words that a bank holds.
     word = max(1, room.target.bank_bytes // room.element_bytes).bit_length() - 1
     wide = min(len(free), max(word, min(room.widest, len(free) - room.excess(exchange))))
     rounds = room.rounds(exchange, free[wide:])
     for store, load in _attempts(exchange, free[:wide], room):
-        placement = _placed(exchange, store, load, rounds, room)
-        if placement is not None:
-            return placement
-    raise ValueError("vectors of equal width have a placement without conflicts")
+        yield from _placed(exchange, store, load, rounds, room)
 
 
 def place_against(exchange: Exchange, row: Columns, loads: bool, room: Room) -> Placement | None:
@@ -148,8 +168,7 @@ def place_against(exchange: Exchange, row: Columns, loads: bool, room: Room) -> 
         if bits and not loads and room.does_without(bits):
             continue
         store, load = (row[:bits], row) if loads else (row, row[:bits])
-        placement = _placed(exchange, store, load, rounds, room)
-        if placement is not None:
+        for placement in _placed(exchange, store, load, rounds, room):
             return placement
     return None
 
@@ -177,8 +196,6 @@ def _attempts(exchange: Exchange, common: Columns, room: Room) -> list[tuple[Col
         )
 
     taken = [pair for pair in pairs if pair[1] == common or not room.does_without(len(pair[1]))]
-    if any(exchange.thread_ranks):  # other CTAs' memory is farther: fewer loads, where stores make up for it
-        return sorted(taken, key=lambda pair: (time(pair), -len(pair[1])))
     return sorted(taken, key=time)
 
 
@@ -198,8 +215,26 @@ def _extra(registers: Columns, threads: Columns, other_lanes: Columns, common: C
     return f2.extend((*common, *threads), sorted(registers, key=lambda c: order.get(c, len(order))))
 
 
-def _placed(exchange: Exchange, store: Columns, load: Columns, rounds: Columns, room: Room) -> Placement | None:
-    """The swizzle for these vectors, or None when a thread would split one or an access conflict."""
+def _placed(
+    exchange: Exchange, store: Columns, load: Columns, rounds: Columns, room: Room
+) -> Iterator[Placement]:
+    """The placement for these vectors, none when a thread would split one or an access conflict.
+
+    Where loads are from other CTAs, first that in which lanes that load from the same one lie side by side:
+    there memory is read by sectors.
+    """
+    if exchange.is_far:
+        side_by_side = _swizzled(exchange, store, load, rounds, room, exchange.lanes_of_one_rank)
+        if side_by_side is not None:
+            yield side_by_side
+    placement = _swizzled(exchange, store, load, rounds, room, ())
+    if placement is not None:
+        yield placement
+
+
+def _swizzled(
+    exchange: Exchange, store: Columns, load: Columns, rounds: Columns, room: Room, side_by_side: Columns
+) -> Placement | None:
     element_bytes, target = room.element_bytes, room.target
     low = max(store, load, key=len)
     first, second = exchange.store_threads, exchange.load_threads
@@ -211,9 +246,10 @@ def _placed(exchange: Exchange, store: Columns, load: Columns, rounds: Columns, 
         rounds,
         rest,
         _side(STORE, store, exchange.store_lane, element_bytes, target),
-        _side(LOAD, load, exchange.load_lane, element_bytes, target),
+        _side(LOAD, load, exchange.load_lane, element_bytes, target, side_by_side),
         word_bits,
         (*exchange.store_threads, *exchange.load_threads),
+        side_by_side,
     )
     if swizzle.conflicts > 1:
         return None
@@ -227,10 +263,13 @@ def _placed(exchange: Exchange, store: Columns, load: Columns, rounds: Columns, 
     return placement
 
 
-def _side(kind: str, vector: Columns, lanes: Columns, element_bytes: int, target: Target) -> Side:
+def _side(
+    kind: str, vector: Columns, lanes: Columns, element_bytes: int, target: Target, side_by_side: Columns = ()
+) -> Side:
     service = target.service(kind, element_bytes << len(vector))
     banks = service.banks * target.bank_bytes // max(target.bank_bytes, element_bytes)
-    return Side(vector, service.columns(lanes), banks.bit_length() - 1)
+    phase = f2.extend((), side_by_side)[: len(service.lanes)] if side_by_side else service.columns(lanes)
+    return Side(vector, phase, banks.bit_length() - 1)
 
 
 def _side_time(kind: str, registers: Columns, vector_bits: int, room: Room) -> float:

@@ -39,7 +39,14 @@ from triton_linear.lowering.planners.placement import Exchange
 from triton_linear.lowering.planners.shuffle import plan_shuffle
 from triton_linear.lowering.target.targets import Target
 
-__all__ = ["beside_ranks", "cost_of_shared", "plan_across_ctas", "plan_cta_shared", "plan_warp_shared"]
+__all__ = [
+    "beside_ranks",
+    "cost_of_shared",
+    "plan_across_ctas",
+    "plan_as_it_is",
+    "plan_cta_shared",
+    "plan_warp_shared",
+]
 
 
 def plan_warp_shared(
@@ -48,7 +55,8 @@ def plan_warp_shared(
     """An exchange within each warp, through a slice of scratch per warp."""
     if misfit := _misfit(conv, Reach.WARP):
         return Rejected("warp-shared", misfit)
-    return _plan("warp", conv, element, target, scratch_limit >> len(conv.src.warp))
+    limit = min(scratch_limit >> len(conv.src.warp), target.policy.part_bytes)
+    return _plan("warp", conv, element, target, limit)
 
 
 def plan_cta_shared(
@@ -68,6 +76,13 @@ def plan_across_ctas(conv: Conversion, element: ElementType, target: Target, scr
     """
     scope = "cta" if _is_near(conv) else CLUSTER
     return _plan(scope, conv, element, target, scratch_limit)
+
+
+def plan_as_it_is(conv: Conversion, scope: str, element: ElementType, target: Target) -> SharedPlan:
+    """The exchange that stores every register as it is, and loads every register as it is wanted, without
+    matrix accesses and shuffles."""
+    exchange = _exchange(scope, conv.src, conv.dst)
+    return next(exchange_plans(scope, exchange, element, target, target.scratch_limit(1 << len(conv.src.warp))))
 
 
 def beside_ranks(conv: Conversion) -> Conversion | None:

@@ -152,6 +152,18 @@ class Policy:
     seed 1) 68 depend on it. By the model, with as many warps as the registers of a kernel let be resident, they
     take 13 % more than the best with 8, 10 % with 3, 17 % with 0; with those of one CTA 30, 1 and 0 %. On an
     H100 64 shuffles of a partition of two warps took 1.9 times as long as Triton's 16 vectors by memory."""
+    region_part_bytes: int = _threshold(2048, UNBOUNDED, "bytes")
+    """Scratch of a warp, in kernels with warp-specialised regions, beyond which an exchange inside warps goes
+    in rounds over it: one takes a barrier of the warp alone, and stores of the next go beside its loads, where
+    few warps are there to do so. On an H100 16 stores and 16 loads of 128 bits in a loop, by a partition of two
+    warps, took 1.18 times as long in one round as Triton's four."""
+    part_bytes: int = _threshold(UNBOUNDED, UNBOUNDED, "bytes")
+    """The same in all kernels."""
+    leaves_loose_bytes: bool = _threshold(True, False, "yes or no")
+    """Whether conversions inside a CTA of bytes that arithmetic has one to a register are left to Triton, in
+    kernels with clusters or warp-specialised regions, where plans by words take more instructions
+    (lowering/planners/loose.py). Of 34 kernels of bench.gpu_partitions with such conversions 20 were below 0.97
+    of stock Triton's speed on an H100, their mean 0.96. Elsewhere it was not measured."""
     replacing: float = _threshold(1.15, 1.0, "times")
     """How many times longer shuffles must take without replacements for these to be made: the other pipe is
     idle in bench/conversions, but not in every kernel."""
@@ -224,7 +236,13 @@ NVIDIA_UNMEASURED: Final = replace(NVIDIA, unmeasured_margin=0.05, staging_left=
 """NVIDIA GPUs whose clocks were not measured. What is published of their pipes is what was measured of the
 H200's; of waits and barriers nothing is. Half of the margins of CDNA, which no GPU has confirmed."""
 CDNA: Final = replace(
-    NVIDIA, unmeasured_margin=0.1, staging_left=0.75, spares_shared_memory=True, state_warps=8, region_warps=8
+    NVIDIA,
+    unmeasured_margin=0.1,
+    staging_left=0.75,
+    spares_shared_memory=True,
+    state_warps=8,
+    region_warps=8,
+    region_part_bytes=UNBOUNDED,
 )
 """CDNA, where nothing was measured and clocks follow from manuals."""
 RDNA: Final = CDNA

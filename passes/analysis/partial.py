@@ -12,11 +12,10 @@ from triton_linear.lowering.target.targets import Target
 
 CALLS = "it needs a barrier, and the module has both warp-specialised regions and functions that are called"
 """Which warps come to a barrier in a function is then for its callers to say."""
-BESIDE_REGIONS = (
-    "it crosses CTAs beside warp-specialised regions, whose warps meet at no barrier of the cluster"
-)
+IN_REGION = "it crosses CTAs in a warp-specialised region, whose warps meet at no barrier of the whole cluster"
 """Triton has barriers of its own for them. It puts these before scratch of ours as well, where other CTAs may
-still load from its bytes, so what stays in its CTA is ours."""
+still load from its bytes, so what stays in its CTA is ours. Outside of regions it has all warps come to the
+barrier of the cluster."""
 _CALLED = "a warp-specialised region calls the function that it is in, and only some warps of the CTA run it"
 _ONLY_NVIDIA = "it is in a warp-specialised region, which is known for NVIDIA GPUs alone"
 
@@ -58,6 +57,13 @@ class PartialCode:
                 functions.add(function)
                 reached += calls.get(function, ())
         return cls(present, present and any_call, frozenset(functions))
+
+    def is_in_region(self, op: Operation) -> bool:
+        """Whether only some warps of the CTA run an operation."""
+        if not self.present:
+            return False
+        specialised, function = _surroundings(op)
+        return specialised or function in self.functions
 
     def reason(self, op: Operation, gpu: Target) -> str | None:
         """Why code in the place of `op` cannot be ours because of where it is; None if it can."""

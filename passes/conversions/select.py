@@ -7,17 +7,20 @@ from dataclasses import fields
 from typing import ClassVar
 
 from triton_linear.dialect import ll
+from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, StringAttr, operations, producers_of
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
-from triton_linear.lowering.plan.plans import CLUSTER, PADDED, NoOpPlan, Selection, SharedPlan
+from triton_linear.lowering.plan.plans import CLUSTER, PADDED, NoOpPlan, Plan, Selection, SharedPlan
+from triton_linear.lowering.planners.loose import permutes_too_many
 from triton_linear.lowering.strategies import PLANNERS, Tensor
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.accumulators import changed_signs
 from triton_linear.passes.analysis.addresses import address_conversions
 from triton_linear.passes.analysis.axis import AxisAnalysis
 from triton_linear.passes.analysis.axis_hints import AxisHints, hints_of
-from triton_linear.passes.analysis.partial import BESIDE_REGIONS, CALLS, PartialCode
+from triton_linear.passes.analysis.loose import moves_loose_bytes
+from triton_linear.passes.analysis.partial import CALLS, IN_REGION, PartialCode
 from triton_linear.passes.analysis.recurrence import with_few_warps
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import PassRun
@@ -37,6 +40,10 @@ _SEEN_THROUGH = (
     "it leads to an address or a mask of a memory access, whose width Triton takes from what it knows of them, "
     "which may be more than is known here: "
 )
+_LOOSE = (
+    "arithmetic has its bytes one to a register on both sides, where Triton moves them as they are: in words "
+    "it would take {} instructions more"
+)
 _SIGN = "it takes what `wgmma` left with its sign changed, in an integer instruction that ptxas has wrong"
 
 
@@ -47,11 +54,13 @@ class SelectLowering(Planning):
     Every `ttg.convert_layout` gets `ll.plan`: the kind of the cheapest plan for the target, the figures of its
     cost, and the planners that were passed over with the basis vectors that did not fit. A conversion that
     cannot be ours gets `ll.stock` instead, the reason why it is left to Triton, and a remark that says so: its
-    layouts are not known, it crosses CTAs of a GPU without clusters, or beside warp-specialised regions, it is
+    layouts are not known, it crosses CTAs of a GPU without clusters, or in a warp-specialised region, it is
     in a function that such a region calls, it leads to an address or a mask of which Triton's axis analysis may
     know more than can be handed on, or it takes accumulators of `wgmma` with another sign
     (`passes/analysis/accumulators.py`), or it goes through memory in a cluster with a release that does not
-    order that (`CLUSTERS_ORDERED`), or, with `exact`, it gives a value that is held
+    order that (`CLUSTERS_ORDERED`), or, in a kernel with clusters or warp-specialised regions, it moves bytes
+    that arithmetic has one to a register by more instructions than Triton (`lowering/planners/loose.py`), or,
+    with `exact`, it gives a value that is held
     (`passes/reductions/held.py`). With `lowering=legacy` the plan is that of Triton before linear layouts
     (`lowering/baseline/legacy.py`), and `scratch-limit` has no effect.
 
@@ -87,6 +96,7 @@ class SelectLowering(Planning):
         gpu = with_few_warps(gpu, ops)
         partial = PartialCode.find(ops)
         ctas = ctas_of(op)
+        beside = gpu.policy.leaves_loose_bytes and (ctas > 1 or partial.present)
         unordered = ctas > 1 and installed_release() not in CLUSTERS_ORDERED
         addresses, signs = address_conversions(ops), changed_signs(ops)
         held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()
@@ -107,6 +117,8 @@ class SelectLowering(Planning):
                     decision = _SIGN
                 elif conversion.results[0] in held:
                     decision = HELD
+                elif beside and (more := _instructions_more(conversion, decision.plan, gpu, table)):
+                    decision = _LOOSE.format(more)
             if isinstance(decision, str):
                 conversion.attributes[ll.STOCK] = StringAttr.get(decision, op.context)
                 diagnostics.remark(conversion, f"conversion left to Triton: {decision}")
@@ -129,10 +141,11 @@ class SelectLowering(Planning):
             return selection
         if selection.plan is None:
             return "; ".join(_reasons(selection))
-        if partial.calls and selection.plan.kind in ("cta-shared", PADDED):
+        crosses = isinstance(selection.plan, SharedPlan) and selection.plan.scope == CLUSTER
+        if partial.calls and (crosses or selection.plan.kind in ("cta-shared", PADDED)):
             return CALLS
-        if partial.present and isinstance(selection.plan, SharedPlan) and selection.plan.scope == CLUSTER:
-            return BESIDE_REGIONS
+        if crosses and partial.is_in_region(conversion):
+            return IN_REGION
         return selection
 
     def selection(self, conversion: Operation, gpu: Target, table: LayoutTable) -> Selection | str:
@@ -151,6 +164,19 @@ class SelectLowering(Planning):
             return f"it moves pointers to the address space {space}, which AMD GPUs have apart"
         source, destination = sides
         return PLANNERS[self.lowering].conversion(source, destination, element, gpu, self.scratch_limit)
+
+
+def _instructions_more(conversion: Operation, plan: Plan | None, gpu: Target, table: LayoutTable) -> int:
+    """How many instructions a plan inside a CTA takes more than Triton's way with bytes as they are."""
+    if not isinstance(plan, SharedPlan) or plan.scope == CLUSTER or plan.padding is not None:
+        return 0
+    if not moves_loose_bytes(conversion):
+        return 0
+    source, result = conversion.operands[0].type, conversion.results[0].type
+    src, dst = table.of(source), table.of(result)
+    if not isinstance(src, LinearLayout) or not isinstance(dst, LinearLayout):
+        return 0
+    return permutes_too_many(plan, src, dst, element_of(source), gpu)
 
 
 def _hand_on(conversion: Operation, axes: AxisAnalysis) -> str | None:

@@ -154,7 +154,9 @@ def examine_partitions(
 ) -> Totals:
     """Compile and run a module; ToolError goes through. Without `options` it is compiled as by stock Triton."""
     totals = Totals(modules=1, conversions=len(programs))
-    kernel = lower_kernel(partitions_text(programs), name, programs[0].target, options)
+    # Bytes of programs are loose, and their conversions are to be ours all the same.
+    gpu = f"{programs[0].target}{{leaves_loose_bytes=0}}"
+    kernel = lower_kernel(partitions_text(programs), name, gpu, options)
     if options is not None:
         _count(totals, programs, kernel)
     for cta in range(programs[0].ctas):  # none loads from another, so each is run by itself

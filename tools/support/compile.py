@@ -173,7 +173,7 @@ def set_target(module: Module, name: str | None) -> Target:
             )
             fail(message, *place)
         name, said_by = attributes["ttg.target"].value, place
-    vendor_of(name, said_by)
+    vendor_of(name.partition("{")[0], said_by)  # thresholds may follow
     try:
         target = target_called(name)
     except ValueError as error:

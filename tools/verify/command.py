@@ -17,7 +17,8 @@ from typing import Any
 from triton_linear.dialect.linear_layout import WARP
 from triton_linear.dialect.locations import user_position
 from triton_linear.lowering.emit.embed import RANK_NUMBER, THREAD_NUMBER
-from triton_linear.lowering.emit.machines import THREAD
+from triton_linear.lowering.emit.machines import ALL_WARPS_BARRIER, THREAD
+from triton_linear.lowering.emit.partitions import THREAD_IN_PARTITION
 from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.interpreter.verify import Verdict, verify_in_cluster
 from triton_linear.lowering.interpreter.verify_gather import verify_gather
@@ -29,7 +30,7 @@ from triton_linear.passes.framework.plans import NOOP, DecidedConversion, Decide
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.support.compile import DEFAULTS, Compilation, compile_text
 from triton_linear.tools.support.errors import Diagnostic, ToolError
-from triton_linear.tools.verify.turns import ARRIVE, closed, races_in_turns, takes_turns
+from triton_linear.tools.verify.turns import ARRIVE, WAIT, closed, races_in_turns, takes_turns
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,8 @@ _INTERFACE = re.compile(
 )
 
 
-_IN_PARTITION = f'    %thread = llvm.inline_asm asm_dialect = att "{THREAD}", "=r" : () -> i32'
+_IN_PARTITION = re.compile(rf"{THREAD_IN_PARTITION}\d+_thread\b")
+_THREAD = f'    %thread = llvm.inline_asm asm_dialect = att "{THREAD}", "=r" : () -> i32'
 """The number of the thread in a partition, whose own threads are all that a function is run for."""
 
 
@@ -222,12 +224,14 @@ def _function(symbol: str, prefix: str, lines: Sequence[str], shared: Sequence[s
     registers = [name for name in ("source", "index") if name in given]
     if result is None or "source" not in given:
         raise ValueError(f"code of @{symbol} does not stand between casts")
-    named = (f"{prefix}scratch = ", f"{prefix}thread = ")
+    named = f"{prefix}scratch = "
     before = [number for number, line in enumerate(lines) if line.lstrip().startswith(named)]
     start = max(before, default=len(registers) - 1) + 1
-    if any(line.lstrip().startswith(named[1]) for line in lines):
-        shared = [*shared, _IN_PARTITION]
     body = [line for line in lines[start:-1] if not line.lstrip().startswith("ttg.")]
+    inside = [_IN_PARTITION.sub("%thread", line) for line in body]
+    if inside != body:
+        shared, body = [*shared, _THREAD], inside
+    body = [one for line in body for one in ((ARRIVE, WAIT) if line.strip() == ALL_WARPS_BARRIER else (line,))]
     if takes_turns(lines):
         body = closed(body)
     arguments = ", ".join([*(f"%{name}: {given[name]}" for name in registers), "%scratch: !llvm.ptr<3>"])
@@ -245,19 +249,19 @@ def _function(symbol: str, prefix: str, lines: Sequence[str], shared: Sequence[s
 
 def run_stubs(compilation: Compilation) -> dict[str, Verdict]:
     """The verdict on the code of every stub of a compiled module, by symbol: all calls in a kernel have the
-    same, but for the barriers of those that join a cluster's, and for the numbers that those in partitions ask
-    for themselves. Of several kernels that have other plans for it, one that is wrong counts."""
+    same, but for the number that those in partitions have. Of several kernels that have other plans for it, one
+    that is wrong counts."""
     verdicts: dict[str, Verdict] = {}
     for kernel in compilation.kernels:
-        texts: dict[tuple[str, bool, bool], str] = {}
+        texts: dict[tuple[str, bool], str] = {}
         for symbol, function in embedded_functions(kernel.embedded):
-            kind = symbol, ARRIVE in function, _IN_PARTITION in function
+            kind = symbol, _THREAD in function
             if texts.setdefault(kind, function) != function:
                 message = f"two calls of @{symbol} got different code; this is a bug"
                 raise ToolError(Diagnostic("error", message))
-        if missing := set(kernel.stubs) - {symbol for symbol, *_ in texts}:
+        if missing := set(kernel.stubs) - {symbol for symbol, _ in texts}:
             raise ToolError(Diagnostic("error", f"no code of @{min(missing)} in the module; this is a bug"))
-        for (symbol, *_), function in texts.items():
+        for (symbol, _), function in texts.items():
             if symbol not in verdicts or verdicts[symbol].ok:
                 stub = kernel.stubs[symbol]
                 verdicts[symbol] = _run(function, stub, compilation.target)

@@ -21,7 +21,6 @@ _LOCATION = re.compile(r" loc\(#__ll_loc(\d+)\)$")
 _PIECE = re.compile(r"%__ll_(\d+)_scratch = llvm\.extractvalue %__own_piece(\d+)_place\[0\]")
 _SOURCE = re.compile(r"%__ll_(\d+)_source = .* to (\S.*)$")
 _SYMBOL = re.compile(r'^#__ll_loc(\d+) = loc\("(\w+)"\(', re.MULTILINE)
-_LOADS = ("llvm.load", "ldmatrix")
 _BRANCHES = ('"scf.if"', '"scf.while"', '"cf.', '"scf.index_switch"', '"scf.execute_region"')
 _LOOP = '"scf.for"'
 
@@ -34,7 +33,7 @@ def takes_turns(lines: Sequence[str]) -> bool:
 def closed(lines: Sequence[str]) -> list[str]:
     """Code that takes turns, with the barrier that stands behind it at the latest; whether one stands where it
     must is seen by `races_in_turns`."""
-    last = max(number for number, line in enumerate(lines) if any(load in line for load in _LOADS))
+    last = max(number for number, line in enumerate(lines) if "llvm.load" in line)
     behind = [line for line in lines[last:] if line not in (ARRIVE, WAIT)]
     return [*lines[:last], *behind, ARRIVE, WAIT]
 

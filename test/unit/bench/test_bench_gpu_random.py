@@ -285,6 +285,18 @@ def test_a_dry_run_in_clusters_reports(tmp_path: Path, capsys: pytest.CaptureFix
     assert all("cluster-shared" in r["plans"] for r in report["records"])
 
 
+@pytest.mark.skipif(installed_release() not in CLUSTERS_ORDERED, reason="left to this Triton")
+def test_clusters_beside_regions_have_more_warps(tmp_path: Path) -> None:
+    cases = cluster_cases(1, 20, (2, 4), beside=True)
+    assert {(case.warps, case.all_warps) for case in cases} == {(4, 8), (8, 12)}
+    assert all("beside a region" in case.name for case in cases)
+    options = ["--count", "2", "--clusters", "2", "--beside", "--dry", TARGET, "--output", str(tmp_path)]
+    assert run.main(options) == 0
+    report = json.loads((tmp_path / "gpu_clusters_beside_dry.json").read_text())
+    assert {r["outcome"] for r in report["records"]} <= {run.VERIFIED, run.NO_STOCK}
+    assert all("cluster-shared" in r["plans"] for r in report["records"])
+
+
 def test_ratios_are_by_clusters_with_what_is_slower() -> None:
     records = [
         {"name": "000 a, 2 CTAs, looped", "ratio": 2.0},

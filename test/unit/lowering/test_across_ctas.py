@@ -3,6 +3,7 @@ that are planted in plans and in code are found."""
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from collections import Counter
@@ -11,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 
+from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.lowering.emit.bodies import emit, signature_of
 from triton_linear.lowering.interpreter.memory import SimulationError
@@ -296,3 +298,37 @@ def test_halves_of_a_barrier_belong_together() -> None:
     ):
         with pytest.raises(SimulationError, match=reason):
             run(broken, plan)
+
+
+def sectors(plan: SharedPlan, warps: int, ctas: int) -> float:
+    """Sectors of other CTAs' memory that the loads of a warp touch, in the mean, counted thread by thread."""
+    assert plan.ranks is not None
+    touched = set()
+    for cta, warp, lane in itertools.product(range(1 << ctas), range(1 << warps), range(32)):
+        thread = lane | warp << 5 | cta << 5 + warps
+        where = f2.multiply_vector(plan.load.columns, thread)
+        rank = f2.multiply_vector(plan.ranks.columns, thread)
+        for round_, (loads, flipped) in enumerate(zip(plan.load.rounds, plan.ranks.loads, strict=True)):
+            for number, (load, more) in enumerate(zip(loads, flipped, strict=True)):
+                if rank ^ more != cta:
+                    touched.add((cta, warp, round_, number, rank ^ more, (where ^ load.offset) // 32))
+    return len(touched) / (1 << warps + ctas)
+
+
+def test_sectors_of_other_ctas_are_counted() -> None:
+    for src, dst, element in itertools.islice(random_conversions(60), 60):
+        plan = chosen(src, dst, element)
+        if isinstance(plan, SharedPlan) and plan.scope == "cluster":
+            sides = len(src.columns(WARP)), len(src.columns(BLOCK))
+            assert plan.far_sectors(32) == sectors(plan, *sides), (src, dst, element)
+
+
+def test_lanes_that_load_from_one_cta_lie_side_by_side() -> None:
+    """Each load of a warp is of 128 bytes from one CTA in the mean, half of them wanted: 4 sectors, and as far
+    apart as stores would have them 16."""
+    src = layout([2], [32, 64, 128, 1024, 512], [4, 256], [16, 1, 8])
+    dst = layout([16], [128, 4, 19, 512, 256], [17, 320], [1044, 24, 32])
+    plan = crossing(src, dst)
+    assert sum(map(len, plan.load.rounds)) == 2
+    assert plan.far_sectors(32) == 2 * 4 * 7 / 8  # of eight CTAs one is the own
+    assert run(code(plan), plan, src, dst).ok

@@ -7,7 +7,7 @@ import pytest
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
-from triton_linear.passes.analysis.partial import BESIDE_REGIONS, CALLS, PartialCode
+from triton_linear.passes.analysis.partial import CALLS, PartialCode
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.framework.run import run_passes
 
@@ -47,9 +47,10 @@ def test_an_exchange_beside_a_region_is_ours() -> None:
 
 
 @pytest.mark.skipif(installed_release() not in CLUSTERS_ORDERED, reason="this Triton does not order it")
-def test_in_a_cluster_it_is_ours_unless_it_crosses_ctas() -> None:
+def test_in_a_cluster_it_is_ours_across_ctas_too() -> None:
     assert reason(module(2)) is None
-    assert reason(module(2, source=HALVES)) == BESIDE_REGIONS
+    assert reason(module(2, source=HALVES)) is None
+    assert reason(module(2, "helper", source=HALVES)) == CALLS
 
 
 def test_beside_calls_it_is_tritons_but_not_beside_our_own() -> None:

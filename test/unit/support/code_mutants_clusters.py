@@ -19,6 +19,8 @@ SIMULATED = "test/unit/lowering/interpreter/test_simulate_clusters.py"
 BY_RANK = f"{CLUSTERS}::test_in_regions_of_a_cluster_what_depends_on_the_rank_asks_for_it"
 SOUND_TURNS = f"{TURNS}::test_every_path_of_drawn_programs_is_sound"
 TAKE_TURNS = f"{CLUSTERS}::test_exchanges_of_a_loop_take_turns"
+SECTORS = f"{ACROSS}::test_sectors_of_other_ctas_are_counted"
+SIDE_BY_SIDE = f"{ACROSS}::test_lanes_that_load_from_one_cta_lie_side_by_side"
 MEETING = f"{PARTITIONS}::test_conversions_that_meet_in_four_regions_are_right"
 FUZZ_PARTITIONS = f"{PARTITIONS}::test_drawn_modules_are_right"
 
@@ -109,14 +111,6 @@ MUTANTS: tuple[CodeMutant, ...] = (
         TAKE_TURNS,
     ),
     emitted(
-        "emit/shared",
-        "emit_exchange",
-        "CLUSTER if joins else plan.scope",
-        "plan.scope",
-        "an exchange that joins those of the cluster waits for its CTA only",
-        f"{CLUSTERS}::test_an_exchange_of_each_cta_joins_those_of_its_loop",
-    ),
-    emitted(
         "emit/turns",
         "order_of",
         "ways.repeated() if step.repeats else ways",
@@ -165,15 +159,6 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "Turn(0, False)",
         "exchanges with one piece of scratch for all go without a barrier behind their loads",
         f"{TURNS}::test_one_piece_serves_where_two_are_too_many",
-    ),
-    emitted(
-        "emit/scratch",
-        "NumberedModule.turns",
-        "n in joined",
-        "False",
-        "an exchange that spares others a barrier does not wait for the cluster",
-        f"{CLUSTERS}::test_an_exchange_of_each_cta_joins_those_of_its_loop",
-        PROGRAMS,
     ),
     emitted(
         "emit/embed",
@@ -251,7 +236,40 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "no bit leads to another CTA of the cluster",
         "planners/shared",
     ),
+    # --- what loads from other CTAs take
+    emitted(
+        "planners/placement",
+        "_placed",
+        "exchange.is_far",
+        "False",
+        "lanes that load from one CTA lie as they are stored",
+        SIDE_BY_SIDE,
+    ),
+    emitted(
+        "plan/plans",
+        "SharedPlan.far_sectors",
+        "column // SECTOR",
+        "column",
+        "each lane is taken to read a sector of its own",
+        SECTORS,
+    ),
+    emitted(
+        "plan/plans",
+        "SharedPlan.far_sectors",
+        "elsewhere if rank in span else 1.0",
+        "1.0",
+        "what is loaded from the own CTA counts as another's",
+        SECTORS,
+    ),
     # --- regions
+    emitted(
+        "emit/embed",
+        "_Writer.__init__",
+        "ALL_WARPS_BARRIER if specialized else ''",
+        "''",
+        "warps of a partition do not come to the barrier of the cluster outside of regions",
+        f"{CLUSTERS}::test_beside_regions_all_warps_come_to_the_barriers_of_an_exchange",
+    ),
     region(
         "emit/embed",
         "_Writer.__init__",
@@ -269,7 +287,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     region(
         "emit/shared",
         "emit_exchange",
-        "machine.barrier(writer, scope)\nfor number, access in enumerate(loads): ...",
+        "machine.barrier(writer, plan.scope)\nfor number, access in enumerate(loads): ...",
         "machine.barrier(writer, 'warp')\nfor number, access in enumerate(loads): ...",
         "warps of a partition do not wait for each other",
     ),
@@ -300,8 +318,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     emitted(
         "emit/embed",
         "_Writer.code",
-        '(f"{prefix}thread", None)',
-        '(f"{prefix}thread", self._rank)',
+        "body.rank = None",
+        "pass",
         "a partition takes the CTA's rank from where it does not see it",
         BY_RANK,
     ),

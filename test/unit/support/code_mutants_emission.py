@@ -98,7 +98,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     emitted(
         "emit/shared",
         "emit_exchange",
-        "machine.barrier(writer, scope)\nfor number, access in enumerate(loads): ...",
+        "machine.barrier(writer, plan.scope)\nfor number, access in enumerate(loads): ...",
         "for number, access in enumerate(loads): ...",
         "no barrier between stores and loads",
     ),
@@ -208,10 +208,10 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "test/unit/tools/test_functions.py",
     ),
     emitted(
-        "emit/embed",
-        "_calls",
-        "own is not None",
-        "False",
+        "emit/partitions",
+        "Partition.write_thread",
+        'f\'llvm.inline_asm asm_dialect = att "{COPY} // {p}", "=r,r"\'',
+        'f\'llvm.inline_asm asm_dialect = att "mov.u32 $0, %tid.x; // {p}", "=r,r"\'',
         "a partition counts its threads from the CTA's first one",
         "test/unit/tools/test_fuzz_partitions.py",
     ),

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,11 @@ from typing import Any
 import pytest
 
 from triton_linear import pipeline
-from triton_linear.dialect.mlir_adapter import Block
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.emit import scratch
 from triton_linear.lowering.emit.embed import Embedded, _Writer
-from triton_linear.lowering.emit.turns import Order, Stretch, Turn
-from triton_linear.passes.analysis.partial import BESIDE_REGIONS
+from triton_linear.lowering.emit.turns import Order, Turn
+from triton_linear.passes.analysis.partial import IN_REGION
 from triton_linear.tools import cli
 from triton_linear.tools.fuzzing.partitions import examine_partitions, partitions_text
 from triton_linear.tools.fuzzing.program import Convert, Program
@@ -200,22 +198,6 @@ def test_exchanges_of_a_loop_take_turns(encodings: list[str], expected: str, gpu
 
 
 @ordered
-@pytest.mark.parametrize("gpu", GPUS)
-def test_an_exchange_of_each_cta_joins_those_of_its_loop(gpu: str) -> None:
-    """Its barrier is one of the cluster then, the second of the exchange before it; none of the CTA is left."""
-    copies = blocked(False, [(0, 0), (0, 0)])
-    compilation = compiled(looping([BY_ROWS, copies]), gpu)
-    checked = check(compilation)
-    assert [found.conversion.kind for found in checked] == ["cluster-shared", "cta-shared", "cluster-shared"]
-    assert all(found.ok for found in checked)
-    assert steps(ptx_of(compilation)).removesuffix("C") == "sCRsClsCR"
-    # The same conversion behind the loop has the CTA's barrier.
-    compilation = compiled(looping([copies, BY_ROWS]).replace("f32", "f16"), gpu)
-    assert all(found.ok for found in check(compilation))
-    assert steps(ptx_of(compilation)).removesuffix("C") == "sClsCRsbl"
-
-
-@ordered
 def test_pieces_are_reserved_to_the_end() -> None:
     """Until the last barrier others may load from them, and Triton sees none that guards their bytes."""
     (made,) = compiled(looping([BY_ROWS, BY_COLUMNS, BY_BOTH]), "cuda:90", "llvm").kernels
@@ -223,21 +205,6 @@ def test_pieces_are_reserved_to_the_end() -> None:
         before, _, behind = made.embedded.partition(f"ttg.local_dealloc %__own_piece{piece}_memory")
         assert "nvvm.cluster.wait" in before and "nvvm" not in behind
         assert behind.count("tt.return") == 1
-
-
-@ordered
-def test_a_function_is_walked_once_for_all_that_may_join(monkeypatch: pytest.MonkeyPatch) -> None:
-    walked: list[Collection[int]] = []
-    stretch_of = scratch.stretch_of
-
-    def counted(block: Block, begin: int, exchanges: Collection[int]) -> Stretch:
-        walked.append(exchanges)
-        return stretch_of(block, begin, exchanges)
-
-    monkeypatch.setattr(scratch, "stretch_of", counted)
-    copies = blocked(False, [(0, 0), (0, 0)])
-    assert all(found.ok for found in check(compiled(looping([BY_ROWS, copies] * 2), "cuda:90", "llvm")))
-    assert [len(exchanges) for exchanges in walked] == [5]
 
 
 @ordered
@@ -378,7 +345,7 @@ def test_in_regions_of_a_cluster_what_stays_in_its_cta_is_ours(gpu: str) -> None
     compilation = compiled(partitions_text(programs), gpu)
     kinds = [conversion.kind for conversion in compilation.conversions]
     assert kinds == ["cta-shared", "stock", "cta-shared"]
-    assert compilation.conversions[1].detail == BESIDE_REGIONS
+    assert compilation.conversions[1].detail == IN_REGION
     partition = ptx_of(compilation).rpartition("ld.shared::cluster")[2]
     before = partition[: partition.index("st.shared.v4")]
     assert "mbarrier.try_wait.parity.acquire.cluster" in before
@@ -398,6 +365,47 @@ def by_rank(region: int, *, warps: bool) -> Program:
     )
     wanted = f"#ttg.linear<{{register = [[128]], lane = {lane}, warp = {warp}, block = [[1]]}}>"
     return Program("cuda:90", 4, (256,), "i32", held, (Convert(wanted),), region, 2)
+
+
+@ordered
+@pytest.mark.parametrize("gpu", GPUS)
+def test_a_partition_asks_for_the_rank_of_its_cta_itself(gpu: str) -> None:
+    """All CTAs hold all, and each wants half: which, depends on the rank. What the function around has asked
+    for is not known in a partition."""
+    compilation = compiled(partitions_text([in_region(BY_ROW, BY_ROW, 0), in_region((0, 0), BY_ROW, 1)]), gpu)
+    assert [found.conversion.kind for found in check(compilation) if found.ok] == ["cta-shared"] * 2
+    assert "cluster_ctarank" in ptx_of(compilation)
+
+
+BESIDE = """  %one = arith.constant 1 : i32
+  ttg.warp_specialize(%flag)
+  default {
+    tt.store %flag, %one : !tt.ptr<i32>
+    ttg.warp_yield
+  }
+  partition0(%inside: !tt.ptr<i32>) num_warps(4) {
+    %two = arith.constant 2 : i32
+    tt.store %inside, %two : !tt.ptr<i32>
+    ttg.warp_return
+  } : (!tt.ptr<i32>) -> ()
+"""
+
+
+@ordered
+@pytest.mark.parametrize("gpu", GPUS)
+def test_beside_regions_all_warps_come_to_the_barriers_of_an_exchange(gpu: str) -> None:
+    """Those of the partition wait for work meanwhile: Triton has them come to the barrier of the cluster."""
+    text = kernel([BY_ROWS, BY_COLUMNS], 4).replace("(%p: ", "(%flag: !tt.ptr<i32>, %p: ")
+    text = text.replace("    tt.return", f"{BESIDE}    tt.return")
+    compilation = compiled(text, gpu)
+    checked = check(compilation)
+    assert [found.conversion.kind for found in checked] == ["cluster-shared"]
+    assert all(found.ok for found in checked)
+    own, _, partition = ptx_of(compilation).partition("common.ret")
+    assert own.count("barrier.cluster.wait") >= 2
+    assert partition.count("barrier.cluster.wait") == 1
+    exchange = own[: own.index("ld.shared::cluster")].rpartition("st.shared")[2]
+    assert exchange.index("barrier.sync") < exchange.index("barrier.cluster.arrive")
 
 
 @ordered

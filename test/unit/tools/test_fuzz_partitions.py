@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from triton_linear.lowering.emit import embed
+from triton_linear.lowering.emit import machines, partitions
 from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.target.targets import target
 from triton_linear.tools.fuzzing.partitions import (
@@ -138,13 +138,22 @@ def test_a_barrier_that_is_left_out_is_found() -> None:
 def test_the_number_of_the_thread_in_the_cta_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads of the partition of 8 warps have numbers from 128 on; counted from the CTA's first one, they
     store where the threads of other warps should."""
-    monkeypatch.setattr(embed, "COPY", "mov.u32 $0, %tid.x;")
-    monkeypatch.setattr(embed._Writer, "_number_in_partition", _absolute)
+    monkeypatch.setattr(partitions.Partition, "write_thread", _absolute)
     totals = examine_partitions(SIDES, LANES, "sides.ttgir")
     assert totals.wrong
     assert all("region 3" in failure.message for failure in totals.failures)
 
 
-def _absolute(self: embed._Writer, lines: embed.FunctionWriter, call: embed._Call) -> None:
-    asm = f'llvm.inline_asm asm_dialect = att "{embed.COPY}", "=r" : () -> i32'
-    lines.define(f"{lines.prefix}thread", asm)
+def _absolute(self: partitions.Partition, lines: partitions.FunctionWriter, lanes: int) -> None:
+    asm = f'llvm.inline_asm asm_dialect = att "{machines.THREAD}", "=r" : () -> i32'
+    lines.define(self.thread, asm)
+
+
+def test_threads_of_a_partition_are_numbered_once_where_it_begins() -> None:
+    """LLVM takes no inline assembly out of a loop, nor what is computed of it."""
+    lines = kernel().embedded.splitlines()
+    numbered = [n for n, line in enumerate(lines) if re.match(r" *%__own_partition\d_range = ", line)]
+    assert len(numbered) == 3
+    assert all(lines[n - 1].endswith(("({", "}, {")) for n in numbered)
+    used = {name for line in lines for name in re.findall(r"%__own_partition\d_thread", line)}
+    assert len(used) == 3
