@@ -34,10 +34,15 @@ from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import InsertionPoint, Location, Module, Operation, producers_of
 from triton_linear.dialect.partitions import WARP_SPECIALIZE, partition_warps
 from triton_linear.dialect.records import dataclass
-from triton_linear.dialect.triton_versions import BARRIER_0, PARTS_TRACKED, installed_release
+from triton_linear.dialect.triton_versions import (
+    ADDRESSES_COLLECTED,
+    BARRIER_0,
+    PARTS_TRACKED,
+    installed_release,
+)
 from triton_linear.lowering.emit import marks, scratch
 from triton_linear.lowering.emit.bodies import emit_body, signature_of
-from triton_linear.lowering.emit.buffers import Buffer, encodings, thread_encoding
+from triton_linear.lowering.emit.buffers import Buffers
 from triton_linear.lowering.emit.gathers import GatherSignature, emit_gather_body
 from triton_linear.lowering.emit.machines import COPY, MACHINES, RANK, THREAD, ZERO
 from triton_linear.lowering.emit.scratch import Home, ScratchUse
@@ -112,7 +117,8 @@ def embed(
     attributes = module.operation.attributes
     num_ctas = attributes["ttg.num-ctas"].value if "ttg.num-ctas" in attributes else 1
     has_calls = any(name == _CALL and n not in calls for n, name in enumerate(program.names))
-    apart = apart and not has_calls and WARP_SPECIALIZE not in program.names
+    alone = not has_calls and WARP_SPECIALIZE not in program.names
+    apart = apart and alone
     frame = program.frame()
     uses = {
         n: program.use(n, call.stub.plan, target, call.warps, framed=frame is not None)
@@ -140,7 +146,7 @@ def embed(
         _make_place(program.ops[n])
     text = bridge.printed(copy)
     lines = _lines(text, calls, places)
-    writer = _Writer(target, num_warps, num_ctas, has_calls, alone=frame is not None)
+    writer = _Writer(target, num_warps, num_ctas, has_calls, framed=frame is not None, sparse=alone)
     code = {
         n: writer.code(calls[n], line, homes.get(n), taking.get(n))
         for (n, is_call), line in lines.items()
@@ -306,30 +312,30 @@ def _lines(
 class _Writer:
     """Writes what stands in place of calls, and collects what that needs defined around the module."""
 
-    def __init__(self, target: Target, num_warps: int, num_ctas: int, has_calls: bool, alone: bool) -> None:
+    def __init__(
+        self, target: Target, num_warps: int, num_ctas: int, has_calls: bool, *, framed: bool, sparse: bool
+    ) -> None:
         self._target = target
         self._num_warps = num_warps
-        self._num_ctas = num_ctas
         self._barrier = BARRIER
         if has_calls:
             self._barrier = _HIDDEN_BARRIERS[target.vendor]
             if self._barrier == "nvvm.barrier" and installed_release() in BARRIER_0:
                 self._barrier = "nvvm.barrier0"
         # Asked for once, before any loop: LLVM takes no inline assembly out of one.
-        self._thread = THREAD_NUMBER if alone else None
-        self._rank = RANK_NUMBER if alone else None
+        self._thread = THREAD_NUMBER if framed else None
+        self._rank = RANK_NUMBER if framed else None
         self._uses_thread = self._uses_rank = False
         self._types: dict[str, str] = {}
-        self._encoded: set[int] = set()
-        """Numbers of warps that encodings are named for."""
+        # What regions of some warps are handed lies anywhere; the marks of NVIDIA's stores are words.
+        sparse = sparse and target.vendor == "amd" and installed_release() in ADDRESSES_COLLECTED
+        self._buffers = Buffers(target.lanes, num_ctas, sparse=sparse)
         self.locations: list[str] = []
 
     def definitions(self) -> str:
         """Aliases for the struct types and, if there is scratch, its encodings."""
-        lines = [f"{alias} = {type_}\n" for type_, alias in self._types.items()]
-        if self._encoded:
-            lines += encodings(self._target.lanes, self._encoded, self._num_ctas)
-        return "".join(lines)
+        lines = (f"{alias} = {type_}\n" for type_, alias in self._types.items())
+        return "".join((*lines, *self._buffers.definitions()))
 
     def code(self, call: _Call, line: re.Match[str], home: Home | None, turn: Turn | None) -> str:
         """The code of one call, which takes the values and gives the result that its line names."""
@@ -401,8 +407,7 @@ class _Writer:
 
     def make_own(self, name: str, size: int) -> str:
         """The lines that make a buffer that lasts, for the beginning of the function."""
-        memory, type_ = f"{name}_memory", self._memory(size, self._num_warps).whole
-        self._encoded.add(self._num_warps)
+        memory, type_ = f"{name}_memory", self._buffers.of(size, self._num_warps).whole
         return (
             f"    {memory} = ttg.local_alloc {{alignment = 16 : i32}} : () -> {type_} loc(unknown)\n"
             f"    {name}_place = {_CAST} {memory} : {type_} to {_STRUCT} loc(unknown)\n"
@@ -419,10 +424,7 @@ class _Writer:
         return self._free(f"{name}_memory", size, self._num_warps)
 
     def _free(self, memory: str, size: int, warps: int) -> str:
-        return f"    ttg.local_dealloc {memory} : {self._memory(size, warps).whole} loc(unknown)\n"
-
-    def _memory(self, size: int, warps: int) -> Buffer:
-        return Buffer.of(size, self._target.lanes, warps)
+        return f"    ttg.local_dealloc {memory} : {self._buffers.of(size, warps).whole} loc(unknown)\n"
 
     def _lines(self, prefix: str, location: str, thread: str | None = None) -> FunctionWriter:
         return FunctionWriter(
@@ -438,8 +440,7 @@ class _Writer:
         """Write what gives the thread's number among those of its partition, which Triton knows where it
         begins: the element of a range that the thread has."""
         p, threads = lines.prefix, self._target.lanes * call.warps
-        self._encoded.add(call.warps)
-        range_, one = f"tensor<{threads}xi32, {thread_encoding(call.warps)}>", struct_type("i32", 1)
+        range_, one = f"tensor<{threads}xi32, {self._buffers.threads(call.warps)}>", struct_type("i32", 1)
         lines.define(f"{p}range", f"tt.make_range {{end = {threads} : i32, start = 0 : i32}} : {range_}")
         lines.define(f"{p}held", f"{_CAST} {p}range : {range_} to {one}")
         lines.define(f"{p}counted", f"llvm.extractvalue {p}held[0] : {one}")
@@ -451,7 +452,6 @@ class _Writer:
 
     def _make_scratch(self, lines: FunctionWriter, location: str, call: _Call, home: Home) -> None:
         """Write what makes the scratch of a call, in front of its code."""
-        self._encoded.add(call.warps)
         p, size = lines.prefix, call.stub.plan.scratch_bytes
         if home.lent:
             plan = call.stub.plan
@@ -462,7 +462,8 @@ class _Writer:
                 lines.append(waiting)
             lines.define(f"{p}scratch", f"llvm.extractvalue {_OWN}{size}_place[0] : {_STRUCT}")
             return
-        memory, nothing = self._memory(size, call.warps), self._alias(struct_type("i64", 1))
+        memory = self._buffers.of(size, call.warps)
+        nothing = self._alias(struct_type(memory.element, 1))
         self._mark_value(lines, nothing)
         tensor = lines.define(f"{p}nothing", f"{_CAST} {p}value : {nothing} to {memory.mark}")
         buffer = lines.define(f"{p}memory", f"ttg.local_alloc {{alignment = 16 : i32}} : () -> {memory.whole}")
@@ -474,7 +475,7 @@ class _Writer:
 
     def _free_scratch(self, lines: FunctionWriter, call: _Call, home: Home, settles: bool) -> None:
         """Write what stands behind the code; `settles`: Triton sees a barrier in it."""
-        p, memory = lines.prefix, self._memory(call.stub.plan.scratch_bytes, call.warps)
+        p, memory = lines.prefix, self._buffers.of(call.stub.plan.scratch_bytes, call.warps)
         if settles:
             lines.effect(f"ttg.local_store {p}nothing, {p}row : {memory.mark} -> {memory.row}")
         if home.freed == call.at + 1:
