@@ -5,7 +5,7 @@ from __future__ import annotations
 from triton_linear.dialect.records import dataclass
 
 _WORD_BYTES = 8
-_ALIGNED_BYTES = 16
+ALIGNED_BYTES = 16
 """Where Triton's allocation lets a buffer begin: at multiples of this, or of more."""
 
 
@@ -18,8 +18,8 @@ class Buffer:
 
     warps: those that store it. bits, step: an element has so many bits, the next is so many bytes behind it.
     Usually these are words without gaps. Triton 3.9 collects the addresses of all bytes of elements; where a
-    buffer is `sparse`, an element is the first byte of 16. No other buffer begins in between, so whoever has a
-    byte of this one has such a byte.
+    buffer is `sparse`, an element is the first byte of 16. That is for modules in which nothing lies in between
+    that is accessed (`NumberedModule.has_no_view_between`).
     """
 
     rows: int
@@ -39,8 +39,8 @@ class Buffer:
         """
         words = max(1, -(-size // _WORD_BYTES))
         bits, step = 8 * _WORD_BYTES, _WORD_BYTES
-        if sparse and size and not size % _ALIGNED_BYTES:
-            words, bits, step = size // _ALIGNED_BYTES, 8, _ALIGNED_BYTES
+        if sparse and size and not size % ALIGNED_BYTES:
+            words, bits, step = size // ALIGNED_BYTES, 8, ALIGNED_BYTES
         row = min(words & -words, lanes * warps)
         return cls(words // row, row, warps, bits, step)
 
@@ -78,7 +78,7 @@ class Buffer:
             return f"#ttg.swizzled_shared<{{vec = 1, perPhase = 1, maxPhase = 1, {order}}}>"
         gaps = ["[0]"] * (self.step.bit_length() - 1)
         bases = ", ".join([*gaps, *(f"[{1 << bit}]" for bit in range(self.words.bit_length() - 1))])
-        return f"#ttg.shared_linear<{{offset = [{bases}]}}, alignment = {_ALIGNED_BYTES}>"
+        return f"#ttg.shared_linear<{{offset = [{bases}]}}, alignment = {ALIGNED_BYTES}>"
 
 
 def thread_encoding(warps: int) -> str:

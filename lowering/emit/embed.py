@@ -42,7 +42,7 @@ from triton_linear.dialect.triton_versions import (
 )
 from triton_linear.lowering.emit import marks, scratch
 from triton_linear.lowering.emit.bodies import emit_body, signature_of
-from triton_linear.lowering.emit.buffers import Buffers
+from triton_linear.lowering.emit.buffers import ALIGNED_BYTES, Buffers
 from triton_linear.lowering.emit.gathers import GatherSignature, emit_gather_body
 from triton_linear.lowering.emit.machines import COPY, MACHINES, RANK, THREAD, ZERO
 from triton_linear.lowering.emit.scratch import Home, ScratchUse
@@ -146,7 +146,10 @@ def embed(
         _make_place(program.ops[n])
     text = bridge.printed(copy)
     lines = _lines(text, calls, places)
-    writer = _Writer(target, num_warps, num_ctas, has_calls, framed=frame is not None, sparse=alone)
+    # What regions of some warps, or functions, are handed lies anywhere.
+    sparse = alone and installed_release() in ADDRESSES_COLLECTED and program.has_no_view_between(ALIGNED_BYTES)
+    buffers = Buffers(target.lanes, num_ctas, sparse=sparse)
+    writer = _Writer(target, num_warps, buffers, has_calls, frame is not None)
     code = {
         n: writer.code(calls[n], line, homes.get(n), taking.get(n))
         for (n, is_call), line in lines.items()
@@ -312,9 +315,7 @@ def _lines(
 class _Writer:
     """Writes what stands in place of calls, and collects what that needs defined around the module."""
 
-    def __init__(
-        self, target: Target, num_warps: int, num_ctas: int, has_calls: bool, *, framed: bool, sparse: bool
-    ) -> None:
+    def __init__(self, target: Target, num_warps: int, buffers: Buffers, has_calls: bool, framed: bool) -> None:
         self._target = target
         self._num_warps = num_warps
         self._barrier = BARRIER
@@ -327,9 +328,7 @@ class _Writer:
         self._rank = RANK_NUMBER if framed else None
         self._uses_thread = self._uses_rank = False
         self._types: dict[str, str] = {}
-        # What regions of some warps are handed lies anywhere; the marks of NVIDIA's stores are words.
-        sparse = sparse and target.vendor == "amd" and installed_release() in ADDRESSES_COLLECTED
-        self._buffers = Buffers(target.lanes, num_ctas, sparse=sparse)
+        self._buffers = buffers
         self.locations: list[str] = []
 
     def definitions(self) -> str:

@@ -39,3 +39,40 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
     tt.return
   }
 }
+
+// -----
+
+// Of a buffer that was there, a row of 8 bytes was read, which does not begin at 16.
+// CHECK-LABEL: {{^}}row_read:
+// CHECK:       s_barrier
+// CHECK:       ds_read_b32
+// CHECK-NOT:   ds_
+// CHECK:       s_barrier
+// CHECK-NOT:   s_barrier
+// CHECK:       ds_write_b128
+// CHECK-NOT:   ds_
+// CHECK:       s_barrier
+// CHECK-NOT:   s_barrier
+// CHECK:       ds_read_b128
+// CHECK:       s_endpgm
+
+#src = #ttg.linear<{register = [[1], [2]], lane = [[4], [8], [16], [32], [64], [128]], warp = [[256], [512]], block = []}>
+#dst = #ttg.linear<{register = [[1], [2]], lane = [[256], [512], [4], [8], [16], [32]], warp = [[64], [128]], block = []}>
+#two = #ttg.linear<{register = [], lane = [[1], [0], [0], [0], [0], [0]], warp = [[0], [0]], block = []}>
+#shared = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>
+#smem = #ttg.shared_memory
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "hip:gfx942", "ttg.threads-per-warp" = 64 : i32} {
+  tt.func public @row_read(%x: tensor<1024xf32, #src>, %y: tensor<2xf32, #two>, %p: tensor<1024x!tt.ptr<f32>, #dst>, %q: tensor<2x!tt.ptr<f32>, #two>) {
+    %c1 = arith.constant 1 : i32
+    %a = ttg.local_alloc : () -> !ttg.memdesc<2x2xf32, #shared, #smem, mutable>
+    %row = ttg.memdesc_index %a[%c1] : !ttg.memdesc<2x2xf32, #shared, #smem, mutable> -> !ttg.memdesc<2xf32, #shared, #smem, mutable>
+    ttg.local_store %y, %row : tensor<2xf32, #two> -> !ttg.memdesc<2xf32, #shared, #smem, mutable>
+    gpu.barrier
+    %a1 = ttg.local_load %row : !ttg.memdesc<2xf32, #shared, #smem, mutable> -> tensor<2xf32, #two>
+    ttg.local_dealloc %a : !ttg.memdesc<2x2xf32, #shared, #smem, mutable>
+    %c = ttg.convert_layout %x : tensor<1024xf32, #src> -> tensor<1024xf32, #dst>
+    tt.store %p, %c : tensor<1024x!tt.ptr<f32>, #dst>
+    tt.store %q, %a1 : tensor<2x!tt.ptr<f32>, #two>
+    tt.return
+  }
+}
