@@ -25,7 +25,7 @@ from contextlib import AbstractContextManager, contextmanager
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, cast
 
-from triton_linear import environment, fallback, limited, user_passes
+from triton_linear import environment, fallback, garbage, limited, user_passes
 from triton_linear.decisions import NONE, ptxas_version
 from triton_linear.dialect import triton_versions
 from triton_linear.interfaces import Backend, Metadata, Stages
@@ -438,7 +438,8 @@ def _wrap(backend: Backend, stages: Stages, options: object, language: object, s
     name = str(backend.target)
     try:
         name = target_name(backend, options)
-        stages.update(_wrapped(stages, options, language, name, setting))
+        with garbage.held_back():  # the first time, it imports
+            stages.update(_wrapped(stages, options, language, name, setting))
     except Exception as error:
         if setting.options.strict:
             raise
@@ -455,6 +456,7 @@ def _wrapped(stages: Stages, options: object, language: object, target: str, set
     from triton_linear.kept.comparisons import KeptComparisons
     from triton_linear.kept.registers import KeptDirectives
     from triton_linear.ptxas.registers import Assembler, has_say
+    from triton_linear.ptxas.veto import Veto
 
     if has_say(options):
         return {"llir": stage}
@@ -473,8 +475,6 @@ def _wrapped(stages: Stages, options: object, language: object, target: str, set
         from triton_linear.lowering.target import targets
 
         return targets.target(stage.planned_for)
-
-    from triton_linear.ptxas.veto import Veto
 
     def again() -> AbstractContextManager[None]:
         return stage.phase("assemble again")

@@ -9,10 +9,10 @@ from __future__ import annotations
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from triton_linear import fallback, known, limited, user_passes
+from triton_linear import fallback, garbage, known, limited, user_passes
 from triton_linear.decisions import kernel_digest, ptxas_version
 from triton_linear.dialect.records import dataclass
 from triton_linear.fallback import UnknownTarget
@@ -82,6 +82,12 @@ class _Attempt:
         """The time of Triton's own stage: what it takes once, a kernel takes anyway."""
         again, self.compiled = self.compiled, True
         return self.clock.phase("stock again" if again else "stock")
+
+    @contextmanager
+    def working(self, phase: str) -> Iterator[None]:
+        """The time of work of the plugin's own, in which Python's garbage collector does not come."""
+        with self.clock.phase(phase), garbage.held_back():
+            yield
 
     def undo(self) -> None:
         """The kernel is stock Triton's after all: what was said of its conversions does not hold."""
@@ -291,7 +297,7 @@ class LLIRStage:
         passes = [each for each in self.options.passes if each.when == when]
         if not passes:
             return module
-        with attempt.clock.phase("import"):
+        with attempt.working("import"):
             from triton_linear.dialect import bridge  # noqa: F401
         upstream = self._upstream(module, attempt)
         made = self._run(passes, upstream, module.context, attempt)
@@ -306,7 +312,7 @@ class LLIRStage:
         from triton_linear.dialect import bridge
 
         found, attempt.upstream = attempt.upstream, None
-        with attempt.clock.phase("to MLIR"):
+        with attempt.working("to MLIR"):
             if found is not None:
                 return found
             text = attempt.text or bridge.generic_text(module)
@@ -332,7 +338,7 @@ class LLIRStage:
     def _ours(self, src: TritonModule, metadata: Metadata, attempt: _Attempt) -> str | None:
         """The kernel as the plugin would have it, or None where `src` has no need of code of ours."""
         asked = self.options.pipeline_for(attempt.kernel, gluon=self._gluon)
-        with attempt.clock.phase("screen"):
+        with attempt.working("screen"):
             found = count_operations(src)
             attempt.seen = found.conversions
             options = screened(asked, found, lambda: has_short_rows(src))
@@ -356,7 +362,7 @@ class LLIRStage:
             return reason
         if not (setting.decisions or setting.options.keyed):
             return None
-        with attempt.clock.phase("decision"):
+        with attempt.working("decision"):
             attempt.key = kernel_digest(src.str_nodebug(), metadata)
             ptxas = ptxas_version(self._target) if setting.decisions else ""
             name = setting.decisions.variant(attempt.key, self._target, ptxas)
@@ -383,9 +389,9 @@ class LLIRStage:
             raise UnknownTarget(f"no table for {self._target}; known: {names}") from error
         entry = None
         if self.options.cache and not self.options.passes:
-            with attempt.clock.phase("to MLIR"):
+            with attempt.working("to MLIR"):
                 attempt.text = libtriton.generic_text(src)
-            with attempt.clock.phase("known"):
+            with attempt.working("known"):
                 entry = known.Known.of(attempt.text, attempt.kernel, self.planned_for, options)
                 outcome = entry.read()
             if self._is_vetoed(entry.name, attempt):
@@ -395,10 +401,10 @@ class LLIRStage:
                 with suppress(known.Unfinished):
                     return self._first_that_fits(outcome, iter(outcome.made), src, metadata, attempt)
                 attempt.remarks = remarks
-        with attempt.clock.phase("import"):
+        with attempt.working("import"):
             from triton_linear import pipeline
         upstream = self._upstream(src, attempt)
-        with attempt.clock.phase("passes"):
+        with attempt.working("passes"):
             prepared = pipeline.prepare(upstream, options, target)
         if prepared.differs and (after_ours := [one for one in self.options.passes if one.when == "after"]):
             self._run(after_ours, prepared.module, src.context, attempt)
@@ -406,7 +412,7 @@ class LLIRStage:
         versions = known.versions(prepared, tried)
         llir = self._first_that_fits(known.PassResults.of(prepared), versions, src, metadata, attempt)
         if entry is not None:
-            with attempt.clock.phase("known"):
+            with attempt.working("known"):
                 entry.write(known.PassResults.of(prepared, tried))
         return llir
 
@@ -415,7 +421,7 @@ class LLIRStage:
         attempt.entry = entry
         if self.comparisons is None or attempt.variant or self.options.keyed:
             return False
-        with attempt.clock.phase("known"):
+        with attempt.working("known"):
             found = self.comparisons.read(entry)
         attempt.stays = found is not None and not found.vetoed
         if found is None or attempt.stays:
@@ -441,7 +447,7 @@ class LLIRStage:
 
         attempt.staged, attempt.avoided = outcome.staged, outcome.avoided
         while True:
-            with attempt.clock.phase("embed"):
+            with attempt.working("embed"):
                 made = next(versions, None)
             if made is None:
                 raise known.Unfinished
@@ -454,7 +460,7 @@ class LLIRStage:
                 attempt.outcome = Outcome.NOTHING_TO_DO
             if version is None:
                 return None
-            with attempt.clock.phase("to Triton"):
+            with attempt.working("to Triton"):
                 module = cast(TritonModule, libtriton.parse_triton(version.text, src.context))
             after = str(module) if self._setting.options.dump else ""
             trial = dict(metadata)

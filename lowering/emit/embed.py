@@ -34,10 +34,15 @@ from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import InsertionPoint, Location, Module, Operation
 from triton_linear.dialect.partitions import WARP_SPECIALIZE
 from triton_linear.dialect.records import dataclass
-from triton_linear.dialect.triton_versions import BARRIER_0, PARTS_TRACKED, installed_release
+from triton_linear.dialect.triton_versions import (
+    ADDRESSES_COLLECTED,
+    BARRIER_0,
+    PARTS_TRACKED,
+    installed_release,
+)
 from triton_linear.lowering.emit import marks, scratch
 from triton_linear.lowering.emit.bodies import emit_body, signature_of
-from triton_linear.lowering.emit.buffers import Buffer, encodings
+from triton_linear.lowering.emit.buffers import ALIGNED_BYTES, Buffers
 from triton_linear.lowering.emit.gathers import GatherSignature, emit_gather_body
 from triton_linear.lowering.emit.machines import ALL_WARPS_BARRIER, MACHINES, RANK, THREAD, ZERO
 from triton_linear.lowering.emit.partitions import Partition, partitions_of
@@ -114,7 +119,8 @@ def embed(
     attributes = module.operation.attributes
     num_ctas = attributes["ttg.num-ctas"].value if "ttg.num-ctas" in attributes else 1
     has_calls = any(name == _CALL and n not in calls for n, name in enumerate(program.names))
-    apart = apart and not has_calls and WARP_SPECIALIZE not in program.names
+    alone = not has_calls and WARP_SPECIALIZE not in program.names
+    apart = apart and alone
     frame = program.frame()
     uses = {
         n: program.use(n, call.stub.plan, target, call.warps, framed=frame is not None)
@@ -144,7 +150,10 @@ def embed(
     text = bridge.printed(copy)
     lines = _lines(text, calls, places)
     specialized = WARP_SPECIALIZE in program.names
-    writer = _Writer(target, num_warps, num_ctas, has_calls, specialized, alone=frame is not None)
+    # What regions of some warps, or functions, are handed lies anywhere.
+    sparse = alone and installed_release() in ADDRESSES_COLLECTED and program.has_no_view_between(ALIGNED_BYTES)
+    buffers = Buffers(target.lanes, num_ctas, sparse=sparse)
+    writer = _Writer(target, num_warps, buffers, has_calls, specialized, framed=frame is not None)
     code = {
         n: writer.code(calls[n], line, homes.get(n), taking.get(n))
         for (n, is_call), line in lines.items()
@@ -301,11 +310,10 @@ class _Writer:
     """Writes what stands in place of calls, and collects what that needs defined around the module."""
 
     def __init__(
-        self, target: Target, num_warps: int, num_ctas: int, has_calls: bool, specialized: bool, alone: bool
+        self, target: Target, num_warps: int, buffers: Buffers, has_calls: bool, specialized: bool, framed: bool
     ) -> None:
         self._target = target
         self._num_warps = num_warps
-        self._num_ctas = num_ctas
         self._barrier = BARRIER
         if has_calls:
             self._barrier = _HIDDEN_BARRIERS[target.vendor]
@@ -313,21 +321,18 @@ class _Writer:
                 self._barrier = "nvvm.barrier0"
         self._cluster_barrier = ALL_WARPS_BARRIER if specialized else ""
         # Asked for once, before any loop: LLVM takes no inline assembly out of one.
-        self._thread = THREAD_NUMBER if alone else None
-        self._rank = RANK_NUMBER if alone else None
+        self._thread = THREAD_NUMBER if framed else None
+        self._rank = RANK_NUMBER if framed else None
         self._uses_thread = self._uses_rank = False
         self._numbered = set[int]()  # partitions whose threads are
         self._types: dict[str, str] = {}
-        self._encoded: set[int] = set()
-        """Numbers of warps that encodings are named for."""
+        self._buffers = buffers
         self.locations: list[str] = []
 
     def definitions(self) -> str:
         """Aliases for the struct types and, if there is scratch, its encodings."""
-        lines = [f"{alias} = {type_}\n" for type_, alias in self._types.items()]
-        if self._encoded:
-            lines += encodings(self._target.lanes, self._encoded, self._num_ctas)
-        return "".join(lines)
+        lines = (f"{alias} = {type_}\n" for type_, alias in self._types.items())
+        return "".join((*lines, *self._buffers.definitions()))
 
     def code(self, call: _Call, line: re.Match[str], home: Home | None, turn: Turn | None) -> str:
         """The code of one call, which takes the values and gives the result that its line names."""
@@ -403,14 +408,12 @@ class _Writer:
         """The lines that number the threads of a partition, for its beginning."""
         lines = self._lines("", "unknown")
         if partition.number in self._numbered:
-            self._encoded.add(partition.warps)
-            partition.write_thread(lines, self._target.lanes)
+            partition.write_thread(lines, self._target.lanes, self._buffers.threads(partition.warps))
         return lines.body()
 
     def make_own(self, name: str, size: int) -> str:
         """The lines that make a buffer that lasts, for the beginning of the function."""
-        memory, type_ = f"{name}_memory", self._memory(size, self._num_warps).whole
-        self._encoded.add(self._num_warps)
+        memory, type_ = f"{name}_memory", self._buffers.of(size, self._num_warps).whole
         return (
             f"    {memory} = ttg.local_alloc {{alignment = 16 : i32}} : () -> {type_} loc(unknown)\n"
             f"    {name}_place = {_CAST} {memory} : {type_} to {_STRUCT} loc(unknown)\n"
@@ -427,10 +430,7 @@ class _Writer:
         return self._free(f"{name}_memory", size, self._num_warps)
 
     def _free(self, memory: str, size: int, warps: int) -> str:
-        return f"    ttg.local_dealloc {memory} : {self._memory(size, warps).whole} loc(unknown)\n"
-
-    def _memory(self, size: int, warps: int) -> Buffer:
-        return Buffer.of(size, self._target.lanes, warps)
+        return f"    ttg.local_dealloc {memory} : {self._buffers.of(size, warps).whole} loc(unknown)\n"
 
     def _lines(self, prefix: str, location: str, thread: str | None = None) -> FunctionWriter:
         return FunctionWriter(
@@ -448,7 +448,6 @@ class _Writer:
 
     def _make_scratch(self, lines: FunctionWriter, location: str, call: _Call, home: Home) -> None:
         """Write what makes the scratch of a call, in front of its code."""
-        self._encoded.add(call.warps)
         p, size = lines.prefix, call.stub.plan.scratch_bytes
         if home.lent:
             plan = call.stub.plan
@@ -459,7 +458,8 @@ class _Writer:
                 lines.append(waiting)
             lines.define(f"{p}scratch", f"llvm.extractvalue {_OWN}{size}_place[0] : {_STRUCT}")
             return
-        memory, nothing = self._memory(size, call.warps), self._alias(struct_type("i64", 1))
+        memory = self._buffers.of(size, call.warps)
+        nothing = self._alias(struct_type(memory.element, 1))
         self._mark_value(lines, nothing)
         tensor = lines.define(f"{p}nothing", f"{_CAST} {p}value : {nothing} to {memory.mark}")
         buffer = lines.define(f"{p}memory", f"ttg.local_alloc {{alignment = 16 : i32}} : () -> {memory.whole}")
@@ -471,7 +471,7 @@ class _Writer:
 
     def _free_scratch(self, lines: FunctionWriter, call: _Call, home: Home, settles: bool) -> None:
         """Write what stands behind the code; `settles`: Triton sees a barrier in it."""
-        p, memory = lines.prefix, self._memory(call.stub.plan.scratch_bytes, call.warps)
+        p, memory = lines.prefix, self._buffers.of(call.stub.plan.scratch_bytes, call.warps)
         if settles:
             lines.effect(f"ttg.local_store {p}nothing, {p}row : {memory.mark} -> {memory.row}")
         if home.freed == call.at + 1:

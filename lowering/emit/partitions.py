@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from triton_linear.dialect.partitions import first_of_partition, partition_warps
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.emit.buffers import thread_encoding
 from triton_linear.lowering.emit.machines import COPY
 from triton_linear.lowering.emit.scratch import NumberedModule
 from triton_linear.lowering.emit.text import FunctionWriter, struct_type
@@ -34,10 +33,10 @@ class Partition:
         """What the number of the thread is called."""
         return f"{THREAD_IN_PARTITION}{self.number}_thread"
 
-    def write_thread(self, lines: FunctionWriter, lanes: int) -> None:
-        """Write what gives that number, for the beginning of the region."""
+    def write_thread(self, lines: FunctionWriter, lanes: int, encoding: str) -> None:
+        """Write what gives that number, for the beginning of the region. `encoding`: one element a thread."""
         p, threads = f"{THREAD_IN_PARTITION}{self.number}_", lanes * self.warps
-        range_, one = f"tensor<{threads}xi32, {thread_encoding(self.warps)}>", struct_type("i32", 1)
+        range_, one = f"tensor<{threads}xi32, {encoding}>", struct_type("i32", 1)
         lines.define(f"{p}range", f"tt.make_range {{end = {threads} : i32, start = 0 : i32}} : {range_}")
         lines.define(f"{p}held", f"{_CAST} {p}range : {range_} to {one}")
         lines.define(f"{p}counted", f"llvm.extractvalue {p}held[0] : {one}")

@@ -34,6 +34,10 @@ from triton_linear.lowering.target.targets import Target
 
 _MOMENTARY = frozenset({"ttg.convert_layout", "tt.reduce", "tt.scan", "tt.gather", "tt.histogram"})
 """Operations that have scratch of Triton's while they run."""
+_WHOLE_VIEWS = frozenset({"ttg.memdesc_index", "ttg.memdesc_trans", "ttg.memdesc_reshape"})
+"""Operations that give all of a buffer, or of one of its rows."""
+_WITHOUT_GAPS = ("#ttg.swizzled_shared", "#ttg.amd_rotating_shared", "#ttg.nvmma_shared")
+"""Encodings whose rows have all bytes from their first to their last."""
 _SHAPED = re.compile(r"(?:memdesc|tensor)<((?:\d+x)+)([a-zA-Z]+\d*|!)")
 
 
@@ -231,6 +235,25 @@ class NumberedModule:
             for op, name in zip(self.ops, self.names, strict=True)
             if name == "ttg.local_alloc"
         )
+
+    def has_no_view_between(self, step: int) -> bool:
+        """Whether all that is accessed of any buffer has bytes at multiples of `step`, a power of two; where it
+        is not known, it counts as not.
+
+        A buffer of Triton's begins at one, unless it says otherwise. So does a row of a multiple of that.
+        """
+        for op, name in zip(self.ops, self.names, strict=True):
+            if name == "ttg.local_alloc":
+                if "alignment" in op.attributes and op.attributes["alignment"].value % step:
+                    return False
+            elif name.startswith("ttg.memdesc_") and name not in _WHOLE_VIEWS:
+                return False
+            elif name == "ttg.memdesc_index":
+                row = op.results[0].type
+                size = _bytes(row)
+                if size % step or size & (size - 1) or not any(word in str(row) for word in _WITHOUT_GAPS):
+                    return False
+        return True
 
     def momentary_uses(self, num_warps: int) -> list[ScratchUse]:
         """The operations that have scratch of Triton's, with what they take at most.

@@ -207,7 +207,11 @@ class _Making:
         lanes = [bits[stay[lane]] if lane in stay else None for lane in range(len(self.lanes))]
         there = [None if bit is None else self.place[bit] for bit in lanes]
         # Lanes that stay may conflict so much that no filling helps, unless it is for matrix instructions.
-        matrices = [each for each in self.kind.matrices if each.suit(there)]
+        matrices = [
+            [(lane, self._having(offset)) for lane, offset in each.lanes]
+            for each in self.kind.matrices
+            if each.suit(there)
+        ]
         bound = None if matrices else below
         conflicts: dict[int, int] = {}
         if bound is not None:
@@ -237,8 +241,13 @@ class _Making:
                 lanes[lane] = bit
             size, whole = counted
             wavefronts = whole * self._conflicts(size, lanes)
-            if matrices:
-                wavefronts = min(wavefronts, self._by_matrices(leading, lanes) or wavefronts)
+            for asked in matrices:
+                for lane, suitable in asked:
+                    if lanes[lane] not in suitable:
+                        break
+                else:
+                    wavefronts = min(wavefronts, self._by_matrices(leading, lanes) or wavefronts)
+                    break
             if below is None or wavefronts < below:
                 moved = sum(map(operator.ne, filling, before))
                 made.append((wavefronts, (chosen & ~held).bit_count(), moved, filling))
@@ -296,11 +305,13 @@ class _Making:
             found = self.asked[key] = self.kind.conflicts(size, there)
         return found
 
+    def _having(self, offset: int) -> frozenset[int]:
+        """What stands for vectors with this offset."""
+        return frozenset(bit for bit, found in self.place.items() if found == offset)
+
     def _by_matrices(self, leading: tuple[Basis, ...], lanes: Sequence[int | None]) -> int | None:
         """`Kind.by_matrices` of lanes with these vectors, all of which are known."""
         there = [self.place[bit or 0] for bit in lanes]
-        if not any(each.suit(there) for each in self.kind.matrices):  # most
-            return None
         inside = {basis for basis, bit in self.bits.items() if bit in lanes}
         return self.kind.by_matrices([self.offsets[basis] for basis in self._left(leading, inside)], there)
 

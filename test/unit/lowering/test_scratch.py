@@ -300,3 +300,41 @@ def test_the_scratch_of_others_counts_while_they_run() -> None:
     assert arrange([one, two], 0, 240)[0] == (Home(100), Home(100))
     assert arrange([one, between, two], 0, 240)[0] == (Home(100), Home(21), Home(100))
     assert arrange([one, between, two], 0, 140)[0] == (Home(11), Home(21), Home(31))
+
+
+VIEWS = """
+#s = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>
+#p = #ttg.padded_shared<[64:+4] {order = [0], shape = [64]}>
+module attributes {"ttg.num-warps" = 4 : i32} {
+  tt.func @f(%i: i32) {
+    VIEW
+    tt.return
+  }
+}
+"""
+ROWS, PADDED = (f"!ttg.memdesc<{{}}, #{name}, #ttg.shared_memory, mutable>" for name in "sp")
+
+
+def view(name: str, source: str, result: str, buffer: str = ROWS, alignment: str = "") -> str:
+    whole, part = buffer.format(source), buffer.format(result)
+    made = f"%a = ttg.local_alloc {alignment} : () -> {whole}"
+    operands = {"index": "%a[%i]", "subslice": "%a[0]", "reinterpret": "%a"}[name]
+    return f"{made}\n    %b = ttg.memdesc_{name} {operands} : {whole} -> {part}\n"
+
+
+@pytest.mark.parametrize(
+    ("what", "found"),
+    [
+        (view("index", "3x64xf16", "64xf16"), True),
+        (view("index", "3x4xf32", "4xf32"), True),
+        (view("index", "3x2xf32", "2xf32"), False),
+        (view("index", "2x1xi64", "1xi64"), False),
+        (view("index", "3x64xf16", "64xf16", PADDED), False),
+        (view("index", "3x64xf16", "64xf16", alignment="{alignment = 128 : i32}"), True),
+        (view("index", "3x64xf16", "64xf16", alignment="{alignment = 8 : i32}"), False),
+        (view("subslice", "64xf16", "32xf16").replace("mutable>\n", "mutable, 64>\n"), False),
+        (view("reinterpret", "64xf16", "32xf32"), False),
+    ],
+)
+def test_only_rows_of_sixteen_bytes_have_a_byte_where_buffers_begin(what: str, found: bool) -> None:
+    assert program(VIEWS.replace("VIEW", what)).has_no_view_between(16) is found

@@ -278,10 +278,10 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "the CTA's barrier in a partition",
     ),
     region(
-        "emit/embed",
-        "_Writer._memory",
-        "Buffer.of(size, self._target.lanes, warps)",
-        "Buffer.of(size // 2, self._target.lanes, warps)",
+        "emit/buffers",
+        "Buffers.of",
+        "Buffer.of(size, self._lanes, warps, sparse=self._sparse)",
+        "Buffer.of(size // 2, self._lanes, warps, sparse=self._sparse)",
         "scratch reaches into that of a neighbour partition",
     ),
     region(

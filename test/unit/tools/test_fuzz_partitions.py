@@ -144,7 +144,7 @@ def test_the_number_of_the_thread_in_the_cta_is_found(monkeypatch: pytest.Monkey
     assert all("region 3" in failure.message for failure in totals.failures)
 
 
-def _absolute(self: partitions.Partition, lines: partitions.FunctionWriter, lanes: int) -> None:
+def _absolute(self: partitions.Partition, lines: partitions.FunctionWriter, lanes: int, encoding: str) -> None:
     asm = f'llvm.inline_asm asm_dialect = att "{machines.THREAD}", "=r" : () -> i32'
     lines.define(self.thread, asm)
 

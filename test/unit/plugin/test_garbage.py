@@ -1,0 +1,125 @@
+"""Holding back Python's garbage collector: for how long, and what is left behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from triton_linear.garbage import held_back
+
+
+@pytest.fixture(autouse=True)
+def collector() -> Iterator[None]:
+    before = gc.isenabled()
+    gc.enable()
+    yield
+    (gc.enable if before else gc.disable)()
+
+
+def test_collector_is_held_back_within_blocks_and_goes_on_behind_them() -> None:
+    with held_back():
+        assert not gc.isenabled()
+        with held_back():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_collector_goes_on_behind_a_block_that_raises() -> None:
+    with pytest.raises(ValueError, match="raised"), held_back():
+        raise ValueError("raised")
+    assert gc.isenabled()
+
+
+def test_collector_that_was_off_stays_off() -> None:
+    gc.disable()
+    with held_back():
+        pass
+    assert not gc.isenabled()
+
+
+def test_collector_goes_on_when_the_last_thread_leaves() -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with held_back():
+            entered.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=work)
+    with held_back():
+        thread.start()
+        assert entered.wait(10)
+    assert not gc.isenabled()
+    leave.set()
+    thread.join()
+    assert gc.isenabled()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_child_that_another_thread_forks_meanwhile_collects() -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with held_back():
+            entered.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert entered.wait(10)
+    child = os.fork()
+    if not child:
+        os._exit(0 if gc.isenabled() else 1)
+    _, status = os.waitpid(child, 0)
+    leave.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_child_that_is_forked_within_a_block_collects_behind_it() -> None:
+    child = None
+    with held_back():
+        child = os.fork()
+        held = not gc.isenabled()
+    if not child:
+        os._exit(0 if held and gc.isenabled() else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_no_garbage_is_collected_while_passes_run(tmp_path: object) -> None:
+    script = (
+        "import gc, triton, triton_linear\n"
+        "from triton_linear import pipeline\n"
+        "from triton_linear.examples import specs\n"
+        "from triton_linear.examples.spec import gpu_target\n"
+        "found, prepare = [], pipeline.prepare\n"
+        "def watched(*arguments, **options):\n"
+        "    count = lambda phase, info: found.append(phase)\n"
+        "    gc.callbacks.append(count)\n"
+        "    try:\n"
+        "        return prepare(*arguments, **options)\n"
+        "    finally:\n"
+        "        gc.callbacks.remove(count)\n"
+        "pipeline.prepare = watched\n"
+        "gpu = gpu_target('cuda:90')\n"
+        "(spec,) = (spec for spec in specs(gpu) if spec.name == 'transpose8')\n"
+        "with triton_linear.enabled(strict=True) as reports:\n"
+        "    triton.compile(spec.source(), target=gpu, options=dict(spec.options))\n"
+        "print(reports[0].outcome.name, len(found), gc.isenabled())\n"
+    )
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, text=True, check=True
+    )
+    assert done.stdout.split() == ["CONVERTED", "0", "True"]
