@@ -30,6 +30,7 @@ from triton_linear.lowering.interpreter.counts import Counts, costs
 from triton_linear.lowering.interpreter.memory import Bits, Race, SharedMemory, SimulationError
 from triton_linear.lowering.interpreter.program import Machine, leaves
 from triton_linear.lowering.interpreter.simulate import SHARED_BASE, interpreter_context, parsed
+from triton_linear.lowering.interpreter.tensor_memory import TensorMemory
 from triton_linear.lowering.target.targets import Target
 
 __all__ = ["FunctionOutcome", "simulate_function"]
@@ -77,11 +78,12 @@ def simulate_function(
     *,
     trials: int = 1,
     step_limit: int = STEP_LIMIT,
+    tensor: TensorMemory | None = None,
 ) -> FunctionOutcome:
     """Run the function `name` of a module on `arguments`.
 
     Requires: registers of a tensor are arrays of shape (trials, threads) of bit patterns; `shared_bytes` is by
-    default what the module says in `ttg.shared`.
+    default what the module says in `ttg.shared`; `tensor` is of as many trials, and has contents after the run.
     Ensures: deterministic; every operation that was executed is one whose meaning the interpreter knows.
 
     Raises SimulationError, with the place in the text, for what it does not know, for what no machine defines
@@ -96,6 +98,7 @@ def simulate_function(
         compiler = Compiler(module, target, num_warps * target.lanes, "overflow<" in module_text)
         program = compiler.compile(name, len(arguments))
         run = Run(program, arguments, trials, None, step_limit, shared_bytes)
+        run.machine.tensor = tensor
         for number, _ in run.steps(0, -1):
             raise SimulationError(f"barrier {number} is for warps that go ways of their own")
         return run.outcome()
