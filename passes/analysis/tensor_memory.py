@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import RankedTensorType, Type
 from triton_linear.dialect.records import dataclass
+from triton_linear.dialect.triton_versions import TENSOR_MEMORY_BY_LAYOUT, installed_release
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import Rejected
+from triton_linear.lowering.planners.tensor_layouts import layouts_for
 from triton_linear.lowering.planners.tensor_memory import THREAD_REGISTERS, TensorAccess, access_of
+from triton_linear.lowering.target.tensor_memory import COL, QUARTER_BASES, SHAPES, WORD_BITS
 from triton_linear.passes.framework.layouts import LayoutTable, memory_of
 
 LOAD: Final = "ttng.tmem_load"
@@ -29,6 +33,38 @@ class TensorSite:
     memory: Type
     is_store: bool
     most: int
+
+    def is_served(self, table: LayoutTable) -> bool:
+        """Whether what serves it as it is can be told, and other layouts may be asked about."""
+        described = memory_of(self.memory)
+        return (
+            installed_release() in TENSOR_MEMORY_BY_LAYOUT
+            and described is not None
+            and self.bits <= WORD_BITS
+            and isinstance(self.access(table), TensorAccess)
+        )
+
+    @property
+    def bits(self) -> int:
+        """The width of an element."""
+        described = memory_of(self.memory)
+        return 0 if described is None else element_type(described[1]).bits
+
+    def layouts(self, warps: int) -> Iterator[LinearLayout]:
+        """Layouts of the registers that an instruction of each shape serves. Requires: it is served."""
+        memory = _part(self.memory)
+        if memory is not None:
+            for _, layout in layouts_for(memory, self.bits, warps):
+                yield layout
+
+    def clocks(self, layout: LinearLayout) -> float:
+        """Clocks of a warp for the access in a layout, in which each row of the memory gives a word at once; 0
+        where nothing serves the layout. None was measured."""
+        found = self.access_in(layout, LayoutTable())
+        if isinstance(found, Rejected):
+            return 0.0
+        rows = next(shape.rows for shape in SHAPES if shape.name == found.shape)
+        return float(found.registers * QUARTER_BASES[0][0] // rows)
 
     def access(self, table: LayoutTable) -> TensorAccess | Rejected:
         """What serves it as it is."""
@@ -55,6 +91,25 @@ def site_of(op: Any) -> TensorSite | None:
     if len(tensors) != 1 or len(memories) != 1:
         return None
     return TensorSite(tensors[0].type, memories[0].type, op.name != LOAD, thread_registers(op))
+
+
+def _part(memory: Type) -> LinearLayout | None:
+    """The layout of what a descriptor of tensor memory describes, without the columns that it leaves out; None
+    where it leaves out others."""
+    whole, described = LayoutTable().of(memory), memory_of(memory)
+    if not isinstance(whole, LinearLayout) or described is None:
+        return None
+    sizes = described[0][-len(whole.out_dims) :]
+    for (name, size), wanted in zip(whole.out_dims, sizes, strict=True):
+        if wanted > size or (wanted < size and name == whole.out_dim_names[0]):
+            return None
+    kept = []
+    for name, vectors in whole.bases:
+        inside = [basis for basis in vectors if all(at < size for at, size in zip(basis, sizes, strict=True))]
+        if name != COL and len(inside) != len(vectors):
+            return None
+        kept.append((name, tuple(inside)))
+    return LinearLayout.fitted(tuple(kept), tuple(zip(whole.out_dim_names, sizes, strict=True)))
 
 
 def _is_tensor(value: Any) -> bool:
