@@ -42,7 +42,7 @@ _VIEWS: Final = frozenset(
         "ttng.tmem_subslice",
     }
 )
-_KEEP_TENSOR_MEMORY: Final = frozenset(
+_KEEP_OTHERS: Final = frozenset(
     {
         "ttng.init_barrier",
         "ttng.inval_barrier",
@@ -51,7 +51,9 @@ _KEEP_TENSOR_MEMORY: Final = frozenset(
         "ttng.async_tma_copy_global_to_local",
     }
 )
-"""Operations that change nothing of tensor memory, beside those that change nothing at all."""
+"""Operations that change nothing of tensor or global memory, beside those that change nothing at all."""
+_WAITS: Final = frozenset({"ttng.async_tma_store_wait"})
+"""Operations that wait, and for nothing that loads have to wait for."""
 _USERS_OF_BUFFER: Final = frozenset(
     {"ttng.async_tma_copy_local_to_global", "ttng.fence_async_shared", "ttg.local_dealloc", LOCAL_LOAD}
 )
@@ -59,18 +61,14 @@ _USERS_OF_BUFFER: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """What is stored by `sink`: `ops` of the region, in order, and the loads from tensor memory among them."""
+    """What is stored by `sink`: `ops` of the region, in order, and the loads from tensor memory among them.
+    `loads_early`: loads from shared memory stay where they are."""
 
     sink: Operation
     stored: Value
     ops: tuple[Operation, ...]
     loads: tuple[Operation, ...]
-
-    @property
-    def loads_early(self) -> bool:
-        """Whether loads from shared memory stay where they are: a buffer that is made for the result may have
-        the bytes of one that is loaded before."""
-        return bool(self.sink.name == LOCAL_ALLOC)
+    loads_early: bool
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -95,27 +93,39 @@ def region_of(sink: Operation, producers: Mapping[Value, Operation]) -> Region |
         return None
     block = [view.operation for view in sink.block.operations]
     places = {op: place for place, op in enumerate(block)}
-    if any(op not in places for op in walk.found):
-        return None
-    ordered = sorted(walk.found, key=places.__getitem__)
-    region = Region(sink, stored, tuple(ordered), tuple(op for op in ordered if op in walk.loads))
-    late = [op for op in ordered if op.name != LOCAL_LOAD or not region.loads_early]
+    ordered = sorted((op for op in walk.found if op in places), key=places.__getitem__)
+    early = _must_load_early(sink, walk.found, producers)
+    region = Region(sink, stored, tuple(ordered), tuple(op for op in ordered if op in walk.loads), early)
+    late = [op for op in ordered if op.name != LOCAL_LOAD or not early]
     if not all(_may_wait(op, block[places[op] + 1 : places[sink]], walk.found) for op in late):
         return None
     return region
+
+
+def _must_load_early(
+    sink: Operation, region: Mapping[Operation, None], producers: Mapping[Value, Operation]
+) -> bool:
+    """Whether what is loaded from shared memory may be overwritten by parts of the result: a buffer that is
+    made for it may have the bytes of one that was loaded before, and a view may be of the same buffer."""
+    if sink.name == LOCAL_ALLOC:
+        return True
+    buffers = [sink.operands[1], *(op.operands[0] for op in region if op.name == LOCAL_LOAD)]
+    return len(buffers) > 1 and any(
+        (made := producers.get(buffer)) is None or made.name != LOCAL_ALLOC for buffer in buffers
+    )
 
 
 def _may_wait(op: Operation, between: Sequence[Operation], region: Mapping[Operation, None]) -> bool:
     """Whether an operation may be done behind all of these: nothing of what it reads changes."""
     if op.name not in _READS:
         return True
-    of_tensor = op.name == tensor_memory.LOAD
+    of_shared = op.name == LOCAL_LOAD
     for other in between:
-        if other in region or other.name in _READS or other.name in _VIEWS or _is_pure(other):
+        if other in region or other.name in _READS | _VIEWS | _WAITS or _is_pure(other):
             continue
         if other.name == LOCAL_ALLOC and not len(other.operands):
             continue
-        if not of_tensor or other.name not in _KEEP_TENSOR_MEMORY:
+        if of_shared or other.name not in _KEEP_OTHERS:
             return False
     return True
 
@@ -137,22 +147,14 @@ class _Walk:
     def tile(self, value: Value) -> bool:
         """Whether columns of a tensor of the whole shape can be had by themselves."""
         op = self.producers.get(value)
-        if op is None or op.block != self.sink.block or len(op.results) != 1:
+        if op is None or len(op.results) != 1:
             return False
         if op in self.found:
             return True
         self.found[op] = None
-        if op.name == CONSTANT:
+        if op.name in (CONSTANT, SPLAT):
             self.kept[op] = None
-            return is_splat(op)
-        if op.name == SPLAT:
-            self.kept[op] = None
-            return True
-        if op.name == tensor_memory.LOAD:
-            self.loads[op] = None
-            return tensor_memory.site_of(op) is not None and len(op.operands) == 1
-        if op.name == LOCAL_LOAD:
-            return len(op.operands) == 1 and is_sliced(op.operands[0].type)
+            return op.name == SPLAT or is_splat(op)
         if op.name == BROADCAST:
             self.kept[op] = None
             rows, columns = op.operands[0].type.shape
@@ -160,6 +162,13 @@ class _Walk:
                 return True
             expanded = self.producers.get(op.operands[0])
             return rows == 1 and expanded is not None and self.vector_in(expanded)
+        if op.block != self.sink.block:
+            return False
+        if op.name == tensor_memory.LOAD:
+            self.loads[op] = None
+            return tensor_memory.site_of(op) is not None and len(op.operands) == 1
+        if op.name == LOCAL_LOAD:
+            return len(op.operands) == 1 and is_sliced(op.operands[0].type)
         if op.name == CONVERT:
             return self.tile(op.operands[0])
         if not _is_pure(op):
@@ -171,8 +180,8 @@ class _Walk:
         if op.name == CONVERT:
             inner = self.producers.get(op.operands[0])
             self.found[op] = self.kept[op] = None
-            return inner is not None and op.block == self.sink.block and self.vector_in(inner)
-        if op.name != EXPAND or op.attributes["axis"].value != 0 or op.block != self.sink.block:
+            return inner is not None and self.vector_in(inner)
+        if op.name != EXPAND or op.attributes["axis"].value != 0:
             return False
         self.found[op] = self.kept[op] = None
         return self.vector(op.operands[0])
@@ -180,13 +189,14 @@ class _Walk:
     def vector(self, value: Value) -> bool:
         """Whether parts of a vector can be had by themselves."""
         op = self.producers.get(value)
-        if op is None or op.block != self.sink.block or len(op.results) != 1 or len(value.type.shape) != 1:
+        if op is None or len(op.results) != 1 or len(value.type.shape) != 1:
             return False
         if op in self.found:
             return True
         self.found[op] = None
         if op.name == _LOAD:
-            if "isVolatile" in op.attributes and bool(op.attributes["isVolatile"].value):
+            volatile = "isVolatile" in op.attributes and bool(op.attributes["isVolatile"].value)
+            if volatile or op.block != self.sink.block:
                 return False
         else:
             self.kept[op] = None

@@ -145,12 +145,50 @@ def test_loads_from_shared_memory_stay_before_a_new_buffer() -> None:
     assert memory[0] == memory[1]
 
 
+def test_loads_from_views_are_not_moved_behind_stores() -> None:
+    """The view may be of the buffer that is stored to."""
+    whole = f"!ttg.memdesc<1x128x128xi16, {SHARED}, #ttg.shared_memory, mutable>"
+    text = kernel("store").replace(
+        f"%residual = ttg.local_alloc : () -> {buffer()}",
+        f"%two = ttg.local_alloc : () -> {whole}\n        %first = arith.constant 0 : i32\n"
+        f"        %residual = ttg.memdesc_index %two[%first] : {whole} -> {buffer()}",
+    )
+    changed, names, _ = split(text)
+    last = len(names) - names[::-1].index("ttng.tmem_load")
+    assert changed and "ttg.local_load" not in names[last:-4]
+
+
+def test_constants_may_be_made_outside_of_a_loop() -> None:
+    """As those of persistent kernels are, which also wait until a store before has read the buffer."""
+    head, _, rest = kernel("store").partition("        %three")
+    made, loop = "        %three" + rest.partition("%a = ")[0], "%a = " + rest.partition("%a = ")[2]
+    body, _, end = loop.partition("%z = ttg.local_load")
+    lines = body.replace("%y,", "%again,").splitlines()
+    store = next(number for number, line in enumerate(lines) if "ttg.local_store %e" in line)
+    lines.insert(store, "        ttng.async_tma_store_wait {pendings = 0 : i32}")
+    again = f"%again = ttng.tmem_load %m : {TENSOR} -> {WIDE}"
+    first = head.replace(f"%y = ttng.tmem_load %m : {TENSOR} -> {WIDE}", "")
+    bounds = "%zero = arith.constant 0 : i32\n%one = arith.constant 1 : i32"
+    text = f"{first}{made}{bounds}\nscf.for %i = %zero to %n step %one : i32 {{\n{again}\n"
+    text += "\n".join(lines) + "\n}\n%z = ttg.local_load" + end
+    changed, names, _ = split(text)
+    assert changed and names.count("ttng.tmem_load") == 4
+    assert names.index("scf.for") < names.index("ttng.tmem_load")
+
+
 def test_only_where_registers_do_not_suffice() -> None:
+    """A thread has 128 words of the tile. Where the arguments need more than that, parts would not help."""
     plain = f"\n        %e = arith.trunci %y : {WIDE} to {NARROW}"
     assert split(kernel(registers=256))[0]
-    assert not split(kernel(registers=256, work=plain))[0]
-    # The arguments of this kernel need more than its epilogue does: parts of it would not help.
     assert not split(kernel(registers=64, work=plain))[0]
+    head, _, rest = kernel(work=plain).partition("%true = ")
+    alone = (
+        head.replace(f"%x: {WIDE}, %r: {NARROW}, %n: i32", f"%m: {TENSOR}")
+        + "%y = "
+        + rest.partition("%y = ")[2]
+    )
+    for registers, changed in ((128, False), (127, True)):
+        assert split(alone.replace("ttg.maxnreg = 64", f"ttg.maxnreg = {registers}"))[0] == changed
 
 
 MMA = f"""%t = arith.constant true
