@@ -9,6 +9,7 @@ from triton_linear.dialect import bridge, encodings, ll
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.dialect.triton_versions import TENSOR_MEMORY_BY_LAYOUT
 from triton_linear.lowering.interpreter.verify import element_patterns
+from triton_linear.lowering.planners.tensor_layouts import layouts_for
 from triton_linear.passes.epilogues.split_epilogues import SplitEpilogues
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.options import PipelineOptions
@@ -223,3 +224,45 @@ MMA = f"""%t = arith.constant true
 def test_what_is_in_the_way_is_left_alone(text: str, why: str) -> None:
     changed, names, _ = split(text)
     assert not changed and names.count("ttng.tmem_load") == 1, why
+
+
+@pytest.mark.parametrize(
+    ("rows", "block_m", "block_n", "warps"),
+    [(64, 64, 128, 4), (64, 64, 32, 4), (128, 64, 32, 4), (128, 128, 16, 8), (256, 128, 64, 8)],
+)
+def test_parts_of_every_shape_and_block(rows: int, block_m: int, block_n: int, warps: int) -> None:
+    memory = f"#ttng.tensor_memory_encoding<blockM = {block_m}, blockN = {block_n}, colStride = 1>"
+    there = f"!ttg.memdesc<{rows}x128xi32, {memory}, #ttng.tensor_memory, mutable>"
+    shared = buffer().replace("128x128", f"{rows}x128")
+    shape = (rows, 128)
+    tried = 0
+    for _, layout in layouts_for(encodings.layout_of(memory, shape), 32, warps):
+        encoding = encodings.linear_encoding_text(layout)
+        wide, narrow = (f"tensor<{rows}x128x{element}, {encoding}>" for element in ("i32", "i16"))
+        text = f"""module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = {warps} : i32,
+            ttg.maxnreg = 32 : i32, ttg.target = "cuda:100", "ttg.threads-per-warp" = 32 : i32}} {{
+          tt.func public @k(%x: {wide}) {{
+            %true = arith.constant true
+            %three = arith.constant dense<3> : {wide}
+            %m = ttng.tmem_alloc : () -> {there}
+            ttng.tmem_store %x, %m, %true : {wide} -> {there}
+            %out = ttg.local_alloc : () -> {shared}
+            %y = ttng.tmem_load %m : {there} -> {wide}
+            %a = arith.addi %y, %three : {wide}
+            %e = arith.trunci %a : {wide} to {narrow}
+            ttg.local_store %e, %out : {narrow} -> {shared}
+            %z = ttg.local_load %out : {shared} -> {narrow}
+            {sink("%z", narrow, "result")}
+            tt.return
+          }}
+        }}"""
+        lowered = lower_kernel(text, "k.ttgir", "cuda:100")
+        assert lowered.embedded.count("ttng.tmem_subslice") >= 2
+        x = np.random.default_rng(rows).integers(0, 1 << 32, (1, *shape), np.uint64)
+        outcome = lowered.run([list(registers_of(x, layout, lowered))])
+        values, undefined = outcome.sinks["result"]
+        expected = registers_of((x + 3) & np.uint64(0xFFFF), layout, lowered)
+        assert (values & np.uint64(0xFFFF) == expected).all() and not (undefined & np.uint64(0xFFFF)).any()
+        assert not outcome.races
+        tried += 1
+    assert tried == 4
