@@ -14,6 +14,7 @@ from triton_linear.dialect.triton_versions import (
     CLUSTERS_ORDERED,
     COPIES_NOT_HELD,
     REDUCTIONS_CONVERT,
+    TENSOR_MEMORY_BY_LAYOUT,
     Release,
     Span,
 )
@@ -50,6 +51,13 @@ LIMITS: Final = (
         "in kernels with clusters, conversions through shared memory are left to Triton",
         "only its own code waits there until other CTAs have read what it stores over",
         ("linear-select-lowering",),
+    ),
+    Limit(
+        (Span((3, 6), TENSOR_MEMORY_BY_LAYOUT.since),),
+        "accesses to tensor memory keep their layouts, and epilogues stay whole",
+        "fewer instructions serve there than those that are known here",
+        ("linear-assign-layouts", "linear-split-epilogues"),
+        ("100", "103"),
     ),
     Limit(
         (REDUCTIONS_CONVERT,),

@@ -71,6 +71,13 @@ tiles come first, and CTAs along K hold copies."""
 WIDE_DOUBLES_REFUSED: Final = Span((3, 6), (3, 9))
 """There is no code for dots of f64 whose operands hold neighbours along k, as those made from bytes do."""
 
+TENSOR_MEMORY_BY_LAYOUT: Final = Span((3, 8))
+"""Tensor memory has a dimension for CTAs, and every shape of instruction serves the layouts that fit it."""
+
+PADDED_TO_COLUMNS: Final = Span((3, 9))
+"""In tensor memory an element that is narrower than its column is moved by a register of its own, and so is
+what is thinner than a column; before, halves of 32 bits by `.pack::16b`, and what is thinner not at all."""
+
 STORES_IN_ASSEMBLY: Final = Span((3, 7), (3, 9))
 """On NVIDIA GPUs, stores to shared memory are inline assembly, which LLVM keeps whatever is stored."""
 

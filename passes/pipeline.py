@@ -24,6 +24,7 @@ from triton_linear.passes.conversions.gather import LowerGathers
 from triton_linear.passes.conversions.outline import OutlineConversions
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.conversions.stubs import stubs_of
+from triton_linear.passes.epilogues.split_epilogues import SplitEpilogues
 from triton_linear.passes.fixes.await_operands import AwaitOperands
 from triton_linear.passes.fixes.narrow_operands import NarrowOperands
 from triton_linear.passes.framework import provenance
@@ -52,6 +53,8 @@ def pipeline(options: PipelineOptions, target: str | None, *, attach: bool = Fal
     passes: list[Pass] = [AwaitOperands(at_once=options.strategy.awaits_at_once)]
     if options.splits_reductions:
         passes.append(DeferReductions(exact))
+    if options.assign or options.stages_accesses:
+        passes.append(SplitEpilogues())
     if options.assign and not exact:  # both change which products a dot adds first
         passes += [NarrowOperands(), PermuteContraction(target, limit)]
     if options.assign:
@@ -83,7 +86,7 @@ def pipeline(options: PipelineOptions, target: str | None, *, attach: bool = Fal
     return [each for each in passes if each.name != options.without]
 
 
-_CHANGES = (ll.AWAITED, ll.NARROWED, ll.ASSIGNED, ll.PERMUTED, ll.DEFERRED, ll.SPLIT, ll.WIDENED)
+_CHANGES = (ll.AWAITED, ll.NARROWED, ll.ASSIGNED, ll.PERMUTED, ll.DEFERRED, ll.SPLIT, ll.WIDENED, ll.PARTS)
 """What passes leave on a module that they change beyond its conversions and gathers."""
 
 

@@ -34,7 +34,8 @@ from triton_linear.tools.support.backend import vendor_of
 from triton_linear.tools.support.compile import Compilation, compile_text
 from triton_linear.tools.support.console import WIDTH_WITHOUT_TERMINAL, show
 from triton_linear.tools.support.errors import fail
-from triton_linear.tools.verify.command import Checked, check, short_encoding, short_type
+from triton_linear.tools.verify.command import Checked, check
+from triton_linear.tools.verify.words import short_encoding, short_type
 
 TARGETS = ("cuda:80", "cuda:90", "hip:gfx942")
 WIDTH_OF_ONE_LINE = 150

@@ -1,7 +1,8 @@
 """Encodings of Blackwell's tensor memory: in-dims row and col, and, as Triton 3.9 prints them, block.
 
 Columns count elements of the tensor, not of memory, except that ``colStride`` leaves unused columns between
-them. A zero basis of a row bit 32 or 64 is a copy; any other zero basis is a place that holds no element.
+them, and ``fp4Padded`` one beside each: two numbers of 4 bits take two bytes. A zero basis of a row bit 32 or
+64 is a copy; any other zero basis is a place that holds no element.
 """
 
 from __future__ import annotations
@@ -99,7 +100,11 @@ class TensorMemory(Encoding):
         columns = min(self.block_n, piece[1])
         if piece[0] < block_m:
             raise ValueError(f"{self.name}: {piece[0]} rows of a CTA are fewer than the block's {block_m}")
+        if paired and columns < 2:
+            raise ValueError(f"{self.name}: two CTAs of 64 rows need 2 columns of a block, not {columns}")
         tile = EncodingTile(2, (ROW, COL))
+        if self.fp4_padded:
+            tile.copies(COL, 2)
         tile.copies(COL, self.col_stride)
         if block_m == 64 and not paired:
             tile.step(ROW, 0, 16)

@@ -10,6 +10,7 @@
   for it is not interpreted, so neither is a kernel that goes on to read what was copied.
 - NVIDIA: `ldmatrix` and `stmatrix` as operations, `redux.sync`, and division that is right to two units in the
   last place, which is as undefined here.
+- Tensor memory: `tensor_memory` has what it is and its handlers.
 - AMD: `permlane16/32.swap` as intrinsics.
 """
 
@@ -24,7 +25,7 @@ import numpy.typing as npt
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 
 from triton_linear.lowering.emit.marks import NUMBER
-from triton_linear.lowering.interpreter import amd, arithmetic, lanes, matrix, shared_memory
+from triton_linear.lowering.interpreter import amd, arithmetic, lanes, matrix, shared_memory, tensor_memory
 from triton_linear.lowering.interpreter.memory import Bits, SimulationError
 from triton_linear.lowering.interpreter.ops import Handler, filled, promised, signed
 from triton_linear.lowering.interpreter.program import (
@@ -70,6 +71,9 @@ def _inline_assembly(build: Builder, op: ir.Operation) -> Tree | None:
     if found := _COPY.fullmatch(text):
         _copy(build, op, found)
         return None
+    known, value = tensor_memory.assembly(build, op, text)
+    if known:
+        return value
     if text == _BARRIER:
         shared_memory.barrier_of(build, ())
         return None
@@ -81,6 +85,7 @@ def _sink(build: Builder, op: ir.Operation, name: str) -> Tree | None:
 
     def step(machine: Machine) -> None:
         machine.memory.all_execute(f"the sink '{name}'")
+        tensor_memory.check_loaded(machine)
         heard = machine.sinks.setdefault(name, [])
         heard += [(machine.values[slot], machine.undefined.get(slot, _NONE)) for slot in slots]
 
@@ -336,4 +341,5 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "nvvm.ldmatrix": _matrix(load=True),
     "nvvm.stmatrix": _matrix(load=False),
     "nvvm.redux.sync": _redux,
+    "nvvm.tcgen05.wait": tensor_memory.wait,
 }

@@ -30,6 +30,7 @@ from triton_linear.lowering.interpreter.counts import Counts, costs
 from triton_linear.lowering.interpreter.memory import Bits, Race, SharedMemory, SimulationError
 from triton_linear.lowering.interpreter.program import Machine, leaves
 from triton_linear.lowering.interpreter.simulate import SHARED_BASE, interpreter_context, parsed
+from triton_linear.lowering.interpreter.tensor_memory import TensorMemory
 from triton_linear.lowering.target.targets import Target
 
 __all__ = ["FunctionOutcome", "simulate_function"]
@@ -78,11 +79,13 @@ def simulate_function(
     trials: int = 1,
     step_limit: int = STEP_LIMIT,
     ctas: int = 1,
+    tensor: TensorMemory | None = None,
 ) -> FunctionOutcome:
     """Run the function `name` of a module on `arguments`, in clusters of so many CTAs.
 
     Requires: registers of a tensor are arrays of shape (trials, threads) of bit patterns, the threads of a CTA
-    together; `shared_bytes` is by default what the module says in `ttg.shared`.
+    together; `shared_bytes` is by default what the module says in `ttg.shared`; `tensor` is of as
+    many trials, and has contents after the run.
     Ensures: deterministic; every operation that was executed is one whose meaning the interpreter knows.
 
     Raises SimulationError, with the place in the text, for what it does not know, for what no machine defines
@@ -98,6 +101,7 @@ def simulate_function(
         compiler = Compiler(module, target, threads, "overflow<" in module_text, ctas=ctas)
         program = compiler.compile(name, len(arguments))
         run = Run(program, arguments, trials, None, step_limit, shared_bytes)
+        run.machine.tensor = tensor
         for number, _ in run.steps(0, -1):
             raise SimulationError(f"barrier {number} is for warps that go ways of their own")
         run.memory.end(program.returns)

@@ -123,6 +123,7 @@ class SharedMemory:
 
     `active` says which threads execute what comes next; None: all. Where each warp runs by itself (`of_warp`),
     `waiting` is the barrier that it has come to, with the warps that it is for, and `warps` are all of the CTA.
+    `barriers` are those of the CTA that have been passed.
     """
 
     trials: int
@@ -138,6 +139,7 @@ class SharedMemory:
     warps: int = 1
     alone: bool = False
     ctas: int = 1
+    barriers: int = 0
     _bytes: npt.NDArray[np.uint8] = field(init=False)
     _undefined: npt.NDArray[np.uint8] = field(init=False)
     _levels: tuple[Any, ...] = field(init=False)
@@ -226,6 +228,7 @@ class SharedMemory:
     def cta_barrier(self) -> None:
         """Order all threads' earlier accesses before all later ones."""
         self.all_execute("a barrier of the CTA")
+        self.barriers += 1
         for agents in self._levels[-2:]:
             agents.forget()
 

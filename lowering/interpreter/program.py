@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias, Union
+from typing import Any, Final, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -107,7 +107,8 @@ class Source:
 class Machine:
     """State of one run: slot values, undefined bits, shared memory, and what is derived from slots once.
 
-    `first` is the number of its first thread in the CTA, `ask` what gives tensors by name, if there is any.
+    `first` is the number of its first thread in the CTA, `ask` what gives tensors by name, if there is any,
+    `tensor` its `tensor_memory.TensorMemory`, once there is some.
     """
 
     __slots__ = (
@@ -121,6 +122,7 @@ class Machine:
         "rank",
         "sinks",
         "sources",
+        "tensor",
         "thread",
         "threads",
         "undefined",
@@ -142,6 +144,7 @@ class Machine:
         self.conditions: dict[int, npt.NDArray[np.bool_]] = {}
         self.sources: dict[Hashable, Source] = {}
         self.sinks: dict[str, list[tuple[Bits, Bits]]] = {}
+        self.tensor: Any = None
 
     def taint(self, result: int, bits: int, *operands: int) -> None:
         """Make the result wholly undefined where any operand has an undefined bit."""

@@ -202,6 +202,8 @@ def interpreter_context() -> ir.Context:
 _SPELLINGS = {
     # MLIR takes a location behind `nvvm.barrier` for one of its operands.
     "nvvm.barrier loc(": "nvvm.barrier0 loc(",
+    # Of threads that may have parted: in lockstep the same.
+    "nvvm.barrier {aligned = false} loc(": "nvvm.barrier0 loc(",
     # Newer than the bindings.
     "rocdl.wave.id : i32": 'llvm.call_intrinsic "llvm.amdgcn.wave.id"() : () -> i32',
     "rocdl.wave.barrier loc(": 'llvm.call_intrinsic "llvm.amdgcn.wave.barrier"() : () -> () loc(',

@@ -22,6 +22,7 @@ from triton_linear.passes.analysis.axis import AxisAnalysis, pointee_bytes
 from triton_linear.passes.analysis.frequencies import Frequencies
 from triton_linear.passes.analysis.global_memory import GlobalAccess, is_unplaced
 from triton_linear.passes.analysis.shared_memory import LocalAccess
+from triton_linear.passes.analysis.tensor_memory import ALLOC, LOAD, STORE, site_of
 from triton_linear.passes.analysis.widths import VECTOR
 from triton_linear.passes.assignment.graph import (
     Anchor,
@@ -52,7 +53,12 @@ LOCAL: Mapping[str, str] = {
     "ttg.local_load": "local load",
     _COPY: "copy",
 }
-"""Operations between shared memory and registers, or global memory, and what their anchors are called."""
+TENSOR_MEMORY: Mapping[str, str] = {
+    LOAD: "tensor memory load",
+    **dict.fromkeys((STORE, ALLOC), "tensor memory store"),
+}
+"""Operations between memory on the chip and registers, or global memory, and what their anchors are called."""
+_ON_CHIP = frozenset({*LOCAL, *TENSOR_MEMORY})
 
 
 def build(ops: Sequence[Operation], gpu: Target, held: frozenset[Value] | None = None) -> Graph:
@@ -125,7 +131,7 @@ class _Builder:
             self._load(op, frequency)
         elif name == "tt.store" and self._takes_tensors(op):
             self._store(op, frequency)
-        elif name in LOCAL and self._local(op, frequency):
+        elif name in _ON_CHIP and self._local(op, frequency):
             pass
         elif name == REDUCE:
             self._reduce(op, frequency)
@@ -294,7 +300,9 @@ class _Builder:
         self._access(op, group, mask, kind, frequency, is_store=True)
 
     def _local(self, op: OpNode, frequency: float) -> bool:
-        """An access to shared memory; False where none is seen here."""
+        """An access to shared memory, or to tensor memory; False where none is seen here."""
+        if op.name in TENSOR_MEMORY:
+            return self._tensor_memory(op, frequency)
         operands, is_load = list(op.operands), op.name == "ttg.local_load"
         if len(operands) < (1 if is_load or op.name == "ttg.local_alloc" else 2):
             return False
@@ -324,6 +332,23 @@ class _Builder:
         else:
             for index in range(len(operands)):
                 self._take(op, index, group)
+        return True
+
+    def _tensor_memory(self, op: OpNode, frequency: float) -> bool:
+        """An access to tensor memory; False where none is seen here, or nothing is known to serve it."""
+        site = site_of(op)
+        if site is None or not site.is_served(self.layouts):
+            return False
+        values = op.operands if site.is_store else op.results
+        index, kind = next((n, value.kind) for n, value in enumerate(values) if value.kind is not None)
+        group = self._group(kind)
+        group.anchors.append(Anchor(TENSOR_MEMORY[op.name], op))
+        group.tensors.append((site, frequency))
+        if site.is_store:
+            self._take(op, index, group)
+        else:
+            self._own(values[index], group)
+            self.cut.add(values[index])
         return True
 
     def _access(

@@ -2,9 +2,10 @@
 
 Every group may keep what it has. Each load and store adds a layout of least memory cost; a load and a store
 of one tensor add the pair that differs within warps only; where shared memory is accessed with conflicts,
-layouts with fewer are added; and what one group may take, its neighbours may take as well, as far as edges
-carry it. What a reduction leaves is held by several lanes or warps; layouts in which each of these keeps a part
-of its registers come at the price of selects.
+layouts with fewer are added; where tensor memory is, those that an instruction serves, and no others; and what
+one group may take, its neighbours may take as well, as far as edges carry it. What a reduction leaves is held
+by several lanes or warps; layouts in which each of these keeps a part of its registers come at the price of
+selects.
 """
 
 from __future__ import annotations
@@ -153,6 +154,9 @@ class Candidates:
             for access, _ in group.accesses:
                 layout = memory.coalesced(access, group.shape, self.lanes, self.warps)
                 new += self._add(group, layout)
+            for site, _ in group.tensors:
+                for layout in site.layouts(1 << self.warps):
+                    new += self._add(group, layout)
         new += self._meetings()
         new += [(group, self.of[group][0]) for group in self.graph.groups]
         for _ in range(self._policy.carried_edges):
@@ -244,6 +248,8 @@ class Candidates:
         if not all(self._has_scratch(reduction, layout) for reduction in group.reductions):
             return []
         if not all(self._copies(local, layout) for local, _ in group.locals):
+            return []
+        if not all(site.clocks(layout) for site, _ in group.tensors):  # what nothing serves takes none
             return []
         try:
             for change in self.changes.get(group, ()):

@@ -66,6 +66,8 @@ class AssignmentCosts:
         for local, frequency in group.locals:
             given = candidate.encoding == group.encoding
             clocks += self._local(local, candidate.layout, given) * frequency
+        for site, frequency in group.tensors:
+            clocks += site.clocks(candidate.layout) * frequency
         other = clocks * self.busy
         for reduction in group.reductions:
             other += self.of_reduction(reduction, candidate.layout) * reduction.frequency

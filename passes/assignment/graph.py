@@ -21,6 +21,7 @@ from dataclasses import field
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.global_memory import GlobalAccess
 from triton_linear.passes.analysis.shared_memory import LocalAccess
+from triton_linear.passes.analysis.tensor_memory import TensorSite
 from triton_linear.passes.assignment.nodes import Kind, OpNode, ValueNode
 from triton_linear.passes.assignment.shape_change import ShapeChange
 
@@ -68,6 +69,7 @@ class Group:
     values: list[ValueNode] = field(default_factory=list)
     accesses: list[tuple[GlobalAccess, float]] = field(default_factory=list)
     locals: list[tuple[LocalAccess, float]] = field(default_factory=list)
+    tensors: list[tuple[TensorSite, float]] = field(default_factory=list)
     reductions: list[Reduction] = field(default_factory=list)
     work: dict[Work, float] = field(default_factory=dict)
     requests: dict[tuple[ValueNode, Path], None] = field(default_factory=dict)
@@ -102,6 +104,7 @@ class Group:
         self.values += other.values
         self.accesses += other.accesses
         self.locals += other.locals
+        self.tensors += other.tensors
         self.reductions += other.reductions
         self.anchors += other.anchors
         self.requests.update(other.requests)

@@ -22,7 +22,7 @@ from triton_linear.tools.diff.held import Held
 from triton_linear.tools.diff.ir import NOOP
 from triton_linear.tools.diff.made import Compiled
 from triton_linear.tools.explain.records import Place
-from triton_linear.tools.verify.command import short_encoding, short_type
+from triton_linear.tools.verify.words import short_encoding, short_type
 
 WIDTH = 100
 MOST_LINES = 12

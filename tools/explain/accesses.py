@@ -35,7 +35,7 @@ from triton_linear.tools.explain.records import (
 )
 from triton_linear.tools.explain.sorts import gathered
 from triton_linear.tools.explain.words import in_words
-from triton_linear.tools.verify.command import short_type
+from triton_linear.tools.verify.words import short_type
 
 COPY = "ttg.async_copy_global_to_local"
 # For each operation the operand, or result, that is in registers, and that in shared memory.

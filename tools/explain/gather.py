@@ -1,5 +1,5 @@
 """Everything that is said of a module: its conversions, what forces them, how they are lowered and what that
-costs; accesses to shared memory; reductions; who holds shared memory."""
+costs; accesses to shared and to tensor memory; reductions; who holds shared memory."""
 
 from __future__ import annotations
 
@@ -31,14 +31,9 @@ from triton_linear.tools.support.compile import (
     set_target,
 )
 from triton_linear.tools.support.errors import Diagnostic
-from triton_linear.tools.verify.command import (
-    Checked,
-    check,
-    check_gathers,
-    run_stubs,
-    short_encoding,
-    short_type,
-)
+from triton_linear.tools.verify.command import Checked, check, check_gathers, run_stubs
+from triton_linear.tools.verify.tensor_memory import check_accesses
+from triton_linear.tools.verify.words import short_encoding, short_type
 
 
 @dataclass(frozen=True)
@@ -102,6 +97,7 @@ def _explained(
         _ledgers(compilation, side),
         _assignment(compilation, before),
         tuple(map(str, check_gathers(compilation, verdicts))),
+        tuple(map(str, check_accesses(ops, compilation.target, compilation.num_warps))),
     )
 
 

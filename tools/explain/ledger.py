@@ -18,7 +18,7 @@ from triton_linear.tools.explain.records import Holder, Ledger, Place
 from triton_linear.tools.support.allocation import OFFSET, Allocation, allocate, printed_again
 from triton_linear.tools.support.compile import kernels, to_triton
 from triton_linear.tools.support.errors import ToolError
-from triton_linear.tools.verify.command import short_encoding, short_type
+from triton_linear.tools.verify.words import short_encoding, short_type
 
 _ALLOC = "ttg.local_alloc"
 _KINDS = {

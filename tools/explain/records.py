@@ -233,6 +233,7 @@ class ModuleReport:
     shared_memory: tuple[Ledger, ...]
     assignment: tuple[str, ...]
     gathers: tuple[str, ...]
+    tensor_memory: tuple[str, ...] = ()
     measured: tuple[Measured, ...] | None = None
 
     def as_json(self) -> dict[str, Any]:

@@ -140,6 +140,8 @@ def module(report: ModuleReport, top: int | None) -> RenderableType:
     )
     if report.gathers:
         parts += [Text(), Text("gathers", "bold underline"), *map(Text, report.gathers)]
+    if report.tensor_memory:
+        parts += [Text(), Text("tensor memory", "bold underline"), *map(Text, report.tensor_memory)]
     for kernel in report.shared_memory:
         parts += [Text(), ledger(kernel)]
     if report.measured is not None:

@@ -23,6 +23,7 @@ from triton_linear.tools.fuzzing.program import (
     Shared,
     Step,
     Steps,
+    TensorMemory,
     Transposed,
 )
 
@@ -77,7 +78,7 @@ class _Evaluation:
 
     def step(self, step: Step, x: Words, iteration: int | None) -> Any:
         match step:
-            case Convert() | Shared():
+            case Convert() | Shared() | TensorMemory():
                 return x
             case Reduce():
                 reduced = REDUCTIONS[step.operation](x, step.axis + 1) & self.mask

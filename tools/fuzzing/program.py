@@ -36,6 +36,15 @@ class Shared:
 
 
 @dataclass(frozen=True)
+class TensorMemory:
+    """Through tensor memory with the encoding `memory`: stored in layout `source`, loaded in `encoding`."""
+
+    memory: str
+    source: str
+    encoding: str
+
+
+@dataclass(frozen=True)
 class Reduce:
     """x + 2 * reduce(x), as integers: along `axis` by `operation` in layout `encoding`.
 
@@ -123,11 +132,14 @@ class Park:
     inner: Steps
 
 
-Step: TypeAlias = Convert | Shared | Reduce | Scan | Add | Transposed | Reshaped | Loop | Branch | Park
+Step: TypeAlias = (
+    Convert | Shared | TensorMemory | Reduce | Scan | Add | Transposed | Reshaped | Loop | Branch | Park
+)
 Steps: TypeAlias = tuple[Step, ...]
 STEPS: tuple[type[Any], ...] = (
     Convert,
     Shared,
+    TensorMemory,
     Reduce,
     Scan,
     Add,

@@ -25,6 +25,7 @@ from triton_linear.tools.fuzzing.draw import draw_program
 from triton_linear.tools.fuzzing.examine import examine_program, title
 from triton_linear.tools.fuzzing.partitions import draw_partitions, examine_partitions, partitions_text
 from triton_linear.tools.fuzzing.program import Program
+from triton_linear.tools.fuzzing.tensor_memory import check_tensor_memory, draw_tensor_program
 from triton_linear.tools.fuzzing.totals import Totals
 from triton_linear.tools.fuzzing.write import write
 from triton_linear.tools.support.backend import lower
@@ -37,9 +38,13 @@ MEMORY = 8 << 30
 MODULES = ("triton_linear.tools.fuzzing.warm", __name__)
 
 SINGLES, PROGRAMS, PARTITIONS, CLUSTERS = "singles", "programs", "partitions", "clusters"
+TENSOR = "tensor"
+"""Programs that go through tensor memory."""
+WHOLE = (PROGRAMS, TENSOR)
+"""Kinds whose units are one program, which is run as a whole."""
 KINDS = (SINGLES, PROGRAMS)
 """What is drawn by default."""
-EVERY_KIND = (SINGLES, CLUSTERS, PROGRAMS, PARTITIONS)
+EVERY_KIND = (SINGLES, CLUSTERS, PROGRAMS, TENSOR, PARTITIONS)
 CTAS = (2, 4, 8, 16)
 """Sizes of clusters."""
 PROGRAMS_EACH = 2
@@ -72,7 +77,7 @@ class Unit:
 
     def text(self) -> str:
         """Its TTGIR."""
-        if self.kind == PROGRAMS:
+        if self.kind in WHOLE:
             return write(self.programs[0]).text
         if self.kind == PARTITIONS:
             return partitions_text(self.programs)
@@ -113,6 +118,10 @@ def units(plan: FuzzPlan) -> Iterator[Unit]:
                     unit = _program(plan, other)
                     left -= conversions(unit)
                     yield unit
+        if TENSOR in plan.kinds and left > 0:
+            unit = _tensor(plan, number)
+            left -= conversions(unit)
+            yield unit
         if PARTITIONS in plan.kinds and left > 0:
             unit = _partitions(plan, number, left)
             left -= conversions(unit)
@@ -123,7 +132,7 @@ def units(plan: FuzzPlan) -> Iterator[Unit]:
 
 def conversions(unit: Unit) -> int:
     """How many conversions a unit holds."""
-    if unit.kind == PROGRAMS:
+    if unit.kind in WHOLE:
         return write(unit.programs[0]).conversions
     return len(unit.programs)
 
@@ -133,6 +142,12 @@ def _program(plan: FuzzPlan, number: int, in_cluster: bool = False) -> Unit:
     rng = random.Random(f"{plan.seed} {PROGRAMS}{clusters} {plan.target} {number}")
     ctas = rng.choice(CTAS) if in_cluster else 1
     return Unit(PROGRAMS, number, plan.seed, (draw_program(rng, plan.target, ctas),), options=plan.options)
+
+
+def _tensor(plan: FuzzPlan, number: int) -> Unit:
+    check_tensor_memory(plan.target)
+    rng = random.Random(f"{plan.seed} {TENSOR} {plan.target} {number}")
+    return Unit(TENSOR, number, plan.seed, (draw_tensor_program(rng, plan.target),), options=plan.options)
 
 
 def _partitions(plan: FuzzPlan, number: int, most: int) -> Unit:
@@ -157,7 +172,7 @@ def _singles(plan: FuzzPlan, number: int, most: int, kind: str = SINGLES) -> Uni
 
 def examine(unit: Unit) -> Totals:
     """Run a unit in this process; raises, crashes or hangs where Triton or the interpreter does."""
-    if unit.kind == PROGRAMS:
+    if unit.kind in WHOLE:
         return examine_program(unit.programs[0], unit.name, unit.options)
     if unit.kind == PARTITIONS:
         return examine_partitions(unit.programs, target_called(unit.target).lanes, unit.name)
@@ -166,7 +181,7 @@ def examine(unit: Unit) -> Totals:
 
 def stock(unit: Unit) -> Totals:
     """The same through stock Triton: a program is run, single conversions are compiled as far as ours."""
-    if unit.kind == PROGRAMS:
+    if unit.kind in WHOLE:
         return examine_program(unit.programs[0], unit.name, None)
     if unit.kind == PARTITIONS:
         return examine_partitions(unit.programs, target_called(unit.target).lanes, unit.name, None)
@@ -203,7 +218,7 @@ class InProcesses:
 def outcome(unit: Unit, call: Caller) -> Totals:
     """What became of a unit, and where that is wrong or its process did not survive, whose fault it is."""
     found = call(examine, unit)
-    if isinstance(found, Totals) and (unit.kind != PROGRAMS or found.ok):
+    if isinstance(found, Totals) and (unit.kind not in WHOLE or found.ok):
         return found
     if len(unit.programs) > 1:
         # Which of them was it?
@@ -213,7 +228,7 @@ def outcome(unit: Unit, call: Caller) -> Totals:
         return totals
     program = unit.programs[0]
     alone = call(stock, unit)
-    if unit.kind == PROGRAMS and (isinstance(alone, Lost) or not alone.ok):
+    if unit.kind in WHOLE and (isinstance(alone, Lost) or not alone.ok):
         # What is not ours to do is in the way: the rest of the program says nothing about us.
         return Totals(modules=1, programs=1, stock=Counter([_stock_fails(alone)]))
     if isinstance(found, Totals):
@@ -226,8 +241,8 @@ def outcome(unit: Unit, call: Caller) -> Totals:
     whose = "stock Triton alone does not"
     if isinstance(alone, Lost):
         whose = f"stock Triton alone fails too: {alone.reason}"
-    totals = Totals(modules=1, programs=int(unit.kind == PROGRAMS), conversions=conversions(unit), broken=1)
-    what = title(program) if unit.kind == PROGRAMS else pairs.title(program)
+    totals = Totals(modules=1, programs=int(unit.kind in WHOLE), conversions=conversions(unit), broken=1)
+    what = title(program) if unit.kind in WHOLE else pairs.title(program)
     totals.fail(how_lost(found), f"{what}: {found.reason}; {whose}", program)
     return totals
 

@@ -38,6 +38,7 @@ from triton_linear.tools.fuzzing.program import (
     Shared,
     Step,
     Steps,
+    TensorMemory,
     Transposed,
     all_steps,
     children,
@@ -150,7 +151,8 @@ def _with(step: Step, name: str, value: Any) -> Step:
 
 
 def result_encoding(
-    step: Convert | Shared | Reduce | Scan | Loop | Branch | Park | Reshaped | Transposed, shape: Shape
+    step: Convert | Shared | TensorMemory | Reduce | Scan | Loop | Branch | Park | Reshaped | Transposed,
+    shape: Shape,
 ) -> str:
     """The encoding of what a step gives."""
     if isinstance(step, Reshaped):

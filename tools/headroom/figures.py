@@ -243,7 +243,7 @@ def summary_of_conversions(kernel: TimedKernel) -> str:
 
 
 def _layouts(one: Converted) -> str:
-    from triton_linear.tools.verify.command import short_encoding, short_type
+    from triton_linear.tools.verify.words import short_encoding, short_type
 
     return f"{short_type(one.source)} → {short_encoding(one.destination)}"
 

@@ -2,7 +2,7 @@
 gives.
 
 Every conversion is run, those that chosen layouts, reductions taken apart and staged accesses made included,
-and every gather.
+and every gather. Accesses to tensor memory are Triton's, and are run in the layouts that they got.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from triton_linear.dialect.linear_layout import WARP
 from triton_linear.dialect.locations import user_position
+from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.emit.embed import RANK_NUMBER, THREAD_NUMBER
 from triton_linear.lowering.emit.machines import ALL_WARPS_BARRIER, THREAD
 from triton_linear.lowering.emit.partitions import THREAD_IN_PARTITION
@@ -30,7 +31,9 @@ from triton_linear.passes.framework.plans import NOOP, DecidedConversion, Decide
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.support.compile import DEFAULTS, Compilation, compile_text
 from triton_linear.tools.support.errors import Diagnostic, ToolError
+from triton_linear.tools.verify.tensor_memory import CheckedTensorAccess, check_accesses
 from triton_linear.tools.verify.turns import ARRIVE, WAIT, closed, races_in_turns, takes_turns
+from triton_linear.tools.verify.words import count, figures, findings, short_encoding, short_type
 
 
 @dataclass(frozen=True)
@@ -136,50 +139,6 @@ class CheckedGather:
                 "alu": counts.alu_operations,
             }
         return record
-
-
-def short_encoding(type_: str) -> str:
-    """The kind of a tensor type's encoding, with what it is a part of.
-
-    >>> short_encoding("tensor<4xf32, #ttg.slice<{dim = 1, parent = #ttg.blocked<{order = [0]}>}>>")
-    'slice(blocked)'
-    """
-    kinds = re.findall(r"#\w+\.(\w+)<", type_)
-    return "(".join(kinds) + ")" * (len(kinds) - 1) if kinds else "no encoding"
-
-
-def short_type(type_: str) -> str:
-    """A tensor type with its encoding shortened.
-
-    >>> short_type("tensor<4x2xf32, #ttg.blocked<{order = [0, 1]}>>")
-    '4x2xf32 blocked'
-    """
-    return f"{type_.removeprefix('tensor<').partition(', #')[0]} {short_encoding(type_)}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def figures(verdict: Verdict) -> str:
-    """What the code costs, as counted."""
-    counts = verdict.counts
-    parts = [
-        _count(counts.wavefronts, "wavefront") + f" ({counts.minimum_wavefronts} at least)",
-        _count(counts.shuffles, "shuffle"),
-        f"{counts.alu_operations} alu",
-        _count(counts.cta_barriers, "barrier"),
-    ]
-    if counts.warp_barriers:
-        parts.append(_count(counts.warp_barriers, "warp barrier"))
-    if counts.cluster_barriers:
-        parts += [_count(counts.cluster_barriers, "cluster barrier"), "in all CTAs"]
-    return ", ".join(parts)
-
-
-def findings(verdict: Verdict) -> str:
-    """Whether the code is right."""
-    return f"{verdict.wrong} wrong of {verdict.checked}, {_count(len(verdict.races), 'race')}"
 
 
 _EMBEDDED = re.compile(r'^#__ll_loc(?P<number>\d+) = loc\("(?P<symbol>\w+)"\(', re.MULTILINE)
@@ -314,12 +273,14 @@ def check_gathers(
 
 @dataclass(frozen=True)
 class Verified:
-    """A module, every conversion and every gather of it, and why Triton does not lower it as a whole, if so."""
+    """A module, every conversion, gather and access to tensor memory of it, and why Triton does not lower it as
+    a whole, if so."""
 
     name: str
     conversions: tuple[Checked, ...]
     gathers: tuple[CheckedGather, ...]
     failure: str
+    tensor_accesses: tuple[CheckedTensorAccess, ...] = ()
 
     @property
     def run(self) -> int:
@@ -336,6 +297,16 @@ class Verified:
         """Gathers whose code is wrong."""
         return sum(one.verdict is not None and not one.verdict.ok for one in self.gathers)
 
+    @property
+    def wrong_tensor_accesses(self) -> int:
+        """Accesses to tensor memory that give something else than their layouts say, or race."""
+        return sum(not one.ok for one in self.tensor_accesses)
+
+    @property
+    def ok(self) -> bool:
+        """Nothing wrong."""
+        return not (self.wrong or self.wrong_gathers or self.wrong_tensor_accesses)
+
     def as_json(self) -> dict[str, Any]:
         """The same as data."""
         record: dict[str, Any] = {
@@ -345,6 +316,8 @@ class Verified:
         }
         if self.gathers:
             record["gathers"] = [one.as_json() for one in self.gathers]
+        if self.tensor_accesses:
+            record["tensor_memory"] = [one.as_json() for one in self.tensor_accesses]
         return record
 
 
@@ -361,6 +334,9 @@ def verified(text: str, name: str, target: str | None, options: PipelineOptions 
         tuple(check(compilation, verdicts)),
         tuple(check_gathers(compilation, verdicts)),
         failures,
+        tuple(
+            check_accesses(operations(compilation.module.operation), compilation.target, compilation.num_warps)
+        ),
     )
 
 
@@ -384,7 +360,7 @@ def verify_modules(
         print(json.dumps(records[0] if len(records) == 1 else {"modules": records}, indent=2))
     else:
         _show_totals(found)
-    return int(any(one.wrong or one.wrong_gathers for one in found))
+    return int(not all(one.ok for one in found))
 
 
 def _show(found: Verified) -> None:
@@ -401,6 +377,11 @@ def _show(found: Verified) -> None:
         print(gather)
         for example in () if gather.verdict is None else gather.verdict.examples:
             print(f"    {example}")
+    for access in found.tensor_accesses:
+        print(access)
+        if access.verdict is not None:
+            for finding in (*access.verdict.examples, *access.verdict.races):
+                print(f"    {finding}")
 
 
 def _show_totals(found: Sequence[Verified]) -> None:
@@ -408,10 +389,18 @@ def _show_totals(found: Sequence[Verified]) -> None:
     gathers = [one for module in found for one in module.gathers]
     if gathers:
         run, wrong = sum(one.verdict is not None for one in gathers), sum(one.wrong_gathers for one in found)
-        print(f"{_count(run, 'gather')} verified, {wrong} wrong, {len(gathers) - run} left to Triton")
+        print(f"{count(run, 'gather')} verified, {wrong} wrong, {len(gathers) - run} left to Triton")
+    accesses = [one for module in found for one in module.tensor_accesses]
+    if accesses:
+        run, wrong = sum(one.verdict is not None for one in accesses), sum(not one.ok for one in accesses)
+        left = len(accesses) - run
+        print(
+            f"{run} {'access' if run == 1 else 'accesses'} to tensor memory verified, {wrong} wrong, "
+            f"{left} not run"
+        )
     conversions = [one for module in found for one in module.conversions]
     run, wrong = sum(module.run for module in found), sum(module.wrong for module in found)
     noops = sum(one.conversion.kind == NOOP for one in conversions)
     if others := len(conversions) - run:
-        print(f"{_count(noops, 'no-op')}, {others - noops} left to Triton")
-    print(f"{_count(run, 'conversion')} verified, {wrong} wrong")
+        print(f"{count(noops, 'no-op')}, {others - noops} left to Triton")
+    print(f"{count(run, 'conversion')} verified, {wrong} wrong")

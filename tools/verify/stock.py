@@ -28,7 +28,7 @@ from triton_linear.tools.support.compile import read_module, set_target, to_trit
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.functions import sink
 from triton_linear.tools.support.isolated import Isolation, Lost
-from triton_linear.tools.verify.command import figures, findings, short_encoding, short_type
+from triton_linear.tools.verify.words import figures, findings, short_encoding, short_type
 
 RIGHT: Final = "right"
 WRONG: Final = "wrong"

@@ -51,6 +51,7 @@ ELSEWHERE = {
     "staging/family.py": {"_WORD"},
     "widening/claims.py": {"MOST_DIVISOR"},
     "planners/bound.py": {"_LEAST_IN_ROWS", "_FOURS"},
+    "planners/tensor_memory.py": {"THREAD_REGISTERS"},
     "gather/memory.py": {"_DRAWS"},
     "ptxas/cubin.py": {"_SIZED", "_SPECIAL", "_BRANCH", "LOAD", "_MMA_WAIT", "_NO_BARRIER"},
     "ptxas/registers.py": {

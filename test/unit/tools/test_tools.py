@@ -404,7 +404,7 @@ def test_failures_carry_their_place() -> None:
     [
         "fuzzing.random_layouts",
         "fuzzing.pairs",
-        "verify.command",
+        "verify.words",
         "fuzzing.encodings",
         "explain.accesses",
         "explain.words",

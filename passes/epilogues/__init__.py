@@ -1,0 +1,1 @@
+"""Epilogues of dots in tensor memory, done in parts."""

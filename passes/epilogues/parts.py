@@ -1,0 +1,204 @@
+"""A region done in parts: each a range of columns, from tensor memory to the buffer that is stored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Final
+
+from triton_linear.dialect.mlir_adapter import (
+    Attribute,
+    DenseElementsAttr,
+    InsertionPoint,
+    IntegerAttr,
+    Location,
+    Operation,
+    RankedTensorType,
+    Type,
+    Value,
+)
+from triton_linear.dialect.records import dataclass
+from triton_linear.dialect.triton_versions import PADDED_TO_COLUMNS, installed_release
+from triton_linear.passes.analysis import tensor_memory
+from triton_linear.passes.epilogues.region import (
+    BROADCAST,
+    CONSTANT,
+    LOCAL_ALLOC,
+    LOCAL_LOAD,
+    LOCAL_STORE,
+    RANGE,
+    SPLAT,
+    Region,
+)
+from triton_linear.passes.framework.verifiers import CONVERT
+
+_SUBSLICE: Final = "ttg.memdesc_subslice"
+_TENSOR_SUBSLICE: Final = "ttng.tmem_subslice"
+_MEMDESC: Final = re.compile(
+    r"!ttg\.memdesc<(?P<rows>\d+)x(?P<columns>\d+)x(?P<rest>[^,]+, #.+, #\w+\.(?:shared|tensor)_memory)"
+    r"(?P<mutable>, mutable)?(?P<allocated>, \d+x\d+)?>"
+)
+
+
+def part_of_memory(memory: Type, columns: int) -> Type:
+    """The type of some columns of a buffer."""
+    found = _MEMDESC.fullmatch(str(memory))
+    if found is None:
+        raise ValueError(f"'{memory}' is no buffer of rows and columns")
+    rows, whole = found["rows"], found["columns"]
+    allocated = found["allocated"] or f", {rows}x{whole}"
+    text = f"!ttg.memdesc<{rows}x{columns}x{found['rest']}{found['mutable'] or ''}{allocated}>"
+    return Type.parse(text, memory.context)
+
+
+def in_parts(region: Region, producers: Mapping[Value, Operation], columns: int, encoding: str) -> None:
+    """Do a region `columns` at a time, laid out by `encoding`, and store each part where it is made.
+
+    Requires: every load of the region is served in that layout, for so many columns.
+    """
+    sink = region.sink
+    ip, location = InsertionPoint(sink), sink.location
+    if sink.name == LOCAL_ALLOC:
+        made = sink.results[0]
+        text = str(made.type)
+        type_ = made.type if ", mutable" in text else Type.parse(f"{text[:-1]}, mutable>", made.type.context)
+        buffer = Operation.create(LOCAL_ALLOC, results=[type_], operands=[], loc=location, ip=ip).results[0]
+    else:
+        buffer = sink.operands[1]
+    for start in range(0, region.shape[1], columns):
+        part = _Part(producers, start, columns, encoding, ip, region.loads_early)
+        value = part.tile(region.stored)
+        there = part.columns_of(buffer, sink)
+        Operation.create(LOCAL_STORE, results=[], operands=[value, there], loc=location, ip=ip)
+    if sink.name == LOCAL_ALLOC:
+        sink.results[0].replace_all_uses_with(buffer)
+    sink.erase()
+    for op in reversed(region.ops):
+        if not any(list(result.uses) for result in op.results):
+            op.erase()
+
+
+@dataclass
+class _Part:
+    """Columns from `start` on; `made`: what has been made of values for them. `early`: what is loaded from
+    shared memory is loaded where it was."""
+
+    producers: Mapping[Value, Operation]
+    start: int
+    columns: int
+    encoding: str
+    ip: InsertionPoint
+    early: bool
+    made: dict[Value, Value] = field(default_factory=dict)
+
+    def tile(self, value: Value) -> Value:
+        """The columns of a tensor of the whole shape."""
+        if value not in self.made:
+            self.made[value] = self._tile(self.producers[value], value.type)
+        return self.made[value]
+
+    def columns_of(self, memory: Value, like: Operation) -> Value:
+        """The columns of a buffer."""
+        context = memory.type.context
+        type_ = part_of_memory(memory.type, self.columns)
+        if "#ttng.tensor_memory" in str(memory.type):
+            name = "offset" if installed_release() in PADDED_TO_COLUMNS else "N"
+            attributes = {name: Attribute.parse(f"{self.start} : i32", context)}
+            return self._create(_TENSOR_SUBSLICE, [memory], type_, like, attributes)
+        attributes = {"offsets": Attribute.parse(f"array<i32: 0, {self.start}>", context)}
+        return self._create(_SUBSLICE, [memory], type_, like, attributes)
+
+    def _tile(self, op: Operation, whole: Type) -> Value:
+        type_ = self._type(whole, (whole.shape[0], self.columns))
+        if op.name == CONVERT:
+            return self.tile(op.operands[0])
+        if op.name == CONSTANT:
+            return self._constant(op, type_)
+        if op.name == SPLAT:
+            return self._create(SPLAT, [op.operands[0]], type_, op)
+        if op.name == LOCAL_LOAD and self.early:
+            there = _Part(self.producers, self.start, self.columns, self.encoding, InsertionPoint(op), True)
+            return there._cloned(op, [there.columns_of(op.operands[0], op)], type_)
+        if op.name in (tensor_memory.LOAD, LOCAL_LOAD):
+            return self._cloned(op, [self.columns_of(op.operands[0], op)], type_)
+        if op.name == BROADCAST:
+            spread = op.operands[0]
+            if spread.type.shape[1] == 1:
+                column = self._create(CONVERT, [spread], self._type(spread.type, tuple(spread.type.shape)), op)
+                return self._create(BROADCAST, [column], type_, op)
+            row = self._row(self.producers[spread], spread.type)
+            return self._create(BROADCAST, [row], type_, op)
+        operands = [self.tile(v) if isinstance(v.type, RankedTensorType) else v for v in op.operands]
+        return self._cloned(op, operands, type_)
+
+    def _row(self, op: Operation, whole: Type) -> Value:
+        """The columns of one row, of a vector that is given another dimension."""
+        if op.name == CONVERT:
+            return self._row(self.producers[op.operands[0]], whole)
+        vector = self.vector(op.operands[0])
+        slice_ = Attribute.parse(f"#ttg.slice<{{dim = 0, parent = {self.encoding}}}>", vector.type.context)
+        type_ = RankedTensorType.get((self.columns,), vector.type.element_type, slice_, op.location)
+        return self._cloned(
+            op, [self._create(CONVERT, [vector], type_, op)], self._type(whole, (1, self.columns))
+        )
+
+    def vector(self, value: Value) -> Value:
+        """A part of a vector, in the layout that the vector has."""
+        if value not in self.made:
+            self.made[value] = self._vector(self.producers[value], value.type)
+        return self.made[value]
+
+    def _vector(self, op: Operation, whole: Type) -> Value:
+        type_ = RankedTensorType.get((self.columns,), whole.element_type, whole.encoding, op.location)
+        if op.name == CONVERT:
+            return self.vector(op.operands[0])
+        if op.name == CONSTANT:
+            return self._constant(op, type_)
+        if op.name == RANGE:
+            first = op.attributes["start"].value + self.start
+            made = op.clone(ip=self.ip)
+            integer = op.attributes["start"].type
+            made.attributes["start"] = IntegerAttr.get(integer, first)
+            made.attributes["end"] = IntegerAttr.get(integer, first + self.columns)
+            made.results[0].set_type(type_)
+            result: Value = made.results[0]
+            return result
+        operands = [self.vector(v) if isinstance(v.type, RankedTensorType) else v for v in op.operands]
+        return self._cloned(op, operands, type_)
+
+    def _type(self, like: Type, shape: tuple[int, ...]) -> Type:
+        encoding = Attribute.parse(self.encoding, like.context)
+        return RankedTensorType.get(shape, like.element_type, encoding, Location.unknown(like.context))
+
+    def _constant(self, op: Operation, type_: Type) -> Value:
+        value = DenseElementsAttr.get_splat(type_, op.attributes["value"].get_splat_value())
+        return self._create(CONSTANT, [], type_, op, {"value": value})
+
+    def _cloned(self, op: Operation, operands: list[Value], type_: Type) -> Value:
+        """The operation on other operands, with a result of that type."""
+        made = op.clone(ip=self.ip)
+        for index, operand in enumerate(operands):
+            made.operands[index] = operand
+        made.results[0].set_type(type_)
+        result: Value = made.results[0]
+        return result
+
+    def _create(
+        self,
+        name: str,
+        operands: list[Value],
+        type_: Type,
+        like: Operation,
+        attributes: Mapping[str, Attribute] | None = None,
+    ) -> Value:
+        made = Operation.create(
+            name,
+            results=[type_],
+            operands=operands,
+            attributes=dict(attributes or {}),
+            loc=like.location,
+            ip=self.ip,
+        )
+        result: Value = made.results[0]
+        return result

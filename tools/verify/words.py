@@ -1,0 +1,52 @@
+"""Types and verdicts in words."""
+
+from __future__ import annotations
+
+import re
+
+from triton_linear.lowering.interpreter.verify import Verdict
+
+
+def short_encoding(type_: str) -> str:
+    """The kind of a tensor type's encoding, with what it is a part of.
+
+    >>> short_encoding("tensor<4xf32, #ttg.slice<{dim = 1, parent = #ttg.blocked<{order = [0]}>}>>")
+    'slice(blocked)'
+    """
+    kinds = re.findall(r"#\w+\.(\w+)<", type_)
+    return "(".join(kinds) + ")" * (len(kinds) - 1) if kinds else "no encoding"
+
+
+def short_type(type_: str) -> str:
+    """A tensor type with its encoding shortened.
+
+    >>> short_type("tensor<4x2xf32, #ttg.blocked<{order = [0, 1]}>>")
+    '4x2xf32 blocked'
+    """
+    return f"{type_.removeprefix('tensor<').partition(', #')[0]} {short_encoding(type_)}"
+
+
+def count(number: int, what: str) -> str:
+    """A number of things."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def figures(verdict: Verdict) -> str:
+    """What the code costs, as counted."""
+    counts = verdict.counts
+    parts = [
+        count(counts.wavefronts, "wavefront") + f" ({counts.minimum_wavefronts} at least)",
+        count(counts.shuffles, "shuffle"),
+        f"{counts.alu_operations} alu",
+        count(counts.cta_barriers, "barrier"),
+    ]
+    if counts.warp_barriers:
+        parts.append(count(counts.warp_barriers, "warp barrier"))
+    if counts.cluster_barriers:
+        parts += [count(counts.cluster_barriers, "cluster barrier"), "in all CTAs"]
+    return ", ".join(parts)
+
+
+def findings(verdict: Verdict) -> str:
+    """Whether the code is right."""
+    return f"{verdict.wrong} wrong of {verdict.checked}, {count(len(verdict.races), 'race')}"
