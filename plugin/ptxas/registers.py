@@ -3,7 +3,7 @@
 A multiprocessor takes as many CTAs as find registers, and ptxas does not look where that number jumps: a kernel
 of 8 warps with 136 registers a thread has a multiprocessor to itself, with 128 it shares it with another. So a
 kernel of ours that is a little above such a jump is assembled once more, with a bound on its registers
-(`.maxnreg`: PTX ISA, performance-tuning directives), and that is taken if nothing more is spilled for it.
+(`.maxnreg`: PTX ISA, performance-tuning directives), and that is taken if a warp takes hardly more clocks then.
 
 Nor does it know of shared memory, which Triton asks for at launch. So it spares registers for CTAs that will
 find no memory, and loads operands of MMAs just before they are used. A kernel of ours that
