@@ -201,10 +201,10 @@ class Policy:
     registers_near: float = _threshold(0.35, UNBOUNDED, "part of the bound")
     """What a kernel may have above the registers of the bound for each time as many CTAs more: 1.35 times
     as many registers where one CTA becomes two, 1.175 times where two become three."""
-    bounded_clocks: float = _threshold(0.05, UNBOUNDED, "part of the clocks")
+    bounded_clocks: float = _threshold(0.07, UNBOUNDED, "part of the clocks")
     """What a warp may take longer with such a bound for each time as many CTAs more, what is spilled among it:
-    5 % where one CTA becomes two, 2.5 % where two become three. On an H100 kernels that took less longer became
-    up to 1.23 times as fast, those that took more 3 to 41 % slower (docs/plugin-registers.md)."""
+    7 % where one CTA becomes two, 3.5 % where two become three. Kernels that took less longer became up to 1.23
+    times as fast, those that took more 3 to 41 % slower (docs/plugin-registers.md)."""
     given_up_stack: int = _threshold(512, 1, "bytes")
     """Bytes of stack with which ptxas is taken to have given up on a kernel of few registers."""
     given_up_registers: int = _threshold(64, 255, "registers")

@@ -192,7 +192,7 @@ def test_when_it_is_taken(
     assert capsys.readouterr().out == ("log 1\nlog 2\n" if expected == BOUNDED else "log 1\n")
 
 
-@pytest.mark.parametrize(("now", "stack", "taken"), [(104, 8, True), (106, 0, False)])
+@pytest.mark.parametrize(("now", "stack", "taken"), [(106, 8, True), (108, 0, False)])
 def test_it_is_taken_where_a_warp_takes_hardly_more_clocks(
     monkeypatch: pytest.MonkeyPatch, now: int, stack: int, taken: bool
 ) -> None:
