@@ -131,7 +131,9 @@ def _may_wait(op: Operation, between: Sequence[Operation], region: Mapping[Opera
 
 
 def _is_pure(op: Operation) -> bool:
-    return weights.is_elementwise(op.name) and not len(op.regions)
+    """Whether an operation works element by element and does nothing else; functions of others may."""
+    pure = "pure" not in op.attributes or bool(op.attributes["pure"].value)
+    return pure and weights.is_elementwise(op.name) and not len(op.regions)
 
 
 @dataclass

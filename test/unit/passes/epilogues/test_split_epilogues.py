@@ -195,6 +195,24 @@ def test_only_where_registers_do_not_suffice() -> None:
 MMA = f"""%t = arith.constant true
         ttng.tmem_store %x, %m, %t : {WIDE} -> {TENSOR}"""
 
+CALLED = (
+    '%q = tt.extern_elementwise %y {libname = "", libpath = "", pure = PURE, symbol = "f"} : (W) -> W'
+).replace("W", WIDE)
+"""A call of a function of another library, which may do whatever it wants where it is not pure."""
+
+
+def called(pure: str, taken: bool) -> str:
+    text = kernel(work=f"\n        {CALLED.replace('PURE', pure)}{WORK}")
+    if not taken:
+        return text.replace("elementwise %y", "elementwise %x")
+    return text.replace("addi %y, %three", "addi %q, %three")
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_what_functions_of_others_may_do_is_done_once_and_in_its_place(taken: bool) -> None:
+    assert split(called("true", taken))[0]
+    assert not split(called("false", taken))[0]
+
 
 @pytest.mark.parametrize(
     ("text", "why"),
