@@ -139,11 +139,15 @@ def test_loads_from_shared_memory_stay_before_a_new_buffer() -> None:
     }
     assert "ttg.local_load" not in alloc[last["a"] : -4]
     assert "ttg.local_load" in store[last["s"] : -4]
-    memory = []
-    for without in ("", SplitEpilogues.name):
-        lowered = lower_kernel(kernel("alloc"), "k.ttgir", "cuda:100", PipelineOptions(without=without))
-        memory.append(lowered.text.partition("ttg.shared = ")[2].partition(" ")[0])
-    assert memory[0] == memory[1]
+    head = STORES["store"][0].partition("\n")[0]
+    behind = kernel("store").replace(head, "").replace("%e = arith", f"{head}\n        %e = arith")
+    for text in (kernel("alloc"), behind):
+        assert split(text)[0]
+        memory = []
+        for without in ("", SplitEpilogues.name):
+            lowered = lower_kernel(text, "k.ttgir", "cuda:100", PipelineOptions(without=without))
+            memory.append(lowered.text.partition("ttg.shared = ")[2].partition(" ")[0])
+        assert memory[0] == memory[1]
 
 
 def test_loads_from_views_are_not_moved_behind_stores() -> None:
