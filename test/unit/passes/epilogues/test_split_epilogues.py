@@ -104,9 +104,18 @@ def split(text: str) -> tuple[bool, list[str], str]:
     return ll.PARTS in module.operation.attributes, names, " ".join(map(str, outcome.diagnostics))
 
 
-@pytest.mark.parametrize("how", ["alloc", "store"])
-def test_parts_store_what_the_whole_stores(how: str) -> None:
-    text = kernel(how)
+BETWEEN = WORK.replace(
+    "%row = tt.expand_dims %there",
+    f"%twice = arith.addi %there, %there : {SLICES[0]}\n        %row = tt.expand_dims %twice",
+)
+"""The vector is worked on in two layouts."""
+
+
+@pytest.mark.parametrize(
+    ("how", "work", "times"), [("alloc", WORK, 7), ("store", WORK, 7), ("alloc", BETWEEN, 14)]
+)
+def test_parts_store_what_the_whole_stores(how: str, work: str, times: int) -> None:
+    text = kernel(how, work=work)
     changed, names, said = split(text)
     assert changed and "an epilogue of 128x128 is done 32 columns at a time" in said
     assert names.count("ttng.tmem_load") == 4 and names.count("ttng.tmem_subslice") == 4
@@ -126,7 +135,7 @@ def test_parts_store_what_the_whole_stores(how: str) -> None:
         results.append(values & np.uint64(0xFFFF))
     assert (results[0] == results[1]).all()
     at = np.arange(128, dtype=np.uint64)
-    expected = (wide + 3 + 7 * at[None, None, :] + 7 * at[None, :, None] + narrow) & np.uint64(0xFFFF)
+    expected = (wide + 3 + times * at[None, None, :] + 7 * at[None, :, None] + narrow) & np.uint64(0xFFFF)
     assert (results[1] == registers_of(expected, encodings.layout_of(ROWS, SHAPE), lowered)).all()
 
 
