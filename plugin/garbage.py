@@ -40,12 +40,14 @@ class _Holder:
             self._settle()
 
     def _settle(self) -> None:
+        """Stop the collector, or let it go on. It never is stopped and not known to be: another thread may fork
+        at any place."""
         if self._blocks and not self._stopped and gc.isenabled():
-            gc.disable()
             self._stopped = True
+            gc.disable()
         elif not self._blocks and self._stopped:
-            self._stopped = False
             gc.enable()
+            self._stopped = False
 
     def forked(self) -> None:
         """In a child process, where only the thread is left that forked, with its blocks."""

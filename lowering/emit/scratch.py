@@ -36,8 +36,11 @@ _MOMENTARY = frozenset({"ttg.convert_layout", "tt.reduce", "tt.scan", "tt.gather
 """Operations that have scratch of Triton's while they run."""
 _WHOLE_VIEWS = frozenset({"ttg.memdesc_index", "ttg.memdesc_trans", "ttg.memdesc_reshape"})
 """Operations that give all of a buffer, or of one of its rows."""
-_WITHOUT_GAPS = ("#ttg.swizzled_shared", "#ttg.amd_rotating_shared", "#ttg.nvmma_shared")
+_WITHOUT_GAPS = frozenset({"swizzled_shared", "amd_rotating_shared", "nvmma_shared"})
 """Encodings whose rows have all bytes from their first to their last."""
+_PADDED = "padded_shared"
+_ENCODED = re.compile(r"memdesc<[^,]*, #ttg\.(\w+)")
+_PADDING = re.compile(r"(\d+):\+(\d+)")
 _SHAPED = re.compile(r"(?:memdesc|tensor)<((?:\d+x)+)([a-zA-Z]+\d*|!)")
 
 
@@ -246,12 +249,14 @@ class NumberedModule:
             if name == "ttg.local_alloc":
                 if "alignment" in op.attributes and op.attributes["alignment"].value % step:
                     return False
+                if not _has_wide_gaps(op.results[0].type, step):
+                    return False
             elif name.startswith("ttg.memdesc_") and name not in _WHOLE_VIEWS:
                 return False
             elif name == "ttg.memdesc_index":
                 row = op.results[0].type
                 size = _bytes(row)
-                if size % step or size & (size - 1) or not any(word in str(row) for word in _WITHOUT_GAPS):
+                if size % step or size & (size - 1) or _encoding(row) not in _WITHOUT_GAPS:
                     return False
         return True
 
@@ -291,6 +296,25 @@ def _bytes(type_: Type) -> int:
     shape, element = found.groups()
     bits = int(digits[0]) if (digits := re.search(r"\d+", element)) else 64
     return math.prod(map(int, shape.split("x")[:-1])) * max(1, bits // 8)
+
+
+def _encoding(buffer: Type) -> str:
+    """The name of a buffer's encoding; "" where it is not one of Triton's own."""
+    found = _ENCODED.search(str(buffer))
+    return "" if found is None else found[1]
+
+
+def _has_wide_gaps(buffer: Type, step: int) -> bool:
+    """Whether what a buffer leaves out between its first and its last byte are whole pieces of `step` bytes;
+    where that is not known, it counts as not."""
+    name = _encoding(buffer)
+    if name != _PADDED:
+        return name in _WITHOUT_GAPS
+    found = _SHAPED.search(str(buffer))
+    digits = re.search(r"\d+", found[2]) if found is not None else None
+    bits = int(digits[0]) if digits else 0
+    counts = [int(count) for pair in _PADDING.findall(str(buffer)) for count in pair]
+    return bool(bits and counts) and all(count * bits % (8 * step) == 0 for count in counts)
 
 
 def keeps_to_own_part(plan: SharedPlan | GatherSharedPlan, target: Target, num_warps: int) -> bool:

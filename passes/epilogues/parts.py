@@ -152,7 +152,7 @@ class _Part:
     def _vector(self, op: Operation, whole: Type) -> Value:
         type_ = RankedTensorType.get((self.columns,), whole.element_type, whole.encoding, op.location)
         if op.name == CONVERT:
-            return self.vector(op.operands[0])
+            return self._create(CONVERT, [self.vector(op.operands[0])], type_, op)
         if op.name == CONSTANT:
             return self._constant(op, type_)
         if op.name == RANGE:

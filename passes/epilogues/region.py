@@ -94,7 +94,11 @@ def region_of(sink: Operation, producers: Mapping[Value, Operation]) -> Region |
     block = [view.operation for view in sink.block.operations]
     places = {op: place for place, op in enumerate(block)}
     ordered = sorted((op for op in walk.found if op in places), key=places.__getitem__)
-    early = _must_load_early(sink, walk.found, producers)
+    first = min((places[op] for op in ordered if op.name == LOCAL_LOAD), default=places[sink])
+    made = any(
+        op.name == LOCAL_ALLOC for op in block[first : places[sink]]
+    )  # it may have the loaded one's bytes
+    early = made or _must_load_early(sink, walk.found, producers)
     region = Region(sink, stored, tuple(ordered), tuple(op for op in ordered if op in walk.loads), early)
     late = [op for op in ordered if op.name != LOCAL_LOAD or not early]
     if not all(_may_wait(op, block[places[op] + 1 : places[sink]], walk.found) for op in late):
@@ -131,7 +135,9 @@ def _may_wait(op: Operation, between: Sequence[Operation], region: Mapping[Opera
 
 
 def _is_pure(op: Operation) -> bool:
-    return weights.is_elementwise(op.name) and not len(op.regions)
+    """Whether an operation works element by element and does nothing else; functions of others may."""
+    pure = "pure" not in op.attributes or bool(op.attributes["pure"].value)
+    return pure and weights.is_elementwise(op.name) and not len(op.regions)
 
 
 @dataclass

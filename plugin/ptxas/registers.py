@@ -380,6 +380,7 @@ class Assembler:
 
     def ptx(self, src: object, metadata: Metadata) -> object:
         """PTX, with a bound on registers or the number of CTAs there is memory for, where that may help."""
+        self.granted = 0
         text = self._ptx(src, metadata)
         if not isinstance(text, str):
             return text

@@ -305,6 +305,7 @@ def test_the_scratch_of_others_counts_while_they_run() -> None:
 VIEWS = """
 #s = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>
 #p = #ttg.padded_shared<[64:+4] {order = [0], shape = [64]}>
+#l = #ttg.shared_linear<{offset = [[1], [2], [4], [8], [0], [16], [32]]}, alignment = 16>
 module attributes {"ttg.num-warps" = 4 : i32} {
   tt.func @f(%i: i32) {
     VIEW
@@ -322,6 +323,16 @@ def view(name: str, source: str, result: str, buffer: str = ROWS, alignment: str
     return f"{made}\n    %b = ttg.memdesc_{name} {operands} : {whole} -> {part}\n"
 
 
+WHOLE = {
+    ROWS.format("64xf16"): True,
+    ROWS.format("1xi64"): True,
+    PADDED.format("64xf16"): False,
+    PADDED.format("64xf32"): True,
+    ROWS.format("64xf16").replace("#s", "#l"): False,
+}
+"""Buffers that are accessed as a whole, and whether what they leave out are whole pieces of 16 bytes."""
+
+
 @pytest.mark.parametrize(
     ("what", "found"),
     [
@@ -334,6 +345,7 @@ def view(name: str, source: str, result: str, buffer: str = ROWS, alignment: str
         (view("index", "3x64xf16", "64xf16", alignment="{alignment = 8 : i32}"), False),
         (view("subslice", "64xf16", "32xf16").replace("mutable>\n", "mutable, 64>\n"), False),
         (view("reinterpret", "64xf16", "32xf32"), False),
+        *((f"%a = ttg.local_alloc : () -> {made}", wide) for made, wide in WHOLE.items()),
     ],
 )
 def test_only_rows_of_sixteen_bytes_have_a_byte_where_buffers_begin(what: str, found: bool) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from triton_linear import garbage
 from triton_linear.garbage import held_back
 
 
@@ -123,3 +124,20 @@ def test_no_garbage_is_collected_while_passes_run(tmp_path: object) -> None:
         [sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, text=True, check=True
     )
     assert done.stdout.split() == ["CONVERTED", "0", "True"]
+
+
+@pytest.mark.parametrize("switch", ["disable", "enable"])
+def test_a_collector_that_is_off_is_known_to_be_held_back(monkeypatch: pytest.MonkeyPatch, switch: str) -> None:
+    """In a child that another thread forks right then it goes on."""
+    holder, turn = garbage._Holder(), getattr(gc, switch)
+    known: list[bool] = []
+
+    def seen() -> None:
+        known.append(holder._stopped)
+        turn()
+
+    monkeypatch.setattr(gc, switch, seen)
+    with holder.block():
+        pass
+    assert known == [True]
+    assert gc.isenabled()

@@ -104,9 +104,18 @@ def split(text: str) -> tuple[bool, list[str], str]:
     return ll.PARTS in module.operation.attributes, names, " ".join(map(str, outcome.diagnostics))
 
 
-@pytest.mark.parametrize("how", ["alloc", "store"])
-def test_parts_store_what_the_whole_stores(how: str) -> None:
-    text = kernel(how)
+BETWEEN = WORK.replace(
+    "%row = tt.expand_dims %there",
+    f"%twice = arith.addi %there, %there : {SLICES[0]}\n        %row = tt.expand_dims %twice",
+)
+"""The vector is worked on in two layouts."""
+
+
+@pytest.mark.parametrize(
+    ("how", "work", "times"), [("alloc", WORK, 7), ("store", WORK, 7), ("alloc", BETWEEN, 14)]
+)
+def test_parts_store_what_the_whole_stores(how: str, work: str, times: int) -> None:
+    text = kernel(how, work=work)
     changed, names, said = split(text)
     assert changed and "an epilogue of 128x128 is done 32 columns at a time" in said
     assert names.count("ttng.tmem_load") == 4 and names.count("ttng.tmem_subslice") == 4
@@ -126,7 +135,7 @@ def test_parts_store_what_the_whole_stores(how: str) -> None:
         results.append(values & np.uint64(0xFFFF))
     assert (results[0] == results[1]).all()
     at = np.arange(128, dtype=np.uint64)
-    expected = (wide + 3 + 7 * at[None, None, :] + 7 * at[None, :, None] + narrow) & np.uint64(0xFFFF)
+    expected = (wide + 3 + times * at[None, None, :] + 7 * at[None, :, None] + narrow) & np.uint64(0xFFFF)
     assert (results[1] == registers_of(expected, encodings.layout_of(ROWS, SHAPE), lowered)).all()
 
 
@@ -139,11 +148,15 @@ def test_loads_from_shared_memory_stay_before_a_new_buffer() -> None:
     }
     assert "ttg.local_load" not in alloc[last["a"] : -4]
     assert "ttg.local_load" in store[last["s"] : -4]
-    memory = []
-    for without in ("", SplitEpilogues.name):
-        lowered = lower_kernel(kernel("alloc"), "k.ttgir", "cuda:100", PipelineOptions(without=without))
-        memory.append(lowered.text.partition("ttg.shared = ")[2].partition(" ")[0])
-    assert memory[0] == memory[1]
+    head = STORES["store"][0].partition("\n")[0]
+    behind = kernel("store").replace(head, "").replace("%e = arith", f"{head}\n        %e = arith")
+    for text in (kernel("alloc"), behind):
+        assert split(text)[0]
+        memory = []
+        for without in ("", SplitEpilogues.name):
+            lowered = lower_kernel(text, "k.ttgir", "cuda:100", PipelineOptions(without=without))
+            memory.append(lowered.text.partition("ttg.shared = ")[2].partition(" ")[0])
+        assert memory[0] == memory[1]
 
 
 def test_loads_from_views_are_not_moved_behind_stores() -> None:
@@ -194,6 +207,24 @@ def test_only_where_registers_do_not_suffice() -> None:
 
 MMA = f"""%t = arith.constant true
         ttng.tmem_store %x, %m, %t : {WIDE} -> {TENSOR}"""
+
+CALLED = (
+    '%q = tt.extern_elementwise %y {libname = "", libpath = "", pure = PURE, symbol = "f"} : (W) -> W'
+).replace("W", WIDE)
+"""A call of a function of another library, which may do whatever it wants where it is not pure."""
+
+
+def called(pure: str, taken: bool) -> str:
+    text = kernel(work=f"\n        {CALLED.replace('PURE', pure)}{WORK}")
+    if not taken:
+        return text.replace("elementwise %y", "elementwise %x")
+    return text.replace("addi %y, %three", "addi %q, %three")
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_what_functions_of_others_may_do_is_done_once_and_in_its_place(taken: bool) -> None:
+    assert split(called("true", taken))[0]
+    assert not split(called("false", taken))[0]
 
 
 @pytest.mark.parametrize(
