@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from triton_linear.dialect import encodings
-from triton_linear.dialect.linear_layout import WARP, LinearLayout
+from triton_linear.dialect.linear_layout import BLOCK, WARP, LinearLayout
 from triton_linear.lowering.interpreter.verify import element_patterns, held_elements
 from triton_linear.lowering.plan.element import ElementType, element_type
 from triton_linear.lowering.target.targets import target
@@ -162,7 +162,7 @@ def random_cases(seed: int, name: str) -> Iterator[Case]:
             case.access  # noqa: B018  (there is no such memory)
         except ValueError:
             continue
-        if layout.in_dim_size(WARP) == warps:
+        if layout.in_dim_size(WARP) == warps and not any(dict(layout.bases).get(BLOCK, ())):
             yield case
 
 
