@@ -55,8 +55,7 @@ def plan_warp_shared(
     """An exchange within each warp, through a slice of scratch per warp."""
     if misfit := _misfit(conv, Reach.WARP):
         return Rejected("warp-shared", misfit)
-    limit = min(scratch_limit >> len(conv.src.warp), target.policy.part_bytes)
-    return _plan("warp", conv, element, target, limit)
+    return _plan("warp", conv, element, target, scratch_limit >> len(conv.src.warp))
 
 
 def plan_cta_shared(

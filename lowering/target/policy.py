@@ -152,13 +152,6 @@ class Policy:
     seed 1) 68 depend on it. By the model, with as many warps as the registers of a kernel let be resident, they
     take 13 % more than the best with 8, 10 % with 3, 17 % with 0; with those of one CTA 30, 1 and 0 %. On an
     H100 64 shuffles of a partition of two warps took 1.9 times as long as Triton's 16 vectors by memory."""
-    region_part_bytes: int = _threshold(2048, UNBOUNDED, "bytes")
-    """Scratch of a warp, in kernels with warp-specialised regions, beyond which an exchange inside warps goes
-    in rounds over it: one takes a barrier of the warp alone, and stores of the next go beside its loads, where
-    few warps are there to do so. On an H100 16 stores and 16 loads of 128 bits in a loop, by a partition of two
-    warps, took 1.18 times as long in one round as Triton's four."""
-    part_bytes: int = _threshold(UNBOUNDED, UNBOUNDED, "bytes")
-    """The same in all kernels."""
     leaves_loose_bytes: bool = _threshold(True, False, "yes or no")
     """Whether conversions inside a CTA of bytes that arithmetic has one to a register are left to Triton, in
     kernels with clusters or warp-specialised regions, where plans by words take more instructions
@@ -242,7 +235,6 @@ CDNA: Final = replace(
     spares_shared_memory=True,
     state_warps=8,
     region_warps=8,
-    region_part_bytes=UNBOUNDED,
 )
 """CDNA, where nothing was measured and clocks follow from manuals."""
 RDNA: Final = CDNA

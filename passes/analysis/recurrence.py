@@ -31,16 +31,14 @@ _FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
 def with_few_warps(gpu: Target, ops: Sequence[Operation]) -> Target:
     """The GPU to choose ways by for a kernel of these operations: as it is, or with as few warps on each
     multiprocessor as kernels with a state have (`Policy.state_warps`), or those with warp-specialised regions
-    (`Policy.region_warps`), whose warps have parts of scratch of their own (`Policy.region_part_bytes`)."""
+    (`Policy.region_warps`)."""
     policy = gpu.policy
-    warps, part = gpu.likely_warps, policy.part_bytes
-    if any(op.name == WARP_SPECIALIZE for op in ops):
-        warps, part = min(warps, policy.region_warps), min(part, policy.region_part_bytes)
+    warps = gpu.likely_warps
+    if policy.region_warps < warps and any(op.name == WARP_SPECIALIZE for op in ops):
+        warps = policy.region_warps
     if policy.state_warps < warps and carries_state(ops):
         warps = policy.state_warps
-    if (warps, part) == (gpu.likely_warps, policy.part_bytes):
-        return gpu
-    return target(with_policy(gpu, likely_warps=warps, part_bytes=part).spelled)
+    return gpu if warps == gpu.likely_warps else target(with_policy(gpu, likely_warps=warps).spelled)
 
 
 def carries_state(ops: Sequence[Operation]) -> bool:

@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from triton_linear.dialect import bridge
-from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.mlir_adapter import Module, operations
-from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.plan.plans import SharedPlan
-from triton_linear.lowering.planners.conversion import conversion
-from triton_linear.lowering.planners.shared import plan_warp_shared
-from triton_linear.lowering.target.policy import UNBOUNDED
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes import pipeline
 from triton_linear.passes.analysis.recurrence import carries_state, with_few_warps
@@ -125,28 +119,3 @@ def test_warps_of_specialised_kernels_have_few_beside_them(region: str, threshol
     module = bridge.text_to_upstream(text, bridge.upstream_context(), "specialised.ttgir")
     found = pipeline.rewrite(module, PipelineOptions(assign=False), target(f"cuda:90{threshold}"))
     assert [conversion.kind for conversion in found.conversions] == [kind]
-
-
-def test_warps_of_specialised_kernels_go_in_rounds_over_parts_of_their_own() -> None:
-    """A warp has 8 KiB: four rounds of 2 KiB, with a barrier of the warp between them."""
-    gpu = target("cuda:90")
-    module = bridge.text_to_upstream(
-        SPECIALISED.replace("REGION", IN_THE_DEFAULT_REGION), bridge.upstream_context(), "specialised.ttgir"
-    )
-    few = with_few_warps(gpu, operations(module.operation))
-    assert (gpu.policy.part_bytes, few.policy.part_bytes) == (UNBOUNDED, gpu.policy.region_part_bytes)
-    rows, quarters = (
-        layout_of(
-            f"#ttg.blocked<{{sizePerThread = [1, {size}], threadsPerWarp = {lanes}, warpsPerCTA = [1, 1], "
-            "order = [1, 0]}>",
-            (32, 64),
-        )
-        for size, lanes in ((64, "[32, 1]"), (16, "[8, 4]"))
-    )
-    plans = [
-        plan_warp_shared(conversion(rows, quarters), element_type("i32"), one, one.scratch_limit(1))
-        for one in (gpu, few)
-    ]
-    assert all(isinstance(plan, SharedPlan) for plan in plans)
-    assert [plan.scratch_bytes for plan in plans] == [8192, 2048]
-    assert [len(plan.store.rounds) for plan in plans if isinstance(plan, SharedPlan)] == [1, 4]
