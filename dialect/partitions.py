@@ -17,6 +17,11 @@ PARTITIONS: Final = "ttg.warp_specialize.partitions"
 _NUM_WARPS: Final = "partitionNumWarps"
 
 
+def warp_counts(op: Operation) -> list[int]:
+    """The warps of each partition of a `ttg.warp_specialize`."""
+    return list(map(int, op.attributes[_NUM_WARPS]))
+
+
 def partition_warps(op: Operation) -> int | None:
     """The warps of the partition that `op` is in; None where the kernel's own warps run it."""
     inner, at = op, op.parent
@@ -25,7 +30,7 @@ def partition_warps(op: Operation) -> int | None:
             number = _region_of(at, inner)
             parent = at.parent
             assert parent is not None  # the operation stands nowhere else
-            return int(list(parent.attributes[_NUM_WARPS])[number])
+            return warp_counts(parent)[number]
         inner, at = at, at.parent
     return None
 

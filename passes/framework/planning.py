@@ -83,6 +83,12 @@ def ctas_of(module: Operation) -> int:
     return int(attributes["ttg.num-ctas"].value) if "ttg.num-ctas" in attributes else 1
 
 
+def warps_of(module: Operation) -> int:
+    """Warps of a CTA outside of partitions; 1 if the module does not say."""
+    attributes = module.attributes
+    return int(attributes[NUM_WARPS].value) if NUM_WARPS in attributes else 1
+
+
 def unfit(module: Operation, ops: list[Operation]) -> str | None:
     """Why a module as a whole is left as it is, before looking at its tensors."""
     if NUM_WARPS not in module.attributes:
