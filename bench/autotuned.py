@@ -275,7 +275,7 @@ def markdown(report: Mapping[str, Any]) -> str:
         ),
         "",
         *table(
-            "case | tuned by | stock µs: | ours: | autotune=True: | again: | stock's choice | with autotune=True",
+            "case | tuned by | stock µs: | ours: | autotune=True: | again: | stock chose | autotune=True chose",
             (
                 (
                     row["case"],

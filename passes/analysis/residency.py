@@ -3,7 +3,8 @@
 Many warps wait for the pipes, few for the latency of their own instructions. How many there are is not known
 before `ptxas` has run, so it is taken to be
 
-- in kernels that go through a sequence with a state (`recurrence`): those of one CTA (`Policy.state_warps`);
+- in kernels with a large tensor: those of one CTA (`Policy.large_tensor`, `framework.planning`);
+- in kernels that go through a sequence with a state (`recurrence`): likewise (`Policy.state_warps`);
 - in kernels with warp-specialised regions, whose warps have work of their own: the warps of the conversion's
   region, in as many CTAs as find registers and shared memory;
 - elsewhere: `Policy.likely_warps`.
@@ -14,14 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation, Type
 from triton_linear.dialect.partitions import WARP_SPECIALIZE, partition_warps, warp_counts
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.target.targets import Target, target, with_policy
 from triton_linear.passes.analysis.recurrence import carries_state
-from triton_linear.passes.framework.layouts import LayoutTable, element_of, memory_of
+from triton_linear.passes.framework.layouts import LayoutTable, memory_of, words_of
 
 _WARP_GROUP = 4
 """Triton rounds the warps of all partitions together up to a multiple of this."""
@@ -77,9 +77,7 @@ def _ctas(
     if any(_REQUESTED in op.attributes for op in specialised):
         return 1
     converted = [op for op in ops if op.name == "ttg.convert_layout"]
-    words = max(
-        (_words(op.operands[0].type, table) + _words(op.results[0].type, table) for op in converted), default=0
-    )
+    words = max((_words_on_both_sides(op, table) for op in converted), default=0)
     registers = max(gpu.policy.likely_registers, words + gpu.policy.registers_beside)
     memory = sum(_bytes(op.results[0].type) for op in ops if op.name == "ttg.local_alloc")
     whole = gpu.max_shared_bytes + gpu.reserved_shared_bytes
@@ -93,16 +91,8 @@ def _ctas(
     )
 
 
-def _words(type_: Type, table: LayoutTable) -> int:
-    """Registers of a thread that a tensor takes; 0 if its layout is not known."""
-    layout = table.of(type_)
-    if not isinstance(layout, LinearLayout):
-        return 0
-    try:
-        bits = element_of(type_).bits
-    except ValueError:
-        return 0
-    return math.ceil(layout.in_dim_size(REGISTER) * bits / 32)
+def _words_on_both_sides(conversion: Operation, table: LayoutTable) -> int:
+    return words_of(conversion.operands[0].type, table) + words_of(conversion.results[0].type, table)
 
 
 def _bytes(type_: Type) -> int:

@@ -14,7 +14,10 @@ from triton_linear.lowering.planners.shared import plan_warp_shared
 from triton_linear.lowering.target.policy import UNBOUNDED
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.analysis.residency import Residency
+from triton_linear.passes.conversions.select import SelectLowering
+from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.layouts import LayoutTable
+from triton_linear.passes.framework.plans import Plans
 
 MEMORY = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>, #ttg.shared_memory"
 
@@ -111,3 +114,18 @@ def test_exchanges_in_regions_go_in_rounds() -> None:
     ]
     assert [plan.scratch_bytes for plan in plans if isinstance(plan, SharedPlan)] == [8192, 2048]
     assert [len(plan.store.rounds) for plan in plans if isinstance(plan, SharedPlan)] == [1, 4]
+
+
+@pytest.mark.parametrize(("columns", "likely"), [(64, 8), (128, 0)])
+def test_kernels_with_a_large_tensor_are_priced_for_one_cta(columns: int, likely: int) -> None:
+    """Of 128 columns of f32 a thread holds 128 registers. The first pass of a run decides for all of them."""
+    run = PassRun(None, Plans())
+    module = kernel(columns=columns)
+    for _ in range(2):
+        priced = SelectLowering("cuda:90").gpu(module.operation, run)
+        assert priced is not None
+        assert priced.likely_warps == likely
+        module = kernel(columns=4)
+    unmeasured = SelectLowering("hip:gfx942").gpu(kernel(columns=columns).operation, PassRun(None, Plans()))
+    assert unmeasured is not None
+    assert unmeasured.likely_warps == 8
