@@ -41,7 +41,8 @@ class Planning:
         """
         try:
             gpu = _target_of(module, self.target)
-            return _for_one_cta(gpu) if _has_large_tensor(module, gpu, pass_.plans) else gpu
+            look_for_large_tensors(module, gpu, pass_.plans)
+            return priced(gpu, pass_.plans)
         except ValueError as error:
             diagnostics.error(module, f"{self.name}: {error}")
             pass_.signal_pass_failure()
@@ -57,26 +58,30 @@ def _target_of(module: Operation, name: str | None) -> Target:
     return target(name)
 
 
-def _has_large_tensor(module: Operation, gpu: Target, plans: Plans) -> bool:
-    """Whether a thread holds a tensor of `Policy.large_tensor` registers or more, when the first pass asks.
+def look_for_large_tensors(module: Operation, gpu: Target, plans: Plans) -> None:
+    """Note in the plans of a run whether a thread holds a tensor of `Policy.large_tensor` registers or more.
 
-    Pointers and offsets do not count: what is known of their elements is not held for each.
+    The first pass that asks decides for all of them. Pointers do not count: what is known of their elements is
+    not held for each.
     """
     least = gpu.policy.large_tensor
-    if plans.has_large_tensor is None and least < UNBOUNDED:
-        table = LayoutTable()
-        types = {result.type for op in operations(module) for result in op.results}
-        plans.has_large_tensor = any(
-            isinstance(type_, RankedTensorType)
-            and not str(type_.element_type).startswith("!tt.ptr")
-            and words_of(type_, table) >= least
-            for type_ in types
-        )
-    return bool(plans.has_large_tensor)
+    if plans.has_large_tensor is not None or least == UNBOUNDED:
+        return
+    table = LayoutTable()
+    types = {result.type for op in operations(module) for result in op.results}
+    plans.has_large_tensor = any(
+        isinstance(type_, RankedTensorType)
+        and not str(type_.element_type).startswith("!tt.ptr")
+        and words_of(type_, table) >= least
+        for type_ in types
+    )
 
 
-def _for_one_cta(gpu: Target) -> Target:
-    return gpu if gpu.likely_warps == 0 else target(with_policy(gpu, likely_warps=0).spelled)
+def priced(gpu: Target, plans: Plans) -> Target:
+    """The GPU by which a run prices plans: for the warps of one CTA if its kernel has a large tensor."""
+    if not plans.has_large_tensor or gpu.likely_warps == 0:
+        return gpu
+    return target(with_policy(gpu, likely_warps=0).spelled)
 
 
 def function_of(op: Operation) -> str:
