@@ -13,7 +13,7 @@ from typing import Any
 
 from triton_linear.lowering.target.targets import Target
 from triton_linear.ptxas.cubin import Loop, loops, usage
-from triton_linear.ptxas.registers import resident
+from triton_linear.ptxas.occupancy import resident
 from triton_linear.tools.diff.assembly import LIBRARY, Where
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from triton_linear.dialect.linear_layout import WARP
 from triton_linear.dialect.locations import user_position
 from triton_linear.dialect.mlir_adapter import operations
-from triton_linear.lowering.emit.embed import RANK_NUMBER, THREAD_NUMBER
+from triton_linear.lowering.emit.calls import RANK_NUMBER, THREAD_NUMBER
 from triton_linear.lowering.emit.machines import ALL_WARPS_BARRIER, THREAD
 from triton_linear.lowering.emit.partitions import THREAD_IN_PARTITION
 from triton_linear.lowering.interpreter.memory import SimulationError

@@ -54,9 +54,8 @@ ELSEWHERE = {
     "planners/tensor_memory.py": {"THREAD_REGISTERS"},
     "gather/memory.py": {"_DRAWS"},
     "ptxas/cubin.py": {"_SIZED", "_SPECIAL", "_BRANCH", "LOAD", "_MMA_WAIT", "_NO_BARRIER"},
-    "ptxas/registers.py": {
-        "UNIT",
-        "MOST",
+    "ptxas/occupancy.py": {"UNIT", "MOST"},
+    "ptxas/advice.py": {
         "MEMORY_CLOCKS",
         "FAR_CLOCKS",
         "MMA_CLOCKS",

@@ -19,7 +19,7 @@ from triton_linear.hook import pinned
 from triton_linear.kept import store
 from triton_linear.kept.registers import KeptDirectives
 from triton_linear.lowering.target.targets import target
-from triton_linear.ptxas import registers, veto
+from triton_linear.ptxas import advice, registers, veto
 from triton_linear.ptxas.cubin import Usage
 from triton_linear.ptxas.warp_clocks import WarpClocks
 from triton_linear.report import Outcome, Report
@@ -108,7 +108,10 @@ def test_what_comparing_has_shown_is_kept(
     assert again.asm["cubin"] == codes[taken]
     assert replace(told, seconds={}) == replace(report, seconds={})
     # Others than the module's own entry have a say in it.
-    for change in (("setenv", "DISABLE_LLVM_OPT", "1"), ("setattr", "triton_linear.hook.ptxas_version", str)):
+    for change in (
+        ("setenv", "DISABLE_LLVM_OPT", "1"),
+        ("setattr", "triton_linear.wrapping.ptxas_version", str),
+    ):
         asked.clear()
         with monkeypatch.context() as patched:
             getattr(patched, change[0])(*change[1:])
@@ -134,7 +137,7 @@ def test_what_is_kept_has_the_remarks_before_it(
     first, known = compiled()[1][0], compiled()[1][0]
     assert first.outcome is Outcome.LEFT and "said before" in first.remarks
     assert replace(known, seconds={}) == replace(first, seconds={})
-    monkeypatch.setattr(registers.Assembler, "_advice", lambda *_: registers._Advice(".maxnreg 40"))
+    monkeypatch.setattr(registers, "advise", lambda *_: advice.Advice(".maxnreg 40"))
     kernel, (report,) = compiled(everywhere=True)
     assert report.outcome is Outcome.LEFT and ".maxnreg" not in kernel.asm["ptx"]
     assert ".maxnreg" in compiled(everywhere=True, cache=False, assign=False, lower=False)[0].asm["ptx"]
@@ -274,7 +277,7 @@ def test_what_is_spilled_for_another_cta_is_no_reason(monkeypatch: pytest.Monkey
     stacks = {"free": Usage(136, 0), "bounded": Usage(128, 8)}
     monkeypatch.setattr(registers, "usage", stacks.get)
     monkeypatch.setattr(veto, "usage", stacks.get)
-    monkeypatch.setattr(registers, "warp_clocks", lambda *_: WarpClocks(100, 0))
+    monkeypatch.setattr(advice, "warp_clocks", lambda *_: WarpClocks(100, 0))
     assembled: list[str] = []
     compared: list[object] = []
 

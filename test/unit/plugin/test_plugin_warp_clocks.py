@@ -15,8 +15,9 @@ from bench.reported import dry
 from bench.reported.cases import CASES
 from triton_linear.lowering.target.policy import UNBOUNDED
 from triton_linear.lowering.target.targets import target, with_policy
-from triton_linear.ptxas import registers, warp_clocks
-from triton_linear.ptxas.cubin import usage
+from triton_linear.ptxas import advice, registers, warp_clocks
+from triton_linear.ptxas.cubin import Usage, usage
+from triton_linear.ptxas.occupancy import most_registers
 from triton_linear.ptxas.warp_clocks import OTHER_CLOCKS, SHARED_CLOCKS, WarpClocks
 
 LOAD, SHARED, BAR, SPECIAL, ADD, BRANCH = 0x981, 0x984, 0xB1D, 0x308, 0x221, 0x947
@@ -113,7 +114,7 @@ def directives(kernel: Any) -> list[str]:
 
 
 def time_of(kernel: Any) -> WarpClocks:
-    found = warp_clocks.warp_clocks(kernel.asm["cubin"], registers.FAR_CLOCKS, H200.policy.unknown_trips)
+    found = warp_clocks.warp_clocks(kernel.asm["cubin"], advice.FAR_CLOCKS, H200.policy.unknown_trips)
     assert found is not None
     return found
 
@@ -133,17 +134,17 @@ def test_a_kernel_that_waits_for_one_load_after_another_gets_more_registers() ->
 
 def test_it_stays_as_it_is_where_too_few_ctas_would_find_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twice as long for a warp, with half of the CTAs: no kernel gains by that."""
-    monkeypatch.setattr(registers._Room, "ctas", lambda room, used: 8 if used < 60 else 1)
+    monkeypatch.setattr(advice.Room, "ctas", lambda room, used: 8 if used < 60 else 1)
     if time_of(compiled(occupancy=False)).serial:
         assert not directives(compiled())
 
 
 @given(st.integers(16, 255), st.sampled_from([1, 2, 4, 8, 16]), st.integers(1, 32))
 def test_a_thread_may_have_half_as_many_registers_again(used: int, warps: int, most: int) -> None:
-    room = registers._Room(most, warps, H200, walked=True)
+    room = advice.Room(most, warps, H200, walked=True)
     ctas, found = room.ctas(used), room.fewer(used)
     wanted = min(255, 1.5 * used)
-    enough = [n for n in range(1, ctas + 1) if registers.most_registers(n, warps, H200) >= wanted]
+    enough = [n for n in range(1, ctas + 1) if most_registers(n, warps, H200) >= wanted]
     assert found == (max(enough) if enough and used <= 247 else None)
 
 
@@ -155,7 +156,7 @@ def test_it_is_off_where_clocks_were_not_measured() -> None:
 
 def test_where_as_many_warps_run_as_can_nothing_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     if time_of(compiled(occupancy=False)).serial:
-        monkeypatch.setattr(registers._Room, "ctas", lambda room, used: H200.resident_warps // room.warps)
+        monkeypatch.setattr(advice.Room, "ctas", lambda room, used: H200.resident_warps // room.warps)
         assert not directives(compiled())
 
 
@@ -166,15 +167,11 @@ def test_what_cannot_be_taken_is_not_walked_through(monkeypatch: pytest.MonkeyPa
     def walk(cubin: object, memory: int, trips: int) -> None:
         walked.append(cubin)
 
-    monkeypatch.setattr(registers, "warp_clocks", walk)
+    monkeypatch.setattr(advice, "warp_clocks", walk)
 
     def advised(gpu: str, own_warps: int | None) -> object:
-        def stage(text: object, metadata: object) -> object:
-            return text
-
-        made = registers.Assembler(stage, stage, lambda: True, lambda: target(gpu), own_warps=own_warps)
-        usage = registers.Usage(40, 0)
-        return made._advice("ptx", registers._Cubin(b"cubin", usage), 128, {"shared": 20 * 1024})
+        made = advice.Assembled(b"cubin", Usage(40, 0))
+        return advice.advise("ptx", made, 128, {"shared": 20 * 1024}, target(gpu), own_warps)
 
     for gpu, own_warps in (("cuda:100", 4), ("cuda:90", 2)):
         assert advised(gpu, own_warps) is None

@@ -417,7 +417,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         (f"{OCCUPANCY}::test_a_loop_waits_for_loads_that_it_began_behind_its_products",),
     ),
     CodeMutant(
-        "plugin/ptxas/registers.py",
+        "plugin/ptxas/advice.py",
         "_with_waits",
         "MEMORY_CLOCKS * loops.waits",
         "loops.waits",
@@ -425,15 +425,15 @@ MUTANTS: tuple[CodeMutant, ...] = (
         (f"{OCCUPANCY}::test_loops_that_wait_for_memory_behind_their_products_are_placed_again",),
     ),
     CodeMutant(
-        "plugin/ptxas/registers.py",
-        "_ShorterLoops.serves",
+        "plugin/ptxas/advice.py",
+        "ShorterLoops.serves",
         "_with_waits(new) < self.below * _with_waits(old)",
         "_with_waits(new) <= _with_waits(old)",
         "loops that are hardly shorter are taken",
         (f"{OCCUPANCY}::test_loops_of_group_products_are_placed_again_if_that_makes_them_shorter",),
     ),
     CodeMutant(
-        "plugin/ptxas/registers.py",
+        "plugin/ptxas/advice.py",
         "hidden",
         "clocks * loops.mmas",
         "clocks",
@@ -441,7 +441,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         (f"{OCCUPANCY}::test_loops_that_hide_behind_another_cta_stay",),
     ),
     CodeMutant(
-        "plugin/ptxas/registers.py",
+        "plugin/ptxas/advice.py",
         "covered",
         "near * MMA_CLOCKS * mean",
         "near * MMA_CLOCKS",
@@ -449,7 +449,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         (f"{OCCUPANCY}::test_loops_that_hide_behind_another_cta_stay",),
     ),
     CodeMutant(
-        "plugin/ptxas/registers.py",
+        "plugin/ptxas/advice.py",
         "_for_loops",
         "ctas * room.warps // _GROUP_WARPS",
         "room.warps // _GROUP_WARPS",
@@ -465,8 +465,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
         (f"{CLOCKS}::test_loads_one_after_another_are_told_from_those_at_once",),
     ),
     CodeMutant(
-        "plugin/ptxas/registers.py",
-        "_Sooner.serves",
+        "plugin/ptxas/advice.py",
+        "Sooner.serves",
         "found.clocks * self.ctas <= self.clocks * left",
         "True",
         "more registers are taken whatever CTAs they cost",

@@ -14,7 +14,8 @@ import pytest
 from triton_linear import pipeline
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.emit import scratch
-from triton_linear.lowering.emit.embed import Embedded, _Writer
+from triton_linear.lowering.emit.calls import CallWriter
+from triton_linear.lowering.emit.embed import Embedded
 from triton_linear.lowering.emit.turns import Order, Turn
 from triton_linear.passes.analysis.partial import IN_REGION
 from triton_linear.tools import cli
@@ -261,7 +262,7 @@ def races_of(text: str) -> set[tuple[str, str]]:
 def test_a_missing_barrier_at_the_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     text = looping([BY_ROWS, BY_COLUMNS])
     assert races_of(text) == set()
-    monkeypatch.setattr(_Writer, "ending", lambda self: "")
+    monkeypatch.setattr(CallWriter, "ending", lambda self: "")
     assert races_of(text) == {("cluster", "end after read")}
 
 
