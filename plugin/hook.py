@@ -35,7 +35,7 @@ from triton_linear.report import Report
 from triton_linear.setting import FINGERPRINT, Options, Setting
 from triton_linear.state import State
 from triton_linear.user_passes import UserPass
-from triton_linear.wrapping import wrap_stages
+from triton_linear.wrapping import are_own, wrap_stages
 
 
 def install(
@@ -381,6 +381,7 @@ class StagesHook:
     ) -> Any:
         if backend is None or stages is None:
             return self._key()
+        hook = self.before if are_own(backend, stages) else None
         result = self.before(backend, stages, options, language, capability) if self.before else None
         decision = _Decision.of(backend)
         if decision is not None:
@@ -389,7 +390,7 @@ class StagesHook:
         else:
             setting = None if _called_by_compile() else _state.current()
         if setting is not None:
-            wrap_stages(backend, stages, options, language, setting)
+            wrap_stages(backend, stages, options, language, setting, hook)
         return result
 
     def _key(self) -> tuple[str, str]:
