@@ -193,6 +193,9 @@ def test_exchanges_of_a_loop_take_turns(encodings: list[str], expected: str, gpu
     checked = check(compilation)
     assert [found.conversion.kind for found in checked] == ["cluster-shared"] * (len(encodings) + 1)
     assert all(found.ok for found in checked)
+    # That at the end is of no exchange.
+    of_each = [piece.count("C") for piece in expected.removesuffix("C").split("s")[1:]]
+    assert [found.verdict and found.verdict.counts.cluster_barriers for found in checked] == of_each
     # Triton's own barrier may follow at the end of the kernel.
     assert steps(ptx_of(compilation)).removesuffix("C") in (expected, expected.removesuffix("C"))
     assert ptx_of(compilation).count("barrier.cluster.wait") >= expected.count("C")
