@@ -24,7 +24,7 @@ from triton_linear.lowering.target.targets import target, with_policy
 from triton_linear.ptxas import advice, registers, warp_clocks
 from triton_linear.ptxas import cubin as cubins
 from triton_linear.ptxas.cubin import Usage, usage
-from triton_linear.ptxas.occupancy import most_registers
+from triton_linear.ptxas.occupancy import most_registers, resident
 from triton_linear.ptxas.warp_clocks import OTHER_CLOCKS, SHARED_CLOCKS, WarpClocks
 from triton_linear.tools.diff.figures import resources
 
@@ -269,6 +269,23 @@ def test_what_cannot_be_taken_is_not_walked_through(monkeypatch: pytest.MonkeyPa
     for known in (4, None):
         assert advised("cuda:90", known) is None
     assert len(walked) == 2
+
+
+@pytest.mark.parametrize(("registers", "ctas", "most"), [(136, 1, 107), (88, 2, 103)])
+def test_the_more_ctas_there_are_the_fewer_clocks_another_may_cost(
+    monkeypatch: pytest.MonkeyPatch, registers: int, ctas: int, most: int
+) -> None:
+    """Of 100, to a kernel of eight warps."""
+    assert resident(registers, 8, H200.registers) == ctas
+    taken: list[int] = []
+    before, now = (advice.Assembled(name, Usage(registers, 0)) for name in ("before", "now"))
+    for clocks_now in range(95, 120):
+        times = {"before": WarpClocks(100, 0), "now": WarpClocks(clocks_now, 0)}
+        monkeypatch.setattr(advice, "warp_clocks", lambda cubin, *_, times=times: times[cubin])
+        found = advice.advise("ptx", before, 256, {"shared": 1024}, H200)
+        assert found is not None and found.directive.startswith(".maxnreg")
+        taken += [clocks_now] * found.serves(before, now)
+    assert taken == list(range(95, most + 1))
 
 
 def test_warps_of_regions_are_told_by_how_many_the_kernel_was_to_have(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -398,4 +398,12 @@ MUTANTS: tuple[CodeMutant, ...] = (
         f"{PARTITIONS}::test_scratch_of_a_neighbour_is_found",
         f"{PARTITIONS}::test_a_barrier_that_is_left_out_is_found",
     ),
+    CodeMutant(
+        "tools/verify/turns.py",
+        "spares_barrier",
+        "takes_turns(lines) and WAIT not in lines[last:]",
+        "False",
+        "exchanges that take turns are counted with the barrier that they spare",
+        (TAKE_TURNS,),
+    ),
 )

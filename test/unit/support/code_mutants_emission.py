@@ -249,6 +249,22 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "scratch that lives long is not counted",
         SCRATCH,
     ),
+    emitted(
+        "emit/scratch",
+        "_has_wide_gaps",
+        "count * bits % (8 * step) == 0",
+        "True",
+        "padded buffers with gaps of any size are accessed where sparse scratch has a byte",
+        f"{SCRATCH}::test_only_rows_of_sixteen_bytes_have_a_byte_where_buffers_begin",
+    ),
+    emitted(
+        "emit/scratch",
+        "NumberedModule.has_no_view_between",
+        "_encoding(row) not in _WITHOUT_GAPS",
+        "False",
+        "rows of padded buffers are taken to begin at multiples of 16",
+        f"{SCRATCH}::test_only_rows_of_sixteen_bytes_have_a_byte_where_buffers_begin",
+    ),
     # --- passes
     CodeMutant(
         "passes/conversions/fold.py",
