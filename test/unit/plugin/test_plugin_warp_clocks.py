@@ -156,7 +156,7 @@ def shown_loops(cubin: bytes) -> list[tuple[int, int]]:
         file.flush()
         command = [knobs.nvidia.cuobjdump.path, "-sass", file.name]
         text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    branches = re.findall(r"^\s*/\*([0-9a-f]{4,})\*/.*\bBRA\b.*\b0x([0-9a-f]+)\s*;", text, re.M)
+    branches = re.findall(r"^\s*/\*([0-9a-f]{4,})\*/.*\bBRA\b[^;]*?\b0x([0-9a-f]+)", text, re.M)
     places = [(int(to, 16) // 16, int(at, 16) // 16) for at, to in branches]
     return sorted((to, at) for to, at in places if to < at)
 
