@@ -23,8 +23,7 @@ import triton_linear
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.lowering.target.targets import target
 from triton_linear.ptxas import advice, registers
-from triton_linear.ptxas import cubin as cubins
-from triton_linear.ptxas.cubin import Loops, Usage, mma_loops, usage
+from triton_linear.ptxas.cubin import Loops, Usage, usage
 from triton_linear.ptxas.occupancy import UNIT, bound, resident
 from triton_linear.ptxas.registers import Assembler
 from triton_linear.ptxas.warp_clocks import WarpClocks
@@ -362,75 +361,6 @@ def test_loops_that_wait_for_memory_behind_their_products_are_placed_again(
         text = stages.run(shared=90 * 1024)[0]
         assert (".minnctapersm" in text) == taken
         assert advice.covered(Loops(256, 4, False, before), [128], near=1.1) == (before == 0)
-
-
-def _loops_of(text: str) -> list[list[tuple[str, int]]]:
-    """The instructions of each loop in what nvdisasm shows, and what the scheduler does after each."""
-    labels: dict[str, int] = {}
-    shown: list[tuple[str, int]] = []
-    for line in text.splitlines():
-        if label := re.match(r"(\.L_x_\d+):", line):
-            labels[label[1]] = len(shown)
-        elif op := re.match(r"\s+/\*[0-9a-f]{4,}\*/\s+(.*?);\s+/\* 0x", line):
-            shown.append((op[1], 0))
-        elif control := re.match(r"\s+/\* (0x[0-9a-f]{16}) \*/", line):
-            shown[-1] = shown[-1][0], int(control[1], 16) >> 41
-    branches = ((i, re.search(r"BRA.*`\((\.L_x_\d+)\)", op)) for i, (op, _) in enumerate(shown))
-    return [shown[labels[to[1]] : i + 1] for i, to in branches if to and labels[to[1]] < i]
-
-
-def test_a_loop_waits_for_loads_that_it_began_behind_its_products() -> None:
-    product, wait_all, wait_older, other = (0x1F0, 0), (0x8000000009C5, 0), (0x8000000009C5, 0x100), (0x210, 0)
-    load = {barrier: (0x981, barrier << 46) for barrier in (0, 1)}
-    use = {barrier: (0x221, 7 << 46 | 1 << 52 + barrier) for barrier in (0, 1)}
-    assert cubins._waits([product, wait_all, load[0], other, use[0]]) == 1
-    assert cubins._waits([product, wait_all, load[0], load[1], use[0], use[1], use[1]]) == 2
-    assert cubins._waits([load[0], product, wait_all, use[0]]) == 0  # goes on beside the product
-    assert cubins._waits([wait_all, load[0], product, use[0], load[1], use[1]]) == 0
-    assert cubins._waits([product, wait_older, load[0], use[0]]) == 0
-    assert cubins._waits([use[0], product, wait_all, load[0]]) == 1  # in the next iteration, before its product
-    assert cubins._waits([use[0], load[0], other]) == 0
-
-
-def _waits_of(loop: list[tuple[str, int]]) -> int:
-    """Instructions that wait for a load which an iteration began behind its products, in two iterations, the
-    second of which counts."""
-    found, under_way = 0, True
-    begun: dict[int, bool] = {}
-    for number, (op, control) in enumerate([*loop, *loop]):
-        if "GMMA." in op:
-            under_way, begun = True, {}
-        elif re.match(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x0", op):
-            under_way = False
-        elif not under_way:
-            waited = [barrier for barrier in list(begun) if control >> 11 >> barrier & 1]
-            found += bool(waited) and number >= len(loop)
-            begun = {barrier: True for barrier in begun if barrier not in waited}
-            if re.match(r"(@!?U?P\d+ )?LDG\.", op) and (barrier := control >> 5 & 7) != 7:
-                begun[barrier] = True
-    return found
-
-
-@pytest.mark.parametrize("name", ["matmul_gelu", "attention_fp8", "attention", "argmax_in_loop"])
-def test_clocks_of_loops_are_what_nvidia_s_tool_shows(name: str, tmp_path: Path) -> None:
-    cubin = compiled(path_of(name), occupancy=False).asm["cubin"]
-    (tmp_path / "k.cubin").write_bytes(cubin)
-    command = [knobs.nvidia.nvdisasm.path, "-c", "-hex", str(tmp_path / "k.cubin")]
-    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    loops = [loop for loop in _loops_of(text) if any("GMMA" in op for op, _ in loop)]
-    assert len(loops) == (name != "argmax_in_loop")
-    shown = [each for loop in loops for each in loop]
-    special = any(re.search(r"\bMUFU\.", op) for op, _ in shown)
-    products = sum("GMMA." in op for op, _ in shown)
-    clocks = sum(control & 15 for _, control in shown)
-    waits = sum(map(_waits_of, loops))
-    assert mma_loops(cubin) == (Loops(clocks, products, special, waits) if shown else None)
-    assert special == name.startswith("attention")
-
-
-@pytest.mark.parametrize("broken", [b"", b"\x7fELF\x02", b"\x7fELF\x02" + bytes(100), "text", None])
-def test_what_is_no_cubin_has_no_loops(broken: object) -> None:
-    assert mma_loops(broken) is None
 
 
 def test_a_small_product_gets_the_registers_that_memory_leaves() -> None:

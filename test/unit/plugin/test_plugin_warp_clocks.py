@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import re
-import struct
-import subprocess
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from triton import knobs
 
 import triton_linear
 from bench.harness.child import empty_cache
@@ -22,11 +16,9 @@ from bench.reported.cases import CASES
 from triton_linear.lowering.target.policy import UNBOUNDED
 from triton_linear.lowering.target.targets import target, with_policy
 from triton_linear.ptxas import advice, registers, warp_clocks
-from triton_linear.ptxas import cubin as cubins
 from triton_linear.ptxas.cubin import Usage, usage
 from triton_linear.ptxas.occupancy import most_registers, resident
 from triton_linear.ptxas.warp_clocks import OTHER_CLOCKS, SHARED_CLOCKS, WarpClocks
-from triton_linear.tools.diff.figures import resources
 
 LOAD, SHARED, BAR, SPECIAL, ADD, BRANCH = 0x981, 0x984, 0xB1D, 0x308, 0x221, 0x947
 NONE = 7
@@ -105,87 +97,6 @@ def test_it_takes_the_clocks_of_all_instructions_and_no_more_than_all_latencies(
 @pytest.mark.parametrize("broken", [b"", b"\x7fELF\x02" + bytes(100), "text", None])
 def test_what_is_no_cubin_has_no_clocks(broken: object) -> None:
     assert warp_clocks.warp_clocks(broken, 500, 8) is None
-
-
-# Loops
-
-NESTED = """
-.version 8.0
-.target sm_{capability}
-.address_size 64
-.visible .entry nested(.param .u64 p, .param .u32 n)
-{{
-.reg .pred %p<3>; .reg .b32 %r<4>; .reg .b64 %rd<2>; .reg .f32 %f<3>;
-ld.param.u64 %rd1, [p];
-ld.param.u32 %r1, [n];
-mov.u32 %r2, 0;
-OUTER:
-mov.u32 %r3, 0;
-INNER:
-ld.volatile.global.f32 %f1, [%rd1];
-ex2.approx.f32 %f2, %f1;
-st.volatile.global.f32 [%rd1], %f2;
-add.s32 %r3, %r3, 1;
-setp.lt.u32 %p1, %r3, %r1;
-@%p1 bra INNER;
-bar.sync 0;
-add.s32 %r2, %r2, 1;
-setp.lt.u32 %p2, %r2, 100;
-@%p2 bra OUTER;
-ret;
-}}
-"""
-
-
-@functools.cache
-def nested(capability: str) -> bytes:
-    """The cubin of a loop in a loop."""
-    with tempfile.TemporaryDirectory() as folder:
-        text, made = Path(folder, "k.ptx"), Path(folder, "k.cubin")
-        version = "8.7" if int(capability) >= 100 else "8.0"
-        text.write_text(NESTED.replace("8.0", version).format(capability=capability))
-        ptxas = knobs.nvidia.ptxas_blackwell if int(capability) >= 100 else knobs.nvidia.ptxas
-        subprocess.run([ptxas.path, f"--gpu-name=sm_{capability}", str(text), "-o", str(made)], check=True)
-        return made.read_bytes()
-
-
-def shown_loops(cubin: bytes) -> list[tuple[int, int]]:
-    """The first and last instruction of each loop, as NVIDIA's tool shows the branches that go back."""
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(cubin)
-        file.flush()
-        command = [knobs.nvidia.cuobjdump.path, "-sass", file.name]
-        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    branches = re.findall(r"^\s*/\*([0-9a-f]{4,})\*/.*\bBRA\b[^;]*?\b0x([0-9a-f]+)", text, re.M)
-    places = [(int(to, 16) // 16, int(at, 16) // 16) for at, to in branches]
-    return sorted((to, at) for to, at in places if to < at)
-
-
-@pytest.mark.parametrize("capability", ["75", "80", "86", "89", "90", "100", "120"])
-def test_loops_are_those_that_nvidia_s_tool_shows(capability: str) -> None:
-    cubin = nested(capability)
-    assert cubins.capability(cubin) == int(capability)
-    found = cubins.loops(cubin)
-    assert found is not None
-    assert [(loop.first, loop.last) for loop in found] == shown_loops(cubin)
-    outer, inner = found
-    assert outer.first < inner.first and inner.last < outer.last and inner.clocks < outer.clocks
-    once = [warp_clocks.warp_clocks(cubin, 500, trips) for trips in (1, 10)]
-    assert once[0] is not None and once[1] is not None
-    assert once[1].clocks > 100 * 500 > 10 * once[0].clocks
-
-
-def test_of_other_capabilities_loops_are_not_known() -> None:
-    cubin = bytearray(nested("100"))
-    form, flags = cubin[8], struct.unpack_from("<I", cubin, 0x30)[0]
-    assert form >= 8 and flags >> 8 & 255 == 100
-    struct.pack_into("<I", cubin, 0x30, flags & ~0xFF00 | 140 << 8)
-    unknown = bytes(cubin)
-    assert usage(unknown) == usage(nested("100"))
-    assert cubins.decoded(unknown)
-    assert cubins.loops(unknown) is warp_clocks.warp_clocks(unknown, 500, 8) is None
-    assert resources(unknown, "", 0, 4, None).loops is None
-    assert resources(nested("100"), "", 0, 4, None).loops
 
 
 # The assembly with more registers

@@ -5,6 +5,7 @@ from __future__ import annotations
 from code_mutants_base import CodeMutant
 
 CLOCKS = "test/unit/plugin/test_plugin_warp_clocks.py"
+CUBIN = "test/unit/plugin/test_plugin_cubin.py"
 OCCUPANCY = "test/unit/plugin/test_plugin_occupancy.py"
 KNOWN = "test/unit/plugin/test_plugin_known.py"
 VETO = "test/unit/plugin/test_plugin_veto.py"
@@ -16,7 +17,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "words >> 47 << 48",
         "words >> 48 << 48",
         "branches go forward alone",
-        (f"{OCCUPANCY}::test_clocks_of_loops_are_what_nvidia_s_tool_shows[attention]",),
+        (f"{CUBIN}::test_clocks_of_loops_are_what_nvidia_s_tool_shows[attention]",),
     ),
     CodeMutant(
         "plugin/ptxas/cubin.py",
@@ -24,7 +25,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "(high >> 41) & 15",
         "(high >> 41) & 7",
         "clocks after an instruction",
-        (f"{OCCUPANCY}::test_clocks_of_loops_are_what_nvidia_s_tool_shows[attention]",),
+        (f"{CUBIN}::test_clocks_of_loops_are_what_nvidia_s_tool_shows[attention]",),
     ),
     CodeMutant(
         "plugin/ptxas/cubin.py",
@@ -32,7 +33,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "idle, pending = False, 0",
         "pending = 0",
         "waits for memory while MMAs are under way count as well",
-        (f"{OCCUPANCY}::test_a_loop_waits_for_loads_that_it_began_behind_its_products",),
+        (f"{CUBIN}::test_a_loop_waits_for_loads_that_it_began_behind_its_products",),
     ),
     CodeMutant(
         "plugin/ptxas/advice.py",
@@ -112,7 +113,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "capability in _SINCE_9",
         "True",
         "branches of older GPUs are read as those of newer ones",
-        (f"{CLOCKS}::test_loops_are_those_that_nvidia_s_tool_shows[80]",),
+        (f"{CUBIN}::test_loops_are_those_that_nvidia_s_tool_shows[80]",),
     ),
     CodeMutant(
         "plugin/wrapping.py",
