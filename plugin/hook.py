@@ -23,21 +23,19 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from triton_linear import environment, fallback, garbage, limited, user_passes
-from triton_linear.decisions import NONE, ptxas_version
+from triton_linear import environment, limited, user_passes
+from triton_linear.decisions import NONE
 from triton_linear.dialect import triton_versions
-from triton_linear.interfaces import Backend, Metadata, Stages
+from triton_linear.interfaces import Backend, Stages
 from triton_linear.lowering.plan.strategies import LINEAR
 from triton_linear.patch import Patch
 from triton_linear.report import Report
 from triton_linear.setting import FINGERPRINT, Options, Setting
 from triton_linear.state import State
 from triton_linear.user_passes import UserPass
-
-if TYPE_CHECKING:
-    from triton_linear.lowering.target.targets import Target
+from triton_linear.wrapping import are_own, wrap_stages
 
 
 def install(
@@ -251,8 +249,6 @@ def _patches() -> tuple[Patch, ...]:
     return tuple(patches)
 
 
-GLUON = "GLUON"
-"""The name of the language, among Triton's, in which authors write layouts."""
 _state = State(_patches)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_state.forked)
@@ -291,7 +287,7 @@ class _Decision:
         self.applied = False
         type(self.backend).add_stages(self.backend, stages, options, language)
         if not self.applied:
-            _wrap(self.backend, stages, options, language, self.setting)
+            wrap_stages(self.backend, stages, options, language, self.setting)
 
 
 def _hashed(stock: Callable[[Backend], str]) -> Callable[[Backend], str]:
@@ -385,6 +381,7 @@ class StagesHook:
     ) -> Any:
         if backend is None or stages is None:
             return self._key()
+        hook = self.before if are_own(backend, stages) else None
         result = self.before(backend, stages, options, language, capability) if self.before else None
         decision = _Decision.of(backend)
         if decision is not None:
@@ -393,7 +390,7 @@ class StagesHook:
         else:
             setting = None if _called_by_compile() else _state.current()
         if setting is not None:
-            _wrap(backend, stages, options, language, setting)
+            wrap_stages(backend, stages, options, language, setting, hook)
         return result
 
     def _key(self) -> tuple[str, str]:
@@ -429,72 +426,3 @@ def _is_called_by(function: Callable[..., object]) -> bool:
     while frame is not None and frame.f_code not in codes:
         frame = frame.f_back
     return frame is not None
-
-
-def _wrap(backend: Backend, stages: Stages, options: object, language: object, setting: Setting) -> None:
-    """Put the plugin into the stages of a compile; where it fails to, they stay (strict: it is raised)."""
-    if "llir" not in stages:
-        return
-    name = str(backend.target)
-    try:
-        name = target_name(backend, options)
-        with garbage.held_back():  # the first time, it imports
-            stages.update(_wrapped(stages, options, language, name, setting))
-    except Exception as error:
-        if setting.options.strict:
-            raise
-        fallback.warn(setting, "any", name, error, {})
-
-
-def _wrapped(stages: Stages, options: object, language: object, target: str, setting: Setting) -> Stages:
-    """The stages that take the places of those of the same names."""
-    from triton_linear.stage import LLIRStage
-
-    stage = LLIRStage(stages["llir"], target, setting, gluon=getattr(language, "name", "") == GLUON)
-    if not ({"ptx", "cubin"} <= stages.keys() and setting.options.occupancy):
-        return {"llir": stage}
-    from triton_linear.kept.comparisons import KeptComparisons
-    from triton_linear.kept.registers import KeptDirectives
-    from triton_linear.ptxas.registers import Assembler, has_say
-    from triton_linear.ptxas.veto import Veto
-
-    if has_say(options):
-        return {"llir": stage}
-    every = setting.options.everywhere
-
-    def fails(error: Exception, metadata: Metadata) -> None:
-        if setting.options.strict:
-            raise error
-        kernel = str(metadata.get("name", "unnamed"))
-        fallback.warn(setting, kernel, target, error, metadata, done="assembled")
-
-    def applies() -> bool:
-        return (every or stage.converted) and stage.options.occupancy and not stage.vetoed
-
-    def gpu() -> Target:
-        from triton_linear.lowering.target import targets
-
-        return targets.target(stage.planned_for)
-
-    def again() -> AbstractContextManager[None]:
-        return stage.phase("assemble again")
-
-    def assembled() -> str:
-        return f"{triton_versions.found()} {ptxas_version(target)} {options!r}"
-
-    def how() -> str:
-        return f"{stage.planned_for} {assembled()}"
-
-    decisions, warps = None, getattr(options, "num_warps", None)
-    if setting.options.cache:
-        decisions, stage.comparisons = KeptDirectives(how), KeptComparisons(assembled)
-    assembler = Assembler(stages["ptx"], stages["cubin"], applies, gpu, fails, again, decisions, warps)
-    veto = Veto(assembler, stages["ptx"], stages["cubin"], stage, fails)
-    stage.awaited = True
-    return {"llir": stage, "ptx": veto.ptx, "cubin": veto.cubin}
-
-
-def target_name(backend: Backend, options: object) -> str:
-    """Triton's name of what a backend compiles for: `cuda:90`, `hip:gfx942`."""
-    arch = str(getattr(options, "arch", None) or backend.target.arch)
-    return f"{backend.target.backend}:{arch.removeprefix('sm')}"

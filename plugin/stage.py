@@ -6,27 +6,19 @@ through here too, and the untouched module is at hand when something fails.
 
 from __future__ import annotations
 
-import traceback
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from triton_linear import fallback, garbage, known, limited, user_passes
+from triton_linear import fallback, known, limited, user_passes
+from triton_linear.compile_record import CompileRecord
 from triton_linear.decisions import kernel_digest, ptxas_version
-from triton_linear.dialect.records import dataclass
 from triton_linear.fallback import UnknownTarget
 from triton_linear.interfaces import Compile, Metadata, TritonModule
 from triton_linear.outlets import Outlets
 from triton_linear.passes.options import PipelineOptions
-from triton_linear.report import (
-    Outcome,
-    PhaseClock,
-    Report,
-    ReportedConversion,
-    ReportedGather,
-    ReportWarning,
-)
+from triton_linear.report import Outcome, PhaseClock, ReportWarning
 from triton_linear.screen import count_operations, has_short_rows, screened
 from triton_linear.setting import Setting
 from triton_linear.user_passes import PassError, UserPass
@@ -43,75 +35,6 @@ _WRITTEN = "layouts are those that the author of this Gluon kernel wrote; gluon=
 """What is said of a kernel whose layouts stay."""
 
 _AWAITED = "dots are waited for whose registers the code of Triton overwrites while they are read"
-
-
-@dataclass
-class _Attempt:
-    """One compile under way: what is known of it so far.
-
-    source: the module behind user passes. upstream: the same in upstream MLIR, where it is at hand. text: the
-    same in generic form, where that was printed. given: conversions before user passes, if there are any.
-    entry: the name of what is kept of the module, if anything is. stays: a compile before has found the kernel
-    to be better than stock Triton's.
-    """
-
-    kernel: str
-    clock: PhaseClock
-    outcome: Outcome = Outcome.LEFT
-    seen: int = 0
-    given: int = 0
-    staged: int = 0
-    avoided: int = 0
-    compiled: bool = False
-    conversions: tuple[ReportedConversion, ...] = ()
-    gathers: tuple[ReportedGather, ...] = ()
-    remarks: tuple[str, ...] = ()
-    before: str = ""
-    after: str = ""
-    error: Exception | None = None
-    source: TritonModule | None = None
-    upstream: Module | None = None
-    text: str = ""
-    variant: str = ""
-    key: str = ""
-    entry: str = ""
-    stays: bool = False
-    passes: tuple[str, ...] = ()
-
-    def compiling(self) -> AbstractContextManager[None]:
-        """The time of Triton's own stage: what it takes once, a kernel takes anyway."""
-        again, self.compiled = self.compiled, True
-        return self.clock.phase("stock again" if again else "stock")
-
-    @contextmanager
-    def working(self, phase: str) -> Iterator[None]:
-        """The time of work of the plugin's own, in which Python's garbage collector does not come."""
-        with self.clock.phase(phase), garbage.held_back():
-            yield
-
-    def undo(self) -> None:
-        """The kernel is stock Triton's after all: what was said of its conversions does not hold."""
-        self.conversions, self.gathers, self.staged, self.avoided = (), (), 0, 0
-
-    def report(self, target: str) -> Report:
-        error = self.error
-        return Report(
-            kernel=self.kernel,
-            target=target,
-            outcome=self.outcome,
-            seen=self.seen,
-            staged=self.staged,
-            avoided=self.avoided,
-            conversions=self.conversions,
-            gathers=self.gathers,
-            remarks=self.remarks,
-            seconds=dict(self.clock.seconds),
-            error=None if error is None else f"{type(error).__name__}: {error}",
-            traceback=None if error is None else "".join(traceback.format_exception(error)),
-            variant=self.variant,
-            key=self.key,
-            passes=self.passes,
-        )
 
 
 class LLIRStage:
@@ -134,7 +57,7 @@ class LLIRStage:
         self.awaited = False
         self.vetoed = False
         self.comparisons: KeptComparisons | None = None
-        self._attempt: _Attempt | None = None
+        self._attempt: CompileRecord | None = None
         self._before: tuple[TritonModule, dict[str, Any], str] | None = None
 
     @property
@@ -148,7 +71,7 @@ class LLIRStage:
         Ensures: where the plugin fails, the result and `metadata` are those of the stock stage on the
         untouched `src` (strict: the failure is raised).
         """
-        attempt = _Attempt(UNNAMED, PhaseClock())
+        attempt = CompileRecord(UNNAMED, PhaseClock())
         before = dict(metadata) if self.awaited else {}
         try:
             llir = self._compile(src, metadata, attempt)
@@ -220,7 +143,7 @@ class LLIRStage:
         if attempt.outcome is not Outcome.NOTHING_TO_DO:
             limited.warn(self._target)
 
-    def _compile(self, src: TritonModule, metadata: Metadata, attempt: _Attempt) -> str:
+    def _compile(self, src: TritonModule, metadata: Metadata, attempt: CompileRecord) -> str:
         if self._setting.options.dump:
             attempt.before = attempt.after = str(src)
         try:
@@ -249,7 +172,7 @@ class LLIRStage:
             self._warn(attempt, attempt.error, metadata)
         return llir
 
-    def _try(self, src: TritonModule, metadata: Metadata, attempt: _Attempt) -> str | None:
+    def _try(self, src: TritonModule, metadata: Metadata, attempt: CompileRecord) -> str | None:
         """The kernel as the plugin would have it, or None where the stock stage is to compile `src`."""
         attempt.kernel = src.get_entry_func_name()
         if reason := self._left_out(src, metadata, attempt):
@@ -260,7 +183,7 @@ class LLIRStage:
             return self._with_passes(src, metadata, attempt)
         return self._ours(src, metadata, attempt)
 
-    def _with_passes(self, src: TritonModule, metadata: Metadata, attempt: _Attempt) -> str | None:
+    def _with_passes(self, src: TritonModule, metadata: Metadata, attempt: CompileRecord) -> str | None:
         """The kernel with user passes before and after ours, or None where nothing is to change it."""
         attempt.seen = attempt.given = count_operations(src).conversions
         if mode := _instrumentation_mode(metadata):
@@ -292,7 +215,7 @@ class LLIRStage:
         attempt.outcome, attempt.after = Outcome.REWRITTEN, after
         return llir
 
-    def _changed(self, module: TritonModule, when: str, attempt: _Attempt) -> TritonModule:
+    def _changed(self, module: TritonModule, when: str, attempt: CompileRecord) -> TritonModule:
         """What user passes make of a module: `module` itself where they change nothing."""
         passes = [each for each in self.options.passes if each.when == when]
         if not passes:
@@ -307,7 +230,7 @@ class LLIRStage:
         return made
 
     @staticmethod
-    def _upstream(module: TritonModule, attempt: _Attempt) -> Module:
+    def _upstream(module: TritonModule, attempt: CompileRecord) -> Module:
         """A module in upstream MLIR, for its taker to change."""
         from triton_linear.dialect import bridge
 
@@ -319,7 +242,7 @@ class LLIRStage:
             return bridge.generic_to_upstream(text, bridge.upstream_context())
 
     def _run(
-        self, passes: Sequence[UserPass], module: Module, context: object, attempt: _Attempt
+        self, passes: Sequence[UserPass], module: Module, context: object, attempt: CompileRecord
     ) -> TritonModule | None:
         """Run user passes over a module of upstream MLIR, in place; what Triton takes it for if they
         change it."""
@@ -335,7 +258,7 @@ class LLIRStage:
         attempt.passes += tuple(name for name in changed if name not in attempt.passes)
         return made[0] if made else None
 
-    def _ours(self, src: TritonModule, metadata: Metadata, attempt: _Attempt) -> str | None:
+    def _ours(self, src: TritonModule, metadata: Metadata, attempt: CompileRecord) -> str | None:
         """The kernel as the plugin would have it, or None where `src` has no need of code of ours."""
         asked = self.options.pipeline_for(attempt.kernel, gluon=self._gluon)
         with attempt.working("screen"):
@@ -352,7 +275,7 @@ class LLIRStage:
             return self._convert(src, metadata, attempt, options)
         return None
 
-    def _left_out(self, src: TritonModule, metadata: Metadata, attempt: _Attempt) -> str | None:
+    def _left_out(self, src: TritonModule, metadata: Metadata, attempt: CompileRecord) -> str | None:
         """Why stock Triton is to compile the kernel, by its name or by what was decided.
 
         Ensures: else `options` are those to compile it with."""
@@ -376,7 +299,7 @@ class LLIRStage:
         return None
 
     def _convert(
-        self, src: TritonModule, metadata: Metadata, attempt: _Attempt, options: PipelineOptions
+        self, src: TritonModule, metadata: Metadata, attempt: CompileRecord, options: PipelineOptions
     ) -> str | None:
         """The kernel with its conversions replaced, or None where the stock stage is to compile `src`."""
         from triton_linear.dialect import libtriton
@@ -416,7 +339,7 @@ class LLIRStage:
                 entry.write(known.PassResults.of(prepared, tried))
         return llir
 
-    def _is_vetoed(self, entry: str, attempt: _Attempt) -> bool:
+    def _is_vetoed(self, entry: str, attempt: CompileRecord) -> bool:
         """Whether a compile before this one has found stock Triton's kernel to be the better one."""
         attempt.entry = entry
         if self.comparisons is None or attempt.variant or self.options.keyed:
@@ -436,7 +359,7 @@ class LLIRStage:
         versions: Iterator[known.TriedVersion],
         src: TritonModule,
         metadata: Metadata,
-        attempt: _Attempt,
+        attempt: CompileRecord,
     ) -> str | None:
         """The first version that needs no more shared memory than it may; None where that is the stock kernel.
 
@@ -478,7 +401,7 @@ class LLIRStage:
             has = f"which may take {version.room}" if version.apart else f"{self._target} has {version.room}"
             attempt.remarks += (f"{shared} bytes of shared memory with {version.scratch}, {has}",)
 
-    def _warn(self, attempt: _Attempt, error: Exception, metadata: Metadata) -> None:
+    def _warn(self, attempt: CompileRecord, error: Exception, metadata: Metadata) -> None:
         remarks = attempt.remarks
         fallback.warn(self._setting, attempt.kernel, self._target, error, metadata, remarks=remarks)
 

@@ -48,11 +48,13 @@ def partitions_of(program: NumberedModule) -> dict[int, Partition]:
     """The partition of each call that is in one, by the numbers of the calls."""
     found: dict[int, Partition] = {}
     known: dict[int, Partition] = {}
+    numbers = {op: n for n, op in enumerate(program.ops)}
     for n, name in enumerate(program.names):
         op = program.ops[n]
         if name != "tt.call" or (warps := partition_warps(op)) is None:
             continue
         first = first_of_partition(op)
-        begin = next(number for number in range(n, -1, -1) if program.ops[number] == first)
+        assert first is not None  # it is in a partition
+        begin = numbers[first]
         found[n] = known.setdefault(begin, Partition(len(known), begin, warps))
     return found

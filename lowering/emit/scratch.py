@@ -25,7 +25,7 @@ import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from triton_linear.dialect.mlir_adapter import Operation, Type
+from triton_linear.dialect.mlir_adapter import Block, Operation, Type
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.emit.turns import Turn, order_of, stretch_of, turns
 from triton_linear.lowering.plan.gathers import GatherSharedPlan
@@ -192,6 +192,7 @@ class NumberedModule:
     def __init__(self, ops: Sequence[Operation]) -> None:
         self.ops = ops
         self.names = [op.name for op in ops]
+        self._lasts: dict[Block, int] = {}
 
     def use(
         self,
@@ -212,8 +213,10 @@ class NumberedModule:
     def _last_of(self, op: Operation, number: int) -> int:
         """The number of the last operation of the block that operation `number` is in."""
         block = op.block
-        last = block.operations[len(block.operations) - 1]
-        return next(n for n in range(number, len(self.ops)) if self.ops[n] == last)
+        if block not in self._lasts:  # each block is walked through once
+            last = block.operations[len(block.operations) - 1]
+            self._lasts[block] = next(n for n in range(number, len(self.ops)) if self.ops[n] == last)
+        return self._lasts[block]
 
     def frame(self) -> Frame | None:
         """The body of the module's only function; None where there are several functions, blocks or returns."""

@@ -1,40 +1,26 @@
 """Makes the problem that a module poses: visits its operations in the order they are written.
 
-Each operation ties the groups of its operands and results, begins groups of its own, or pins what it takes.
-Where two groups meet that are not tied there is a crossing. Once all groups are known, crossings become edges,
-and the operations behind what is recomputed are added to the work of the groups that ask for it.
+Each operation ties the groups of its operands and results, begins groups of its own, or pins what it takes; all
+of that goes into a `draft`, which becomes the problem in the end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
 
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation, Value
-from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis import weights
-from triton_linear.passes.analysis.addressing import constancy
-from triton_linear.passes.analysis.axis import AxisAnalysis, pointee_bytes
-from triton_linear.passes.analysis.frequencies import Frequencies
+from triton_linear.passes.analysis.axis import pointee_bytes
 from triton_linear.passes.analysis.global_memory import GlobalAccess, is_unplaced
 from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.analysis.tensor_memory import ALLOC, LOAD, STORE, site_of
 from triton_linear.passes.analysis.widths import VECTOR
-from triton_linear.passes.assignment.graph import (
-    Anchor,
-    Constancy,
-    Edge,
-    Graph,
-    Group,
-    Path,
-    Recipe,
-    Reduction,
-    Use,
-)
+from triton_linear.passes.assignment.draft import Draft
+from triton_linear.passes.assignment.graph import Anchor, Graph, Group, Recipe, Reduction
 from triton_linear.passes.assignment.nodes import Kind, OpNode, ValueNode, read
 from triton_linear.passes.assignment.shape_change import NAMES as SHAPE_CHANGES
 from triton_linear.passes.assignment.shape_change import ShapeChange
@@ -70,47 +56,15 @@ def build(ops: Sequence[Operation], gpu: Target, held: frozenset[Value] | None =
     return _Builder(read(ops), gpu, held).build()
 
 
-@dataclass
-class _Builder:
-    """The problem in the making.
-
-    crossings: where a value of one group is wanted in slices of another's layout, and by whom. cut: values
-    behind which their group ends, so that each use may want another layout.
-    """
-
-    ops: Sequence[OpNode]
-    gpu: Target
-    held: frozenset[Value] | None
-    recipes: dict[ValueNode, Recipe] = field(default_factory=dict)
-    aliases: dict[ValueNode, ValueNode] = field(default_factory=dict)
-    owners: dict[ValueNode, tuple[Group, Path]] = field(default_factory=dict)
-    groups: list[Group] = field(default_factory=list)
-    crossings: list[tuple[ValueNode, Group, Path, Use]] = field(default_factory=list)
-    requests: list[tuple[Use, Group, Path]] = field(default_factory=list)
-    converted: list[tuple[Recipe, str, float]] = field(default_factory=list)
-    cut: set[ValueNode] = field(default_factory=set)
-    layouts: LayoutTable = field(default_factory=LayoutTable)
+class _Builder(Draft):
+    """Puts the operations of a module into the problem."""
 
     def build(self) -> Graph:
-        self.producers = {result: op for op in self.ops for result in op.results}
+        self.layouts = LayoutTable()
         self.scans = {op.block for op in self.ops if op.name == SCAN}
-        self.axis = AxisAnalysis(self.producers)
-        self.frequencies = Frequencies(self.axis, self.gpu.policy.unknown_trips)
         for op in self.ops:
             self._visit(op)
-        groups = [group for group in self.groups if group.parent is None]
-        for group in groups:
-            self._price_requests(group)
-        owners = {value: (group.find(), path) for value, (group, path) in self.owners.items()}
-        requests = [(use, group.find(), path) for use, group, path in self.requests]
-        return Graph(groups, self._edges(), owners, self.recipes, self.aliases, requests, self.converted)
-
-    def resolve(self, value: ValueNode) -> ValueNode:
-        while value in self.aliases:
-            value = self.aliases[value]
-        return value
-
-    # Visiting
+        return self.finish()
 
     def _visit(self, op: OpNode) -> None:
         name = op.name
@@ -146,39 +100,6 @@ class _Builder:
 
     def _takes_tensors(self, op: OpNode) -> bool:
         return op.operands[0].kind is not None
-
-    def _group(self, kind: Kind, pinned: bool = False) -> Group:
-        group = Group(kind.shape, kind.encoding, pinned)
-        self.groups.append(group)
-        return group
-
-    def _is_held(self, value: ValueNode) -> bool:
-        return self.held is not None and value.value in self.held
-
-    def _own(self, value: ValueNode, group: Group, path: Path = ()) -> None:
-        self.owners[value] = group, path
-        group.pinned = group.pinned or self._is_held(value)
-        if not path:
-            group.values.append(value)
-
-    def _take(self, op: OpNode, index: int, group: Group, path: Path = (), tie: bool = False) -> None:
-        """Let operand `index` have the slices `path` of the layout of `group`."""
-        operand = op.operands[index]
-        if operand.kind is None:
-            return
-        value = self.resolve(operand)
-        use = Use(op, index)
-        if self._is_held(operand):
-            group.find().pinned = True
-        if value in self.recipes:
-            group.find().requests[value, path] = None
-            self.requests.append((use, group, path))
-            return
-        owner, sliced = self.owners[value]
-        if tie and value == operand and value not in self.cut and not path and not sliced:
-            group.find().absorb(owner.find())
-            return
-        self.crossings.append((value, group, path, use))
 
     def _convert(self, op: OpNode, frequency: float) -> None:
         source, result = op.operands[0], op.results[0]
@@ -437,56 +358,6 @@ class _Builder:
             kind = operand.kind
             if kind is not None:
                 self._take(op, index, self._group(kind), tie=True)
-
-    def _constancy(self, value: ValueNode) -> Constancy:
-        return constancy(self.axis.of(value).deltas)
-
-    # Edges
-
-    def _edges(self) -> list[Edge]:
-        edges: dict[tuple[ValueNode, int, Path], Edge] = {}
-        for value, group, path, use in self.crossings:
-            target = group.find()
-            source, given = self.owners[value]
-            source = source.find()
-            kind = value.kind
-            assert kind is not None
-            often = self.frequencies.of(use.op.block)
-            made = self._produced(value)
-            key = value, id(target), path
-            edge = edges.get(key)
-            if edge is None:
-                edge = edges[key] = Edge(
-                    value, kind, source, given, target, path, min(often, made), self._constancy(value)
-                )
-            edge.uses.append(use)
-            edge.frequency = max(edge.frequency, min(often, made))
-        return list(edges.values())
-
-    def _produced(self, value: ValueNode) -> float:
-        producer = self.producers.get(value)
-        return self.frequencies.of(value.owner if producer is None else producer.block)
-
-    # Recomputation
-
-    def _price_requests(self, group: Group) -> None:
-        """Add the operations behind what a group asks for to its work, each once for each slice."""
-        seen: set[tuple[ValueNode, Path]] = set()
-        pending = list(group.requests)
-        while pending:
-            value, path = pending.pop()
-            if (value, path) in seen:
-                continue
-            seen.add((value, path))
-            recipe = self.recipes[value]
-            clocks = weights.of(recipe.op, recipe.kind.bits, self.gpu.costs) * recipe.frequency
-            if clocks:
-                group.add_work((path, recipe.kind.shape, self._constancy(value)), clocks)
-            if recipe.op.name == "tt.expand_dims":
-                path = (*path, recipe.op.attributes["axis"].value)
-            for operand in recipe.op.operands:
-                if operand.kind is not None:
-                    pending.append((self.resolve(operand), path))
 
 
 def _sees_vectors(op: OpNode, kind: Kind, copied: GlobalAccess) -> bool:

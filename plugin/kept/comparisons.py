@@ -2,6 +2,7 @@
 
 To find that out takes a second compile of kernels that take long as it is. Both kernels follow from the module,
 the options and what LLVM is told by the environment; what ptxas makes of them from its version and its options.
+Where somebody else has changed the stages, it follows from that as well.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class Comparison:
 class KeptComparisons:
     """What comparing kernels that are assembled alike has shown.
 
-    how: ptxas and its options. It must not know the stage that asks, which would keep itself alive.
+    how: ptxas, its options, and what others do in the stages. It must not know the stage that asks, which would
+    keep itself alive.
     """
 
     how: Callable[[], str]

@@ -31,7 +31,8 @@ class KeptDirective:
 class KeptDirectives:
     """What was decided about kernels that are assembled alike.
 
-    how: all that tells how they are, but for the PTX: the GPU, ptxas and its options.
+    how: all that tells how they are, but for the PTX: the GPU, ptxas and its options, what others do in the
+    stages.
     """
 
     how: Callable[[], str]

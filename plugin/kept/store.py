@@ -4,8 +4,11 @@ An entry is a file named by the digest of all that it depends on. It is written 
 renamed, so a reader finds the whole of it or nothing, however many write; and it begins with the digest of the
 rest, so one that is damaged counts as none. A compile never fails for an entry that cannot be read or written.
 
-Entries are spread over folders by the first digits of their names. Who writes to a folder that has become too
-large removes from it what was used longest ago.
+Entries are spread over folders by the first digits of their names. Who finds that a folder has become too large
+removes from it what was used longest ago. To look takes ten times as long as to write, so one write in some
+looks, the more often the more it writes: the checksum of what is written decides, which is as good as drawing
+lots. So processes need not know of each other, and a folder is hardly ever larger than it may be by more than a
+few of these parts.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ FOLDER = "triton_linear"
 _DIGITS = 1
 FOLDER_BYTES = 16 << 20
 """What entries of one of the 16 folders may take together: as much as some 1,000 modules."""
+_PARTS = 64
+"""How many times one looks while as much is written as a folder may take, in the mean."""
 ENTRY_BYTES = FOLDER_BYTES // 4
 """What one entry may take; a usual one has 16 KiB."""
 _LEVEL = 1
@@ -66,17 +71,30 @@ def write(name: str, entry: Mapping[str, Any]) -> None:
         body = zlib.compress(json.dumps(entry).encode(), _LEVEL)
         if len(body) > ENTRY_BYTES:
             return
+        checksum = hashlib.sha256(body).digest()
         path = _path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{name}.{os.getpid()}.{secrets.token_hex(4)}")
         with temporary.open("xb") as file:  # who may read it is as for Triton's own files
-            file.write(hashlib.sha256(body).digest() + body)
+            file.write(checksum + body)
         os.replace(temporary, path)
         temporary = None
-        _bound(path.parent)
+        if _looks(checksum, len(body)):
+            _bound(path.parent)
     if temporary is not None:
         with suppress(OSError):
             temporary.unlink()
+
+
+def _looks(checksum: bytes, size: int) -> bool:
+    """Whether who has written so many bytes, of this checksum, looks how large the folder is: on `size` in
+    `FOLDER_BYTES // _PARTS` of all checksums.
+
+    >>> _looks(bytes(32), 1), _looks(bytes([255] * 32), 1), _looks(bytes([255] * 32), FOLDER_BYTES)
+    (True, False, True)
+    """
+    drawn = int.from_bytes(checksum[:4], "big")
+    return drawn * (FOLDER_BYTES // _PARTS) < size << 32
 
 
 def _bound(folder: Path) -> None:

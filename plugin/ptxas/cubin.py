@@ -1,10 +1,11 @@
 """What a cubin says of its kernel: registers, stack, and the clocks of its loops of MMAs.
 
 A cubin is an ELF file of 64 bits (System V ABI, object files). `.nv.info` has the attributes that NVIDIA's
-cuobjdump shows as resource usage. Instructions of compute capability 9.0 have 16 bytes, which nvdisasm shows
+cuobjdump shows as resource usage. Instructions have 16 bytes since compute capability 7.0, which nvdisasm shows
 with their text; in their upper 8 is what the scheduler does after each, as published studies have it for all
-since 7.0 (Jia et al., arXiv 1804.06826): four bits from bit 105 are the clocks until the warp's next one, three
-from bit 110 the barrier that its result sets, six from bit 116 the barriers that it waits for.
+since then (Jia et al., arXiv 1804.06826): four bits from bit 105 are the clocks until the warp's next one,
+three from bit 110 the barrier that its result sets, six from bit 116 the barriers that it waits for. How far a
+branch goes, in words of 4 bytes, is in the 48 bits from bit 34, since 9.0 with 8 more below them from bit 16.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 
 from triton_linear.dialect.records import dataclass
 
+_ELF = b"\x7fELF\x02"
 _INFO, _CODE = b".nv.info", b".text."
 _REGISTERS, _STACK = 0x2F, 0x12
 """Attributes in a cubin's section `.nv.info`: a function's registers, and its bytes of stack."""
@@ -26,7 +28,14 @@ _MMAS = frozenset({0x1F0, 0x1F1, 0x1F2, 0x1F3})
 """HGMMA, IGMMA, BGMMA and QGMMA: what `wgmma.mma_async` becomes."""
 _SPECIAL = 0x108
 """MUFU."""
-_BRANCH = 0x947
+_BRANCHES = frozenset({0x547, 0x947})
+"""BRA, with `.U` and without."""
+_SINCE_7 = frozenset({70, 72, 75, 80, 86, 87, 88, 89})
+_SINCE_9 = frozenset({90, 100, 101, 103, 110, 120, 121})
+"""Compute capabilities, ten times, whose branches are known to look like this (nvdisasm)."""
+_VERSION, _FLAGS = 8, 0x30
+"""Where a cubin says which form its flags have, and where they are: since form 8 the capability is in the
+second byte, before that in the first."""
 LOAD = 0x181
 """LDG."""
 _MMA_WAIT = 0x9C5
@@ -100,18 +109,28 @@ class Loop:
     clocks: int
 
 
-def loops(cubin: object) -> list[Loop]:
-    """Every loop of a kernel, inner ones too, in the order of their first instructions; none where it cannot be
-    read.
-
-    Requires: the compute capability is 7.0 or more.
+def loops(cubin: object) -> list[Loop] | None:
+    """Every loop of a kernel, inner ones too, in the order of their first instructions; None where it cannot be
+    read, or how the branches of its compute capability look is not known.
     """
-    instructions = decoded(cubin)
+    instructions, known = decoded(cubin), capability(cubin)
+    if not instructions or known is None:
+        return None
     return [
         Loop(first, last, sum(clocks_after(high) for _, high in instructions[first : last + 1]))
-        for first, last in sorted(set(loops_of(instructions)))
+        for first, last in sorted(set(loops_of(instructions, known)))
         if first >= 0
     ]
+
+
+def capability(cubin: object) -> int | None:
+    """Ten times the compute capability that a cubin is for; None where it cannot be read, or how branches look
+    is not known of it."""
+    if not isinstance(cubin, bytes) or len(cubin) < _FLAGS + 4 or not cubin.startswith(_ELF):
+        return None
+    (flags,) = struct.unpack_from("<I", cubin, _FLAGS)
+    found = flags >> 8 & 255 if cubin[_VERSION] >= 8 else flags & 255
+    return found if found in _SINCE_7 | _SINCE_9 else None
 
 
 def clocks_after(high: int) -> int:
@@ -124,11 +143,11 @@ def mma_loops(cubin: object) -> Loops | None:
 
     Requires: the cubin is for compute capability 9.0, the one that has such MMAs.
     """
-    instructions = decoded(cubin)
+    instructions, known = decoded(cubin), capability(cubin)
     mmas = [number for number, (low, _) in enumerate(instructions) if low & OPCODE in _MMAS]
-    if not mmas:
+    if not mmas or known is None:
         return None
-    each = [instructions[first : last + 1] for first, last in _innermost(loops_of(instructions), mmas)]
+    each = [instructions[first : last + 1] for first, last in _innermost(loops_of(instructions, known), mmas)]
     inside = [instruction for loop in each for instruction in loop]
     if not inside:
         return None
@@ -162,13 +181,15 @@ def _ends_mmas(low: int, high: int) -> bool:
     return low & _FORM == _MMA_WAIT and bool(low >> 47 & 1) and not high >> 8 & 255
 
 
-def loops_of(instructions: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def loops_of(instructions: list[tuple[int, int]], capability: int) -> Iterator[tuple[int, int]]:
     """The first and last instruction of each loop: where a branch goes back to, and the branch."""
     for number, (low, high) in enumerate(instructions):
-        if low & _FORM == _BRANCH:
+        if low & _FORM in _BRANCHES:
             words = (low >> 34 | high << 30) & (1 << 48) - 1
             words -= words >> 47 << 48  # it is signed
-            target = number + 1 + ((words << 8 | low >> 16 & 255) * 4) // _INSTRUCTION.size
+            if capability in _SINCE_9:
+                words = words << 8 | low >> 16 & 255
+            target = number + 1 + words * 4 // _INSTRUCTION.size
             if target < number:
                 yield target, number
 
@@ -185,7 +206,7 @@ def _innermost(loops: Iterator[tuple[int, int]], mmas: list[int]) -> list[tuple[
 
 def _sections(cubin: object) -> Iterator[tuple[bytes, bytes]]:
     """The sections of an ELF file, with their names."""
-    if not isinstance(cubin, bytes) or cubin[:5] != b"\x7fELF\x02":
+    if not isinstance(cubin, bytes) or not cubin.startswith(_ELF):
         raise ValueError("no ELF file of 64 bits")
     (table,) = struct.unpack_from("<Q", cubin, 0x28)
     size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)

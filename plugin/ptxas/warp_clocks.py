@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from triton_linear.dialect.records import dataclass
-from triton_linear.ptxas.cubin import LOAD, OPCODE, clocks_after, decoded, loops_of
+from triton_linear.ptxas.cubin import LOAD, OPCODE, capability, clocks_after, decoded, loops_of
 
 _BARRIERS = 6
 _ALL = (1 << _BARRIERS) - 1
@@ -48,12 +48,12 @@ def warp_clocks(cubin: object, memory: int, trips: int) -> WarpClocks | None:
     """Those of a cubin where loads from global memory take `memory` clocks and each loop `trips` iterations;
     None where it cannot be read.
 
-    Requires: the compute capability is 9.0, or one whose instructions look the same.
+    Requires: the compute capability is 9.0, or one whose instructions have the same numbers.
     """
-    instructions = decoded(cubin)
-    if not instructions:
+    instructions, known = decoded(cubin), capability(cubin)
+    if not instructions or known is None:
         return None
-    loops = [loop for loop in sorted(set(loops_of(instructions))) if loop[0] >= 0]
+    loops = [loop for loop in sorted(set(loops_of(instructions, known))) if loop[0] >= 0]
     walk = _Walk(instructions, loops, trips)
     clocks, at_once = walk.through(memory), walk.through(0) + memory * walk.waiting()
     return WarpClocks(clocks, max(0, clocks - at_once))

@@ -174,8 +174,11 @@ def _figures(a: Facts, b: Facts) -> Iterator[Figure]:
 
 
 def _loops(a: Facts, b: Facts) -> tuple[tuple[TimedLoop | None, TimedLoop | None], ...]:
-    """The loops of both, one by one where there are as many, else those of most clocks."""
+    """The loops of both, one by one where there are as many, else those of most clocks; none where those of one
+    are not known."""
     first, second = a.resources.loops, b.resources.loops
+    if first is None or second is None:
+        return ()
     if len(first) == len(second):
         return tuple(zip(first, second, strict=True))
     longest = [max(side, key=lambda loop: loop.clocks, default=None) for side in (first, second)]

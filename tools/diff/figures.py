@@ -13,7 +13,7 @@ from typing import Any
 
 from triton_linear.lowering.target.targets import Target
 from triton_linear.ptxas.cubin import Loop, loops, usage
-from triton_linear.ptxas.registers import resident
+from triton_linear.ptxas.occupancy import resident
 from triton_linear.tools.diff.assembly import LIBRARY, Where
 
 
@@ -40,7 +40,7 @@ class Resources:
     shared: int | None = None
     ctas: int | None = None
     limited_by: str = ""
-    loops: tuple[TimedLoop, ...] = ()
+    loops: tuple[TimedLoop, ...] | None = ()
 
 
 def resources(
@@ -104,8 +104,11 @@ _SOURCE = re.compile(r'^\s*//## File "(?P<file>[^"]*)", line (?P<line>\d+)')
 _ADDRESS = re.compile(r"^\s*/\*(?P<address>[0-9a-f]{4,})\*/")
 
 
-def _loops(cubin: bytes) -> tuple[TimedLoop, ...]:
-    found: Sequence[Loop] = [loop for loop in loops(cubin) if loop.last - loop.first >= _SMALL]
+def _loops(cubin: bytes) -> tuple[TimedLoop, ...] | None:
+    every = loops(cubin)
+    if every is None:
+        return None
+    found: Sequence[Loop] = [loop for loop in every if loop.last - loop.first >= _SMALL]
     lines = _lines(cubin) if found else {}
     return tuple(TimedLoop(_most(lines, loop), loop.last - loop.first + 1, loop.clocks) for loop in found)
 

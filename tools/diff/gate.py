@@ -65,7 +65,7 @@ class Condition:
 def _clocks(pair: Pair) -> tuple[int | None, str]:
     grown = [(b.clocks - a.clocks, a, b) for a, b in pair.loops if a is not None and b is not None]
     if not grown:
-        none = not any(side.resources.loops for side in pair.facts)
+        none = all(side.resources.loops == () for side in pair.facts)
         known = all(made.binary is not None and "ptx" in made.texts for made in pair.made)
         return (0, "no loop") if none and known else (None, "clocks of loops are")
     worse, a, b = max(grown, key=lambda one: one[0])

@@ -219,7 +219,14 @@ def calls(kernel: Any, names: Sequence[str], code: str) -> dict[str, Callable[[]
 def import_all() -> None:
     """Import what every compile takes, once for all processes that are forked from this one."""
     with contextlib.suppress(ImportError):  # which each compile says
-        for name in ("stage", "pipeline", "ptxas.registers", "ptxas.veto", "kept.registers"):
+        for name in (
+            "stage",
+            "pipeline",
+            "ptxas.registers",
+            "ptxas.veto",
+            "kept.registers",
+            "kept.comparisons",
+        ):
             importlib.import_module(f"triton_linear.{name}")
 
 

@@ -29,6 +29,7 @@ from triton_linear.tools.measuring.rounds import check_script, done, gpu_name
 from triton_linear.tools.support.errors import Diagnostic, ToolError, fail
 from triton_linear.tools.support.progress import say
 from triton_linear.tools.tune import figures, shards
+from triton_linear.tools.tune.bar import Bar
 from triton_linear.tools.tune.figures import Contested, TunedKernel
 from triton_linear.tools.tune.journal import Journal, put
 from triton_linear.variants import COMPARED, VARIANTS, variant
@@ -113,7 +114,8 @@ def tune(
     if again:
         _remove(journal.glob("run-*"))
     before = list(journal.glob("run-*"))
-    followed = Journal(journal, file if keep else None)
+    bar = Bar(len(plan.modes))
+    followed = Journal(journal, file if keep else None, bar)
     followed.follow(loud=False)
     known = list(followed.records)
     if known:
@@ -133,6 +135,8 @@ def tune(
     except BaseException:
         followed.follow()
         raise
+    finally:
+        bar.hide()
     launches = figures.contested([*known, *records])
     kernels = figures.tuned(launches)
     followed.follow()

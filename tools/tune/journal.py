@@ -15,19 +15,20 @@ from typing import Any
 from triton_linear.decisions import Decision, DecisionError, DecisionFile, now_text
 from triton_linear.tools.measuring.ahead import CONTEST, IDLE
 from triton_linear.tools.support.errors import fail
-from triton_linear.tools.support.progress import say
 from triton_linear.tools.tune import figures
+from triton_linear.tools.tune.bar import Bar
 from triton_linear.tools.tune.figures import TunedKernel
+from triton_linear.tools.tune.shards import FIRST
 
 
 class Journal:
     """The folder of a run's records, and those of runs of the same before it that were interrupted.
 
-    file: where decisions are kept; None: they are only said.
+    file: where decisions are kept; None: they are only said. bar: follows what is recorded as well.
     """
 
-    def __init__(self, folder: Path, file: DecisionFile | None) -> None:
-        self._folder, self._file = folder, file
+    def __init__(self, folder: Path, file: DecisionFile | None, bar: Bar) -> None:
+        self._folder, self._file, self._bar = folder, file, bar
         self._read: dict[Path, int] = {}
         self._decided: dict[Any, tuple[Any, ...]] = {}
         self._began = time.monotonic()
@@ -38,7 +39,11 @@ class Journal:
 
         Fails where decisions cannot be kept.
         """
-        new = [record for path in sorted(self._folder.glob("run-*/*/*.jsonl")) for record in self._added(path)]
+        new: list[dict[str, Any]] = []
+        for path in sorted(self._folder.glob("run-*/*/*.jsonl")):
+            added = list(self._added(path))
+            self._bar.follow(added, shown=loud and path.parent.name == FIRST)
+            new += added
         self.records += new
         ended = {record["kernel"] for record in new if record.get("mode") == CONTEST}
         if not ended:
@@ -78,7 +83,7 @@ class Journal:
                 self._line(f"{launch.name}: {reason}")
 
     def _line(self, text: str) -> None:
-        say(f"[{time.monotonic() - self._began:.0f} s, {len(self._decided)} decided] {text}")
+        self._bar.say(f"[{time.monotonic() - self._began:.0f} s, {len(self._decided)} decided] {text}")
 
 
 def _told(kernel: TunedKernel) -> tuple[Any, ...]:

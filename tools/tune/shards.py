@@ -29,6 +29,8 @@ Watcher = Callable[[], None]
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 COMPILED = "compiled.json"
+FIRST = "0"
+"""The folder of the share whose program prints on the terminal."""
 _POLL = 0.1
 
 
@@ -128,7 +130,7 @@ def on_gpus(
     """All shares, on GPUs of this machine, one process at a time on each. What the program prints is shown of
     the first. Where one fails, or this thread is interrupted, the others are ended."""
     if len(gpus) <= 1:
-        return measure_share(plan, folder / "0", watch=watch, loud=True)
+        return measure_share(plan, folder / FIRST, watch=watch, loud=True)
     stop = threading.Event()
     with ThreadPoolExecutor(len(gpus)) as threads:
         try:

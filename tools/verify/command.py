@@ -7,9 +7,11 @@ and every gather. Accesses to tensor memory are Triton's, and are run in the lay
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +19,7 @@ from typing import Any
 from triton_linear.dialect.linear_layout import WARP
 from triton_linear.dialect.locations import user_position
 from triton_linear.dialect.mlir_adapter import operations
-from triton_linear.lowering.emit.embed import RANK_NUMBER, THREAD_NUMBER
+from triton_linear.lowering.emit.calls import RANK_NUMBER, THREAD_NUMBER
 from triton_linear.lowering.emit.machines import ALL_WARPS_BARRIER, THREAD
 from triton_linear.lowering.emit.partitions import THREAD_IN_PARTITION
 from triton_linear.lowering.interpreter.memory import SimulationError
@@ -32,7 +34,7 @@ from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.support.compile import DEFAULTS, Compilation, compile_text
 from triton_linear.tools.support.errors import Diagnostic, ToolError
 from triton_linear.tools.verify.tensor_memory import CheckedTensorAccess, check_accesses
-from triton_linear.tools.verify.turns import ARRIVE, WAIT, closed, races_in_turns, takes_turns
+from triton_linear.tools.verify.turns import ARRIVE, WAIT, closed, races_in_turns, spares_barrier, takes_turns
 from triton_linear.tools.verify.words import count, figures, findings, short_encoding, short_type
 
 
@@ -161,13 +163,27 @@ def embedded_functions(text: str) -> Iterator[tuple[str, str]]:
     """
     types = "".join(re.findall(r"^!__ll_\w+ = .*\n", text, re.MULTILINE))
     shared = _own_numbers(text)
+    for number, symbol, lines in _calls(text):
+        yield symbol, types + _function(symbol, f"%__ll_{number}_", lines, shared)
+
+
+def _calls(text: str) -> Iterator[tuple[str, str, list[str]]]:
+    """The number of each call in a module, the symbol of its stub, and the lines of its code."""
     lines: dict[str, list[str]] = {}
     for line in text.splitlines():
         if found := re.search(r" loc\(#__ll_loc(\d+)\)$", line):
             lines.setdefault(found[1], []).append(line[: found.start()])
     for found in _EMBEDDED.finditer(text):
-        number, symbol = found["number"], found["symbol"]
-        yield symbol, types + _function(symbol, f"%__ll_{number}_", lines[number], shared)
+        yield found["number"], found["symbol"], lines[found["number"]]
+
+
+def _spared_barriers(compilation: Compilation) -> dict[str, list[int]]:
+    """Of each call of a stub, in order, how many barriers of the cluster it has fewer than its plan."""
+    found: dict[str, list[int]] = {}
+    for kernel in compilation.kernels:
+        for _, symbol, lines in _calls(kernel.embedded):
+            found.setdefault(symbol, []).append(int(spares_barrier(lines)))
+    return found
 
 
 def _own_numbers(text: str) -> list[str]:
@@ -246,8 +262,14 @@ def _run(function: str, stub: Stub, target: Target) -> Verdict:
 
 
 def check(compilation: Compilation, verdicts: Mapping[str, Verdict] | None = None) -> list[Checked]:
-    """Every conversion of a compiled module with what running its code showed."""
+    """Every conversion of a compiled module with what running its code showed, and the barriers that it has in
+    its place."""
     verdicts = run_stubs(compilation) if verdicts is None else verdicts
+    users = Counter(found.stub for found in compilation.conversions)
+    spared = {
+        symbol: iter(calls if len(calls) == users[symbol] else itertools.repeat(min(calls)))
+        for symbol, calls in _spared_barriers(compilation).items()
+    }
     stubs = {symbol: stub for kernel in compilation.kernels for symbol, stub in kernel.stubs.items()}
     checked = []
     for found in compilation.conversions:
@@ -255,7 +277,10 @@ def check(compilation: Compilation, verdicts: Mapping[str, Verdict] | None = Non
         if isinstance(stub, ConversionStub):
             sides = stub.source, stub.destination, stub.element
             proved = refuted(stub.plan, *sides, compilation.target) is None
-            checked.append(Checked(found, stub.plan.summary(), verdicts[stub.symbol], proved))
+            verdict = verdicts[stub.symbol]
+            barriers = verdict.counts.cluster_barriers - next(spared[stub.symbol])
+            verdict = replace(verdict, counts=replace(verdict.counts, cluster_barriers=barriers))
+            checked.append(Checked(found, stub.plan.summary(), verdict, proved))
         elif found.kind == NOOP:
             checked.append(Checked(found, "no-op", None))
         else:

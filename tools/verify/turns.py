@@ -30,6 +30,13 @@ def takes_turns(lines: Sequence[str]) -> bool:
     return any(_PIECE.search(line) for line in lines)
 
 
+def spares_barrier(lines: Sequence[str]) -> bool:
+    """Whether code, without locations, takes turns and has no barrier behind its loads: the exchange that comes
+    next has one, or the end of the function."""
+    last = max((number for number, line in enumerate(lines) if "llvm.load" in line), default=0)
+    return takes_turns(lines) and WAIT not in lines[last:]
+
+
 def closed(lines: Sequence[str]) -> list[str]:
     """Code that takes turns, with the barrier that stands behind it at the latest; whether one stands where it
     must is seen by `races_in_turns`."""

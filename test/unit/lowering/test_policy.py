@@ -54,10 +54,9 @@ ELSEWHERE = {
     "planners/bound.py": {"_LEAST_IN_ROWS", "_FOURS"},
     "planners/tensor_memory.py": {"THREAD_REGISTERS"},
     "gather/memory.py": {"_DRAWS"},
-    "ptxas/cubin.py": {"_SIZED", "_SPECIAL", "_BRANCH", "LOAD", "_MMA_WAIT", "_NO_BARRIER"},
-    "ptxas/registers.py": {
-        "UNIT",
-        "MOST",
+    "ptxas/cubin.py": {"_SIZED", "_SPECIAL", "LOAD", "_MMA_WAIT", "_NO_BARRIER"},
+    "ptxas/occupancy.py": {"UNIT", "MOST"},
+    "ptxas/advice.py": {
         "MEMORY_CLOCKS",
         "FAR_CLOCKS",
         "MMA_CLOCKS",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +13,11 @@ from hypothesis import strategies as st
 
 from triton_linear.dialect import bridge
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.dialect.mlir_adapter import Module, operations
+from triton_linear.dialect.mlir_adapter import Module, Operation, operations
 from triton_linear.lowering.emit import scratch
 from triton_linear.lowering.emit.bodies import emit_body, signature_of
 from triton_linear.lowering.emit.machines import MACHINES
+from triton_linear.lowering.emit.partitions import Partition, partitions_of
 from triton_linear.lowering.emit.scratch import Home, ScratchUse, shortest
 from triton_linear.lowering.emit.text import SHARED, FunctionWriter
 from triton_linear.lowering.interpreter.simulate import simulate
@@ -269,6 +271,42 @@ def test_a_use_knows_its_block() -> None:
     assert not found.may_repeat
 
 
+class Counted(list[Operation]):
+    """Operations that count how often one is looked at."""
+
+    looked = 0
+
+    def __getitem__(self, number: Any) -> Any:
+        self.looked += 1
+        return super().__getitem__(number)
+
+
+def test_the_ends_of_blocks_and_the_beginnings_of_partitions_are_looked_for_once() -> None:
+    calls = 200
+    body = '%{0}_{1} = "tt.call"() <{{callee = @f}}> : () -> i32\n"test.call"() : () -> ()\n'
+    first, second = ("".join(body.format(region, n) for n in range(calls)) for region in "ab")
+    text = f"""
+      "ttg.warp_specialize"() <{{partitionNumWarps = array<i32: 4, 8>}}> ({{
+        "ttg.warp_yield"() : () -> () }}, {{
+        "ttg.warp_specialize.partitions"() ({{ {first} "ttg.warp_return"() : () -> () }},
+          {{ {second} "ttg.warp_return"() : () -> () }}) : () -> ()
+      }}) : () -> ()
+    """
+    text = MODULE.replace('    "tt.return"', f'{text}    "tt.return"')
+    ops = Counted(operations(parsed(text).operation))
+    whole = scratch.NumberedModule(ops)
+    found = partitions_of(whole)
+    numbers = [n for n, name in enumerate(whole.names) if name == "tt.call"]
+    assert list(found) == numbers and len(numbers) == 2 * calls
+    for region, warps in enumerate((4, 8)):
+        members = numbers[region * calls : (region + 1) * calls]
+        assert {found[n] for n in members} == {Partition(region, members[0], warps)}
+    plan, _ = transpose(32, 2, CUDA)
+    lasts = [whole.use(n, plan, CUDA, 4, framed=False).block_end for n in numbers]
+    assert lasts == [n for n, name in enumerate(whole.names) if name == "ttg.warp_return" for _ in range(calls)]
+    assert ops.looked <= 4 * len(ops)
+
+
 def test_the_frame_of_a_function() -> None:
     whole = program()
     found = whole.frame()
@@ -341,6 +379,7 @@ WHOLE = {
         (view("index", "3x2xf32", "2xf32"), False),
         (view("index", "2x1xi64", "1xi64"), False),
         (view("index", "3x64xf16", "64xf16", PADDED), False),
+        (view("index", "3x64xf32", "64xf32", PADDED), False),  # nobody says where a row begins
         (view("index", "3x64xf16", "64xf16", alignment="{alignment = 128 : i32}"), True),
         (view("index", "3x64xf16", "64xf16", alignment="{alignment = 8 : i32}"), False),
         (view("subslice", "64xf16", "32xf16").replace("mutable>\n", "mutable, 64>\n"), False),

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import plugin_support as support
@@ -23,10 +24,10 @@ from plugin_support import CUDA, assembly, compile_kernel, transpose, triton_sta
 from triton import knobs
 
 import triton_linear
-from triton_linear import fallback, hook, known, pipeline, setting, stage
+from triton_linear import compile_record, fallback, known, pipeline, setting, stage, wrapping
 from triton_linear.dialect import bridge, libtriton, mlir_adapter, sources
 from triton_linear.lowering import strategies
-from triton_linear.lowering.emit import embed
+from triton_linear.lowering.emit import calls
 from triton_linear.lowering.target import targets
 from triton_linear.passes import pipeline as passes
 from triton_linear.passes.assignment.assign import AssignLayouts
@@ -36,13 +37,13 @@ from triton_linear.passes.conversions.fold import FoldConversions
 from triton_linear.passes.conversions.outline import OutlineConversions
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.options import PipelineOptions
-from triton_linear.ptxas import registers as occupancy
+from triton_linear.ptxas import advice, registers
 from triton_linear.report import FallbackWarning, Outcome
 
 PLACES: Mapping[str, tuple[Any, str]] = {
-    "hook: the target's name": (hook, "target_name"),
-    "hook: the stage": (stage.LLIRStage, "__init__"),
-    "hook: registers": (occupancy, "has_say"),
+    "wrapping: the target's name": (wrapping, "target_name"),
+    "wrapping: the stage": (stage.LLIRStage, "__init__"),
+    "wrapping: registers": (registers, "has_say"),
     "screen": (stage, "count_operations"),
     "instrumentation": (stage, "_instrumentation_mode"),
     "targets": (targets, "target"),
@@ -59,7 +60,7 @@ PLACES: Mapping[str, tuple[Any, str]] = {
     "planner": (strategies, "select"),
     "plans of stubs": (passes, "stubs_of"),
     "proof": (stubs, "refuted"),
-    "emission": (embed, "emit_body"),
+    "emission": (calls, "emit_body"),
     "embedding": (pipeline, "embed"),
     "what is known": (known.Known, "of"),
     "bridge: back": (bridge, "without_ll"),
@@ -111,7 +112,7 @@ def test_an_error_gives_the_stock_kernel_and_one_warning(place: str, monkeypatch
     (warning,) = caught
     assert warning.category is FallbackWarning
     text = str(warning.message)
-    if not place.startswith("hook: "):  # before it is known which kernel it is
+    if not place.startswith("wrapping: "):  # before it is known which kernel it is
         assert "'transpose' for cuda:90" in text
         assert made.report is not None and made.report.outcome is Outcome.FAILED
         assert TRIPPED in str(made.report.error)
@@ -161,7 +162,7 @@ def test_no_room_to_tell_loses_no_kernel(monkeypatch: pytest.MonkeyPatch) -> Non
     """Where memory is used up, it is for the warning and the report too."""
     monkeypatch.setattr(*PLACES["planner"], tripping(MemoryError))
     for kind in (MemoryError, RecursionError):
-        monkeypatch.setattr(stage._Attempt, "report", tripping(kind))
+        monkeypatch.setattr(compile_record.CompileRecord, "report", tripping(kind))
         monkeypatch.setattr(fallback, "_module_file", tripping(kind))
         monkeypatch.setattr(warnings, "warn", tripping(kind))
         with triton_linear.enabled() as reports:
@@ -195,16 +196,18 @@ def above_a_jump() -> Any:
     return assembled(occupancy=False)
 
 
-@pytest.mark.parametrize("name", ["usage", "bound"])
-def test_an_error_about_registers(name: str, above_a_jump: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(occupancy, name, tripping(LookupError))
+@pytest.mark.parametrize(("module", "name"), [(registers, "usage"), (advice, "bound")])
+def test_an_error_about_registers(
+    module: ModuleType, name: str, above_a_jump: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, name, tripping(LookupError))
     with pytest.warns(FallbackWarning, match=rf"is assembled by stock Triton(.|\n)*{TRIPPED}") as caught:
         kept = assembled()
     assert len(caught) == 1
     assert kept.asm["ptx"] == above_a_jump.asm["ptx"] and kept.asm["cubin"] == above_a_jump.asm["cubin"]
     with pytest.raises(LookupError, match=TRIPPED):
         assembled(strict=True)
-    monkeypatch.setattr(occupancy, name, tripping(KeyboardInterrupt))
+    monkeypatch.setattr(module, name, tripping(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         assembled()
 

@@ -24,7 +24,7 @@ from triton import knobs
 from triton.compiler import make_backend
 
 import triton_linear
-from triton_linear import hook, pipeline
+from triton_linear import pipeline, wrapping
 from triton_linear.report import Outcome, Report
 
 __all__ = ["fresh_plugin"]
@@ -248,4 +248,4 @@ def test_a_report_is_data() -> None:
         "k", "cuda:90", Outcome.NOTHING_TO_DO, seconds=MappingProxyType({"stock": 1.0, "screen": 0.5})
     )
     assert (report.overhead, report.ours, report.folded) == (0.5, 0, 0)
-    assert hook.target_name(make_backend(HIP), object()) == "hip:gfx942"
+    assert wrapping.target_name(make_backend(HIP), object()) == "hip:gfx942"

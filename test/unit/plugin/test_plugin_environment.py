@@ -271,12 +271,12 @@ HELD = """
 import os, signal, threading
 import plugin_support, triton_linear
 from triton_linear import hook
-from triton_linear.ptxas import registers as occupancy
+from triton_linear.ptxas import registers
 plugin_support.use_fakes()
 triton_linear.install()
 held, done = threading.Event(), threading.Event()
 def hold():
-    with hook._state.pinned(None), hook._state.lock, occupancy._one_apart:
+    with hook._state.pinned(None), hook._state.lock, registers._one_apart:
         held.set()
         done.wait()
 threading.Thread(target=hold).start()
@@ -284,7 +284,7 @@ held.wait()
 child = os.fork()
 if child == 0:
     signal.alarm(60)
-    with occupancy.held_back():
+    with registers.held_back():
         pass
     triton_linear.install(strict=True)
     ours = plugin_support.compile_in_worker()

@@ -22,10 +22,10 @@ from triton.compiler import ASTSource
 import triton_linear
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.lowering.target.targets import target
-from triton_linear.ptxas import cubin as cubins
-from triton_linear.ptxas import registers as occupancy
-from triton_linear.ptxas.cubin import Loops, Usage, mma_loops, usage
-from triton_linear.ptxas.registers import UNIT, Assembler, bound
+from triton_linear.ptxas import advice, registers
+from triton_linear.ptxas.cubin import Loops, Usage, usage
+from triton_linear.ptxas.occupancy import UNIT, bound, resident
+from triton_linear.ptxas.registers import Assembler
 from triton_linear.ptxas.warp_clocks import WarpClocks
 from triton_linear.report import Outcome
 from triton_linear.setting import Options
@@ -134,7 +134,7 @@ class Stages:
         self.found = list(found)
         self.body = body
         self.assembled: list[str] = []
-        monkeypatch.setattr(occupancy, "usage", lambda cubin: cubin[1])
+        monkeypatch.setattr(registers, "usage", lambda cubin: cubin[1])
 
     def ptx(self, src: object, metadata: Any) -> str:
         return self.text
@@ -202,7 +202,7 @@ def test_it_is_taken_where_a_warp_takes_hardly_more_clocks(
     def clocks(cubin: Any, *_: object) -> WarpClocks:
         return WarpClocks(now if ".maxnreg" in cubin[0] else 100, 0)
 
-    monkeypatch.setattr(occupancy, "warp_clocks", clocks)
+    monkeypatch.setattr(advice, "warp_clocks", clocks)
     assert (stages.run()[0] == BOUNDED) == taken
 
 
@@ -284,7 +284,7 @@ def test_loops_of_group_products_are_placed_again_if_that_makes_them_shorter(
     """Eight warps with 176 registers a thread: one CTA, whatever memory there is."""
     stages = Stages(monkeypatch, Usage(176, 0), Usage(182, stack), body=GROUP)
     made: dict[object, int | None] = dict(zip((Usage(176, 0), Usage(182, stack)), clocks, strict=True))
-    monkeypatch.setattr(occupancy, "mma_loops", lambda cubin: _special(made[cubin[1]]))
+    monkeypatch.setattr(advice, "mma_loops", lambda cubin: _special(made[cubin[1]]))
     text = expected or stages.text
     assert stages.run(shared=shared * 1024) == (text, text)
     assert len(stages.assembled) == calls
@@ -318,7 +318,7 @@ def test_loops_that_hide_behind_another_cta_stay(
     def loops(cubin: Any) -> Loops:
         return Loops(240 if ".minnctapersm" in cubin[0] else 250, products, special)
 
-    monkeypatch.setattr(occupancy, "mma_loops", loops)
+    monkeypatch.setattr(advice, "mma_loops", loops)
     text = stages.run(shared=shared * 1024)[0]
     assert re.findall(r"^\.minnctapersm (\d+)$", text, re.M) == ([] if ctas is None else [str(ctas)])
     assert len(stages.assembled) == (1 if ctas is None else 2)
@@ -330,7 +330,7 @@ def test_loops_that_have_all_registers_stay(
 ) -> None:
     """Three CTAs have 80 registers a thread, two 128: with fewer than 8 more to have, ptxas spares none."""
     stages = Stages(monkeypatch, *(Usage(registers, 0),) * 2, body=GROUP)
-    monkeypatch.setattr(occupancy, "mma_loops", lambda cubin: Loops(250, 3, special=False))
+    monkeypatch.setattr(advice, "mma_loops", lambda cubin: Loops(250, 3, special=False))
     stages.run(shared=50 * 1024)
     assert len(stages.assembled) == calls
 
@@ -339,7 +339,7 @@ def test_loops_with_other_products_are_not_compared(monkeypatch: pytest.MonkeyPa
     """Unrolled by another number, or with one loop more, a turn is another amount of work."""
     stages = Stages(monkeypatch, Usage(176, 0), Usage(176, 0), body=GROUP)
     monkeypatch.setattr(
-        occupancy,
+        advice,
         "mma_loops",
         lambda cubin: Loops(130, 2, True) if ".minnctapersm" in cubin[0] else Loops(250, 4, True),
     )
@@ -357,79 +357,10 @@ def test_loops_that_wait_for_memory_behind_their_products_are_placed_again(
             now = ".minnctapersm" in cubin[0]
             return Loops(260 if now else 250, 4, False, after if now else before)
 
-        monkeypatch.setattr(occupancy, "mma_loops", loops)
+        monkeypatch.setattr(advice, "mma_loops", loops)
         text = stages.run(shared=90 * 1024)[0]
         assert (".minnctapersm" in text) == taken
-        assert occupancy.covered(Loops(256, 4, False, before), [128], near=1.1) == (before == 0)
-
-
-def _loops_of(text: str) -> list[list[tuple[str, int]]]:
-    """The instructions of each loop in what nvdisasm shows, and what the scheduler does after each."""
-    labels: dict[str, int] = {}
-    shown: list[tuple[str, int]] = []
-    for line in text.splitlines():
-        if label := re.match(r"(\.L_x_\d+):", line):
-            labels[label[1]] = len(shown)
-        elif op := re.match(r"\s+/\*[0-9a-f]{4,}\*/\s+(.*?);\s+/\* 0x", line):
-            shown.append((op[1], 0))
-        elif control := re.match(r"\s+/\* (0x[0-9a-f]{16}) \*/", line):
-            shown[-1] = shown[-1][0], int(control[1], 16) >> 41
-    branches = ((i, re.search(r"BRA.*`\((\.L_x_\d+)\)", op)) for i, (op, _) in enumerate(shown))
-    return [shown[labels[to[1]] : i + 1] for i, to in branches if to and labels[to[1]] < i]
-
-
-def test_a_loop_waits_for_loads_that_it_began_behind_its_products() -> None:
-    product, wait_all, wait_older, other = (0x1F0, 0), (0x8000000009C5, 0), (0x8000000009C5, 0x100), (0x210, 0)
-    load = {barrier: (0x981, barrier << 46) for barrier in (0, 1)}
-    use = {barrier: (0x221, 7 << 46 | 1 << 52 + barrier) for barrier in (0, 1)}
-    assert cubins._waits([product, wait_all, load[0], other, use[0]]) == 1
-    assert cubins._waits([product, wait_all, load[0], load[1], use[0], use[1], use[1]]) == 2
-    assert cubins._waits([load[0], product, wait_all, use[0]]) == 0  # goes on beside the product
-    assert cubins._waits([wait_all, load[0], product, use[0], load[1], use[1]]) == 0
-    assert cubins._waits([product, wait_older, load[0], use[0]]) == 0
-    assert cubins._waits([use[0], product, wait_all, load[0]]) == 1  # in the next iteration, before its product
-    assert cubins._waits([use[0], load[0], other]) == 0
-
-
-def _waits_of(loop: list[tuple[str, int]]) -> int:
-    """Instructions that wait for a load which an iteration began behind its products, in two iterations, the
-    second of which counts."""
-    found, under_way = 0, True
-    begun: dict[int, bool] = {}
-    for number, (op, control) in enumerate([*loop, *loop]):
-        if "GMMA." in op:
-            under_way, begun = True, {}
-        elif re.match(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x0", op):
-            under_way = False
-        elif not under_way:
-            waited = [barrier for barrier in list(begun) if control >> 11 >> barrier & 1]
-            found += bool(waited) and number >= len(loop)
-            begun = {barrier: True for barrier in begun if barrier not in waited}
-            if re.match(r"(@!?U?P\d+ )?LDG\.", op) and (barrier := control >> 5 & 7) != 7:
-                begun[barrier] = True
-    return found
-
-
-@pytest.mark.parametrize("name", ["matmul_gelu", "attention_fp8", "attention", "argmax_in_loop"])
-def test_clocks_of_loops_are_what_nvidia_s_tool_shows(name: str, tmp_path: Path) -> None:
-    cubin = compiled(path_of(name), occupancy=False).asm["cubin"]
-    (tmp_path / "k.cubin").write_bytes(cubin)
-    command = [knobs.nvidia.nvdisasm.path, "-c", "-hex", str(tmp_path / "k.cubin")]
-    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    loops = [loop for loop in _loops_of(text) if any("GMMA" in op for op, _ in loop)]
-    assert len(loops) == (name != "argmax_in_loop")
-    shown = [each for loop in loops for each in loop]
-    special = any(re.search(r"\bMUFU\.", op) for op, _ in shown)
-    products = sum("GMMA." in op for op, _ in shown)
-    clocks = sum(control & 15 for _, control in shown)
-    waits = sum(map(_waits_of, loops))
-    assert mma_loops(cubin) == (Loops(clocks, products, special, waits) if shown else None)
-    assert special == name.startswith("attention")
-
-
-@pytest.mark.parametrize("broken", [b"", b"\x7fELF\x02", b"\x7fELF\x02" + bytes(100), "text", None])
-def test_what_is_no_cubin_has_no_loops(broken: object) -> None:
-    assert mma_loops(broken) is None
+        assert advice.covered(Loops(256, 4, False, before), [128], near=1.1) == (before == 0)
 
 
 def test_a_small_product_gets_the_registers_that_memory_leaves() -> None:
@@ -443,11 +374,11 @@ def test_a_small_product_gets_the_registers_that_memory_leaves() -> None:
             kernel = triton.compile(source, target=CUDA, options={"num_warps": 4, "num_stages": 3})
         found[occupancy_on] = kernel.asm["ptx"], used(kernel.asm["cubin"])
     memory = 233472 // (kernel.metadata.shared + 1024)
-    if occupancy.resident(found[False][1].registers, 4, 65536) <= memory:
+    if resident(found[False][1].registers, 4, 65536) <= memory:
         pytest.skip("this Triton makes a kernel that memory does not keep apart")
     assert f".minnctapersm {memory}\n" in found[True][0]
     assert found[True][1].registers > found[False][1].registers
-    assert occupancy.resident(found[True][1].registers, 4, 65536) >= memory
+    assert resident(found[True][1].registers, 4, 65536) >= memory
 
 
 def test_it_is_not_tried_where_it_would_not_help(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -476,7 +407,7 @@ def test_what_ails_the_kernel_is_raised_where_it_always_is(monkeypatch: pytest.M
 
 
 def test_only_the_thread_that_tries_is_not_heard(capsys: pytest.CaptureFixture[str]) -> None:
-    with occupancy.held_back() as printed:
+    with registers.held_back() as printed:
         print("mine")
         other = threading.Thread(target=print, args=["another's"])
         other.start()

@@ -12,14 +12,16 @@ from typing import Any
 import pytest
 from plugin_support import CUDA, HIP, compile_kernel, row_sums
 from triton import knobs
+from triton.backends.compiler import Language
+from triton.compiler import make_backend
 
 import triton_linear
-from triton_linear import pipeline
+from triton_linear import pipeline, wrapping
 from triton_linear.hook import pinned
 from triton_linear.kept import store
 from triton_linear.kept.registers import KeptDirectives
 from triton_linear.lowering.target.targets import target
-from triton_linear.ptxas import registers, veto
+from triton_linear.ptxas import advice, registers, veto
 from triton_linear.ptxas.cubin import Usage
 from triton_linear.ptxas.warp_clocks import WarpClocks
 from triton_linear.report import Outcome, Report
@@ -108,12 +110,64 @@ def test_what_comparing_has_shown_is_kept(
     assert again.asm["cubin"] == codes[taken]
     assert replace(told, seconds={}) == replace(report, seconds={})
     # Others than the module's own entry have a say in it.
-    for change in (("setenv", "DISABLE_LLVM_OPT", "1"), ("setattr", "triton_linear.hook.ptxas_version", str)):
+    for change in (
+        ("setenv", "DISABLE_LLVM_OPT", "1"),
+        ("setattr", "triton_linear.wrapping.ptxas_version", str),
+    ):
         asked.clear()
         with monkeypatch.context() as patched:
             getattr(patched, change[0])(*change[1:])
             compiled()
         assert set(asked) - {codes[1]}, change
+
+
+def test_what_comparing_has_shown_holds_for_stages_as_they_were(
+    codes: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Hooks of others change the PTX: one that is called before ours, and one that calls ours then."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "kept"))
+    monkeypatch.setattr(store, "read", READ)
+    monkeypatch.setattr(store, "write", WRITE)
+    asked = spilling(monkeypatch, {codes[0]: 0, codes[1]: 8})
+
+    def changing(comment: str, then: Any = None) -> Any:
+        def hook(*arguments: Any) -> Any:
+            if arguments:
+                stages = arguments[1]
+                stock = stages["ptx"]
+                stages["ptx"] = lambda src, metadata: f"{stock(src, metadata)}\n// {comment}\n"
+            return then(*arguments) if then else (comment, comment)
+
+        return hook
+
+    def compares(before: str = "", later: str = "") -> bool:
+        """Whether stock Triton's kernel is compiled to compare with it."""
+        asked.clear()
+        with knobs.runtime.scope():
+            knobs.runtime.add_stages_inspection_hook = changing(before) if before else None
+            with pinned(Options()):
+                if later:
+                    ours = knobs.runtime.add_stages_inspection_hook
+                    knobs.runtime.add_stages_inspection_hook = changing(later, ours)
+                compile_kernel(row_sums)
+        return codes[0] in asked
+
+    assert [compares(), compares()] == [True, False]
+    assert [compares(one) for one in ("a", "b", "b", "a")] == [True, True, False, False]
+    assert [compares(later="c"), compares(later="c")] == [True, True]  # nobody says what that does
+    assert not compares()
+
+
+def test_a_hook_need_not_say_what_it_does() -> None:
+    backend: Any = make_backend(CUDA)
+    stages: Any = {}
+    backend.add_stages(stages, backend.parse_options({}), Language.TRITON)
+    assert wrapping.are_own(backend, stages)
+    assert wrapping._what_others_do(backend, stages, None) == ""
+    changed = {**stages, "ptx": str}
+    for hook in (None, lambda: None, lambda backend: None):
+        assert wrapping._what_others_do(backend, changed, hook) is None
+    assert wrapping._what_others_do(backend, changed, lambda: ("a", "b")) == "a b"
 
 
 def test_what_is_kept_has_the_remarks_before_it(
@@ -134,7 +188,7 @@ def test_what_is_kept_has_the_remarks_before_it(
     first, known = compiled()[1][0], compiled()[1][0]
     assert first.outcome is Outcome.LEFT and "said before" in first.remarks
     assert replace(known, seconds={}) == replace(first, seconds={})
-    monkeypatch.setattr(registers.Assembler, "_advice", lambda *_: registers._Advice(".maxnreg 40"))
+    monkeypatch.setattr(registers, "advise", lambda *_: advice.Advice(".maxnreg 40"))
     kernel, (report,) = compiled(everywhere=True)
     assert report.outcome is Outcome.LEFT and ".maxnreg" not in kernel.asm["ptx"]
     assert ".maxnreg" in compiled(everywhere=True, cache=False, assign=False, lower=False)[0].asm["ptx"]
@@ -274,7 +328,7 @@ def test_what_is_spilled_for_another_cta_is_no_reason(monkeypatch: pytest.Monkey
     stacks = {"free": Usage(136, 0), "bounded": Usage(128, 8)}
     monkeypatch.setattr(registers, "usage", stacks.get)
     monkeypatch.setattr(veto, "usage", stacks.get)
-    monkeypatch.setattr(registers, "warp_clocks", lambda *_: WarpClocks(100, 0))
+    monkeypatch.setattr(advice, "warp_clocks", lambda *_: WarpClocks(100, 0))
     assembled: list[str] = []
     compared: list[object] = []
 

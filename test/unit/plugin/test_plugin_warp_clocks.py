@@ -15,8 +15,9 @@ from bench.reported import dry
 from bench.reported.cases import CASES
 from triton_linear.lowering.target.policy import UNBOUNDED
 from triton_linear.lowering.target.targets import target, with_policy
-from triton_linear.ptxas import registers, warp_clocks
-from triton_linear.ptxas.cubin import usage
+from triton_linear.ptxas import advice, registers, warp_clocks
+from triton_linear.ptxas.cubin import Usage, usage
+from triton_linear.ptxas.occupancy import most_registers, resident
 from triton_linear.ptxas.warp_clocks import OTHER_CLOCKS, SHARED_CLOCKS, WarpClocks
 
 LOAD, SHARED, BAR, SPECIAL, ADD, BRANCH = 0x981, 0x984, 0xB1D, 0x308, 0x221, 0x947
@@ -38,6 +39,7 @@ def clocks(
     monkeypatch: pytest.MonkeyPatch, *code: tuple[int, int], memory: int = 500, trips: int = 8
 ) -> WarpClocks:
     monkeypatch.setattr(warp_clocks, "decoded", lambda _: list(code))
+    monkeypatch.setattr(warp_clocks, "capability", lambda _: 90)
     found = warp_clocks.warp_clocks(b"", memory, trips)
     assert found is not None
     return found
@@ -113,7 +115,7 @@ def directives(kernel: Any) -> list[str]:
 
 
 def time_of(kernel: Any) -> WarpClocks:
-    found = warp_clocks.warp_clocks(kernel.asm["cubin"], registers.FAR_CLOCKS, H200.policy.unknown_trips)
+    found = warp_clocks.warp_clocks(kernel.asm["cubin"], advice.FAR_CLOCKS, H200.policy.unknown_trips)
     assert found is not None
     return found
 
@@ -132,18 +134,19 @@ def test_a_kernel_that_waits_for_one_load_after_another_gets_more_registers() ->
 
 
 def test_it_stays_as_it_is_where_too_few_ctas_would_find_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twice as long for a warp, with half of the CTAs: no kernel gains by that."""
-    monkeypatch.setattr(registers._Room, "ctas", lambda room, used: 8 if used < 60 else 1)
+    """A warp gains less than what the CTAs are fewer: no kernel gains by that. Where eight of them ran, nothing
+    would be tried."""
+    monkeypatch.setattr(advice.Room, "ctas", lambda room, used: 7 if used < 60 else 1)
     if time_of(compiled(occupancy=False)).serial:
         assert not directives(compiled())
 
 
 @given(st.integers(16, 255), st.sampled_from([1, 2, 4, 8, 16]), st.integers(1, 32))
 def test_a_thread_may_have_half_as_many_registers_again(used: int, warps: int, most: int) -> None:
-    room = registers._Room(most, warps, H200, walked=True)
+    room = advice.Room(most, warps, H200, walked=True)
     ctas, found = room.ctas(used), room.fewer(used)
     wanted = min(255, 1.5 * used)
-    enough = [n for n in range(1, ctas + 1) if registers.most_registers(n, warps, H200) >= wanted]
+    enough = [n for n in range(1, ctas + 1) if most_registers(n, warps, H200) >= wanted]
     assert found == (max(enough) if enough and used <= 247 else None)
 
 
@@ -155,7 +158,7 @@ def test_it_is_off_where_clocks_were_not_measured() -> None:
 
 def test_where_as_many_warps_run_as_can_nothing_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     if time_of(compiled(occupancy=False)).serial:
-        monkeypatch.setattr(registers._Room, "ctas", lambda room, used: H200.resident_warps // room.warps)
+        monkeypatch.setattr(advice.Room, "ctas", lambda room, used: H200.resident_warps // room.warps)
         assert not directives(compiled())
 
 
@@ -166,15 +169,11 @@ def test_what_cannot_be_taken_is_not_walked_through(monkeypatch: pytest.MonkeyPa
     def walk(cubin: object, memory: int, trips: int) -> None:
         walked.append(cubin)
 
-    monkeypatch.setattr(registers, "warp_clocks", walk)
+    monkeypatch.setattr(advice, "warp_clocks", walk)
 
     def advised(gpu: str, own_warps: int | None) -> object:
-        def stage(text: object, metadata: object) -> object:
-            return text
-
-        made = registers.Assembler(stage, stage, lambda: True, lambda: target(gpu), own_warps=own_warps)
-        usage = registers.Usage(40, 0)
-        return made._advice("ptx", registers._Cubin(b"cubin", usage), 128, {"shared": 20 * 1024})
+        made = advice.Assembled(b"cubin", Usage(40, 0))
+        return advice.advise("ptx", made, 128, {"shared": 20 * 1024}, target(gpu), own_warps)
 
     for gpu, own_warps in (("cuda:100", 4), ("cuda:90", 2)):
         assert advised(gpu, own_warps) is None
@@ -182,6 +181,23 @@ def test_what_cannot_be_taken_is_not_walked_through(monkeypatch: pytest.MonkeyPa
     for known in (4, None):
         assert advised("cuda:90", known) is None
     assert len(walked) == 2
+
+
+@pytest.mark.parametrize(("registers", "ctas", "most"), [(136, 1, 107), (88, 2, 103)])
+def test_the_more_ctas_there_are_the_fewer_clocks_another_may_cost(
+    monkeypatch: pytest.MonkeyPatch, registers: int, ctas: int, most: int
+) -> None:
+    """Of 100, to a kernel of eight warps."""
+    assert resident(registers, 8, H200.registers) == ctas
+    taken: list[int] = []
+    before, now = (advice.Assembled(name, Usage(registers, 0)) for name in ("before", "now"))
+    for clocks_now in range(95, 120):
+        times = {"before": WarpClocks(100, 0), "now": WarpClocks(clocks_now, 0)}
+        monkeypatch.setattr(advice, "warp_clocks", lambda cubin, *_, times=times: times[cubin])
+        found = advice.advise("ptx", before, 256, {"shared": 1024}, H200)
+        assert found is not None and found.directive.startswith(".maxnreg")
+        taken += [clocks_now] * found.serves(before, now)
+    assert taken == list(range(95, most + 1))
 
 
 def test_warps_of_regions_are_told_by_how_many_the_kernel_was_to_have(monkeypatch: pytest.MonkeyPatch) -> None:

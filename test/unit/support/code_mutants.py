@@ -7,6 +7,7 @@ from code_mutants_clusters import MUTANTS as CLUSTERS
 from code_mutants_emission import MUTANTS as EMISSION
 from code_mutants_machines import MUTANTS as MACHINES
 from code_mutants_plans import MUTANTS as PLANS
+from code_mutants_plugin import MUTANTS as PLUGIN
 from code_mutants_rewrites import MUTANTS as REWRITES
 
-MUTANTS: tuple[CodeMutant, ...] = (*PLANS, *EMISSION, *MACHINES, *CLUSTERS, *REWRITES)
+MUTANTS: tuple[CodeMutant, ...] = (*PLANS, *EMISSION, *MACHINES, *CLUSTERS, *REWRITES, *PLUGIN)

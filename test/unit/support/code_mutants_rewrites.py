@@ -6,8 +6,9 @@ from code_mutants_base import CodeMutant, emitted
 
 GATHER = "test/unit/lowering/test_gather.py"
 AWAIT = "test/unit/passes/test_await_operands.py"
-CLOCKS = "test/unit/plugin/test_plugin_warp_clocks.py"
-OCCUPANCY = "test/unit/plugin/test_plugin_occupancy.py"
+DECISIONS = "test/unit/passes/assignment/test_assign_decisions.py"
+EPILOGUES = "test/unit/passes/epilogues/test_split_epilogues.py"
+PRICED = "test/unit/passes/test_priced_choices.py"
 SHUFFLED = f"{GATHER}::test_code_of_random_gathers_takes_what_numpy_does[cuda:90]"
 THROUGH_MEMORY = f"{GATHER}::test_code_through_memory_takes_what_numpy_does[cuda:90]"
 WIDTHS = "test/unit/passes/widening/test_widths.py"
@@ -392,84 +393,38 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "arithmetic waits with what it stands behind",
         f"{AWAIT}::test_an_operand_that_is_there_before_the_wait_is_no_safer_behind_it[64]",
     ),
-    CodeMutant(
-        "plugin/ptxas/cubin.py",
-        "loops_of",
-        "words >> 47 << 48",
-        "words >> 48 << 48",
-        "branches go forward alone",
-        (f"{OCCUPANCY}::test_clocks_of_loops_are_what_nvidia_s_tool_shows[attention]",),
+    # --- epilogues in parts
+    rewritten(
+        "epilogues/region",
+        "_is_pure",
+        "pure and weights.is_elementwise(op.name) and (not len(op.regions))",
+        "weights.is_elementwise(op.name) and (not len(op.regions))",
+        "functions of others are called for parts, and later",
+        f"{EPILOGUES}::test_what_functions_of_others_may_do_is_done_once_and_in_its_place",
     ),
-    CodeMutant(
-        "plugin/ptxas/cubin.py",
-        "clocks_after",
-        "(high >> 41) & 15",
-        "(high >> 41) & 7",
-        "clocks after an instruction",
-        (f"{OCCUPANCY}::test_clocks_of_loops_are_what_nvidia_s_tool_shows[attention]",),
+    # --- new conversions beside dots
+    rewritten(
+        "assignment/plan",
+        "_charge",
+        "policy.new_beside_dots if beside_dots and edge.frequency <= 1 else policy.new_conversion",
+        "policy.new_conversion",
+        "a conversion beside dots is charged as others",
+        f"{DECISIONS}::test_an_epilogue_converts_nothing_that_it_did_not",
     ),
-    CodeMutant(
-        "plugin/ptxas/cubin.py",
-        "_waits",
-        "idle, pending = False, 0",
-        "pending = 0",
-        "waits for memory while MMAs are under way count as well",
-        (f"{OCCUPANCY}::test_a_loop_waits_for_loads_that_it_began_behind_its_products",),
+    rewritten(
+        "assignment/plan",
+        "_charge",
+        "beside_dots and edge.frequency <= 1",
+        "beside_dots",
+        "a conversion in a loop of dots is charged as one that is done once",
+        f"{DECISIONS}::test_a_load_that_is_waited_for_keeps_whole_lines",
     ),
-    CodeMutant(
-        "plugin/ptxas/registers.py",
-        "_with_waits",
-        "MEMORY_CLOCKS * loops.waits",
-        "loops.waits",
-        "a wait for memory counts as a clock",
-        (f"{OCCUPANCY}::test_loops_that_wait_for_memory_behind_their_products_are_placed_again",),
-    ),
-    CodeMutant(
-        "plugin/ptxas/registers.py",
-        "_ShorterLoops.serves",
-        "_with_waits(new) < self.below * _with_waits(old)",
-        "_with_waits(new) <= _with_waits(old)",
-        "loops that are hardly shorter are taken",
-        (f"{OCCUPANCY}::test_loops_of_group_products_are_placed_again_if_that_makes_them_shorter",),
-    ),
-    CodeMutant(
-        "plugin/ptxas/registers.py",
-        "hidden",
-        "clocks * loops.mmas",
-        "clocks",
-        "loops that wait for their products are assembled again",
-        (f"{OCCUPANCY}::test_loops_that_hide_behind_another_cta_stay",),
-    ),
-    CodeMutant(
-        "plugin/ptxas/registers.py",
-        "covered",
-        "near * MMA_CLOCKS * mean",
-        "near * MMA_CLOCKS",
-        "loops of narrow products count as if those were wide",
-        (f"{OCCUPANCY}::test_loops_that_hide_behind_another_cta_stay",),
-    ),
-    CodeMutant(
-        "plugin/ptxas/registers.py",
-        "_for_loops",
-        "ctas * room.warps // _GROUP_WARPS",
-        "room.warps // _GROUP_WARPS",
-        "loops that wait for the products of other warps are assembled again",
-        (f"{OCCUPANCY}::test_loops_that_hide_behind_another_cta_stay",),
-    ),
-    CodeMutant(
-        "plugin/ptxas/warp_clocks.py",
-        "_Walk.waiting",
-        "barriers += step[3] == _BAR",
-        "barriers += 0",
-        "loads on both sides of a barrier of the CTA could be begun at once",
-        (f"{CLOCKS}::test_loads_one_after_another_are_told_from_those_at_once",),
-    ),
-    CodeMutant(
-        "plugin/ptxas/registers.py",
-        "_Sooner.serves",
-        "found.clocks * self.ctas <= self.clocks * left",
-        "True",
-        "more registers are taken whatever CTAs they cost",
-        (f"{CLOCKS}::test_it_stays_as_it_is_where_too_few_ctas_would_find_room",),
+    rewritten(
+        "assignment/plan",
+        "_Search.run",
+        "new and (not self.beside_dots) and (self.price(choices).clocks > enough)",
+        "new and self.price(choices).clocks > enough",
+        "new conversions beside dots have to save more than they cost",
+        f"{PRICED}::test_without_dots_a_new_conversion_has_to_save_enough",
     ),
 )

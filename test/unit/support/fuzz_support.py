@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from triton_linear.lowering.emit import embed
+from triton_linear.lowering.emit import calls
 from triton_linear.lowering.emit.text import FunctionWriter
 from triton_linear.lowering.plan.plans import Plan
 
@@ -18,7 +18,7 @@ def break_code(
     change_plan: Callable[[Plan], Plan] = lambda plan: plan,
 ) -> None:
     """Let the code of each conversion be that of a changed plan, and its text be changed then."""
-    emit_body, body = embed.emit_body, FunctionWriter.body
+    emit_body, body = calls.emit_body, FunctionWriter.body
 
     def broken(
         plan: Plan, signature: Any, target: Any, writer: FunctionWriter, *others: Any, **closing: bool
@@ -26,4 +26,4 @@ def break_code(
         writer.body = lambda: change(body(writer))  # type: ignore[method-assign]
         return emit_body(change_plan(plan), signature, target, writer, *others, **closing)
 
-    monkeypatch.setattr(embed, "emit_body", broken)
+    monkeypatch.setattr(calls, "emit_body", broken)

@@ -14,7 +14,8 @@ import pytest
 from triton_linear import pipeline
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.emit import scratch
-from triton_linear.lowering.emit.embed import Embedded, _Writer
+from triton_linear.lowering.emit.calls import CallWriter
+from triton_linear.lowering.emit.embed import Embedded
 from triton_linear.lowering.emit.turns import Order, Turn
 from triton_linear.passes.analysis.partial import IN_REGION
 from triton_linear.tools import cli
@@ -192,6 +193,9 @@ def test_exchanges_of_a_loop_take_turns(encodings: list[str], expected: str, gpu
     checked = check(compilation)
     assert [found.conversion.kind for found in checked] == ["cluster-shared"] * (len(encodings) + 1)
     assert all(found.ok for found in checked)
+    # That at the end is of no exchange.
+    of_each = [piece.count("C") for piece in expected.removesuffix("C").split("s")[1:]]
+    assert [found.verdict and found.verdict.counts.cluster_barriers for found in checked] == of_each
     # Triton's own barrier may follow at the end of the kernel.
     assert steps(ptx_of(compilation)).removesuffix("C") in (expected, expected.removesuffix("C"))
     assert ptx_of(compilation).count("barrier.cluster.wait") >= expected.count("C")
@@ -261,7 +265,7 @@ def races_of(text: str) -> set[tuple[str, str]]:
 def test_a_missing_barrier_at_the_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     text = looping([BY_ROWS, BY_COLUMNS])
     assert races_of(text) == set()
-    monkeypatch.setattr(_Writer, "ending", lambda self: "")
+    monkeypatch.setattr(CallWriter, "ending", lambda self: "")
     assert races_of(text) == {("cluster", "end after read")}
 
 

@@ -12,6 +12,7 @@ import pytest
 from diff_kernels import SCRIPT, TARGETS, converted, copies, copy
 
 from triton_linear.tools import cli
+from triton_linear.tools.diff import figures
 
 Pair = Callable[[str, bool], str]
 
@@ -178,6 +179,19 @@ def test_what_nobody_knows_is_said_and_fails_a_condition(
         assert "not known of both sides" in captured.err
         assert "one side has no TTGIR" in captured.out
     assert cli.main(["diff", *folders, "--fail-on", "width", "--page", str(tmp_path / "page.html")]) == 0
+
+
+@pytest.mark.parametrize("sides", [0, 1, 2])
+def test_loops_that_cannot_be_read_are_not_none(
+    sides: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of neither kernel, which has none; of one, and of both."""
+    unread = iter([None] * sides)
+    loops = figures.loops
+    monkeypatch.setattr(figures, "loops", lambda cubin: next(unread, loops(cubin)))
+    paths = written(tmp_path, copies, "cuda:90", True)
+    assert cli.main(["diff", *paths, "--fail-on", "clocks"]) == (sides > 0)
+    assert ("clocks of loops are not known of both sides" in capsys.readouterr().err) == (sides > 0)
 
 
 def test_an_interpreter_may_be_named(script: Path, capsys: pytest.CaptureFixture[str]) -> None:

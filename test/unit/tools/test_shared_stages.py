@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import triton
+from plugin_processes import run
 from plugin_support import CUDA, HIP, compile_kernel, double, row_sums
 from triton import knobs
 from triton.backends import backends
@@ -98,3 +99,22 @@ def test_stages_are_themselves_again() -> None:
     with shared_stages(SharedStages()):
         assert vars(backends["nvidia"].compiler)["make_cubin"] is not before["nvidia"]["make_cubin"]
     assert {name: dict(vars(backend.compiler)) for name, backend in backends.items()} == before
+
+
+IMPORTING = """
+import sys
+import plugin_support
+import triton_linear
+from triton_linear.tools.measuring import ahead
+triton_linear.install(strict=True)
+ahead.import_all()
+before = set(sys.modules)
+plugin_support.compile_kernel(plugin_support.row_sums)
+print(sorted(name for name in sys.modules.keys() - before if name.startswith("triton_linear")))
+"""
+
+
+def test_a_compile_imports_nothing_that_was_not_imported_ahead() -> None:
+    ended = run(IMPORTING, None)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == "[]\n"

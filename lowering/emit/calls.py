@@ -1,0 +1,264 @@
+"""The code that stands in the place of a call of a stub, and what it needs around it: the number of the thread,
+buffers that last, and at the end a barrier of the cluster.
+
+`embed` says where each of these goes, and why scratch is made, marked and freed as it is.
+"""
+
+from __future__ import annotations
+
+import re
+
+from triton_linear.dialect.mlir_adapter import Operation
+from triton_linear.dialect.records import dataclass
+from triton_linear.dialect.triton_versions import BARRIER_0, PARTS_TRACKED, installed_release
+from triton_linear.lowering.emit import marks
+from triton_linear.lowering.emit.bodies import emit_body, signature_of
+from triton_linear.lowering.emit.buffers import Buffers
+from triton_linear.lowering.emit.gathers import GatherSignature, emit_gather_body
+from triton_linear.lowering.emit.machines import ALL_WARPS_BARRIER, MACHINES, RANK, THREAD, ZERO
+from triton_linear.lowering.emit.partitions import Partition
+from triton_linear.lowering.emit.scratch import Home
+from triton_linear.lowering.emit.text import BARRIER, FunctionWriter, Signature, struct_type
+from triton_linear.lowering.emit.turns import Turn
+from triton_linear.lowering.plan.gathers import GatherSharedPlan
+from triton_linear.lowering.plan.plans import CLUSTER, SharedPlan
+from triton_linear.lowering.plan.stubs import GatherStub, Stub
+from triton_linear.lowering.target.targets import Target
+
+THREAD_NUMBER = "%__own_thread"
+"""What all code in a function calls the number of the thread."""
+RANK_NUMBER = "%__own_rank"
+"""And that of its CTA in the cluster."""
+
+_HIDDEN_BARRIERS = {"nvidia": "nvvm.barrier", "amd": "rocdl.barrier"}
+"""What Triton lowers `gpu.barrier` to, which its analysis does not know. `BARRIER_0`: with a 0 for NVIDIA."""
+_PROMISES = ("tt.contiguity", "tt.divisibility", "tt.constancy")
+_CAST = "builtin.unrealized_conversion_cast"
+OWN = "%__own_"
+"""What begins the names of buffers of the warps."""
+PIECE = "%__own_piece"
+"""What begins the names of pieces of scratch that exchanges of a cluster take turns with."""
+_STRUCT = "!llvm.struct<(ptr<3>, i32, i32)>"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a stub: which operation of the module it is, which of the calls, and the warps that run it,
+    those of a partition where it is in one."""
+
+    op: Operation
+    at: int
+    number: int
+    stub: Stub
+    warps: int
+    partition: Partition | None
+
+    @property
+    def signature(self) -> Signature | GatherSignature:
+        """The structs that its code goes between."""
+        stub = self.stub
+        if isinstance(stub, GatherStub):
+            return GatherSignature.of(stub.plan, stub.element, stub.index_element)
+        return signature_of(stub.plan, stub.element)
+
+    @property
+    def promises(self) -> str:
+        """What Triton's axis analysis is told of the result, which it reads off whatever gives it."""
+        attributes = self.op.attributes
+        told = [f"{name} = {attributes[name]}" for name in _PROMISES if name in attributes]
+        return f" {{{', '.join(told)}}}" if told else ""
+
+    @property
+    def words(self) -> int:
+        """Registers of 32 bits that a thread has for the source or the result, whichever takes more."""
+        registers = max(self.signature.source_registers, self.signature.result_registers)
+        return -(-registers * self.stub.element.bits // 32)
+
+
+class CallWriter:
+    """Writes what stands in place of calls, and collects what that needs defined around the module."""
+
+    def __init__(
+        self, target: Target, num_warps: int, buffers: Buffers, has_calls: bool, specialized: bool, framed: bool
+    ) -> None:
+        self._target = target
+        self._num_warps = num_warps
+        self._barrier = BARRIER
+        if has_calls:
+            self._barrier = _HIDDEN_BARRIERS[target.vendor]
+            if self._barrier == "nvvm.barrier" and installed_release() in BARRIER_0:
+                self._barrier = "nvvm.barrier0"
+        self._cluster_barrier = ALL_WARPS_BARRIER if specialized else ""
+        # Asked for once, before any loop: LLVM takes no inline assembly out of one.
+        self._thread = THREAD_NUMBER if framed else None
+        self._rank = RANK_NUMBER if framed else None
+        self._uses_thread = self._uses_rank = False
+        self._numbered = set[int]()  # partitions whose threads are
+        self._types: dict[str, str] = {}
+        self._buffers = buffers
+        self.locations: list[str] = []
+
+    def definitions(self) -> str:
+        """Aliases for the struct types and, if there is scratch, its encodings."""
+        lines = (f"{alias} = {type_}\n" for type_, alias in self._types.items())
+        return "".join((*lines, *self._buffers.definitions()))
+
+    def code(self, call: Call, line: re.Match[str], home: Home | None, turn: Turn | None) -> str:
+        """The code of one call, which takes the values and gives the result that its line names."""
+        signature = call.signature
+        for type_ in (*signature.arguments, signature.result):
+            self._alias(type_)
+        prefix, location = f"%__ll_{call.number}_", f"#__ll_loc{call.number}"
+        self.locations.append(f'{location} = loc("{call.stub.symbol}"({line["location"]}))\n')
+        own = self._lines(prefix, location)
+        operands, types = line["operands"].split(", "), re.split(", (?=tensor<)", line["types"])
+        names = [f"{prefix}{name}" for name in ("source", "index")]
+        for name, operand, type_, struct in zip(names, operands, types, signature.arguments, strict=False):
+            own.define(name, f"{_CAST} {operand} : {type_} to {own.type(struct)}")
+        body = self._lines(prefix, location, call.partition.thread if call.partition else self._thread)
+        if call.partition is not None:
+            body.rank = None  # nothing of the function around it is known there
+        if isinstance(call.stub, GatherStub):
+            assert isinstance(signature, GatherSignature)  # it is that of the stub
+            result = emit_gather_body(
+                call.stub.plan, signature, self._target, body, names[0], names[1], f"{prefix}scratch"
+            )
+        else:
+            assert isinstance(signature, Signature)
+            result = emit_body(
+                call.stub.plan,
+                signature,
+                self._target,
+                body,
+                names[0],
+                f"{prefix}scratch",
+                call.stub.accumulators,
+                closes=turn is None or turn.closes,
+            )
+        if call.partition is None:
+            self._uses_thread |= body.uses_thread
+        elif body.uses_thread:
+            self._numbered.add(call.partition.number)
+        self._uses_rank |= body.uses_rank and call.partition is None
+        if turn is not None:
+            own.define(f"{prefix}scratch", f"llvm.extractvalue {PIECE}{turn.piece}_place[0] : {_STRUCT}")
+        if home is not None:
+            self._make_scratch(own, location, call, home)
+        after = self._lines(prefix, location)
+        if home is not None and not home.lent:
+            self._free_scratch(after, call, home, settles=body.waits_for_cta and self._barrier == BARRIER)
+        destination, given = line["destination"], own.type(signature.result)
+        if self._target.vendor == "nvidia":
+            after.define(line["result"], f"{_CAST} {result} : {given} to {destination}{call.promises}")
+            return "".join((own.body(), body.body(), after.body()))
+        # AMD's axis analysis gives the tensor the rank of the struct and stops where a loop or branch joins
+        # it with another of its own rank; it looks at a conversion's own type, and this one is no code.
+        tensor = after.define(f"{prefix}tensor", f"{_CAST} {result} : {given} to {destination}")
+        ranked = self._lines(prefix, line["location"])
+        ranked.define(
+            line["result"], f"ttg.convert_layout {tensor}{call.promises} : {destination} -> {destination}"
+        )
+        return "".join((own.body(), body.body(), after.body(), ranked.body()))
+
+    def free(self, call: Call) -> str:
+        """The line that frees a call's scratch, for a place outside its code."""
+        return self._free(f"%__ll_{call.number}_memory", call.stub.plan.scratch_bytes, call.warps)
+
+    def own_numbers(self) -> str:
+        """The lines that ask for the numbers of thread and CTA, for the beginning of the function."""
+        asked = ((self._uses_thread, THREAD_NUMBER, THREAD), (self._uses_rank, RANK_NUMBER, RANK))
+        return "".join(
+            f'    {name} = llvm.inline_asm asm_dialect = att "{text}", "=r" : () -> i32 loc(unknown)\n'
+            for used, name, text in asked
+            if used
+        )
+
+    def number_in(self, partition: Partition) -> str:
+        """The lines that number the threads of a partition, for its beginning."""
+        lines = self._lines("", "unknown")
+        if partition.number in self._numbered:
+            partition.write_thread(lines, self._target.lanes, self._buffers.threads(partition.warps))
+        return lines.body()
+
+    def make_own(self, name: str, size: int) -> str:
+        """The lines that make a buffer that lasts, for the beginning of the function."""
+        memory, type_ = f"{name}_memory", self._buffers.of(size, self._num_warps).whole
+        return (
+            f"    {memory} = ttg.local_alloc {{alignment = 16 : i32}} : () -> {type_} loc(unknown)\n"
+            f"    {name}_place = {_CAST} {memory} : {type_} to {_STRUCT} loc(unknown)\n"
+        )
+
+    def ending(self) -> str:
+        """The barrier of the cluster at the end of a function whose exchanges take turns."""
+        lines = self._lines("", "unknown")
+        MACHINES[self._target.vendor].barrier(lines, CLUSTER)
+        return lines.body()
+
+    def free_own(self, name: str, size: int) -> str:
+        """The line that frees such a buffer, for the function's end."""
+        return self._free(f"{name}_memory", size, self._num_warps)
+
+    def _free(self, memory: str, size: int, warps: int) -> str:
+        return f"    ttg.local_dealloc {memory} : {self._buffers.of(size, warps).whole} loc(unknown)\n"
+
+    def _lines(self, prefix: str, location: str, thread: str | None = None) -> FunctionWriter:
+        return FunctionWriter(
+            prefix,
+            location=f" loc({location})",
+            types=self._types,
+            barrier=self._barrier,
+            thread=thread,
+            rank=self._rank,
+            cluster_barrier=self._cluster_barrier,
+        )
+
+    def _alias(self, type_: str) -> str:
+        return self._types.setdefault(type_, f"!__ll_registers{len(self._types)}")
+
+    def _make_scratch(self, lines: FunctionWriter, location: str, call: Call, home: Home) -> None:
+        """Write what makes the scratch of a call, in front of its code."""
+        p, size = lines.prefix, call.stub.plan.scratch_bytes
+        if home.lent:
+            plan = call.stub.plan
+            assert isinstance(plan, SharedPlan | GatherSharedPlan)  # others have no home
+            if home.waits and not (self._target.waits_before_stores and plan.stores_apart):
+                waiting = self._lines(f"{p}wait_", location)
+                MACHINES[self._target.vendor].barrier(waiting, "warp")
+                lines.append(waiting)
+            lines.define(f"{p}scratch", f"llvm.extractvalue {OWN}{size}_place[0] : {_STRUCT}")
+            return
+        memory = self._buffers.of(size, call.warps)
+        nothing = self._alias(struct_type(memory.element, 1))
+        self._mark_value(lines, nothing)
+        tensor = lines.define(f"{p}nothing", f"{_CAST} {p}value : {nothing} to {memory.mark}")
+        buffer = lines.define(f"{p}memory", f"ttg.local_alloc {{alignment = 16 : i32}} : () -> {memory.whole}")
+        first = lines.define(f"{p}first", self._first())
+        row = lines.define(f"{p}row", f"ttg.memdesc_index {buffer}[{first}] : {memory.whole} -> {memory.row}")
+        lines.effect(f"ttg.local_store {tensor}, {row} : {memory.mark} -> {memory.row}")
+        place = lines.define(f"{p}place", f"{_CAST} {buffer} : {memory.whole} to {_STRUCT}")
+        lines.define(f"{p}scratch", f"llvm.extractvalue {place}[0] : {_STRUCT}")
+
+    def _free_scratch(self, lines: FunctionWriter, call: Call, home: Home, settles: bool) -> None:
+        """Write what stands behind the code; `settles`: Triton sees a barrier in it."""
+        p, memory = lines.prefix, self._buffers.of(call.stub.plan.scratch_bytes, call.warps)
+        if settles:
+            lines.effect(f"ttg.local_store {p}nothing, {p}row : {memory.mark} -> {memory.row}")
+        if home.freed == call.at + 1:
+            lines.effect(f"ttg.local_dealloc {p}memory : {memory.whole}")
+
+    def _mark_value(self, lines: FunctionWriter, struct: str) -> None:
+        """Write what marks store: nothing, or what they are known by afterwards."""
+        p = lines.prefix
+        if not marks.are_kept(self._target.vendor, installed_release()):
+            lines.define(f"{p}value", f"llvm.mlir.undef : {struct}")
+            return
+        empty = lines.define(f"{p}empty", f"llvm.mlir.undef : {struct}")
+        number = lines.define(f"{p}number", f"llvm.mlir.constant({marks.NUMBER} : i64) : i64")
+        lines.define(f"{p}value", f"llvm.insertvalue {number}, {empty}[0] : {struct}")
+
+    def _first(self) -> str:
+        """The index of the row that marks are stored to; they stand for an access to the whole buffer."""
+        if installed_release() not in PARTS_TRACKED:
+            return "llvm.mlir.constant(0 : i32) : i32"
+        text, constraint = ZERO[self._target.vendor]
+        return f'llvm.inline_asm asm_dialect = att "{text}", "{constraint}" : () -> i32'

@@ -1,0 +1,149 @@
+"""The problem that a module poses, in the making: groups, whose each value is, and what is wanted across them.
+
+`build` says for each operation which values are of one group and which of another. Where two groups meet that
+are not tied there is a crossing. Once all groups are known, crossings become edges, and the operations behind
+what is recomputed are added to the work of the groups that ask for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
+
+from triton_linear.dialect.mlir_adapter import Value
+from triton_linear.dialect.records import dataclass
+from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.analysis import weights
+from triton_linear.passes.analysis.addressing import constancy
+from triton_linear.passes.analysis.axis import AxisAnalysis
+from triton_linear.passes.analysis.frequencies import Frequencies
+from triton_linear.passes.assignment.graph import Constancy, Edge, Graph, Group, Path, Recipe, Use
+from triton_linear.passes.assignment.nodes import Kind, OpNode, ValueNode
+
+
+@dataclass
+class Draft:
+    """The problem in the making.
+
+    crossings: where a value of one group is wanted in slices of another's layout, and by whom. cut: values
+    behind which their group ends, so that each use may want another layout.
+    """
+
+    ops: Sequence[OpNode]
+    gpu: Target
+    held: frozenset[Value] | None
+    recipes: dict[ValueNode, Recipe] = field(default_factory=dict)
+    aliases: dict[ValueNode, ValueNode] = field(default_factory=dict)
+    owners: dict[ValueNode, tuple[Group, Path]] = field(default_factory=dict)
+    groups: list[Group] = field(default_factory=list)
+    crossings: list[tuple[ValueNode, Group, Path, Use]] = field(default_factory=list)
+    requests: list[tuple[Use, Group, Path]] = field(default_factory=list)
+    converted: list[tuple[Recipe, str, float]] = field(default_factory=list)
+    cut: set[ValueNode] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.producers = {result: op for op in self.ops for result in op.results}
+        self.axis = AxisAnalysis(self.producers)
+        self.frequencies = Frequencies(self.axis, self.gpu.policy.unknown_trips)
+
+    def finish(self) -> Graph:
+        """The problem, once all operations are in it."""
+        groups = [group for group in self.groups if group.parent is None]
+        for group in groups:
+            self._price_requests(group)
+        owners = {value: (group.find(), path) for value, (group, path) in self.owners.items()}
+        requests = [(use, group.find(), path) for use, group, path in self.requests]
+        return Graph(groups, self._edges(), owners, self.recipes, self.aliases, requests, self.converted)
+
+    def resolve(self, value: ValueNode) -> ValueNode:
+        """What a value was converted from, through every conversion so far."""
+        while value in self.aliases:
+            value = self.aliases[value]
+        return value
+
+    def _group(self, kind: Kind, pinned: bool = False) -> Group:
+        """A new group."""
+        group = Group(kind.shape, kind.encoding, pinned)
+        self.groups.append(group)
+        return group
+
+    def _is_held(self, value: ValueNode) -> bool:
+        """Whether the layout of a value decides about bits that are to stay."""
+        return self.held is not None and value.value in self.held
+
+    def _own(self, value: ValueNode, group: Group, path: Path = ()) -> None:
+        """Let a value have the slices `path` of the layout of `group`."""
+        self.owners[value] = group, path
+        group.pinned = group.pinned or self._is_held(value)
+        if not path:
+            group.values.append(value)
+
+    def _take(self, op: OpNode, index: int, group: Group, path: Path = (), tie: bool = False) -> None:
+        """Let operand `index` have the slices `path` of the layout of `group`."""
+        operand = op.operands[index]
+        if operand.kind is None:
+            return
+        value = self.resolve(operand)
+        use = Use(op, index)
+        if self._is_held(operand):
+            group.find().pinned = True
+        if value in self.recipes:
+            group.find().requests[value, path] = None
+            self.requests.append((use, group, path))
+            return
+        owner, sliced = self.owners[value]
+        if tie and value == operand and value not in self.cut and not path and not sliced:
+            group.find().absorb(owner.find())
+            return
+        self.crossings.append((value, group, path, use))
+
+    def _constancy(self, value: ValueNode) -> Constancy:
+        return constancy(self.axis.of(value).deltas)
+
+    # Edges
+
+    def _edges(self) -> list[Edge]:
+        edges: dict[tuple[ValueNode, int, Path], Edge] = {}
+        for value, group, path, use in self.crossings:
+            target = group.find()
+            source, given = self.owners[value]
+            source = source.find()
+            kind = value.kind
+            assert kind is not None
+            often = self.frequencies.of(use.op.block)
+            made = self._produced(value)
+            key = value, id(target), path
+            edge = edges.get(key)
+            if edge is None:
+                edge = edges[key] = Edge(
+                    value, kind, source, given, target, path, min(often, made), self._constancy(value)
+                )
+            edge.uses.append(use)
+            edge.frequency = max(edge.frequency, min(often, made))
+        return list(edges.values())
+
+    def _produced(self, value: ValueNode) -> float:
+        """How often a value is made."""
+        producer = self.producers.get(value)
+        return self.frequencies.of(value.owner if producer is None else producer.block)
+
+    # Recomputation
+
+    def _price_requests(self, group: Group) -> None:
+        """Add the operations behind what a group asks for to its work, each once for each slice."""
+        seen: set[tuple[ValueNode, Path]] = set()
+        pending = list(group.requests)
+        while pending:
+            value, path = pending.pop()
+            if (value, path) in seen:
+                continue
+            seen.add((value, path))
+            recipe = self.recipes[value]
+            clocks = weights.of(recipe.op, recipe.kind.bits, self.gpu.costs) * recipe.frequency
+            if clocks:
+                group.add_work((path, recipe.kind.shape, self._constancy(value)), clocks)
+            if recipe.op.name == "tt.expand_dims":
+                path = (*path, recipe.op.attributes["axis"].value)
+            for operand in recipe.op.operands:
+                if operand.kind is not None:
+                    pending.append((self.resolve(operand), path))

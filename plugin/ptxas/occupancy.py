@@ -1,0 +1,52 @@
+"""How many CTAs find registers on a multiprocessor, and how many registers a thread may have for that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from triton_linear.lowering.target.targets import Target
+
+UNIT = 8
+"""Registers of a thread are given out in multiples of this: a warp gets multiples of 256."""
+MOST = 255
+"""Registers that a thread can have (CUDA programming guide, compute capabilities)."""
+
+
+def bound(used: int, warps: int, most: int, gpu: Target) -> int | None:
+    """The registers of a thread with which another CTA fits, if that is worth a try; else None.
+
+    `used`: registers of a thread now. `most`: CTAs that there is room for otherwise. The more a CTA adds, the
+    more registers may go for it.
+
+    >>> from triton_linear.lowering.target.targets import target
+    >>> h200 = target("cuda:90")
+    >>> bound(168, 8, 2, h200), bound(128, 8, 2, h200), bound(136, 8, 1, h200), bound(192, 8, 2, h200)
+    (128, None, None, None)
+    """
+    ctas = resident(used, warps, gpu.registers, gpu.lanes)
+    if not 0 < ctas < most or ctas + 1 < gpu.policy.more_ctas * ctas:
+        return None
+    limit = gpu.registers // ((ctas + 1) * gpu.lanes * warps) // UNIT * UNIT
+    near = 1 + gpu.policy.registers_near / ctas
+    return limit if used <= near * limit else None
+
+
+def resident(used: int, warps: int, registers: int, lanes: int = 32) -> int:
+    """The CTAs of `warps` warps that find registers, where each thread uses so many.
+
+    >>> resident(72, 4, 65536), resident(136, 8, 65536)
+    (7, 1)
+    """
+    return registers // (-(-used // UNIT) * UNIT * lanes * warps)
+
+
+def most_registers(ctas: int, warps: int, gpu: Target) -> int:
+    """The registers that a thread can have where so many CTAs of `warps` warps are to find some.
+
+    >>> from triton_linear.lowering.target.targets import target
+    >>> h200 = target("cuda:90")
+    >>> most_registers(4, 8, h200), most_registers(1, 4, h200)
+    (64, 255)
+    """
+    return min(MOST, gpu.registers // (ctas * gpu.lanes * warps) // UNIT * UNIT)

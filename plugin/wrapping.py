@@ -1,0 +1,129 @@
+"""What the plugin puts in the places of a compile's stages: `llir`, and where registers have a say `ptx` and
+`cubin`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from triton_linear import fallback, garbage
+from triton_linear.decisions import ptxas_version
+from triton_linear.dialect import triton_versions
+from triton_linear.interfaces import Backend, Metadata, Stages
+from triton_linear.setting import Setting
+
+if TYPE_CHECKING:
+    from triton_linear.lowering.target.targets import Target
+
+GLUON = "GLUON"
+"""The name of the language, among Triton's, in which authors write layouts."""
+
+
+def are_own(backend: Backend, stages: Stages) -> bool:
+    """Whether stages are those that the backend itself has made, none of them somebody else's."""
+    made = inspect.unwrap(type(backend).add_stages)
+    own = [code for code in made.__code__.co_consts if isinstance(code, CodeType)]
+    return all(getattr(stage, "__code__", None) in own for stage in stages.values())
+
+
+def wrap_stages(
+    backend: Backend,
+    stages: Stages,
+    options: object,
+    language: object,
+    setting: Setting,
+    hook: Callable[[], object] | None = None,
+) -> None:
+    """Put the plugin into the stages of a compile; where it fails to, they stay (strict: it is raised).
+
+    hook: somebody's that has been called with the stages, which were the backend's own before.
+    """
+    if "llir" not in stages:
+        return
+    name = str(backend.target)
+    try:
+        name = target_name(backend, options)
+        with garbage.held_back():  # the first time, it imports
+            others = _what_others_do(backend, stages, hook)
+            stages.update(_wrapped(stages, options, language, name, setting, others))
+    except Exception as error:
+        if setting.options.strict:
+            raise
+        fallback.warn(setting, "any", name, error, {})
+
+
+def _what_others_do(backend: Backend, stages: Stages, hook: Callable[[], Any] | None) -> str | None:
+    """What others have made of the stages: "" where they are the backend's own; what the hook tells Triton for
+    its cache; None where nobody says."""
+    if are_own(backend, stages):
+        return ""
+    if hook is None:
+        return None
+    try:
+        key, digest = hook()
+    except Exception:  # Triton 3.6 does not ask, and a hook need not answer
+        return None
+    return f"{key} {digest}"
+
+
+def _wrapped(
+    stages: Stages, options: object, language: object, target: str, setting: Setting, others: str | None
+) -> Stages:
+    """The stages that take the places of those of the same names.
+
+    others: what somebody else has done to them before; None: that is not known, and nothing is kept.
+    """
+    from triton_linear.stage import LLIRStage
+
+    stage = LLIRStage(stages["llir"], target, setting, gluon=getattr(language, "name", "") == GLUON)
+    if not ({"ptx", "cubin"} <= stages.keys() and setting.options.occupancy):
+        return {"llir": stage}
+    from triton_linear.kept.comparisons import KeptComparisons
+    from triton_linear.kept.registers import KeptDirectives
+    from triton_linear.ptxas.registers import Assembler, has_say
+    from triton_linear.ptxas.veto import Veto
+
+    if has_say(options):
+        return {"llir": stage}
+    every = setting.options.everywhere
+
+    def fails(error: Exception, metadata: Metadata) -> None:
+        if setting.options.strict:
+            raise error
+        kernel = str(metadata.get("name", "unnamed"))
+        fallback.warn(setting, kernel, target, error, metadata, done="assembled")
+
+    def applies() -> bool:
+        return (every or stage.converted) and stage.options.occupancy and not stage.vetoed
+
+    def gpu() -> Target:
+        from triton_linear.lowering.target import targets
+
+        return targets.target(stage.planned_for)
+
+    def again() -> AbstractContextManager[None]:
+        return stage.phase("assemble again")
+
+    def assembled() -> str:
+        return f"{triton_versions.found()} {ptxas_version(target)} {options!r} {others}"
+
+    def how() -> str:
+        return f"{stage.planned_for} {assembled()}"
+
+    decisions, warps = None, getattr(options, "num_warps", None)
+    if setting.options.cache and others is not None:
+        decisions, stage.comparisons = KeptDirectives(how), KeptComparisons(assembled)
+    assembler = Assembler(stages["ptx"], stages["cubin"], applies, gpu, fails, again, decisions, warps)
+    veto = Veto(assembler, stages["ptx"], stages["cubin"], stage, fails)
+    stage.awaited = True
+    return {"llir": stage, "ptx": veto.ptx, "cubin": veto.cubin}
+
+
+def target_name(backend: Backend, options: object) -> str:
+    """Triton's name of what a backend compiles for: `cuda:90`, `hip:gfx942`."""
+    arch = str(getattr(options, "arch", None) or backend.target.arch)
+    return f"{backend.target.backend}:{arch.removeprefix('sm')}"

@@ -1,0 +1,173 @@
+"""What a cubin says of its loops, against what NVIDIA's tools show."""
+
+from __future__ import annotations
+
+import functools
+import re
+import struct
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+import triton
+from assign_support import path_of
+from plugin_support import CUDA
+from triton import knobs
+
+import triton_linear
+from triton_linear.ptxas import cubin as cubins
+from triton_linear.ptxas import warp_clocks
+from triton_linear.ptxas.cubin import Loops, mma_loops, usage
+from triton_linear.tools.diff.figures import resources
+
+NESTED = """
+.version 8.0
+.target sm_{capability}
+.address_size 64
+.visible .entry nested(.param .u64 p, .param .u32 n)
+{{
+.reg .pred %p<3>; .reg .b32 %r<4>; .reg .b64 %rd<2>; .reg .f32 %f<3>;
+ld.param.u64 %rd1, [p];
+ld.param.u32 %r1, [n];
+mov.u32 %r2, 0;
+OUTER:
+mov.u32 %r3, 0;
+INNER:
+ld.volatile.global.f32 %f1, [%rd1];
+ex2.approx.f32 %f2, %f1;
+st.volatile.global.f32 [%rd1], %f2;
+add.s32 %r3, %r3, 1;
+setp.lt.u32 %p1, %r3, %r1;
+@%p1 bra INNER;
+bar.sync 0;
+add.s32 %r2, %r2, 1;
+setp.lt.u32 %p2, %r2, 100;
+@%p2 bra OUTER;
+ret;
+}}
+"""
+
+
+@functools.cache
+def nested(capability: str) -> bytes:
+    """The cubin of a loop in a loop."""
+    with tempfile.TemporaryDirectory() as folder:
+        text, made = Path(folder, "k.ptx"), Path(folder, "k.cubin")
+        version = "8.7" if int(capability) >= 100 else "8.0"
+        text.write_text(NESTED.replace("8.0", version).format(capability=capability))
+        ptxas = knobs.nvidia.ptxas_blackwell if int(capability) >= 100 else knobs.nvidia.ptxas
+        subprocess.run([ptxas.path, f"--gpu-name=sm_{capability}", str(text), "-o", str(made)], check=True)
+        return made.read_bytes()
+
+
+def shown_loops(cubin: bytes) -> list[tuple[int, int]]:
+    """The first and last instruction of each loop, as NVIDIA's tool shows the branches that go back."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(cubin)
+        file.flush()
+        command = [knobs.nvidia.cuobjdump.path, "-sass", file.name]
+        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    branches = re.findall(r"^\s*/\*([0-9a-f]{4,})\*/.*\bBRA\b[^;]*?\b0x([0-9a-f]+)", text, re.M)
+    places = [(int(to, 16) // 16, int(at, 16) // 16) for at, to in branches]
+    return sorted((to, at) for to, at in places if to < at)
+
+
+@pytest.mark.parametrize("capability", ["75", "80", "86", "89", "90", "100", "120"])
+def test_loops_are_those_that_nvidia_s_tool_shows(capability: str) -> None:
+    cubin = nested(capability)
+    assert cubins.capability(cubin) == int(capability)
+    found = cubins.loops(cubin)
+    assert found is not None
+    assert [(loop.first, loop.last) for loop in found] == shown_loops(cubin)
+    outer, inner = found
+    assert outer.first < inner.first and inner.last < outer.last and inner.clocks < outer.clocks
+    once = [warp_clocks.warp_clocks(cubin, 500, trips) for trips in (1, 10)]
+    assert once[0] is not None and once[1] is not None
+    assert once[1].clocks > 100 * 500 > 10 * once[0].clocks
+
+
+def test_of_other_capabilities_loops_are_not_known() -> None:
+    cubin = bytearray(nested("100"))
+    form, flags = cubin[8], struct.unpack_from("<I", cubin, 0x30)[0]
+    assert form >= 8 and flags >> 8 & 255 == 100
+    struct.pack_into("<I", cubin, 0x30, flags & ~0xFF00 | 140 << 8)
+    unknown = bytes(cubin)
+    assert usage(unknown) == usage(nested("100"))
+    assert cubins.decoded(unknown)
+    assert cubins.loops(unknown) is warp_clocks.warp_clocks(unknown, 500, 8) is None
+    assert resources(unknown, "", 0, 4, None).loops is None
+    assert resources(nested("100"), "", 0, 4, None).loops
+
+
+# Loops of MMAs
+
+
+def _loops_of(text: str) -> list[list[tuple[str, int]]]:
+    """The instructions of each loop in what nvdisasm shows, and what the scheduler does after each."""
+    labels: dict[str, int] = {}
+    shown: list[tuple[str, int]] = []
+    for line in text.splitlines():
+        if label := re.match(r"(\.L_x_\d+):", line):
+            labels[label[1]] = len(shown)
+        elif op := re.match(r"\s+/\*[0-9a-f]{4,}\*/\s+(.*?);\s+/\* 0x", line):
+            shown.append((op[1], 0))
+        elif control := re.match(r"\s+/\* (0x[0-9a-f]{16}) \*/", line):
+            shown[-1] = shown[-1][0], int(control[1], 16) >> 41
+    branches = ((i, re.search(r"BRA.*`\((\.L_x_\d+)\)", op)) for i, (op, _) in enumerate(shown))
+    return [shown[labels[to[1]] : i + 1] for i, to in branches if to and labels[to[1]] < i]
+
+
+def test_a_loop_waits_for_loads_that_it_began_behind_its_products() -> None:
+    product, wait_all, wait_older, other = (0x1F0, 0), (0x8000000009C5, 0), (0x8000000009C5, 0x100), (0x210, 0)
+    load = {barrier: (0x981, barrier << 46) for barrier in (0, 1)}
+    use = {barrier: (0x221, 7 << 46 | 1 << 52 + barrier) for barrier in (0, 1)}
+    assert cubins._waits([product, wait_all, load[0], other, use[0]]) == 1
+    assert cubins._waits([product, wait_all, load[0], load[1], use[0], use[1], use[1]]) == 2
+    assert cubins._waits([load[0], product, wait_all, use[0]]) == 0  # goes on beside the product
+    assert cubins._waits([wait_all, load[0], product, use[0], load[1], use[1]]) == 0
+    assert cubins._waits([product, wait_older, load[0], use[0]]) == 0
+    assert cubins._waits([use[0], product, wait_all, load[0]]) == 1  # in the next iteration, before its product
+    assert cubins._waits([use[0], load[0], other]) == 0
+
+
+def _waits_of(loop: list[tuple[str, int]]) -> int:
+    """Instructions that wait for a load which an iteration began behind its products, in two iterations, the
+    second of which counts."""
+    found, under_way = 0, True
+    begun: dict[int, bool] = {}
+    for number, (op, control) in enumerate([*loop, *loop]):
+        if "GMMA." in op:
+            under_way, begun = True, {}
+        elif re.match(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x0", op):
+            under_way = False
+        elif not under_way:
+            waited = [barrier for barrier in list(begun) if control >> 11 >> barrier & 1]
+            found += bool(waited) and number >= len(loop)
+            begun = {barrier: True for barrier in begun if barrier not in waited}
+            if re.match(r"(@!?U?P\d+ )?LDG\.", op) and (barrier := control >> 5 & 7) != 7:
+                begun[barrier] = True
+    return found
+
+
+@pytest.mark.parametrize("name", ["matmul_gelu", "attention_fp8", "attention", "argmax_in_loop"])
+def test_clocks_of_loops_are_what_nvidia_s_tool_shows(name: str, tmp_path: Path) -> None:
+    with triton_linear.enabled(strict=True, occupancy=False):
+        cubin = triton.compile(str(path_of(name)), target=CUDA).asm["cubin"]
+    (tmp_path / "k.cubin").write_bytes(cubin)
+    command = [knobs.nvidia.nvdisasm.path, "-c", "-hex", str(tmp_path / "k.cubin")]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    loops = [loop for loop in _loops_of(text) if any("GMMA" in op for op, _ in loop)]
+    assert len(loops) == (name != "argmax_in_loop")
+    shown = [each for loop in loops for each in loop]
+    special = any(re.search(r"\bMUFU\.", op) for op, _ in shown)
+    products = sum("GMMA." in op for op, _ in shown)
+    clocks = sum(control & 15 for _, control in shown)
+    waits = sum(map(_waits_of, loops))
+    assert mma_loops(cubin) == (Loops(clocks, products, special, waits) if shown else None)
+    assert special == name.startswith("attention")
+
+
+@pytest.mark.parametrize("broken", [b"", b"\x7fELF\x02", b"\x7fELF\x02" + bytes(100), "text", None])
+def test_what_is_no_cubin_has_no_loops(broken: object) -> None:
+    assert mma_loops(broken) is None
