@@ -72,7 +72,7 @@ def _add_fuzz(fuzz: argparse.ArgumentParser) -> None:
     )
     option(
         "--only",
-        choices=("singles", "programs", "partitions", "clusters", "tensor"),
+        choices=("singles", "programs", "partitions", "regions", "clusters", "tensor"),
         help="single conversions alone, programs alone, conversions in warp-specialised regions, in "
         "clusters of 2 to 16 CTAs, or programs that go through tensor memory (cuda:100)",
     )
