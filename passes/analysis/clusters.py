@@ -57,10 +57,15 @@ def around(part: LinearLayout, whole: LinearLayout) -> LinearLayout:
     return LinearLayout.fitted((*bases, (BLOCK, blocks_of(whole))), whole.out_dims)
 
 
-@lru_cache(maxsize=4096)
 def within(layout: LinearLayout) -> LinearLayout:
     """The layout of what one CTA has; `layout` itself where that is all of the tensor, or no tensor."""
-    if not blocks_of(layout) or (part := part_of(layout)) is None:
+    return _within(layout) if blocks_of(layout) else layout
+
+
+@lru_cache(maxsize=1024)
+def _within(layout: LinearLayout) -> LinearLayout:
+    part = part_of(layout)
+    if part is None:
         return layout
     bases = tuple((name, () if name == BLOCK else vectors) for name, vectors in layout.bases)
     return LinearLayout.fitted(bases, tuple(zip(dim_names(len(part)), part, strict=True)))

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, Value, operations
-from triton_linear.dialect.partitions import WARP_SPECIALIZE
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.policy import Policy
 from triton_linear.lowering.target.targets import Target
@@ -35,6 +34,8 @@ from triton_linear.passes.reductions.held import held_values, is_for_nvidia
 _WORTH_A_LOOK = frozenset({CONVERT, *LOCAL})
 """Operations without one of which there is nothing to gain, unless rows are short. Then layouts change for
 wider accesses alone, and no conversion comes."""
+
+_OTHER_GPU = "it has warp-specialised regions, which are known for NVIDIA GPUs alone"
 
 
 @dataclass(frozen=True)
@@ -85,11 +86,14 @@ class AssignLayouts(Planning):
         ops = operations(op)
         if not _worth_a_look(ops):
             return
-        if reason := _unfit(op, ops, gpu):
-            diagnostics.remark(op, f"layouts are not assigned: {reason}")
+        if NUM_WARPS not in op.attributes:
+            diagnostics.remark(op, f"layouts are not assigned: {NO_WARPS}")
             return
         nodes = read(ops)
         scopes = scopes_of(nodes)
+        if len(scopes) > 1 and gpu.vendor != "nvidia":
+            diagnostics.remark(op, f"layouts are not assigned: {_OTHER_GPU}")
+            return
         if len(scopes) > 1:
             gpu = with_few_warps(gpu, ops)
         facts = Facts.of(nodes, gpu.policy.unknown_trips)
@@ -108,10 +112,8 @@ class AssignLayouts(Planning):
             Rewriter(graph, [node.op for node in scope.ops], encodings).run()
         if numbering.of(op) != before:
             raise NotEquivalent("the module with other layouts would not compute the same")
-        was, becomes = (
-            sum(price.clocks for price in prices)
-            for prices in zip(*((found.before, found.after) for _, _, found in paying), strict=True)
-        )
+        was = sum(found.before.clocks for _, _, found in paying)
+        becomes = sum(found.after.clocks for _, _, found in paying)
         op.attributes[ll.ASSIGNED] = Attribute.parse(f"[{was:.1f}, {becomes:.1f}]", op.context)
         if asked:
             diagnostics.remark(
@@ -149,15 +151,6 @@ class AssignLayouts(Planning):
 def _worth_a_look(ops: Sequence[Operation]) -> bool:
     """Whether layouts may be chosen that save something."""
     return any(inner.name in _WORTH_A_LOOK for inner in ops) or any(map(_is_short, ops))
-
-
-def _unfit(module: Operation, ops: Sequence[Operation], gpu: Target) -> str | None:
-    """Why a module as a whole keeps its layouts."""
-    if NUM_WARPS not in module.attributes:
-        return NO_WARPS
-    if gpu.vendor != "nvidia" and any(op.name == WARP_SPECIALIZE for op in ops):
-        return "it has warp-specialised regions, which are known for NVIDIA GPUs alone"
-    return None
 
 
 def _is_short(op: Operation) -> bool:

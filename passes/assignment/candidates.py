@@ -130,6 +130,7 @@ class Candidates:
         self.parts: dict[Group, tuple[int, ...] | None] = {}
         self.changes: dict[Group, dict[ShapeChange, None]] = {}
         self._most_scratch = 0
+        self._in_cluster = False
         self._policy = self.target.policy
 
     def find(self) -> dict[Group, list[Candidate]]:
@@ -142,7 +143,10 @@ class Candidates:
         for group in self.graph.groups:
             present = layout_of(group.encoding, group.shape)
             self.of[group] = [Candidate(group.encoding, present)]
-            self.parts[group] = part_of(present) if blocks_of(present) else group.shape
+            self.parts[group] = group.shape
+            if blocks_of(present):
+                self.parts[group] = part_of(present)
+                self._in_cluster = True
             for reduction in group.reductions:
                 taken = scratch_as_triton(self.of[group][0].layout, reduction.axis, reduction.widths)
                 self._most_scratch = max(self._most_scratch, taken)
@@ -181,13 +185,14 @@ class Candidates:
         return new
 
     def _meetings(self) -> Iterator[tuple[Group, Candidate]]:
-        accessing = [group for group in self.graph.groups if group.accesses and self._chooses(group)]
+        accessing = [group for group in self.graph.groups if group.accesses and not group.pinned]
         loads = [g for g in accessing if not g.accesses[0][0].is_store]
         stores = [g for g in accessing if g.accesses[0][0].is_store]
         pairs = ((a, b) for a, b in itertools.product(loads, stores) if self._are_alike(a, b))
         for load, store in itertools.islice(pairs, self._policy.meeting_pairs):
             part = self.parts[load]
-            assert part is not None  # it chooses
+            if part is None:
+                continue
             met = memory.meeting(load.accesses[0][0], store.accesses[0][0], part, self.lanes, self.warps)
             if met is not None:
                 yield from self._add_part(load, met[0])
@@ -234,17 +239,15 @@ class Candidates:
         fewest = local.fewest(part, self.warps, self.target)
         return local.wavefronts(self.of[group][0].layout, self.target) > fewest
 
-    def _chooses(self, group: Group) -> bool:
-        """Whether it may have another layout than it has."""
-        return not group.pinned and self.parts[group] is not None
-
     def _has_room(self, group: Group) -> bool:
         """Whether it may choose, and from more than it has."""
-        return self._chooses(group) and len(self.of[group]) < self._policy.candidates
+        if group.pinned or self.parts[group] is None:
+            return False
+        return len(self.of[group]) < self._policy.candidates
 
     def _add_part(self, group: Group, part: LinearLayout) -> list[tuple[Group, Candidate]]:
         """Let each CTA choose from the layout `part` of what it has."""
-        return self._add(group, around(part, self.of[group][0].layout))
+        return self._add(group, around(part, self.of[group][0].layout) if self._in_cluster else part)
 
     def _add(
         self, group: Group, layout: LinearLayout, encoding: str | None = None
@@ -254,7 +257,9 @@ class Candidates:
             return []
         known = self.of[group]
         layout = layout.remove_zero_bases(REGISTER)
-        if any(c.layout == layout for c in known) or blocks_of(layout) != blocks_of(known[0].layout):
+        if any(c.layout == layout for c in known):
+            return []
+        if self._in_cluster and blocks_of(layout) != blocks_of(known[0].layout):
             return []
         # Triton 3.6 and 3.7 have such layouts, and end the process at some operations that get one.
         if has_sums(layout) and not has_sums(known[0].layout):
