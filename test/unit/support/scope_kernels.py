@@ -50,11 +50,12 @@ def crossing(
     gpu: str = "cuda:90",
     result: str = COLUMNS,
     own_converts: bool = True,
+    ctas_between: Sequence[Sequence[int]] = (),
 ) -> str:
     """A kernel whose regions load rows, convert them back and forth, and store in the order of `result`.
 
     own: the warps of the kernel, or of a default region if there are `partitions`. own_converts: whether these
-    convert anything. ctas: the basis vectors of a cluster's CTAs.
+    convert anything. ctas: the basis vectors of a cluster's CTAs; ctas_between: those of what is converted to.
     """
     header = (
         f'module attributes {{"ttg.num-ctas" = {1 << len(ctas)} : i32, "ttg.num-warps" = {own} : i32, '
@@ -66,16 +67,15 @@ def crossing(
     promised = ", ".join(f"%{name}: {type_} {aligned}" for name, type_ in zip("abc", types, strict=True))
     names = {"%p": "%a", "%q": "%b", "%n": "%c"}
     lines = [header, f"tt.func public @crossing({promised}) {{"]
-    home = [
-        re.sub(r"%[pqn]\b", lambda name: names[name[0]], line)
-        for line in _body(own, ctas, result, "d", own_converts)
-    ]
+    between = ctas_between or ctas
+    body = _body(own, ctas, result, "d", own_converts, between)
+    home = [re.sub(r"%[pqn]\b", lambda name: names[name[0]], line) for line in body]
     if partitions:
         lines += ["ttg.warp_specialize(%a, %b, %c)", "default {", *home, "ttg.warp_yield", "}"]
         for number, warps in enumerate(partitions):
             lines += [
                 f"partition{number}({given}) num_warps({warps}) {{",
-                *_body(warps, ctas, result, f"k{number}_"),
+                *_body(warps, ctas, result, f"k{number}_", True, between),
             ]
             lines += ["ttg.warp_return", "}"]
         lines[-1] += f" : ({', '.join(types)}) -> ()"
@@ -94,9 +94,16 @@ def blocked(warps: int, ctas: Sequence[Sequence[int]], rows_first: bool) -> str:
     return f"#ttg.blocked<{{{sides}{cga}}}>"
 
 
-def _body(warps: int, ctas: Sequence[Sequence[int]], result: str, tag: str, converts: bool = True) -> list[str]:
+def _body(
+    warps: int,
+    ctas: Sequence[Sequence[int]],
+    result: str,
+    tag: str,
+    converts: bool,
+    ctas_between: Sequence[Sequence[int]],
+) -> list[str]:
     rows = blocked(warps, ctas, True)
-    between = blocked(warps, ctas, False) if converts else rows
+    between = blocked(warps, ctas_between, False) if converts else rows
     tensor, other = f"tensor<64x64xf32, {rows}>", f"tensor<64x64xf32, {between}>"
     pointers = f"tensor<64x64x!tt.ptr<f32>, {rows}>"
     lines = [*_addresses(f"{tag}l", "%p", rows, True), f"%x{tag} = tt.load %at{tag}l : {pointers}"]

@@ -19,7 +19,7 @@ from triton_linear.dialect.mlir_adapter import Module, Operation, RankedTensorTy
 from triton_linear.dialect.partitions import partition_warps
 from triton_linear.lowering.target.targets import target, with_policy
 from triton_linear.passes.analysis.clusters import around, blocks_of, part_of, within
-from triton_linear.passes.analysis.global_memory import encoding_text
+from triton_linear.passes.analysis.global_memory import blocked_text, encoding_text
 from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.run import run_passes
@@ -125,9 +125,23 @@ def test_each_cta_keeps_its_part(ctas: list[tuple[int, int]], result: str) -> No
     assert conversions(after).total() < conversions(before).total()
     parts = {(tuple(type_.shape), blocks_of(layout_of(type_))) for _, type_ in tensors(before)}
     assert {(tuple(type_.shape), blocks_of(layout_of(type_))) for _, type_ in tensors(after)} <= parts
-    if result == COLUMNS:  # where the store has a layout that the module had not
-        written = [{str(type_.encoding) for _, type_ in tensors(root)} for root in (before, after)]
-        assert written[1] - written[0]
+
+
+def test_what_crosses_ctas_crosses_as_before() -> None:
+    """Other CTAs between load and store would spare both conversions."""
+    text = crossing(4, ctas=[(1, 0)], ctas_between=[(0, 1)])
+    before, after = (
+        [(op.name, blocks_of(layout_of(type_))) for op, type_ in tensors(root) if op.name == "arith.addf"]
+        for root in (upstream(text), assigned(text))
+    )
+    assert before == after == [("arith.addf", ((0, 32),))]
+
+
+def test_a_layout_that_no_operation_had_is_put_into_the_cluster() -> None:
+    root = assigned(crossing(4, ctas=[(1, 0)], result=ROWS))
+    (load,) = [str(type_.encoding) for op, type_ in tensors(root) if op.name == "tt.load"]
+    assert "threadsPerWarp = [2, 16]" in load
+    assert "CGALayout = [[1, 0]]" in load
 
 
 @pytest.mark.parametrize("gpu", GPUS)
@@ -163,6 +177,7 @@ def test_what_a_cta_has_is_a_tensor_of_its_own(data: st.DataObject) -> None:
     assert part is not None
     assert part == tuple(size // min(size, count) for size, count in zip(shape, pieces, strict=True))
     assert around(within(layout), layout) == layout
+    assert (blocked_text(layout) is None) == (blocked_text(within(layout)) is None)
     written = encoding_text(layout)
     assert encodings.layout_of(written, tuple(shape)).remove_zero_bases("register") == layout
 
