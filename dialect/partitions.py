@@ -8,18 +8,28 @@ partition, and those of the kernel's own warps, numbers and sizes of their own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from triton_linear.dialect.mlir_adapter import Operation
+from triton_linear.dialect.mlir_adapter import Operation, Value
 
 WARP_SPECIALIZE: Final = "ttg.warp_specialize"
 PARTITIONS: Final = "ttg.warp_specialize.partitions"
 _NUM_WARPS: Final = "partitionNumWarps"
 
 
-def warp_counts(op: Operation) -> list[int]:
+def warps_of_partitions(specialised: Operation) -> Sequence[int]:
     """The warps of each partition of a `ttg.warp_specialize`."""
-    return list(map(int, op.attributes[_NUM_WARPS]))
+    return [int(warps) for warps in specialised.attributes[_NUM_WARPS]]
+
+
+def captured(partitions: Operation) -> Sequence[Value]:
+    """What the arguments of each region of a `ttg.warp_specialize.partitions` are; in Triton 3.6 these are
+    the operands of the `ttg.warp_specialize` that it stands in."""
+    holder = partitions.parent
+    assert holder is not None  # the operation stands nowhere else
+    found: Sequence[Value] = partitions.operands if len(partitions.operands) else holder.operands
+    return found
 
 
 def partition_warps(op: Operation) -> int | None:
@@ -30,7 +40,7 @@ def partition_warps(op: Operation) -> int | None:
             number = _region_of(at, inner)
             parent = at.parent
             assert parent is not None  # the operation stands nowhere else
-            return warp_counts(parent)[number]
+            return warps_of_partitions(parent)[number]
         inner, at = at, at.parent
     return None
 

@@ -72,9 +72,9 @@ def _add_fuzz(fuzz: argparse.ArgumentParser) -> None:
     )
     option(
         "--only",
-        choices=("singles", "programs", "partitions", "clusters", "tensor"),
-        help="single conversions alone, programs alone, conversions in warp-specialised regions, in "
-        "clusters of 2 to 16 CTAs, or programs that go through tensor memory (cuda:100)",
+        choices=("singles", "programs", "partitions", "regions", "clusters", "tensor"),
+        help="single conversions alone, programs alone, conversions or programs in warp-specialised regions, "
+        "conversions in clusters of 2 to 16 CTAs, or programs that go through tensor memory (cuda:100)",
     )
     option("--time", type=float, metavar="SECONDS", help="begin no module after so many seconds")
     option(

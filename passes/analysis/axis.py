@@ -13,6 +13,7 @@ from triton_linear.dialect.mlir_adapter import (
     Type,
     Value,
 )
+from triton_linear.dialect.partitions import PARTITIONS, captured
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.passes.analysis import addressing, weights
 from triton_linear.passes.analysis.addresses import HINTS
@@ -157,14 +158,16 @@ class AxisAnalysis:
         return Affine(addressing.only_common_zeros(pointers, masked, *others))
 
     def _argument(self, value: Value) -> Affine:
-        """An argument of a block: of a function with what its caller promises, of a loop what it starts with
-        if each iteration leaves its shape alone.
+        """An argument of a block: of a function with what its caller promises, of a partition what it captures,
+        of a loop what it starts with if each iteration leaves its shape alone.
         """
         shape = self._shape(value)
         owner = value.owner.owner.operation
         index = value.arg_number
         if owner.name == "tt.func":
             return Affine.uniform(shape, _promised(owner, index)) if not shape else Affine.unknown(shape)
+        if owner.name == PARTITIONS:
+            return self.of(captured(owner)[index])
         if owner.name != "scf.for":
             return Affine.unknown(shape)
         if index == 0:

@@ -17,6 +17,7 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.memory import MemoryCosts
 from triton_linear.passes.analysis import widths
 from triton_linear.passes.analysis.addressing import Affine, Mask, is_constant
+from triton_linear.passes.analysis.clusters import blocks_of, part_of, pieces_of
 from triton_linear.passes.analysis.widths import VECTOR, Basis, Bit, Vector
 
 SECTOR = 32
@@ -334,6 +335,11 @@ def blocked_text(layout: LinearLayout) -> str | None:
     """
     rank = len(layout.out_dims)
     shape = tuple(size for _, size in layout.out_dims)
+    ctas = ""
+    if blocks_of(layout):
+        if part_of(layout) is None:
+            return None
+        ctas = f", CGALayout = {[list(basis) for basis in pieces_of(layout)]}"
     registers = _leading(layout)
     runs: dict[str, list[int]] = {"again": []}
     sizes = {}
@@ -357,7 +363,7 @@ def blocked_text(layout: LinearLayout) -> str | None:
     warps[order[-1]] *= 1 << sum(not any(basis) for basis in bases.get(WARP, ()))
     text = (
         f"#ttg.blocked<{{sizePerThread = {registers}, threadsPerWarp = {threads}, "
-        f"warpsPerCTA = {warps}, order = {order}}}>"
+        f"warpsPerCTA = {warps}, order = {order}{ctas}}}>"
     )
     if encodings.layout_of(text, shape).remove_zero_bases(REGISTER) != layout.remove_zero_bases(REGISTER):
         return None

@@ -16,7 +16,7 @@ IN_REGION = "it crosses CTAs in a warp-specialised region, whose warps meet at n
 """Triton has barriers of its own for them. It puts these before scratch of ours as well, where other CTAs may
 still load from its bytes, so what stays in its CTA is ours. Outside of regions it has all warps come to the
 barrier of the cluster."""
-_CALLED = "a warp-specialised region calls the function that it is in, and only some warps of the CTA run it"
+CALLED = "a warp-specialised region calls the function that it is in, and only some warps of the CTA run it"
 _ONLY_NVIDIA = "it is in a warp-specialised region, which is known for NVIDIA GPUs alone"
 
 
@@ -71,7 +71,7 @@ class PartialCode:
             return None
         specialised, function = _surroundings(op)
         if function in self.functions:
-            return _CALLED
+            return CALLED
         return _ONLY_NVIDIA if specialised and gpu.vendor != "nvidia" else None
 
 

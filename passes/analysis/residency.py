@@ -16,7 +16,7 @@ import math
 from collections.abc import Sequence
 
 from triton_linear.dialect.mlir_adapter import Operation, Type
-from triton_linear.dialect.partitions import WARP_SPECIALIZE, partition_warps, warp_counts
+from triton_linear.dialect.partitions import WARP_SPECIALIZE, partition_warps, warps_of_partitions
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.target.targets import Target, target, with_policy
@@ -55,9 +55,11 @@ class Residency:
 
     def gpu_for(self, conversion: Operation) -> Target:
         """The GPU by which plans for a conversion are priced."""
-        if self.ctas is None:
-            return self.gpu
-        return _priced_for(self.gpu, self.ctas * (partition_warps(conversion) or self.own_warps))
+        return self.gpu_for_warps(partition_warps(conversion) or self.own_warps)
+
+    def gpu_for_warps(self, warps: int) -> Target:
+        """The GPU by which layouts and plans are priced in a region of so many warps."""
+        return self.gpu if self.ctas is None else _priced_for(self.gpu, self.ctas * warps)
 
 
 def _priced_for(gpu: Target, warps: int) -> Target:
@@ -72,7 +74,7 @@ def _ctas(
     A region that requests registers has the kernel take all of them (`setmaxnreg`). Buffers in shared memory
     may take turns with the same bytes, which is not looked at.
     """
-    inside = max(sum(warp_counts(op)) for op in specialised)
+    inside = max(sum(warps_of_partitions(op)) for op in specialised)
     warps = own_warps + -(-inside // _WARP_GROUP) * _WARP_GROUP
     if any(_REQUESTED in op.attributes for op in specialised):
         return 1

@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
-from triton_linear.dialect.mlir_adapter import Attribute, Operation, operations
+from triton_linear.dialect.mlir_adapter import Attribute, Operation, Value, operations
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.policy import Policy
+from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.axis import pointee_bytes, shape_of
 from triton_linear.passes.analysis.equivalence import NotEquivalent, Numbering
 from triton_linear.passes.analysis.registers import estimate
+from triton_linear.passes.analysis.residency import Residency
 from triton_linear.passes.analysis.widths import are_rows_short
-from triton_linear.passes.assignment.build import LOCAL, build
+from triton_linear.passes.assignment.anchors import LOCAL
+from triton_linear.passes.assignment.build import build_scope
 from triton_linear.passes.assignment.candidates import NoLayout
 from triton_linear.passes.assignment.costs import AssignmentCosts
 from triton_linear.passes.assignment.explain import explain
+from triton_linear.passes.assignment.graph import Graph
+from triton_linear.passes.assignment.nodes import read
 from triton_linear.passes.assignment.plan import Assignment, assign
 from triton_linear.passes.assignment.rewrite import Rewriter
+from triton_linear.passes.assignment.scopes import Facts, Scope, scopes_of
 from triton_linear.passes.framework import diagnostics
-from triton_linear.passes.framework.planning import Planning, exact_field, unfit
+from triton_linear.passes.framework.layouts import LayoutTable
+from triton_linear.passes.framework.planning import NO_WARPS, NUM_WARPS, Planning, exact_field, unfit
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier
 from triton_linear.passes.reductions.held import held_values, is_for_nvidia
 
 _WORTH_A_LOOK = frozenset({CONVERT, *LOCAL})
 """Operations without one of which there is nothing to gain, unless rows are short. Then layouts change for
 wider accesses alone, and no conversion comes."""
+
+_OTHER_GPU = "it has warp-specialised regions, which are known for NVIDIA GPUs alone"
 
 
 @dataclass(frozen=True)
@@ -40,7 +50,11 @@ class AssignLayouts(Planning):
     another layout by their operations. It then takes the assignment of least cost, if that saves enough:
     conversions go that need not exist.
 
-    Requires: one CTA a cluster, no warp-specialised regions; other modules are left as they are, with a remark.
+    In a kernel with warp-specialised regions each partition is priced by itself, with its own warps, and what
+    it captures keeps its layout; so do functions that regions call. In a cluster each CTA keeps the part that
+    it has of a tensor.
+
+    Requires: nothing. Modules with regions for other GPUs than NVIDIA's are left as they are, with a remark.
     Ensures: the module computes what it did (see `assignment.equivalence`); a reduction of floats may add in
     another order, unless `exact`: then the layouts of what reductions add, and of what is held
     (`reductions/held.py`), stay. A module that changed has `ll.assigned`, the modelled clocks before and after.
@@ -71,43 +85,76 @@ class AssignLayouts(Planning):
         if gpu is None:
             return
         ops = operations(op)
-        converts = any(inner.name in _WORTH_A_LOOK for inner in ops)
-        if not converts and not any(map(_is_short, ops)):
+        if not _worth_a_look(ops):
             return
-        if reason := unfit(op, ops):
-            diagnostics.remark(op, f"layouts are not assigned: {reason}")
+        if NUM_WARPS not in op.attributes:
+            diagnostics.remark(op, f"layouts are not assigned: {NO_WARPS}")
             return
-        warps = op.attributes["ttg.num-warps"].value
-        costs = AssignmentCosts(
-            gpu, warps, self.scratch_limit, apart=self.split_reductions, staged_accesses=self.staged_accesses
+        nodes = read(ops)
+        scopes = scopes_of(nodes)
+        if len(scopes) > 1 and gpu.vendor != "nvidia":
+            diagnostics.remark(op, f"layouts are not assigned: {_OTHER_GPU}")
+            return
+        residency = Residency(gpu, None, scopes[0].warps)
+        if len(scopes) > 1:
+            residency = Residency.of(gpu, ops, scopes[0].warps, LayoutTable())
+        facts = Facts.of(nodes, gpu.policy.unknown_trips)
+        held = held_values(ops, is_for_nvidia(op)) if self.exact else None
+        stages = self.staged_accesses and unfit(op, ops) is None
+        decided = (
+            self._decided(scope, facts, residency.gpu_for_warps(scope.warps), held, stages) for scope in scopes
         )
-        try:
-            graph = build(ops, gpu, held_values(ops, is_for_nvidia(op)) if self.exact else None)
-            assignment = assign(graph, costs, admits_new=converts, rank=self.rank)
-        except NoLayout as error:
-            diagnostics.remark(op, f"layouts are not assigned: {error}")
+        paying = [found for found in decided if found is not None]
+        if not paying:
             return
-        if self.rank:
-            pays = bool(assignment.changed)
-        else:
-            pays = _pays(assignment, gpu.policy) and _pays_well(assignment, gpu.policy)
-        explain(op, graph, assignment, pays)
-        if not pays:
-            return
-        asked = diagnostics.wanted()
+        asked = diagnostics.wanted() and len(scopes) == 1
         registers = estimate(op) if asked else 0.0
         numbering = Numbering()
         before = numbering.of(op)
-        Rewriter(graph, ops, {group: choice.encoding for group, choice in assignment.chosen.items()}).run()
+        for scope, graph, assignment in paying:
+            encodings = {group: choice.encoding for group, choice in assignment.chosen.items()}
+            Rewriter(graph, [node.op for node in scope.ops], encodings).run()
         if numbering.of(op) != before:
             raise NotEquivalent("the module with other layouts would not compute the same")
-        op.attributes[ll.ASSIGNED] = Attribute.parse(
-            f"[{assignment.before.clocks:.1f}, {assignment.after.clocks:.1f}]", op.context
-        )
+        was = sum(found.before.clocks for _, _, found in paying)
+        becomes = sum(found.after.clocks for _, _, found in paying)
+        op.attributes[ll.ASSIGNED] = Attribute.parse(f"[{was:.1f}, {becomes:.1f}]", op.context)
         if asked:
             diagnostics.remark(
                 op, f"a thread needs about {registers:.0f} registers before, {estimate(op):.0f} after"
             )
+
+    def _decided(
+        self, scope: Scope, facts: Facts, gpu: Target, held: frozenset[Value] | None, stages: bool
+    ) -> tuple[Scope, Graph, Assignment] | None:
+        """The layouts of a scope; None if they stay."""
+        converts = any(node.name in _WORTH_A_LOOK for node in scope.ops)
+        if not converts and not any(_is_short(node.op) for node in scope.ops):
+            return None
+        costs = AssignmentCosts(
+            gpu,
+            scope.warps,
+            self.scratch_limit,
+            apart=self.split_reductions,
+            staged_accesses=stages,
+        )
+        try:
+            graph = build_scope(scope, facts, gpu, held)
+            assignment = assign(graph, costs, admits_new=converts, rank=self.rank)
+        except NoLayout as error:
+            diagnostics.remark(scope.place, f"layouts are not assigned: {error}")
+            return None
+        if self.rank:
+            pays = bool(assignment.changed)
+        else:
+            pays = _pays(assignment, gpu.policy) and _pays_well(assignment, gpu.policy)
+        explain(scope, graph, assignment, pays)
+        return (scope, graph, assignment) if pays else None
+
+
+def _worth_a_look(ops: Sequence[Operation]) -> bool:
+    """Whether layouts may be chosen that save something."""
+    return any(inner.name in _WORTH_A_LOOK for inner in ops) or any(map(_is_short, ops))
 
 
 def _is_short(op: Operation) -> bool:

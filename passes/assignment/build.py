@@ -6,63 +6,58 @@ of that goes into a `draft`, which becomes the problem in the end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from triton_linear.dialect.encodings import layout_of
-from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
+from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation, Value
+from triton_linear.dialect.partitions import PARTITIONS
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis import weights
 from triton_linear.passes.analysis.axis import pointee_bytes
+from triton_linear.passes.analysis.clusters import blocks_of
 from triton_linear.passes.analysis.global_memory import GlobalAccess, is_unplaced
 from triton_linear.passes.analysis.shared_memory import LocalAccess
-from triton_linear.passes.analysis.tensor_memory import ALLOC, LOAD, STORE, site_of
-from triton_linear.passes.analysis.widths import VECTOR
+from triton_linear.passes.analysis.tensor_memory import site_of
+from triton_linear.passes.assignment.anchors import COPY, LOCAL, ON_CHIP, PADDED, TENSOR_MEMORY, sees_vectors
 from triton_linear.passes.assignment.draft import Draft
 from triton_linear.passes.assignment.graph import Anchor, Graph, Group, Recipe, Reduction
 from triton_linear.passes.assignment.nodes import Kind, OpNode, ValueNode, read
+from triton_linear.passes.assignment.scopes import Facts, Scope, scopes_of
 from triton_linear.passes.assignment.shape_change import NAMES as SHAPE_CHANGES
 from triton_linear.passes.assignment.shape_change import ShapeChange
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.verifiers import CONVERT
-from triton_linear.passes.reductions.region import REDUCE, SCAN, is_order_free, must_stay
+from triton_linear.passes.reductions.region import REDUCE, is_order_free, must_stay
 
 _SHAPED = frozenset({"tt.expand_dims", "tt.broadcast"})
 _UNTIED = frozenset({"tt.assert"})
-_COPY = "ttg.async_copy_global_to_local"
-_VECTORS = "contiguity"
-_PADDED = "#ttg.padded_shared"
-LOCAL: Mapping[str, str] = {
-    "ttg.local_alloc": "local store",
-    "ttg.local_store": "local store",
-    "ttg.local_load": "local load",
-    _COPY: "copy",
-}
-TENSOR_MEMORY: Mapping[str, str] = {
-    LOAD: "tensor memory load",
-    **dict.fromkeys((STORE, ALLOC), "tensor memory store"),
-}
-"""Operations between memory on the chip and registers, or global memory, and what their anchors are called."""
-_ON_CHIP = frozenset({*LOCAL, *TENSOR_MEMORY})
 
 
 def build(ops: Sequence[Operation], gpu: Target, held: frozenset[Value] | None = None) -> Graph:
-    """The problem that the operations of a module pose, in the order they are written.
+    """The problem that the operations of a module pose, in the order they are written; of one with
+    warp-specialised regions, that of the kernel's own warps.
 
     `held`: results are to keep their bits, and these are the values whose layouts decide about them
     (`reductions.held`).
     """
-    return _Builder(read(ops), gpu, held).build()
+    nodes = read(ops)
+    return build_scope(scopes_of(nodes)[0], Facts.of(nodes, gpu.policy.unknown_trips), gpu, held)
+
+
+def build_scope(scope: Scope, facts: Facts, gpu: Target, held: frozenset[Value] | None = None) -> Graph:
+    """The problem that one scope of a module poses, of which these facts are known; `held` as for `build`."""
+    return _Builder(scope, facts, gpu, held).build()
 
 
 class _Builder(Draft):
-    """Puts the operations of a module into the problem."""
+    """Puts the operations of a scope into the problem."""
 
     def build(self) -> Graph:
         self.layouts = LayoutTable()
-        self.scans = {op.block for op in self.ops if op.name == SCAN}
-        for op in self.ops:
+        self._own_in_groups(self.scope.arguments)
+        for op in self.scope.ops:
             self._visit(op)
         return self.finish()
 
@@ -85,7 +80,7 @@ class _Builder(Draft):
             self._load(op, frequency)
         elif name == "tt.store" and self._takes_tensors(op):
             self._store(op, frequency)
-        elif name in _ON_CHIP and self._local(op, frequency):
+        elif name in ON_CHIP and self._local(op, frequency):
             pass
         elif name == REDUCE:
             self._reduce(op, frequency)
@@ -168,12 +163,16 @@ class _Builder(Draft):
                 if pinned:
                     group.anchors.append(Anchor(op.name, op))
                 self._own(result, group)
-        for region in op.regions:
-            for block in region.blocks:
-                for argument in block.arguments:
-                    kind = argument.kind
-                    if kind is not None and op.name != "scf.for":
-                        self._own(argument, self._group(kind, pinned=True))
+        if op.name not in ("scf.for", PARTITIONS):
+            for region in op.regions:
+                for block in region.blocks:
+                    self._own_in_groups(block.arguments)
+
+    def _own_in_groups(self, arguments: Sequence[ValueNode]) -> None:
+        """Let each of some arguments keep its layout."""
+        for argument in arguments:
+            if (kind := argument.kind) is not None:
+                self._own(argument, self._group(kind, pinned=True))
 
     def _loop(self, op: OpNode) -> None:
         arguments = list(op.regions[0].blocks[0].arguments)
@@ -230,14 +229,14 @@ class _Builder(Draft):
         tensor = op.results[0] if is_load else operands[0]
         memory = operands[0] if is_load else operands[1] if len(operands) > 1 else op.results[0]
         kind, layout = tensor.kind, self.layouts.of(memory.type)
-        if kind is None or not isinstance(layout, LinearLayout) or _PADDED in str(memory.type):
+        if kind is None or not isinstance(layout, LinearLayout) or PADDED in str(memory.type):
             return False
         copied = None
         size = kind.type.memory_bytes
-        if op.name == _COPY:
+        if op.name == COPY:
             copied = self._global_side(op, operands[2] if len(operands) > 2 else None, is_store=False)
             size = copied.element_bytes
-            if not _sees_vectors(op, kind, copied):
+            if not sees_vectors(op, kind, copied):
                 return False
         local = LocalAccess.of(layout, kind.shape, size, not is_load, copied)
         if local is None:
@@ -258,7 +257,7 @@ class _Builder(Draft):
     def _tensor_memory(self, op: OpNode, frequency: float) -> bool:
         """An access to tensor memory; False where none is seen here, or nothing is known to serve it."""
         site = site_of(op)
-        if site is None or not site.is_served(self.layouts):
+        if site is None or self.facts.clusters or not site.is_served(self.layouts):
             return False
         values = op.operands if site.is_store else op.results
         index, kind = next((n, value.kind) for n, value in enumerate(values) if value.kind is not None)
@@ -298,23 +297,33 @@ class _Builder(Draft):
             self._pin(op)
             return
         axis = op.attributes["axis"].value
-        group = self._group(kind, pinned=self._shows_order(op))
+        across = self._is_across_ctas(kind, axis)
+        group = self._group(kind, pinned=across or self._shows_order(op))
         for index in range(len(op.operands)):
             self._take(op, index, group.find(), tie=True)
         group = group.find()
         widths = tuple(k.bits for operand in op.operands if (k := operand.kind) is not None)
         weight = weights.of_region(op, self.gpu.costs)
         group.reductions.append(Reduction(op, axis, widths, weight, frequency, self._stays(op)))
-        group.anchors.append(Anchor("reduce", op))
+        group.anchors.append(Anchor("reduce across CTAs" if across else "reduce", op))
         for result in op.results:
             if result.kind is not None:
                 self._own(result, group, (axis,))
+
+    def _is_across_ctas(self, kind: Kind, axis: int) -> bool:
+        """Whether CTAs of a cluster have other places each along an axis, or it is not known whether."""
+        if not self.facts.clusters:
+            return False
+        try:
+            return any(basis[axis] for basis in blocks_of(layout_of(kind.encoding, kind.shape)))
+        except ValueError:
+            return True
 
     def _stays(self, reduction: OpNode) -> bool:
         """Whether a reduction is left whole whatever its layout."""
         if self._shows_order(reduction) or any(map(self._is_held, reduction.operands)):
             return True
-        beside = reduction.block in self.scans and not self.gpu.policy.splits_beside_scans
+        beside = reduction.block in self.facts.scans and not self.gpu.policy.splits_beside_scans
         return beside or must_stay(reduction.op) is not None
 
     def _shows_order(self, reduction: OpNode) -> bool:
@@ -358,14 +367,3 @@ class _Builder(Draft):
             kind = operand.kind
             if kind is not None:
                 self._take(op, index, self._group(kind), tie=True)
-
-
-def _sees_vectors(op: OpNode, kind: Kind, copied: GlobalAccess) -> bool:
-    """Whether the vectors that a copy says it has, which Triton takes its word for, are seen here as well."""
-    attributes = op.attributes
-    if _VECTORS not in attributes:
-        return True
-    layout = layout_of(kind.encoding, kind.shape)
-    registers = [basis for basis in dict(layout.bases)[REGISTER] if any(basis)]
-    said = min(attributes[_VECTORS].value, VECTOR // copied.element_bytes)
-    return bool(1 << copied.vector_bits(registers) >= said)

@@ -5,7 +5,7 @@ of one tensor add the pair that differs within warps only; where shared memory i
 layouts with fewer are added; where tensor memory is, those that an instruction serves, and no others; and what
 one group may take, its neighbours may take as well, as far as edges carry it. What a reduction leaves is held
 by several lanes or warps; layouts in which each of these keeps a part of its registers come at the price of
-selects.
+selects. In a cluster all of them leave each CTA the part of a tensor that it has.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayo
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis import global_memory as memory
+from triton_linear.passes.analysis.clusters import around, blocks_of, part_of
 from triton_linear.passes.analysis.global_memory import GlobalAccess
 from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.analysis.shared_memory import layouts as local_layouts
@@ -126,8 +127,10 @@ class Candidates:
 
     def __post_init__(self) -> None:
         self.of: dict[Group, list[Candidate]] = {}
+        self.parts: dict[Group, tuple[int, ...] | None] = {}
         self.changes: dict[Group, dict[ShapeChange, None]] = {}
         self._most_scratch = 0
+        self._in_cluster = False
         self._policy = self.target.policy
 
     def find(self) -> dict[Group, list[Candidate]]:
@@ -138,7 +141,12 @@ class Candidates:
             if path and isinstance(path[0], ShapeChange):
                 self.changes.setdefault(group, {})[path[0]] = None
         for group in self.graph.groups:
-            self.of[group] = [Candidate(group.encoding, layout_of(group.encoding, group.shape))]
+            present = layout_of(group.encoding, group.shape)
+            self.of[group] = [Candidate(group.encoding, present)]
+            self.parts[group] = group.shape
+            if blocks_of(present):
+                self.parts[group] = part_of(present)
+                self._in_cluster = True
             for reduction in group.reductions:
                 taken = scratch_as_triton(self.of[group][0].layout, reduction.axis, reduction.widths)
                 self._most_scratch = max(self._most_scratch, taken)
@@ -152,8 +160,8 @@ class Candidates:
         new += self._carried(new, by_group)
         for group in self.graph.groups:
             for access, _ in group.accesses:
-                layout = memory.coalesced(access, group.shape, self.lanes, self.warps)
-                new += self._add(group, layout)
+                if (part := self.parts[group]) is not None:
+                    new += self._add_part(group, memory.coalesced(access, part, self.lanes, self.warps))
             for site, _ in group.tensors:
                 for layout in site.layouts(1 << self.warps):
                     new += self._add(group, layout)
@@ -180,32 +188,41 @@ class Candidates:
         accessing = [group for group in self.graph.groups if group.accesses and not group.pinned]
         loads = [g for g in accessing if not g.accesses[0][0].is_store]
         stores = [g for g in accessing if g.accesses[0][0].is_store]
-        pairs = ((a, b) for a, b in itertools.product(loads, stores) if a.shape == b.shape)
+        pairs = ((a, b) for a, b in itertools.product(loads, stores) if self._are_alike(a, b))
         for load, store in itertools.islice(pairs, self._policy.meeting_pairs):
-            met = memory.meeting(load.accesses[0][0], store.accesses[0][0], load.shape, self.lanes, self.warps)
+            part = self.parts[load]
+            if part is None:
+                continue
+            met = memory.meeting(load.accesses[0][0], store.accesses[0][0], part, self.lanes, self.warps)
             if met is not None:
-                yield from self._add(load, met[0])
-                yield from self._add(store, met[1])
+                yield from self._add_part(load, met[0])
+                yield from self._add_part(store, met[1])
+
+    def _are_alike(self, first: Group, second: Group) -> bool:
+        """Whether tensors of two groups have the same shape, and what a CTA has of them as well."""
+        return first.shape == second.shape and self.parts[first] == self.parts[second]
 
     def _stored(self) -> Iterator[tuple[Group, Candidate]]:
         """Where an access to shared memory takes its banks in turn: layouts that are cheap for it and for what
         its tensor may come from."""
-        groups = [g for g in self.graph.groups if g.locals and not g.pinned and self._is_slow(g)]
-        for group in groups:
+        for group in self.graph.groups:
+            part = self.parts[group]
+            if not group.locals or group.pinned or part is None or not self._is_slow(group, part):
+                continue
             local = group.locals[0][0]
             partners: list[tuple[Group, GlobalAccess | None]] = [
                 (other, other.accesses[0][0])
                 for other in self.graph.groups
-                if other.accesses and other.shape == group.shape and (other is group or not local.copied)
+                if other.accesses and self._are_alike(other, group) and (other is group or not local.copied)
             ]
             for other, access in (
                 *partners[: self._policy.local_partners],
                 *([] if local.copied else [(group, None)]),
             ):
-                for layout in local_layouts(local, access, group.shape, self.lanes, self.warps, self.target):
-                    yield from self._add(group, layout)
+                for layout in local_layouts(local, access, part, self.lanes, self.warps, self.target):
+                    yield from self._add_part(group, layout)
                     if other is not group:
-                        yield from self._add(other, layout)
+                        yield from self._add_part(other, layout)
 
     def _has_scratch(self, reduction: Reduction, layout: LinearLayout) -> bool:
         """Whether a reduction may be done in this layout, by the shared memory that it takes."""
@@ -217,14 +234,20 @@ class Candidates:
         """Whether a copy may have this layout; on AMD targets each warp must write its lanes in a row."""
         return not local.copied or (self.target.vendor == "nvidia" and local.copies_rightly(layout))
 
-    def _is_slow(self, group: Group) -> bool:
+    def _is_slow(self, group: Group, part: tuple[int, ...]) -> bool:
         local = group.locals[0][0]
-        fewest = local.fewest(group.shape, self.warps, self.target)
+        fewest = local.fewest(part, self.warps, self.target)
         return local.wavefronts(self.of[group][0].layout, self.target) > fewest
 
     def _has_room(self, group: Group) -> bool:
         """Whether it may choose, and from more than it has."""
-        return not group.pinned and len(self.of[group]) < self._policy.candidates
+        if group.pinned or self.parts[group] is None:
+            return False
+        return len(self.of[group]) < self._policy.candidates
+
+    def _add_part(self, group: Group, part: LinearLayout) -> list[tuple[Group, Candidate]]:
+        """Let each CTA choose from the layout `part` of what it has."""
+        return self._add(group, around(part, self.of[group][0].layout) if self._in_cluster else part)
 
     def _add(
         self, group: Group, layout: LinearLayout, encoding: str | None = None
@@ -235,6 +258,8 @@ class Candidates:
         known = self.of[group]
         layout = layout.remove_zero_bases(REGISTER)
         if any(c.layout == layout for c in known):
+            return []
+        if self._in_cluster and blocks_of(layout) != blocks_of(known[0].layout):
             return []
         # Triton 3.6 and 3.7 have such layouts, and end the process at some operations that get one.
         if has_sums(layout) and not has_sums(known[0].layout):
@@ -266,9 +291,11 @@ class Candidates:
         if not self._has_room(other):
             return
         if not edge.given and not edge.wanted and other.shape == group.shape:
-            for access, _ in other.accesses:
-                if (close := memory.near(access, candidate.layout, shape, self._policy.line_bytes)) is not None:
-                    yield from self._add(other, close)
+            part = self.parts[other]
+            assert part is not None  # it has room
+            for access, _ in other.accesses if self._are_alike(other, group) else ():
+                if (close := memory.near(access, candidate.layout, part, self._policy.line_bytes)) is not None:
+                    yield from self._add_part(other, close)
         if group is edge.source:
             encoding = sliced(candidate.encoding, edge.given)
             layout = layout_in(candidate, shape, edge.given)

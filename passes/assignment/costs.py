@@ -17,6 +17,7 @@ from triton_linear.lowering.planners.conversion import Reach
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.addressing import is_constant
+from triton_linear.passes.analysis.clusters import within
 from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.assignment.candidates import Candidate, NoLayout, layout_in, layout_of, sliced
 from triton_linear.passes.assignment.graph import Constancy, Edge, Group, Path, Recipe, Reduction
@@ -121,7 +122,7 @@ class AssignmentCosts:
     def of_reduction(self, reduction: Reduction, layout: LinearLayout) -> float:
         """Within threads, then by shuffles within warps, then through shared memory between warps."""
         what = reductions.Combined(reduction.widths, reduction.weight)
-        priced = layout, reduction.axis, what, self.target, self.warps
+        priced = within(layout), reduction.axis, what, self.target, self.warps
         stock = reductions.as_triton(*priced).expected(self.busy)
         if not self.apart or reduction.stays or self.target.policy.spares_shared_memory:
             return stock

@@ -1,4 +1,4 @@
-"""The problem that a module poses, in the making: groups, whose each value is, and what is wanted across them.
+"""The problem that a scope poses, in the making: groups, whose each value is, and what is wanted across them.
 
 `build` says for each operation which values are of one group and which of another. Where two groups meet that
 are not tied there is a crossing. Once all groups are known, crossings become edges, and the operations behind
@@ -7,7 +7,6 @@ what is recomputed are added to the work of the groups that ask for it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import field
 
 from triton_linear.dialect.mlir_adapter import Value
@@ -15,10 +14,9 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis import weights
 from triton_linear.passes.analysis.addressing import constancy
-from triton_linear.passes.analysis.axis import AxisAnalysis
-from triton_linear.passes.analysis.frequencies import Frequencies
 from triton_linear.passes.assignment.graph import Constancy, Edge, Graph, Group, Path, Recipe, Use
 from triton_linear.passes.assignment.nodes import Kind, OpNode, ValueNode
+from triton_linear.passes.assignment.scopes import Facts, Scope
 
 
 @dataclass
@@ -29,7 +27,8 @@ class Draft:
     behind which their group ends, so that each use may want another layout.
     """
 
-    ops: Sequence[OpNode]
+    scope: Scope
+    facts: Facts
     gpu: Target
     held: frozenset[Value] | None
     recipes: dict[ValueNode, Recipe] = field(default_factory=dict)
@@ -42,9 +41,7 @@ class Draft:
     cut: set[ValueNode] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.producers = {result: op for op in self.ops for result in op.results}
-        self.axis = AxisAnalysis(self.producers)
-        self.frequencies = Frequencies(self.axis, self.gpu.policy.unknown_trips)
+        self.axis, self.frequencies = self.facts.axis, self.facts.frequencies
 
     def finish(self) -> Graph:
         """The problem, once all operations are in it."""
@@ -124,7 +121,7 @@ class Draft:
 
     def _produced(self, value: ValueNode) -> float:
         """How often a value is made."""
-        producer = self.producers.get(value)
+        producer = self.facts.producers.get(value)
         return self.frequencies.of(value.owner if producer is None else producer.block)
 
     # Recomputation

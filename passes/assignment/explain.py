@@ -10,6 +10,7 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.passes.assignment.graph import Edge, Graph, Group
 from triton_linear.passes.assignment.nodes import BlockNode, OpNode
 from triton_linear.passes.assignment.plan import Assignment, AssignmentPrice
+from triton_linear.passes.assignment.scopes import Scope
 from triton_linear.passes.framework import diagnostics
 
 _SHOWN = 6
@@ -17,12 +18,13 @@ _LEAST = 0.05
 """Clocks that are shown: fewer are none in the digits that are written."""
 
 
-def explain(module: Operation, graph: Graph, assignment: Assignment, pays: bool) -> None:
+def explain(scope: Scope, graph: Graph, assignment: Assignment, pays: bool) -> None:
     """Report, as remarks, what the assignment saves and on which lines, each group's anchors, candidates and
     choice, and what its conversions cost."""
     if not diagnostics.wanted():
         return
-    verdict = "layouts are assigned" if pays else "layouts stay as they are"
+    module, whose = scope.place, f" of {scope.name}" if scope.name else ""
+    verdict = f"layouts{whose} are assigned" if pays else f"layouts{whose} stay as they are"
     was, becomes = assignment.before, assignment.after
     exact = "optimal" if assignment.optimal else "not proved optimal"
     diagnostics.remark(

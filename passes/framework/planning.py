@@ -16,6 +16,7 @@ from triton_linear.passes.framework.layouts import LayoutTable, words_of
 from triton_linear.passes.framework.plans import Plans
 
 NUM_WARPS: Final = "ttg.num-warps"
+NO_WARPS: Final = "the module has no 'ttg.num-warps'"
 UNORDERED: Final = (
     "{} CTAs share their memory, and this Triton does not have code like ours wait for the others' loads"
 )
@@ -126,7 +127,7 @@ def warps_of(module: Operation) -> int:
 def unfit(module: Operation, ops: list[Operation]) -> str | None:
     """Why a module as a whole is left as it is, before looking at its tensors."""
     if NUM_WARPS not in module.attributes:
-        return "the module has no 'ttg.num-warps'"
+        return NO_WARPS
     if ctas_of(module) > 1:
         return "it has several CTAs a cluster"
     if any(op.name == WARP_SPECIALIZE for op in ops):

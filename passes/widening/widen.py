@@ -25,7 +25,7 @@ from triton_linear.passes.analysis.widths import VECTOR, Bit
 from triton_linear.passes.contraction.accesses import VECTORS, access_of, operands_of
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable
-from triton_linear.passes.framework.planning import unfit
+from triton_linear.passes.framework.planning import NUM_WARPS
 from triton_linear.passes.framework.verifiers import Verifier
 from triton_linear.passes.widening import claims, flat, proof
 from triton_linear.passes.widening.claims import Widened
@@ -51,7 +51,7 @@ class WidenAccesses:
     vector. That takes changes of shape and puts registers in order, so it costs nothing. What Triton has to
     know of pointers and masks is promised on the row.
 
-    Requires: one CTA a cluster, no warp-specialised regions; other modules are left as they are.
+    Requires: nothing.
     Ensures: the module computes what it did (see `widening.proof`); what is promised follows from what the
     module says of its addresses. A module that changed has `ll.widened`. Volatile accesses, atomic ones, and
     those of blocks of memory stay.
@@ -70,7 +70,7 @@ class WidenAccesses:
     def __call__(self, op: Operation, pass_: Any) -> None:
         ops = operations(op)
         accesses = [inner for inner in ops if inner.name in ACCESSES]
-        if not accesses or unfit(op, ops):
+        if not accesses or NUM_WARPS not in op.attributes:
             return
         axis, table = AxisAnalysis(producers_of(ops)), LayoutTable()
         decided = [found for inner in accesses if (found := _decided(inner, axis, table)) is not None]

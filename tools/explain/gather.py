@@ -3,6 +3,7 @@ costs; accesses to shared and to tensor memory; reductions; who holds shared mem
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,6 +191,9 @@ def _bits_of(type_: Type) -> int:
         return 0
 
 
+_ASSIGNED = re.compile(r"layouts (of partition \d+ )?are assigned")
+
+
 def _assignment(compilation: Compilation, before: int) -> tuple[str, ...]:
     """What choosing layouts made of the module, and on which lines, in the remarks of its passes; empty where
     it changed nothing."""
@@ -197,7 +201,7 @@ def _assignment(compilation: Compilation, before: int) -> tuple[str, ...]:
     for remark in compilation.remarks:
         if remark.message.startswith(("layouts ", "the contraction")):
             said.append(remark.message.partition(" (a clock outside")[0])
-        if remark.message.startswith("layouts are assigned"):
+        if _ASSIGNED.match(remark.message):
             said += [f"  {_line(note)}{note.message}" for note in remark.notes]
     if not said:
         return ()

@@ -45,11 +45,14 @@ MOST_CONVERSIONS = 12
 DEEPEST = 2
 
 
-def draw_program(rng: random.Random, target_name: str, ctas: int = 1) -> Program:
-    """A program of one to MOST_CONVERSIONS conversions; in clusters of CTAs, with no other user of memory."""
+def draw_program(
+    rng: random.Random, target_name: str, ctas: int = 1, widths: Sequence[int] = (1, 2, 4, 4, 8)
+) -> Program:
+    """A program of one to MOST_CONVERSIONS conversions, in as many warps as one of `widths`; in clusters of
+    CTAs, with no other user of memory."""
     target = target_called(target_name)
     while True:
-        warps = rng.choice((1, 2, 4, 4, 8))
+        warps = rng.choice(widths)
         element = rng.choice((*ELEMENTS, "f32", "i32", "f16"))
         threads = target.lanes.bit_length() + warps.bit_length() + ctas.bit_length() - 3
         most = (MOST_BYTES * 8 // element_type(element).bits).bit_length() - 1

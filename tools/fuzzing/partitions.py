@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -40,6 +41,8 @@ DEFAULT_WARPS = (4, 8)
 PARTITION_WARPS = (1, 2, 4, 8)
 MOST_PARTITIONS = 3
 PAIRS_PER_REGION = (1, 2, 3)
+NO_LOOSE_BYTES = "{leaves_loose_bytes=0}"
+"""Behind a target: bytes of programs are loose, and their conversions are to be ours all the same."""
 REGISTERS_EACH = 24
 """What a thread of a partition asks for, a number that Triton takes for any."""
 
@@ -79,27 +82,33 @@ def _block(layout: LinearLayout) -> tuple[tuple[int, ...], ...]:
 
 def partitions_text(programs: Sequence[Program]) -> str:
     """The module of these conversions; the default region, or the only partition, may be empty."""
-    numbered = list(enumerate(programs))
+    return module_of_regions(programs, [_conversion(number, each) for number, each in enumerate(programs)])
+
+
+def module_of_regions(programs: Sequence[Program], lines: Sequence[Sequence[str]]) -> str:
+    """The module of these programs, each with the lines that it is, by region; the default region, or the only
+    partition, may be empty."""
     by_region = {
-        region: list(found) for region, found in itertools.groupby(numbered, lambda one: one[1].region)
+        region: list(found)
+        for region, found in itertools.groupby(zip(programs, lines, strict=True), lambda one: one[0].region)
     }
     own = by_region.pop(0, [])
     partitions = list(by_region.values()) or [[]]
-    num_warps = own[0][1].warps if own else DEFAULT_WARPS[0]
+    num_warps = own[0][0].warps if own else DEFAULT_WARPS[0]
     parts = [f"    ttg.warp_specialize(){_registers(len(partitions))}", "    default {"]
-    parts += [f"      {line}" for number, program in own for line in _conversion(number, program)]
+    parts += [f"      {line}" for _, written in own for line in written]
     parts += ["      ttg.warp_yield", "    }"]
     for index, members in enumerate(partitions):
-        warps = members[0][1].warps if members else 1
+        warps = members[0][0].warps if members else 1
         parts.append(f"    partition{index}() num_warps({warps}) {{")
-        parts += [f"      {line}" for number, program in members for line in _conversion(number, program)]
+        parts += [f"      {line}" for _, written in members for line in written]
         parts += ["      ttg.warp_return", "    }"]
     parts[-1] += " : () -> ()"
-    lines = "\n".join(parts)
+    inside = "\n".join(parts)
     return (
         f'module attributes {{"ttg.num-ctas" = {programs[0].ctas} : i32, "ttg.num-warps" = {num_warps} : i32, '
         f'ttg.target = "{programs[0].target}", "ttg.threads-per-warp" = 32 : i32}} {{\n'
-        f"  tt.func public @convert() {{\n{lines}\n    tt.return\n  }}\n}}\n"
+        f"  tt.func public @convert() {{\n{inside}\n    tt.return\n  }}\n}}\n"
     )
 
 
@@ -110,34 +119,47 @@ def _registers(count: int) -> str:
 
 def _conversion(number: int, program: Program) -> list[str]:
     """The lines of one conversion, from inline assembly to inline assembly."""
-    pair = as_pair(program)
-    bits = element_type(pair.element).bits
-    n, source, destination = number, pair.source, pair.destination
+    n, destination = number, as_pair(program).destination
+    types = f"{program.type(program.source)} -> {program.type(destination)}"
+    moved = f'%y{n} = ttg.convert_layout %x{n} : {types} loc("pair {n}")'
+    return [*given_lines(n, program), moved, *sink_lines(n, program, f"%y{n}", destination)]
 
-    def of(element: str, encoding: str) -> str:
-        return Pair(pair.shape, element, source, destination, "").type(encoding)
 
-    def asm(text: str, constraints: str, given: str, result: str) -> str:
-        rest = f'{{constraints = "{constraints}", packed_element = 1 : i32, pure = false}}'
-        return f'tt.elementwise_inline_asm "{text}" {rest} %{given} : {result}'
-
-    word, moved, back = of("i64", source), of(f"i{bits}", source), of(f"i{bits}", destination)
-    narrow = bits < 64
+def given_lines(number: int, program: Program) -> list[str]:
+    """The lines that have inline assembly give the tensor `%x`, with the number behind it."""
+    n, source = number, program.source
+    bits = element_type(program.element).bits
+    word, moved = (_type(program, f"i{width}", source) for width in (64, bits))
     lines = [
-        f"%zero{n} = arith.constant dense<0> : {of('i32', source)}",
-        f"%word{n} = " + asm(f"{GIVEN}{n}", "=l,r", f"zero{n}", f"{of('i32', source)} -> {word}"),
+        f"%zero{n} = arith.constant dense<0> : {_type(program, 'i32', source)}",
+        f"%word{n} = "
+        + _assembly(f"{GIVEN}{n}", "=l,r", f"%zero{n}", f"{_type(program, 'i32', source)} -> {word}"),
     ]
-    if narrow:
+    if bits < 64:
         lines.append(f"%bits{n} = arith.trunci %word{n} : {word} to {moved}")
-    lines.append(_cast(f"%x{n}", f"%{'bits' if narrow else 'word'}{n}", moved, of(pair.element, source), False))
-    types = f"{of(pair.element, source)} -> {of(pair.element, destination)}"
-    lines.append(f'%y{n} = ttg.convert_layout %x{n} : {types} loc("pair {n}")')
-    lines.append(_cast(f"%back{n}", f"%y{n}", of(pair.element, destination), back, True))
-    wide = of("i64", destination)
-    if narrow:
+    given = f"%{'bits' if bits < 64 else 'word'}{n}"
+    return [*lines, _cast(f"%x{n}", given, moved, program.type(source), False)]
+
+
+def sink_lines(number: int, program: Program, result: str, encoding: str) -> list[str]:
+    """The lines that hand a result in this encoding over to inline assembly."""
+    n, bits = number, element_type(program.element).bits
+    back, wide = (_type(program, f"i{width}", encoding) for width in (bits, 64))
+    lines = [_cast(f"%back{n}", result, program.type(encoding), back, True)]
+    if bits < 64:
         lines.append(f"%wide{n} = arith.extui %back{n} : {back} to {wide}")
-    end = f"{'wide' if narrow else 'back'}{n}"
-    return [*lines, f"%end{n} = " + asm(f"{SINK}{n}", "=r,l", end, f"{wide} -> {of('i32', destination)}")]
+    end = f"%{'wide' if bits < 64 else 'back'}{n}"
+    types = f"{wide} -> {_type(program, 'i32', encoding)}"
+    return [*lines, f"%end{n} = " + _assembly(f"{SINK}{n}", "=r,l", end, types)]
+
+
+def _type(program: Program, element: str, encoding: str) -> str:
+    return replace(program, element=element).type(encoding)
+
+
+def _assembly(text: str, constraints: str, given: str, types: str) -> str:
+    rest = f'{{constraints = "{constraints}", packed_element = 1 : i32, pure = false}}'
+    return f'tt.elementwise_inline_asm "{text}" {rest} {given} : {types}'
 
 
 def _cast(name: str, value: str, source: str, result: str, back: bool) -> str:
@@ -154,9 +176,7 @@ def examine_partitions(
 ) -> Totals:
     """Compile and run a module; ToolError goes through. Without `options` it is compiled as by stock Triton."""
     totals = Totals(modules=1, conversions=len(programs))
-    # Bytes of programs are loose, and their conversions are to be ours all the same.
-    gpu = f"{programs[0].target}{{leaves_loose_bytes=0}}"
-    kernel = lower_kernel(partitions_text(programs), name, gpu, options)
+    kernel = lower_kernel(partitions_text(programs), name, f"{programs[0].target}{NO_LOOSE_BYTES}", options)
     if options is not None:
         _count(totals, programs, kernel)
     for cta in range(programs[0].ctas):  # none loads from another, so each is run by itself

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
+from triton_linear.lowering.target.targets import Target
 from triton_linear.lowering.target.targets import target as target_called
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.fuzzing import pairs
@@ -25,6 +26,7 @@ from triton_linear.tools.fuzzing.draw import draw_program
 from triton_linear.tools.fuzzing.examine import examine_program, title
 from triton_linear.tools.fuzzing.partitions import draw_partitions, examine_partitions, partitions_text
 from triton_linear.tools.fuzzing.program import Program
+from triton_linear.tools.fuzzing.regions import conversions_of, draw_regions, examine_regions, regions_text
 from triton_linear.tools.fuzzing.tensor_memory import check_tensor_memory, draw_tensor_program
 from triton_linear.tools.fuzzing.totals import Totals
 from triton_linear.tools.fuzzing.write import write
@@ -38,13 +40,17 @@ MEMORY = 8 << 30
 MODULES = ("triton_linear.tools.fuzzing.warm", __name__)
 
 SINGLES, PROGRAMS, PARTITIONS, CLUSTERS = "singles", "programs", "partitions", "clusters"
+REGIONS = "regions"
+"""Modules with a program in each warp-specialised region."""
 TENSOR = "tensor"
 """Programs that go through tensor memory."""
 WHOLE = (PROGRAMS, TENSOR)
 """Kinds whose units are one program, which is run as a whole."""
+OF_STEPS = (*WHOLE, REGIONS)
+"""Kinds whose programs have steps that stock Triton may fail on."""
 KINDS = (SINGLES, PROGRAMS)
 """What is drawn by default."""
-EVERY_KIND = (SINGLES, CLUSTERS, PROGRAMS, TENSOR, PARTITIONS)
+EVERY_KIND = (SINGLES, CLUSTERS, PROGRAMS, TENSOR, PARTITIONS, REGIONS)
 CTAS = (2, 4, 8, 16)
 """Sizes of clusters."""
 PROGRAMS_EACH = 2
@@ -54,7 +60,7 @@ CLUSTERED = 4
 
 @dataclass(frozen=True)
 class Unit:
-    """One module: single conversions, one program, or conversions in warp-specialised regions."""
+    """One module: single conversions, one program, or conversions or programs in warp-specialised regions."""
 
     kind: str
     number: int
@@ -81,6 +87,8 @@ class Unit:
             return write(self.programs[0]).text
         if self.kind == PARTITIONS:
             return partitions_text(self.programs)
+        if self.kind == REGIONS:
+            return regions_text(self.programs)
         return pairs.pairs_text(self.programs, target_called(self.target).lanes, self.assembled)
 
 
@@ -126,12 +134,18 @@ def units(plan: FuzzPlan) -> Iterator[Unit]:
             unit = _partitions(plan, number, left)
             left -= conversions(unit)
             yield unit
+        if REGIONS in plan.kinds and left > 0:
+            unit = _regions(plan, number)
+            left -= conversions(unit)
+            yield unit
         if left <= 0:
             return
 
 
 def conversions(unit: Unit) -> int:
     """How many conversions a unit holds."""
+    if unit.kind == REGIONS:
+        return conversions_of(unit.programs)
     if unit.kind in WHOLE:
         return write(unit.programs[0]).conversions
     return len(unit.programs)
@@ -150,10 +164,22 @@ def _tensor(plan: FuzzPlan, number: int) -> Unit:
     return Unit(TENSOR, number, plan.seed, (draw_tensor_program(rng, plan.target),), options=plan.options)
 
 
-def _partitions(plan: FuzzPlan, number: int, most: int) -> Unit:
+def _regions(plan: FuzzPlan, number: int) -> Unit:
+    target = _specialised(plan, REGIONS)
+    rng = random.Random(f"{plan.seed} {REGIONS} {target.name} {number}")
+    return Unit(REGIONS, number, plan.seed, tuple(draw_regions(rng, target.name)), options=plan.options)
+
+
+def _specialised(plan: FuzzPlan, kind: str) -> Target:
+    """The target of a plan, if it has warp-specialised regions."""
     target = target_called(plan.target)
     if target.vendor != "nvidia":
-        fail(f"partitions: '{plan.target}' has no warp-specialised regions")
+        fail(f"{kind}: '{plan.target}' has no warp-specialised regions")
+    return target
+
+
+def _partitions(plan: FuzzPlan, number: int, most: int) -> Unit:
+    target = _specialised(plan, PARTITIONS)
     rng = random.Random(f"{plan.seed} {PARTITIONS} {target.name} {number}")
     in_cluster = number % CLUSTERED == CLUSTERED - 1 and target.has_clusters
     ctas = rng.choice(CTAS) if in_cluster and installed_release() in CLUSTERS_ORDERED else 1
@@ -176,6 +202,8 @@ def examine(unit: Unit) -> Totals:
         return examine_program(unit.programs[0], unit.name, unit.options)
     if unit.kind == PARTITIONS:
         return examine_partitions(unit.programs, target_called(unit.target).lanes, unit.name)
+    if unit.kind == REGIONS:
+        return examine_regions(unit.programs, target_called(unit.target).lanes, unit.name, unit.options)
     return pairs.examine_pairs(unit.programs, target_called(unit.target).lanes, unit.assembled, unit.name)
 
 
@@ -185,6 +213,8 @@ def stock(unit: Unit) -> Totals:
         return examine_program(unit.programs[0], unit.name, None)
     if unit.kind == PARTITIONS:
         return examine_partitions(unit.programs, target_called(unit.target).lanes, unit.name, None)
+    if unit.kind == REGIONS:
+        return examine_regions(unit.programs, target_called(unit.target).lanes, unit.name, None)
     lower(to_triton(unit.text()), unit.target, pairs.last_stage(unit.target, unit.assembled))
     return Totals()
 
@@ -218,7 +248,7 @@ class InProcesses:
 def outcome(unit: Unit, call: Caller) -> Totals:
     """What became of a unit, and where that is wrong or its process did not survive, whose fault it is."""
     found = call(examine, unit)
-    if isinstance(found, Totals) and (unit.kind not in WHOLE or found.ok):
+    if isinstance(found, Totals) and (unit.kind not in OF_STEPS or found.ok):
         return found
     if len(unit.programs) > 1:
         # Which of them was it?
@@ -228,7 +258,7 @@ def outcome(unit: Unit, call: Caller) -> Totals:
         return totals
     program = unit.programs[0]
     alone = call(stock, unit)
-    if unit.kind in WHOLE and (isinstance(alone, Lost) or not alone.ok):
+    if unit.kind in OF_STEPS and (isinstance(alone, Lost) or not alone.ok):
         # What is not ours to do is in the way: the rest of the program says nothing about us.
         return Totals(modules=1, programs=1, stock=Counter([_stock_fails(alone)]))
     if isinstance(found, Totals):
@@ -241,8 +271,8 @@ def outcome(unit: Unit, call: Caller) -> Totals:
     whose = "stock Triton alone does not"
     if isinstance(alone, Lost):
         whose = f"stock Triton alone fails too: {alone.reason}"
-    totals = Totals(modules=1, programs=int(unit.kind in WHOLE), conversions=conversions(unit), broken=1)
-    what = title(program) if unit.kind in WHOLE else pairs.title(program)
+    totals = Totals(modules=1, programs=int(unit.kind in OF_STEPS), conversions=conversions(unit), broken=1)
+    what = title(program) if unit.kind in OF_STEPS else pairs.title(program)
     totals.fail(how_lost(found), f"{what}: {found.reason}; {whose}", program)
     return totals
 

@@ -55,9 +55,10 @@ class ProgramValue:
 
 
 class ProgramWriter:
-    """The lines of a function."""
+    """The lines of a function; `names` is what the names of its values begin with."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: str = "v") -> None:
+        self.begin = f"%{names}"
         self.lines: list[str] = []
         self.top: list[str] = []
         self.conversions = 0
@@ -71,7 +72,7 @@ class ProgramWriter:
     def name(self) -> str:
         """A new name."""
         self._names += 1
-        return f"%v{self._names}"
+        return f"{self.begin}{self._names}"
 
     def op(self, text: str) -> str:
         """A line `name = text`; gives the name."""

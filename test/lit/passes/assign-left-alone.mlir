@@ -3,39 +3,113 @@
 
 // A module that changed would have ll.assigned before its other attributes.
 
+// What CTAs of a cluster reduce together keeps its layout.
 #a = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0], CGALayout = [[1]]}>
 #b = #ttg.blocked<{sizePerThread = [4], threadsPerWarp = [32], warpsPerCTA = [1], order = [0], CGALayout = [[1]]}>
 
 // CHECK: module attributes {"ttg.num-ctas"
-// CHECK-NEXT: sym_name = "clusters"
+// CHECK-NEXT: sym_name = "across_ctas"
 // CHECK: ttg.convert_layout
-// expected-remark@below {{layouts are not assigned: it has several CTAs a cluster}}
+// expected-remark@below {{layouts stay as they are}}
+// expected-remark@below {{group 1, 256 (reduce across CTAs): pinned to #ttg.blocked}}
+// expected-note@below {{clocks of memory}}
+// expected-remark@below {{conversion of 256xf32}}
 module attributes {"ttg.num-ctas" = 2 : i32, "ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:90"} {
-tt.func @clusters(%x: tensor<256xf32, #a>) -> tensor<256xf32, #b> {
+tt.func @across_ctas(%x: tensor<256xf32, #a>) -> f32 {
   %0 = ttg.convert_layout %x : tensor<256xf32, #a> -> tensor<256xf32, #b>
-  tt.return %0 : tensor<256xf32, #b>
+  %1 = "tt.reduce"(%0) <{axis = 0 : i32}> ({
+  ^bb0(%l: f32, %r: f32):
+    %s = arith.addf %l, %r : f32
+    tt.reduce.return %s : f32
+  }) : (tensor<256xf32, #b>) -> f32
+  tt.return %1 : f32
 }
 }
 
 // -----
 
+// Tensors that a region captures keep their layouts, on both sides.
 #a = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
 #b = #ttg.blocked<{sizePerThread = [4], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
 
 // CHECK: module attributes {"ttg.num-ctas"
-// CHECK-NEXT: sym_name = "warp_specialised"
+// CHECK-NEXT: sym_name = "captured"
 // CHECK: ttg.convert_layout
-// expected-remark@below {{layouts are not assigned: it has warp-specialised regions}}
+// CHECK: ttg.convert_layout
+// expected-remark@below {{layouts stay as they are}}
+// expected-remark@below {{group 1, 512 (ttg.warp_specialize}}
+// expected-note@below {{clocks of memory}}
+// expected-remark@below {{conversion of 512xf32}}
 module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:100"} {
-tt.func @warp_specialised(%x: tensor<512xf32, #a>) -> tensor<512xf32, #b> {
+tt.func @captured(%x: tensor<512xf32, #a>) {
   %0 = ttg.convert_layout %x : tensor<512xf32, #a> -> tensor<512xf32, #b>
-  ttg.warp_specialize(%x)
+  ttg.warp_specialize(%0)
   default {
     ttg.warp_yield
   }
-  partition0(%y: tensor<512xf32, #a>) num_warps(4) {
+  partition0(%y: tensor<512xf32, #b>) num_warps(4) {
+    // expected-remark@below {{layouts of partition 0 stay as they are}}
+    // expected-remark@below {{group 1, 512 (tt.print): pinned to #ttg.blocked}}
+    // expected-note@below {{clocks of memory}}
+    // expected-remark@below {{conversion of 512xf32}}
+    %1 = ttg.convert_layout %y : tensor<512xf32, #b> -> tensor<512xf32, #a>
+    tt.print "y" {hex = false, isSigned = array<i32: 0>} : %1 : tensor<512xf32, #a>
     ttg.warp_return
-  } : (tensor<512xf32, #a>) -> ()
+  } : (tensor<512xf32, #b>) -> ()
+  tt.return
+}
+}
+
+// -----
+
+// Which warps run a function that a region calls depends on the call.
+#a = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
+#b = #ttg.blocked<{sizePerThread = [4], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
+
+// CHECK: module attributes {"ttg.num-ctas"
+// CHECK-NEXT: sym_name = "calling"
+// CHECK: ttg.convert_layout
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:100"} {
+tt.func @calling() {
+  ttg.warp_specialize()
+  default {
+    ttg.warp_yield
+  }
+  partition0() num_warps(4) {
+    tt.call @called() : () -> ()
+    ttg.warp_return
+  } : () -> ()
+  tt.return
+}
+// expected-remark@below {{layouts of the function are not assigned: a warp-specialised region calls it}}
+tt.func private @called() attributes {noinline = true} {
+  %x = arith.constant dense<1.0> : tensor<512xf32, #a>
+  %0 = ttg.convert_layout %x : tensor<512xf32, #a> -> tensor<512xf32, #b>
+  tt.print "x" {hex = false, isSigned = array<i32: 0>} : %0 : tensor<512xf32, #b>
+  tt.return
+}
+}
+
+// -----
+
+// Regions of other GPUs than NVIDIA's are left alone.
+#a = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
+#b = #ttg.blocked<{sizePerThread = [4], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
+
+// CHECK: module attributes {"ttg.num-ctas"
+// CHECK-NEXT: sym_name = "other_gpu"
+// CHECK: ttg.convert_layout
+// expected-remark@below {{layouts are not assigned: it has warp-specialised regions, which are known for NVIDIA GPUs alone}}
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "hip:gfx1200"} {
+tt.func @other_gpu(%x: tensor<512xf32, #a>) -> tensor<512xf32, #b> {
+  %0 = ttg.convert_layout %x : tensor<512xf32, #a> -> tensor<512xf32, #b>
+  ttg.warp_specialize()
+  default {
+    ttg.warp_yield
+  }
+  partition0() num_warps(4) {
+    ttg.warp_return
+  } : () -> ()
   tt.return %0 : tensor<512xf32, #b>
 }
 }

@@ -10,6 +10,7 @@ APART = "test/unit/passes/reductions/test_reductions_apart.py"
 CLUSTERS = "test/unit/tools/test_clusters.py"
 TURNS = "test/unit/lowering/test_turns.py"
 PARTITIONS = "test/unit/tools/test_fuzz_partitions.py"
+SCOPES = "test/unit/passes/assignment/test_assign_scopes.py"
 RUN_ACROSS = f"{ACROSS}::test_random_conversions_are_right_in_clusters_of_2_to_16"
 PROVED_ACROSS = f"{ACROSS}::test_random_conversions_are_proved_in_clusters_of_2_to_16"
 FUZZED = "test/unit/tools/test_fuzz_clusters.py"
@@ -38,7 +39,53 @@ def region(file: str, function: str, old: str, new: str, breaks: str) -> CodeMut
     return emitted(file, function, old, new, breaks, MEETING, FUZZ_PARTITIONS)
 
 
+def scope(file: str, function: str, old: str, new: str, breaks: str, *tests: str) -> CodeMutant:
+    """Layouts that are assigned wrongly in a region, or in a cluster."""
+    return CodeMutant(f"passes/{file}.py", function, old, new, breaks, tests)
+
+
 MUTANTS: tuple[CodeMutant, ...] = (
+    # --- layouts in regions and clusters
+    scope(
+        "assignment/scopes",
+        "scopes_of",
+        "Scope(warps[number], f'partition {number}', arguments=region.blocks[0].arguments)",
+        "Scope(home.warps, f'partition {number}', arguments=region.blocks[0].arguments)",
+        "layouts of a partition have its warps",
+        f"{SCOPES}::test_each_region_is_assigned_with_its_warps",
+    ),
+    scope(
+        "analysis/axis",
+        "AxisAnalysis._argument",
+        "self.of(captured(owner)[index])",
+        "Affine.unknown(shape)",
+        "what a partition captures is known in it",
+        f"{SCOPES}::test_a_partition_is_assigned_as_the_kernel_by_itself",
+    ),
+    scope(
+        "assignment/candidates",
+        "Candidates._add",
+        "self._in_cluster and blocks_of(layout) != blocks_of(known[0].layout)",
+        "False",
+        "each CTA keeps its part",
+        f"{SCOPES}::test_what_crosses_ctas_crosses_as_before",
+    ),
+    scope(
+        "assignment/candidates",
+        "Candidates._add_part",
+        "around(part, self.of[group][0].layout) if self._in_cluster else part",
+        "part",
+        "layouts that are looked for in a cluster have its CTAs",
+        f"{SCOPES}::test_a_layout_that_no_operation_had_is_put_into_the_cluster",
+    ),
+    scope(
+        "analysis/clusters",
+        "part_of",
+        "sizes[axis] //= 2",
+        "pass",
+        "CTAs split what a tensor has",
+        f"{SCOPES}::test_what_a_cta_has_is_a_tensor_of_its_own",
+    ),
     # --- barriers of a cluster
     cluster(
         "emit/machines",

@@ -1,0 +1,39 @@
+"""Operations between memory on the chip and registers, or global memory, and what their anchors are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from triton_linear.dialect.encodings import layout_of
+from triton_linear.dialect.linear_layout import REGISTER
+from triton_linear.passes.analysis.global_memory import GlobalAccess
+from triton_linear.passes.analysis.tensor_memory import ALLOC, LOAD, STORE
+from triton_linear.passes.analysis.widths import VECTOR
+from triton_linear.passes.assignment.nodes import Kind, OpNode
+
+COPY: Final = "ttg.async_copy_global_to_local"
+PADDED: Final = "#ttg.padded_shared"
+_VECTORS: Final = "contiguity"
+LOCAL: Final[Mapping[str, str]] = {
+    "ttg.local_alloc": "local store",
+    "ttg.local_store": "local store",
+    "ttg.local_load": "local load",
+    COPY: "copy",
+}
+TENSOR_MEMORY: Final[Mapping[str, str]] = {
+    LOAD: "tensor memory load",
+    **dict.fromkeys((STORE, ALLOC), "tensor memory store"),
+}
+ON_CHIP: Final = frozenset({*LOCAL, *TENSOR_MEMORY})
+
+
+def sees_vectors(op: OpNode, kind: Kind, copied: GlobalAccess) -> bool:
+    """Whether the vectors that a copy says it has, which Triton takes its word for, are seen here as well."""
+    attributes = op.attributes
+    if _VECTORS not in attributes:
+        return True
+    layout = layout_of(kind.encoding, kind.shape)
+    registers = [basis for basis in dict(layout.bases)[REGISTER] if any(basis)]
+    said = min(attributes[_VECTORS].value, VECTOR // copied.element_bytes)
+    return bool(1 << copied.vector_bits(registers) >= said)

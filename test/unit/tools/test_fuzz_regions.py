@@ -1,0 +1,92 @@
+"""`triton-linear fuzz --only regions`: programs in warp-specialised regions, and mistakes that it must find."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scope_kernels import blocked
+
+from triton_linear.passes.assignment import assign as assignment
+from triton_linear.passes.assignment import scopes
+from triton_linear.tools.fuzzing import evaluate
+from triton_linear.tools.fuzzing.program import Add, Convert, Loop, Program
+from triton_linear.tools.fuzzing.regions import conversions_of, examine_regions, regions_text
+from triton_linear.tools.fuzzing.run import REGIONS, FuzzPlan, Unit, conversions, examine, fuzz, stock, units
+from triton_linear.tools.support.compile import DEFAULTS
+from triton_linear.tools.support.errors import ToolError
+from triton_linear.tools.support.functions import lower_kernel
+
+
+def back_and_forth(warps: int, region: int) -> Program:
+    """Sums between conversions that undo each other, in a loop."""
+    rows, columns = (blocked(warps, (), rows_first) for rows_first in (True, False))
+    steps = (Convert(columns), Add(3), Convert(rows), Add(5))
+    return Program(
+        "cuda:90", warps, (32, 32), "i32", rows, (Loop("for", 2, rows, steps), Convert(columns)), region
+    )
+
+
+LANES = 32
+SIDES = [back_and_forth(4, 0), back_and_forth(1, 1), back_and_forth(8, 2)]
+
+
+@pytest.mark.parametrize("gpu", ["cuda:90", "cuda:100"])
+def test_drawn_modules_are_right(gpu: str) -> None:
+    totals = fuzz([FuzzPlan(gpu, 5, 120, kinds=(REGIONS,))], 0)[gpu]
+    assert totals.ok, totals.failures[:2]
+    assert totals.conversions >= 120
+    assert {"Convert", "Reduce", "Shared", "Loop", "Transposed"} <= set(totals.steps)
+
+
+def test_layouts_are_assigned_in_drawn_regions(monkeypatch: pytest.MonkeyPatch) -> None:
+    assigned: list[str] = []
+    run = assignment.Rewriter.run
+
+    def noted(self: Any) -> None:
+        assigned.append(self.graph)
+        run(self)
+
+    monkeypatch.setattr(assignment.Rewriter, "run", noted)
+    drawn = list(units(FuzzPlan("cuda:90", 5, 120, kinds=(REGIONS,))))
+    for unit in drawn:
+        assert examine(unit).ok
+    assert len(assigned) > len(drawn) // 2
+
+
+def test_programs_of_three_regions_lose_what_undoes_itself() -> None:
+    """Of three conversions in each region one is left; each register is compared, and no warp races."""
+    assert conversions_of(SIDES) == conversions(Unit(REGIONS, 0, 0, tuple(SIDES))) == 9
+    kernel = lower_kernel(regions_text(SIDES), "sides.ttgir", "cuda:90", DEFAULTS)
+    assert len(kernel.conversions) == 3
+    totals = examine_regions(SIDES, LANES, "sides.ttgir")
+    assert totals.ok, totals.failures
+    assert stock(Unit(REGIONS, 0, 0, tuple(SIDES))).ok
+
+
+def test_a_region_with_the_warps_of_the_kernel_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layouts are then looked for that have too many warps, or too few, and Triton refuses the module."""
+    monkeypatch.setattr(scopes, "warps_of_partitions", lambda op: [4, 4, 4])
+    with pytest.raises(ToolError):
+        for unit in units(FuzzPlan("cuda:90", 5, 120, kinds=(REGIONS,))):
+            examine(unit)
+
+
+@pytest.mark.parametrize("where", [0, 1, 2])
+def test_a_region_that_computes_something_else_is_found(where: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = evaluate._Evaluation.steps
+    asked = iter(range(len(SIDES)))
+
+    def wrong(self: Any, steps: Any, x: Any, iteration: Any) -> Any:
+        found = run(self, steps, x, iteration)
+        return found + 1 if steps in [side.steps for side in SIDES] and next(asked) == where else found
+
+    monkeypatch.setattr(evaluate._Evaluation, "steps", wrong)
+    totals = examine_regions(SIDES, LANES, "sides.ttgir")
+    assert totals.wrong == 1
+    assert f"region {where}" in totals.failures[0].message
+
+
+def test_no_regions_are_drawn_for_amd() -> None:
+    with pytest.raises(ToolError, match="has no warp-specialised regions"):
+        list(units(FuzzPlan("hip:gfx942", 0, 10, kinds=(REGIONS,))))
