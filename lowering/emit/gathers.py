@@ -12,7 +12,7 @@ from triton_linear.lowering.emit.parts import Part, Parts, parts_of
 from triton_linear.lowering.emit.shared import pointers, store_words
 from triton_linear.lowering.emit.text import I32, I64, SHARED, FunctionWriter, struct_type
 from triton_linear.lowering.emit.words import WordWriter, linear_in_thread
-from triton_linear.lowering.gather.shuffles import multiplier, segments_of, unmasked
+from triton_linear.lowering.gather.shuffles import lane_shift, multiplier, segments_of
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.gathers import (
     AnyGatherPlan,
@@ -250,7 +250,7 @@ class _Gather:
         if self._kept is None:
             parts = linear_in_thread(writer, number, plan.lane_by_index), self._by_thread(plan.lane_by_thread)
             return values.sum(parts, wanted.lane_flip)
-        distance = unmasked(plan.lane_by_index, self._kept, values.target.lanes)
+        distance = lane_shift(plan.lane_by_index, self._kept, values.target.lanes)
         if distance is None:
             return values.sum([linear_in_thread(writer, number, plan.lane_by_index)], wanted.lane_flip)
         if distance:

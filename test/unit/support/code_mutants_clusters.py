@@ -223,14 +223,14 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "planners/exchange",
     ),
     crossing(
-        "_is_near",
-        "any((_far(*place) for place in conv.bits()))",
+        "_reads_own_cta",
+        "any((_changes_rank(*place) for place in conv.bits()))",
         "False",
         "an exchange in the cluster is taken for one in each CTA",
         "planners/shared",
     ),
     crossing(
-        "_far",
+        "_changes_rank",
         "1 << bit if name == 'block' else 0",
         "origin.block",
         "no bit leads to another CTA of the cluster",
@@ -309,7 +309,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "gather/memory",
-        "_Gathered.of",
+        "_Request.of",
         "held.block != beside.block or not all((column in own for column in asked))",
         "False",
         "a gather asks another CTA of the cluster through its own memory",

@@ -51,7 +51,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "gather/shuffles",
-        "unmasked",
+        "lane_shift",
         "None if seen else distance",
         "distance",
         "bits of an index that name registers reach its lane",
@@ -108,7 +108,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "gather/memory",
-        "_Gathered.of",
+        "_Request.of",
         "theirs ^ ours",
         "theirs",
         "warps wait for each other though each gathers of its own",
@@ -116,7 +116,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "gather/memory",
-        "_Gathered.of",
+        "_Request.of",
         "replace(beside, warp=added)",
         "beside",
         "what a warp has is added to where it looks for it",
