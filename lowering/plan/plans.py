@@ -292,8 +292,8 @@ class SharedPlan:
     def stores_apart(self) -> bool:
         """True if a round has several stores, and one load from global memory cannot bring all they store.
 
-        The loads from global memory are then to be in flight together (see `Machine.together`). False for a
-        plan that pads, which is a baseline.
+        The loads from global memory are then to be in flight together (see
+        `InstructionWriter.keep_loads_in_flight`). False for a plan that pads, which is a baseline.
         """
         if self.padding is not None:
             return False

@@ -123,7 +123,8 @@ class Target:
     lane_instructions: tuple[str, ...] = ()
     """Instructions that move words between lanes by a fixed xor (AMD's, see `lowering/target/lanes.py`)."""
     waits_before_stores: bool = False
-    """True if an exchange whose stores lie apart begins with a barrier of the warp (see `Machine.together`)."""
+    """True if an exchange whose stores lie apart begins with a barrier of the warp (see
+    `InstructionWriter.keep_loads_in_flight`)."""
     scratch_grows: bool = False
     """True if the scratch limit of a CTA grows in proportion to its warps."""
     resident_warps: int = 64

@@ -51,11 +51,11 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "emit/shared",
         "emit_exchange",
         "if closing: ...\n"
-        "program = WordWriter(writer, machine, plan.per_word, arrived, loading.given, half)"
+        "program = WordWriter(writer, machine, plan.per_word, loaded, loading.given, half)"
         ".run(loading.steps)\n"
         "words_loaded = [program.word(number) for number in loading.outputs]\n"
         "if closing: ...",
-        "program = WordWriter(writer, machine, plan.per_word, arrived, loading.given, half)"
+        "program = WordWriter(writer, machine, plan.per_word, loaded, loading.given, half)"
         ".run(loading.steps)\n"
         "words_loaded = [program.word(number) for number in loading.outputs]",
         "no barrier of the cluster behind the last loads",
@@ -105,23 +105,23 @@ MUTANTS: tuple[CodeMutant, ...] = (
     emitted(
         "emit/turns",
         "order_of",
-        "ways.repeated() if step.repeats else ways",
-        "ways",
+        "choice.repeated() if step.repeats else choice",
+        "choice",
         "exchanges of a loop that take turns are taken to run once",
         TAKE_TURNS,
     ),
     emitted(
         "emit/turns",
         "order_of",
-        "ways.repeated() if step.repeats else ways",
-        "ways.repeated()",
+        "choice.repeated() if step.repeats else choice",
+        "choice.repeated()",
         "one of two branches is taken to follow the other",
         f"{TURNS}::test_turns",
     ),
     emitted(
         "emit/turns",
         "Order.then",
-        "self.first | other.first if self.passed else self.first",
+        "self.first | other.first if self.may_be_empty else self.first",
         "self.first",
         "what follows a loop that runs no iteration is not the first that may come",
         SOUND_TURNS,
@@ -130,7 +130,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     emitted(
         "emit/turns",
         "Order.then",
-        "other.last | self.last if other.passed else other.last",
+        "other.last | self.last if other.may_be_empty else other.last",
         "other.last",
         "an exchange before a branch without any is not the last that may have come",
         SOUND_TURNS,
@@ -140,7 +140,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "emit/turns",
         "Order.repeated",
         "True",
-        "self.passed",
+        "self.may_be_empty",
         "a loop is taken to run one iteration at least",
         SOUND_TURNS,
     ),
@@ -203,7 +203,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     cluster(
         "emit/shared",
-        "_loads.memory_of",
+        "_load_pointers.memory_of",
         'writer.binary("xor", rank, writer.constant(flipped))',
         "rank",
         "`mapa` names one CTA of the cluster for all registers",

@@ -67,7 +67,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "emit/gathers",
-        "_Gather._selected",
+        "_Gather._choose_word",
         'f"{one.word}, {zero.word} : i1"',
         'f"{zero.word}, {one.word} : i1"',
         "arms of a gather's choice",
@@ -75,7 +75,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "emit/gathers",
-        "_Gather._taken",
+        "_Gather._extract",
         "machine.selector([size] * size)",
         "machine.selector([1] * size)",
         "bytes from one element of a gathered word to the next",
