@@ -101,7 +101,8 @@ class InstructionWriter(Protocol):
         on another pipe than selects and permutes."""
 
     def settled(self, writer: FunctionWriter, value: str, type_: str) -> str:
-        """An f32 or i32 that may be an accumulator of a matmul, copied to an i32 that any instruction may use."""
+        """An f32 or i32 that may be an accumulator of a matmul, copied to an i32 that any instruction may
+        use."""
 
     def load_matrix(self, writer: FunctionWriter, name: str, address: str, count: int) -> list[str]:
         """Load `count` words by the transposing instruction `name`."""

@@ -78,7 +78,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "prove/plans",
-        "_after",
+        "_after_stage",
         "threads.bits if stage.thread_bits else threads.own_bits",
         "threads.bits",
         "the proof lets steps see the CTA's rank that the code does not give them",
@@ -350,7 +350,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "prove/exchange",
-        "_ranks",
+        "_rank_columns",
         'name == "load" and plan.ranks is not None',
         "False",
         "the proof has all loads in a cluster from the own CTA",
@@ -383,7 +383,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "interpreter/warps",
-        "_Warps._met",
+        "_Warps._complete_barriers",
         "len(here) > count or (known is not None and not set(here) <= set(known))",
         "False",
         "the interpreter lets a partition wait at the barrier of others",
@@ -391,7 +391,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "interpreter/warps",
-        "_Level._unknown",
+        "_Level._unordered",
         "(writer != _NOBODY) & (writer != self.warp) & late",
         "late & False",
         "the interpreter does not see stores of a neighbour partition",

@@ -317,7 +317,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     CodeMutant(
         "lowering/prove/exchange.py",
-        "_keep_apart",
+        "_check_warps_apart",
         "(other := _add(pivots, pair, width))",
         "(other := _add(pivots, pair, width)) < 0",
         "warps that reach each other's bytes are not seen",
