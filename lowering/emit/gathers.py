@@ -18,9 +18,9 @@ from triton_linear.lowering.plan.gathers import (
     AnyGatherPlan,
     Columns,
     Fetch,
+    GatheredWord,
     GatherPlan,
     GatherSharedPlan,
-    Wanted,
 )
 from triton_linear.lowering.plan.packing import stored_words
 from triton_linear.lowering.target.targets import Target
@@ -222,7 +222,7 @@ class _Gather:
         plan = self._plan
         return [self._result(*both) for both in zip(plan.indices, plan.wanted, strict=True)]
 
-    def _result(self, register: int, wanted: Wanted) -> str:
+    def _result(self, register: int, wanted: GatheredWord) -> str:
         plan, writer, values = self._plan, self._writer, self._values
         words = [self._word(group) for group in plan.groups(wanted)]
         number = values.number(register) if plan.moves or plan.choices else ""
@@ -244,7 +244,7 @@ class _Gather:
                 words = [[Part.of(writer, self._extract(words[0][0].word, words[-1][0].word, choice))]]
         return values.result(words[0])
 
-    def _lane(self, number: str, wanted: Wanted) -> str:
+    def _lane(self, number: str, wanted: GatheredWord) -> str:
         """The lane that holds the element of an index, without the bits that the shuffle keeps."""
         plan, writer, values = self._plan, self._writer, self._values
         if self._kept is None:

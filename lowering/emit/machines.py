@@ -23,7 +23,7 @@ from triton_linear.lowering.target.lanes import (
     SWAP,
     SWIZZLE,
     Move,
-    natives,
+    native_exchanges,
     route,
     shift,
 )
@@ -312,7 +312,7 @@ class _Amd:
         return writer.op(f'llvm.call_intrinsic "llvm.amdgcn.permlane16"({operands}) : ({types}) -> {I32}')
 
     def trade(self, writer: FunctionWriter, first: str, second: str, lane_bit: int) -> tuple[str, str]:
-        if natives(self._instructions)[lane_bit].operation == SWAP:
+        if native_exchanges(self._instructions)[lane_bit].operation == SWAP:
             return self._swapped(writer, first, second, 1 << lane_bit)
         sides = []
         for side, (kept, taken) in enumerate(((first, second), (second, first))):

@@ -140,22 +140,22 @@ def pieces(uses: Mapping[int, ScratchUse], taking: Mapping[int, Turn]) -> dict[i
 def affordable(
     uses: Mapping[int, ScratchUse],
     taking: Mapping[int, Turn],
-    everybody: Sequence[ScratchUse],
+    all_uses: Sequence[ScratchUse],
     others: int,
     budget: int,
 ) -> tuple[Mapping[int, Turn], int]:
     """(turns, budget): the turns `taking`, or turns with one piece for all exchanges, if they fit.
 
-    They fit if all scratch stays within `budget` bytes, or within the bytes that `everybody` takes anyhow. The
+    They fit if all scratch stays within `budget` bytes, or within the bytes that `all_uses` takes anyhow. The
     turns are empty if neither fits or saves a barrier.
 
     One piece saves barriers of the CTA in loops: Triton does not know the barriers of a cluster, and would put
     its own between the users of scratch that is freed.
     """
     if taking:
-        most = max(budget, least(everybody, others))
+        most = max(budget, least(all_uses, others))
         for option in (taking, {number: Turn(0, True) for number in taking}):
-            rest = [use for use in everybody if use.start not in option]
+            rest = [use for use in all_uses if use.start not in option]
             # A single exchange outside loops saves nothing: its barrier only moves to the end of the function.
             without = sum(not turn.closes for turn in option.values())
             saves = without > 1 or any(uses[number].may_repeat for number in option)
@@ -247,7 +247,7 @@ class NumberedModule:
 
     def has_no_view_between(self, step: int) -> bool:
         """True if every buffer and view begins at a multiple of `step` bytes, and every gap in it is a multiple
-        of `step`: no access then lies between two multiples. `step` is a power of two. False if it is not
+        of `step`: every view then has a byte at a multiple. `step` is a power of two. False if it is not
         known.
 
         Triton's buffers are aligned to `step` unless their attribute says otherwise; so is each row of a buffer
@@ -313,8 +313,8 @@ def _encoding(buffer: Type) -> str:
 
 
 def _has_wide_gaps(buffer: Type, step: int) -> bool:
-    """True if every gap between a buffer's first and last byte is a multiple of `step` bytes, as far as
-    known."""
+    """True if every gap between a buffer's first and last byte is a multiple of `step` bytes; False if it is
+    not known."""
     name = _encoding(buffer)
     if name != _PADDED:
         return name in _WITHOUT_GAPS

@@ -103,7 +103,7 @@ Stretch: TypeAlias = tuple[int | Choice, ...]
 def stretch_of(block: Block, begin: int, exchanges: Collection[int]) -> Stretch:
     """The exchanges of a block.
 
-    Requires: operations are numbered as they are written, from `begin` for the first one of the block.
+    Requires: operations are numbered in the order of the text, with `begin` for the first one of the block.
     """
     return _of_block(block, itertools.count(begin), exchanges)
 

@@ -332,6 +332,7 @@ class _Planner:
         return (banks * self._limits.target.bank_bytes // words).bit_length() - 1
 
     def _plan(self, placement: Placement) -> GatherSharedPlan:
+        """The plan with the elements at the places of `placement`."""
         gathered, sharing, limits = self._gathered, self._sharing, self._limits
         held, beside = gathered.held, gathered.beside
         size = limits.element_bytes

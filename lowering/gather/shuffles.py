@@ -36,7 +36,7 @@ from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.gathers import Columns, GatherPlan, Wanted
+from triton_linear.lowering.plan.gathers import Columns, GatheredWord, GatherPlan
 from triton_linear.lowering.plan.plans import Cost, Rejected
 from triton_linear.lowering.planners.conversion import Hardware
 from triton_linear.lowering.target.policy import Policy
@@ -303,7 +303,7 @@ class _Planner:
         elements = f2.sums(self.elements)
         first: dict[int, int] = {}
         indices: list[int] = []
-        wanted: list[Wanted] = []
+        wanted: list[GatheredWord] = []
         outputs: list[int] = []
         for number, (register, lane, held) in enumerate(zip(registers, lanes, elements, strict=True)):
             if held not in first:
@@ -311,7 +311,7 @@ class _Planner:
                 flip = sum(1 << j for j, c in enumerate(choices) if register >> c.bit_length() - 1 & 1)
                 base = register ^ f2.multiply_vector(choices, flip)
                 indices.append(number)
-                wanted.append(Wanted(base, lane, flip))
+                wanted.append(GatheredWord(base, lane, flip))
             outputs.append(first[held])
         own_lane = tuple(1 << bit for bit in range(len(self.held.lane)))
         lane_by_thread = tuple(lane for _, lane in by_thread)

@@ -211,7 +211,7 @@ _NAN_CLASSES: Final = 3
 
 
 def is_class(build: Builder, operands: list[Tree], name: str) -> Tree:
-    """`llvm.is.fpclass`, asked for NaNs."""
+    """`llvm.is.fpclass` for NaNs; other classes are refused."""
     value, mask = operands
     if build.constants.get(build.scalar(mask)) != _NAN_CLASSES:
         raise SimulationError("a test for a class of floats but NaN is not interpreted")

@@ -135,12 +135,12 @@ def _access(build: Builder, op: ir.Operation, found: re.Match[str]) -> Tree | No
         def load(machine: Machine) -> None:
             with _Predicated(machine, predicate) as predicated:
                 values, masks = [_NONE] * count, [_NONE] * count
-                if predicated.some:
+                if predicated.any_active:
                     values, some = machine.memory.load(operation, address(machine), element * count, element, 1)
                     masks = some or masks
             for slot, value, mask in zip(slots, values, masks, strict=True):
                 machine.values[slot] = value
-                if predicated.some and predicated.everybody and not mask.any():
+                if predicated.any_active and predicated.all_active and not mask.any():
                     machine.undefined.pop(slot, None)
                     continue
                 machine.undefined[slot] = np.where(predicated.threads, mask, scalar_mask(bits))
@@ -157,7 +157,7 @@ def _access(build: Builder, op: ir.Operation, found: re.Match[str]) -> Tree | No
 
     def store(machine: Machine) -> None:
         with _Predicated(machine, predicate) as predicated:
-            if predicated.some:
+            if predicated.any_active:
                 values = [machine.values[slot] for slot in stored]
                 undefined = [machine.undefined.get(slot) for slot in stored]
                 machine.memory.store(operation, address(machine), element, values, undefined, 1)
@@ -179,7 +179,7 @@ def _copy(build: Builder, op: ir.Operation, found: re.Match[str]) -> None:
     def step(machine: Machine) -> None:
         machine.refuse_undefined(base, "the address")
         with _Predicated(machine, predicate) as predicated:
-            if predicated.some:
+            if predicated.any_active:
                 anything, unknown = np.zeros((1, 1), np.uint64), np.full((1, 1), scalar_mask(32), np.uint64)
                 address = np.asarray(machine.values[base] + shift)
                 machine.memory.store(operation, address, _WORD, [anything] * words, [unknown] * words, 1)
@@ -210,10 +210,10 @@ class _Predicated:
                 raise SimulationError("the predicate depends on the data of the trial")
             holds = np.broadcast_to(value[0] != 0, (machine.threads,))
         self.threads = holds if self.before is None else holds & self.before
-        self.some, self.everybody = bool(self.threads.any()), bool(self.threads.all())
+        self.any_active, self.all_active = bool(self.threads.any()), bool(self.threads.all())
 
     def __enter__(self) -> _Predicated:
-        self.memory.active = None if self.everybody else self.threads
+        self.memory.active = None if self.all_active else self.threads
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -43,7 +43,7 @@ class Jump:
 
 @dataclass(slots=True)
 class StraightLine:
-    """A straight line of steps, and its jumps `ways`: two with a condition, one, or none.
+    """A straight line of steps, and its `jumps`: two with a condition, one, or none.
 
     slots: the slots that its steps set; their undefined bits are reset when the piece runs again.
     """
@@ -53,7 +53,7 @@ class StraightLine:
     slots: range = range(0)
     condition: int | None = None
     last: int = -1
-    ways: tuple[Jump, ...] = ()
+    jumps: tuple[Jump, ...] = ()
     cta_barriers: int = 0
     warp_barriers: int = 0
     shuffles: int = 0
@@ -62,6 +62,8 @@ class StraightLine:
 
 @dataclass(slots=True)
 class FunctionProgram:
+    """A compiled function; `where` names the place of an operation by its number."""
+
     build: Builder
     pieces: list[StraightLine]
     arguments: list[Tree]
@@ -120,7 +122,7 @@ class Compiler:
         end, results = self._inline(function, arguments, self._piece())
         self.build.values = {}
         slots = tuple(leaf for tree in results for leaf in leaves(tree))
-        assert not self.pieces[end].ways
+        assert not self.pieces[end].jumps
         last = self.pieces[end].last
         return FunctionProgram(
             self.build, self.pieces, arguments[:given], self.shared, slots, self.places, last
@@ -221,10 +223,10 @@ class Compiler:
         build.cta_barriers = build.warp_barriers = build.shuffles = 0
         build.alu = Counter()
 
-    def _end(self, piece: int, ways: tuple[Jump, ...], condition: int | None = None) -> None:
+    def _end(self, piece: int, jumps: tuple[Jump, ...], condition: int | None = None) -> None:
         build, into = self.build, self.pieces[piece]
         into.slots = range(into.slots.start, build.slots)
-        into.ways, into.condition, into.last = ways, condition, build.operation
+        into.jumps, into.condition, into.last = jumps, condition, build.operation
         into.cta_barriers, into.warp_barriers = build.cta_barriers, build.warp_barriers
         into.shuffles, into.alu = build.shuffles, build.alu
 
@@ -247,11 +249,11 @@ class Compiler:
         condition, *rest = self.build.operands(op)
         yes, no = op.successors
         first = len(yes.arguments)
-        ways = (
+        jumps = (
             self._jump(rest[:first], yes, pieces, trees),
             self._jump(rest[first:], no, pieces, trees),
         )
-        self._end(piece, ways, self.build.scalar(condition))
+        self._end(piece, jumps, self.build.scalar(condition))
 
     def _switch(
         self, piece: int, op: ir.Operation, pieces: dict[ir.Block, int], trees: dict[ir.Block, list[Tree]]
@@ -325,13 +327,13 @@ def _successors(block: ir.Block) -> list[ir.Block]:
 def joins_of(pieces: Sequence[StraightLine]) -> dict[int, int]:
     """The nearest postdominator of each piece that has one, by the number of the piece."""
     everything = set(range(len(pieces)))
-    behind = [everything if piece.ways else {k} for k, piece in enumerate(pieces)]
+    behind = [everything if piece.jumps else {k} for k, piece in enumerate(pieces)]
     changed = True
     while changed:
         changed = False
         for k in reversed(range(len(pieces))):
-            if pieces[k].ways:
-                common = set.intersection(*(behind[jump.target] for jump in pieces[k].ways)) | {k}
+            if pieces[k].jumps:
+                common = set.intersection(*(behind[jump.target] for jump in pieces[k].jumps)) | {k}
                 if common != behind[k]:
                     behind[k], changed = common, True
     # The nearest of a piece's postdominators is postdominated by all others.

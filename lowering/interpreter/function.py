@@ -165,19 +165,19 @@ class Run:
                 raise SimulationError(f"{where}: threads leave a loop at different times")
             code = pieces[piece]
             yield from self._line(piece, code)
-            if not code.ways:
+            if not code.jumps:
                 return
             if code.condition is None:
-                piece = self._jump(code.ways[0])
+                piece = self._jump(code.jumps[0])
                 continue
             machine.conditions.clear()
             chosen = self._decide(code)
             active = self.memory.active
             counted = chosen if active is None else chosen[active]
             if counted.all():
-                piece = self._jump(code.ways[0])
+                piece = self._jump(code.jumps[0])
             elif not counted.any():
-                piece = self._jump(code.ways[1])
+                piece = self._jump(code.jumps[1])
             else:
                 piece = yield from self._diverge(piece, code, chosen)
 
@@ -245,7 +245,7 @@ class Run:
             raise SimulationError(f"{where}: threads diverge and do not meet again")
         before = self.memory.active
         self.diverged.append(piece)
-        for jump, side in zip(code.ways, (chosen, ~chosen), strict=True):
+        for jump, side in zip(code.jumps, (chosen, ~chosen), strict=True):
             self.memory.active = side if before is None else side & before
             yield from self.steps(self._jump(jump), join)
         self.diverged.pop()

@@ -78,6 +78,8 @@ def simulate(
 
 @dataclass(frozen=True, slots=True)
 class _Program:
+    """A compiled function of one block; the fields hold the slots of its arguments and results."""
+
     text: str
     build: Builder
     arguments: tuple[Tree, ...]

@@ -15,7 +15,7 @@ Columns = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class GatheredWord:
     """The word of one result register, relative to the maps of its plan.
 
     It is source register `base` xor the register of the choice, in the lane of the plan's maps xor `lane_flip`;
@@ -33,8 +33,8 @@ class GatherPlan:
 
     The lane is the xor of `lane_by_index[j]` over the set bits j of the index and `lane_by_thread[k]` over the
     set bits k of the thread number. The choice follows in the same way from `choice_by_index` and
-    `choice_by_thread`. Choice c stands for source register `Wanted.base` xor the `choices[j]` of the set bits j
-    of c. Its lowest `packed` bits number the elements of a word. Register i of the result is the word
+    `choice_by_thread`. Choice c stands for source register `GatheredWord.base` xor the `choices[j]` of the set
+    bits j of c. Its lowest `packed` bits number the elements of a word. Register i of the result is the word
     `wanted[outputs[i]]` for the index in register `indices[outputs[i]]`. Without `moves` every lane reads its
     own registers.
     """
@@ -50,7 +50,7 @@ class GatherPlan:
     packed: int
     moves: bool
     indices: tuple[int, ...]
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[GatheredWord, ...]
     outputs: tuple[int, ...]
     kind: str = "gather"
     scratch_bytes: int = 0
@@ -95,7 +95,7 @@ class GatherPlan:
         pairs = min(2, self.words) if self.packed else 1
         return len(self.wanted) * (self.words - pairs)
 
-    def groups(self, wanted: Wanted) -> Iterator[tuple[int, ...]]:
+    def groups(self, wanted: GatheredWord) -> Iterator[tuple[int, ...]]:
         """Yield the source registers of each word that a result is chosen from, lowest element first."""
         low, high = self.choices[: self.packed], self.choices[self.packed :]
         for word in f2.sums(high):

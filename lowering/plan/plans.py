@@ -124,7 +124,7 @@ class ShufflePlan:
     Source registers fill the first words; each of `steps` makes one more. Destination register i is slot
     i mod `slots` of word `outputs[i // slots]`. Each of the `phases` waits once for words of other lanes. If
     `thread_bits` is not 0, the masks of steps refer to the number of the thread in its cluster, which has the
-    rank of the CTA above so many bits.
+    rank of the CTA above that number of bits.
 
     `shuffles` counts the words that come from another lane.
     """

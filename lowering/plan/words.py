@@ -79,7 +79,8 @@ class WordBuilder:
             raise TooLong
         return made
 
-    def _choose(self, wanted: _Wanted) -> int:
+    def _choose(self, wanted: _WordRequest) -> int:
+        """The number of a requested word; splits it until each part reads two words at most."""
         if not wanted.sources:
             return 0
         if len(wanted.sources) <= 2:
@@ -101,7 +102,7 @@ class WordBuilder:
             step = Pick((first, second), (), (picked,))
         return self._append(wanted, step)
 
-    def _pick(self, wanted: _Wanted) -> int:
+    def _pick(self, wanted: _WordRequest) -> int:
         """The word, made of one or two others by at most one step."""
         slots, sources = self.slots, wanted.sources
         first = sources[0] * slots
@@ -130,7 +131,7 @@ class WordBuilder:
         )
         return self._append(wanted, Pick(sources, wanted.masks, picks))
 
-    def _cost(self, wanted: _Wanted) -> int:
+    def _cost(self, wanted: _WordRequest) -> int:
         """Steps for a word, without steps that were made for other words."""
         sources = wanted.sources
         if len(sources) <= 2:
@@ -163,11 +164,12 @@ class WordBuilder:
         assert best is not None  # a word of more than two others can be split
         return best
 
-    def _least(self, wanted: _Wanted) -> int:
+    def _least(self, wanted: _WordRequest) -> int:
         """A lower bound of `_cost`."""
         return int(len(wanted.sources) <= 2 or wanted not in self._made)
 
-    def _splits(self, wanted: _Wanted) -> list[_Split]:
+    def _splits(self, wanted: _WordRequest) -> list[_Split]:
+        """The ways worth trying to split a word that reads more than two others."""
         masks, table, sources = wanted
         slots = self.slots
         # Successive words share the most steps if all of them are split by the same conditions first.
@@ -184,7 +186,7 @@ class WordBuilder:
         return splits
 
 
-class _Wanted(NamedTuple):
+class _WordRequest(NamedTuple):
     """A requested word: the conditions that it depends on, its table, and the words that it reads, in the order
     of the table."""
 
@@ -196,7 +198,7 @@ class _Wanted(NamedTuple):
 class _Split(NamedTuple):
     """A word as a choice between two others: by a condition (`slots` is None), or slot by slot."""
 
-    parts: tuple[_Wanted, _Wanted]
+    parts: tuple[_WordRequest, _WordRequest]
     mask: int
     slots: tuple[int, ...] | None
 
@@ -221,10 +223,10 @@ def _by_slots(masks: tuple[int, ...], table: Table, chosen: tuple[int, ...], slo
     return _Split((_essential(masks, first, slots), _essential(masks, second, slots)), 0, chosen)
 
 
-def _essential(masks: tuple[int, ...], table: Table, slots: int) -> _Wanted:
+def _essential(masks: tuple[int, ...], table: Table, slots: int) -> _WordRequest:
     """The requested word without the conditions that it does not depend on."""
     if not masks:
-        return _Wanted(masks, table, tuple(dict.fromkeys([p // slots for p in table[0] if p >= 0])))
+        return _WordRequest(masks, table, tuple(dict.fromkeys([p // slots for p in table[0] if p >= 0])))
     for bit in reversed(range(len(masks))):
         low, count = 1 << bit, len(table)
         # Runs of rows in which the condition is false alternate with runs in which it is true. The first two
@@ -235,7 +237,7 @@ def _essential(masks: tuple[int, ...], table: Table, slots: int) -> _Wanted:
             table = tuple([row for at in range(0, count, 2 * low) for row in table[at : at + low]])
             masks = (*masks[:bit], *masks[bit + 1 :])
     sources = dict.fromkeys([place // slots for row in table for place in row if place >= 0])
-    return _Wanted(masks, table, tuple(sources))
+    return _WordRequest(masks, table, tuple(sources))
 
 
 def read_by(step: Step) -> tuple[int, ...]:
@@ -245,13 +247,13 @@ def read_by(step: Step) -> tuple[int, ...]:
     return step.words if isinstance(step, Trade) else (step.word,)
 
 
-def steering(columns: Sequence[int]) -> tuple[tuple[int, int], ...]:
+def parity_terms(columns: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """(vector, mask) pairs that compute a xor of columns by parities.
 
     Ensures: the xor of `columns[j]` over the set bits j of x is the xor of the vectors with parity(mask & x) =
     1, for every x; the vectors are independent.
 
-    >>> steering((1, 0, 3, 1))
+    >>> parity_terms((1, 0, 3, 1))
     ((1, 9), (3, 4))
     """
     span = f2.Echelon()
@@ -266,7 +268,7 @@ def steering(columns: Sequence[int]) -> tuple[tuple[int, int], ...]:
     return tuple(zip(independent, masks, strict=True))
 
 
-def spread(steps: Sequence[Step], outputs: Sequence[int], given: int) -> tuple[Step, ...]:
+def with_replacements(steps: Sequence[Step], outputs: Sequence[int], given: int) -> tuple[Step, ...]:
     """The same steps, up to half of the picks marked as replacements (see `target.steps.Pick`), which run on
     another pipe. The words of `outputs` are read after the last step; the first `given` words have no step.
 

@@ -22,7 +22,7 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.plans import Cost
 from triton_linear.lowering.planners.conversion import Hardware, Reach, reach_between
-from triton_linear.lowering.target.lanes import SWAP, moves_by_vectors, natives
+from triton_linear.lowering.target.lanes import SWAP, moves_by_vectors, native_exchanges
 from triton_linear.lowering.target.phases import LOAD, STORE
 from triton_linear.lowering.target.targets import Target
 
@@ -86,7 +86,7 @@ class BoundedSide:
                 return Reach(reach)
         return reach_between(self.hardware, other.hardware)
 
-    def chosen(self, other: BoundedSide) -> int:
+    def choice_bits(self, other: BoundedSide) -> int:
         """The number of bits, depending on the thread, that choose among registers here for one of `other`."""
         moved = map(operator.xor, self.threads, other.threads)
         return f2.rank((*other.hardware.register, *moved)) - other.held
@@ -115,7 +115,7 @@ def relation(source: BoundedSide, target: BoundedSide, by_rows: bool = False) ->
     reach = source.reach_to(target)
     if reach == Reach.THREAD:
         moves = source.threads != target.threads
-        return Relation(reach, source.chosen(target) if moves else 0, False)
+        return Relation(reach, source.choice_bits(target) if moves else 0, False)
     if reach > Reach.WARP:
         return Relation(reach, 0, False)
     here, there = source.hardware, target.hardware
@@ -147,19 +147,19 @@ def _stay(source: BoundedSide, target: BoundedSide, bits: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Least:
+class LowerBound:
     """A conversion's reach, and a lower bound of its cost by each planner that may have a plan: "registers",
     "shuffle", "warp-shared", "cta-shared"."""
 
     reach: Reach
-    ways: Mapping[str, Cost]
+    by_planner: Mapping[str, Cost]
 
     def expected(self, warps: int) -> float:
         """A lower bound of `Cost.expected` of every plan."""
-        return min(way.expected(warps) for way in self.ways.values())
+        return min(cost.expected(warps) for cost in self.by_planner.values())
 
 
-def least_cost(src: LinearLayout, dst: LinearLayout, element: ElementType, target: Target) -> Least:
+def least_cost(src: LinearLayout, dst: LinearLayout, element: ElementType, target: Target) -> LowerBound:
     """A lower bound of the cost of a conversion.
 
     Requires: as for `select`, and that the conversion does not cross CTAs.
@@ -176,18 +176,19 @@ class Bounds:
     element: ElementType
     target: Target
     bits: int
-    known: dict[tuple[Relation, int, int, int], Least] = field(default_factory=dict)
+    known: dict[tuple[Relation, int, int, int], LowerBound] = field(default_factory=dict)
 
-    def of(self, source: BoundedSide, target: BoundedSide) -> Least:
+    def of(self, source: BoundedSide, target: BoundedSide) -> LowerBound:
         """`least_cost` from one side to the other."""
         related = relation(source, target, bool(self.target.lane_instructions))
         key = related, target.held, len(source.hardware.warp), len(source.hardware.block)
         found = self.known.get(key)
         if found is None:
-            found = self.known[key] = Least(related.reach, self._ways(*key))
+            found = self.known[key] = LowerBound(related.reach, self._by_planner(*key))
         return found
 
-    def _ways(self, related: Relation, held: int, warp_bits: int, block_bits: int) -> dict[str, Cost]:
+    def _by_planner(self, related: Relation, held: int, warp_bits: int, block_bits: int) -> dict[str, Cost]:
+        """The lower bound of each planner that may have a plan; `held`: rank of the destination's registers."""
         reach, bits, strict, _, _ = related
         if reach == Reach.THREAD and not bits:
             return {"registers": Cost()}
@@ -199,28 +200,30 @@ class Bounds:
         across = _shared((stored, words), warps, target, table.cta_barrier, True)
         if reach > Reach.WARP:
             return {"cta-shared": across}
-        ways = {"warp-shared": _shared((stored, words), warps, target, table.warp_barrier, False)}
-        ways["cta-shared"] = across
+        by_planner = {"warp-shared": _shared((stored, words), warps, target, table.warp_barrier, False)}
+        by_planner["cta-shared"] = across
         made = max(1.0, words)
         if reach == Reach.THREAD:
-            ways["shuffle"] = _shuffled(0.0, max(1.0, (words * (1 << bits)) - made), warps, element, target)
+            by_planner["shuffle"] = _shuffled(
+                0.0, max(1.0, (words * (1 << bits)) - made), warps, element, target
+            )
         elif target.lane_instructions:
             if bits or not strict:
                 shuffles, alu = _by_lane_instructions(words, related, target)
-                ways["shuffle"] = _shuffled(shuffles, alu, warps, element, target)
+                by_planner["shuffle"] = _shuffled(shuffles, alu, warps, element, target)
         elif strict and bits:
             shuffles = words * max(bits / 2 - 0.25, 0.5)
-            ways["shuffle"] = _shuffled(shuffles, 1.0 * bits * words, warps, element, target)
+            by_planner["shuffle"] = _shuffled(shuffles, 1.0 * bits * words, warps, element, target)
         elif not strict:
             share = 1 - 1 / (1 << bits) if bits else 1.0
-            ways["shuffle"] = _shuffled(words * share, 0.0, warps, element, target)
-        return ways
+            by_planner["shuffle"] = _shuffled(words * share, 0.0, warps, element, target)
+        return by_planner
 
 
 def _by_lane_instructions(words: float, related: Relation, target: Target) -> tuple[float, float]:
     """Lower bounds (shuffles, vector instructions) on a GPU with lane instructions."""
     _, bits, strict, rows, copies = related
-    swaps = any(native.operation == SWAP for native in natives(target.lane_instructions).values())
+    swaps = any(native.operation == SWAP for native in native_exchanges(target.lane_instructions).values())
     if bits and moves_by_vectors(target.lane_instructions, target.lanes):
         # Vector instructions reach every lane, as in a row of the other GPUs.
         return 0.0, words * (_LEAST_IN_ROWS * bits if strict else 1 - 1 / (1 << bits))

@@ -138,6 +138,7 @@ def reach_between(a: Hardware, b: Hardware) -> Reach:
 
 
 def _origins(a: Hardware, b: Hardware, name: str) -> tuple[Origin, ...]:
+    """The origin of each destination bit of one dimension; raises ValueError if one has none."""
     spans = _spans(a)
     here = HARDWARE_DIMS.index(name)
     stay: tuple[int, ...] = getattr(a, name)

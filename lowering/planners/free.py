@@ -20,7 +20,7 @@ def plan_free(src: LinearLayout, dst: LinearLayout) -> FreePlan:
     """The stand-in for the conversion from `src` to `dst`.
 
     Ensures: every distinct source register is used by a destination register; no two distinct destination
-    registers are equal, if there are fewer than 256 times as many as source registers.
+    registers are equal, if there are at most 256 times as many as distinct source registers.
     """
     sides = [first_copies(Hardware.of(layout).register) for layout in (src, dst)]
     given, wanted = (list(dict.fromkeys(side)) for side in sides)

@@ -28,7 +28,7 @@ from collections.abc import Iterator, Sequence
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.plan.words import NOWHERE, Row, WordBuilder, steering
+from triton_linear.lowering.plan.words import NOWHERE, Row, WordBuilder, parity_terms
 from triton_linear.lowering.planners.conversion import Conversion, Origin
 from triton_linear.lowering.target.steps import Shuffle
 
@@ -90,9 +90,9 @@ class Phase:
         # The linear functions of a destination register, for every destination register.
         away, origins = f2.sums(blocks.c), f2.sums(p1)
         numbers = f2.sums(tuple(map(coordinates.of, f2.identity(destination_bits))))
-        steer = steering((*p2, *p3))
-        offsets = f2.sums(tuple(vector for vector, _ in steer))
-        masks = tuple(mask for _, mask in steer)
+        terms = parity_terms((*p2, *p3))
+        offsets = f2.sums(tuple(vector for vector, _ in terms))
+        masks = tuple(mask for _, mask in terms)
         along = f2.sums(self.packed)
 
         # All words are made before the first is sent, and all are sent before a received one is used: compilers
@@ -114,7 +114,7 @@ class Phase:
         }
 
         # The place of a destination register depends on the thread through K, and through P if it was not sent.
-        own = steering(
+        own = parity_terms(
             tuple(
                 (self.twist[bit] if bit < lane_bits else 0) | column << destination_bits
                 for bit, column in enumerate((*p2, *p3))

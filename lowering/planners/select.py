@@ -25,7 +25,7 @@ from triton_linear.lowering.plan.plans import (
     SharedPlan,
     ShufflePlan,
 )
-from triton_linear.lowering.planners.bound import Least, least_cost
+from triton_linear.lowering.planners.bound import LowerBound, least_cost
 from triton_linear.lowering.planners.conversion import Conversion, Hardware, Reach, conversion
 from triton_linear.lowering.planners.registers import plan_noop, plan_registers
 from triton_linear.lowering.planners.shared import (
@@ -192,7 +192,7 @@ def cost(plan: Plan, element: ElementType, target: Target, warps: int = 4) -> Co
 
 
 def _moving_plans(
-    src: LinearLayout, dst: LinearLayout, element: ElementType, target: Target, limit: int, least: Least
+    src: LinearLayout, dst: LinearLayout, element: ElementType, target: Target, limit: int, least: LowerBound
 ) -> list[Plan | Rejected]:
     """The plans that move data, in order of scope. A planner whose lower bound is above a known plan is
     skipped.
@@ -208,14 +208,14 @@ def _moving_plans(
         "warp-shared": lambda: plan_warp_shared(conv, element, target, limit),
         "cta-shared": lambda: plan_cta_shared(conv, element, target, limit),
     }
-    inside = [kind for kind in ("shuffle", "warp-shared") if kind in least.ways]
-    inside.sort(key=lambda kind: least.ways[kind].expected(busy))
+    inside = [kind for kind in ("shuffle", "warp-shared") if kind in least.by_planner]
+    inside.sort(key=lambda kind: least.by_planner[kind].expected(busy))
     found: dict[str, Plan | Rejected] = {}
     best: Cost | None = None
 
     def attempt(kind: str) -> None:
         nonlocal best
-        way = least.ways.get(kind)
+        way = least.by_planner.get(kind)
         if way is not None and best is not None and way.expected(busy) > best.expected(busy):
             found[kind] = Rejected(kind, f"at least {_compared(way, best)}")
             return

@@ -104,11 +104,13 @@ def _changes_rank(name: str, bit: int, origin: Origin) -> bool:
 
 
 def _misfit(conv: Conversion, reach: Reach) -> str | None:
-    """Why the conversion has no exchange within `reach`, or None."""
+    """The reason why the conversion has no exchange within `reach`, or None."""
     return conv.witness(reach) if conv.reach > reach else None
 
 
 def _plan(scope: str, conv: Conversion, element: ElementType, target: Target, limit: int) -> SharedPlan:
+    """The cheapest exchange, with shuffles before or after it if accesses below a word cost more than these."""
+
     def direct(source: Hardware, destination: Hardware, below: float) -> tuple[SharedPlan, Cost] | None:
         plans = exchange_plans(scope, _exchange(scope, source, destination), element, target, limit)
         return cheapest(plans, target, below)

@@ -17,10 +17,10 @@ from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.plans import Cost, Rejected, ShufflePlan
-from triton_linear.lowering.plan.words import TooLong, WordBuilder, spread
+from triton_linear.lowering.plan.words import TooLong, WordBuilder, with_replacements
 from triton_linear.lowering.planners.conversion import Conversion, Hardware, Reach, between
 from triton_linear.lowering.planners.phase import Blocks, entangled, phases
-from triton_linear.lowering.target.lanes import natives
+from triton_linear.lowering.target.lanes import native_exchanges
 from triton_linear.lowering.target.targets import Target
 
 PLANNER = "shuffle"
@@ -34,12 +34,12 @@ def plan_shuffle(conv: Conversion, element: ElementType, target: Target) -> Shuf
     """
     if conv.reach > Reach.WARP:
         return Rejected(PLANNER, conv.witness(Reach.WARP))
-    best = _unspread_plan(_State.of(conv.src, element.per_word), conv.dst)
+    best = _plan_without_replacements(_State.of(conv.src, element.per_word), conv.dst)
     if best is None:
         return Rejected(PLANNER, entangled(Blocks.of(conv)))
-    if bits := natives(target.lane_instructions):
+    if bits := native_exchanges(target.lane_instructions):
         state = _after_native_exchanges(_State.of(conv.src, element.per_word), conv.dst, bits)
-        native = None if state is None else _unspread_plan(state, conv.dst)
+        native = None if state is None else _plan_without_replacements(state, conv.dst)
         if native is not None:
             best = min(best, native, key=lambda plan: cost_of_shuffle(plan, element, target).clocks)
     if not target.replaces_beside_selects:
@@ -48,7 +48,7 @@ def plan_shuffle(conv: Conversion, element: ElementType, target: Target) -> Shuf
     if not may_pay_to_replace(best, element, target):
         return best
     given = max(1, best.source_registers // best.slots)
-    beside = replace(best, steps=spread(best.steps, best.outputs, given))
+    beside = replace(best, steps=with_replacements(best.steps, best.outputs, given))
     clocks, less = (cost_of_shuffle(plan, element, target).clocks for plan in (best, beside))
     return beside if clocks > target.policy.replacing * less else best
 
@@ -61,7 +61,7 @@ def may_pay_to_replace(plan: ShufflePlan, element: ElementType, target: Target) 
     return cost.clocks > target.policy.replacing * lower_bound
 
 
-def _unspread_plan(state: _State, wanted: Hardware) -> ShufflePlan | None:
+def _plan_without_replacements(state: _State, wanted: Hardware) -> ShufflePlan | None:
     """The plan that does exchanges one by one while that is cheaper, and the rest in one phase."""
     while not _is_best_at_once(state.held, wanted):
         swap = _next_swap(state.held, wanted, state.builder.slots)

@@ -106,7 +106,7 @@ INSTRUCTIONS: Mapping[str, Instruction] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Native:
+class NativeExchange:
     """An exchange of a register bit with one of `lane_bits` that takes no selects.
 
     `alu` counts the vector instructions for two words, with the copies of words that are read again later.
@@ -117,10 +117,10 @@ class Native:
     alu: int
 
 
-EXCHANGES: Mapping[str, Native] = {
-    "bank_mask": Native(DPP, (2, 3), 3),
-    "v_permlane16_swap": Native(SWAP, (4,), 1),
-    "v_permlane32_swap": Native(SWAP, (5,), 1),
+EXCHANGES: Mapping[str, NativeExchange] = {
+    "bank_mask": NativeExchange(DPP, (2, 3), 3),
+    "v_permlane16_swap": NativeExchange(SWAP, (4,), 1),
+    "v_permlane32_swap": NativeExchange(SWAP, (5,), 1),
 }
 
 CDNA2 = ("quad_perm", "row_half_mirror", "row_mirror", "row_ror:8", "ds_swizzle", "bank_mask")
@@ -189,7 +189,7 @@ def _inside(step: Shuffle, columns: tuple[int, ...], lanes: int, bits: int) -> l
 
 
 @functools.cache
-def natives(instructions: tuple[str, ...]) -> Mapping[int, Native]:
+def native_exchanges(instructions: tuple[str, ...]) -> Mapping[int, NativeExchange]:
     """The exchange without selects for each lane bit that has one."""
     found = [EXCHANGES[name] for name in instructions if name in EXCHANGES]
     return {bit: native for native in found for bit in native.lane_bits}
@@ -214,7 +214,7 @@ def shift(lane_bit: int, side: int) -> tuple[int, int]:
 def work(step: Shuffle | Trade, instructions: tuple[str, ...], lanes: int) -> tuple[float, int]:
     """(vector instructions, passes through the LDS crossbar) of a step."""
     if isinstance(step, Trade):
-        return natives(instructions)[step.lane_bit].alu / 2, 0
+        return native_exchanges(instructions)[step.lane_bit].alu / 2, 0
     moves = route(step, instructions, lanes)
     if moves is None:
         return 0, 1

@@ -158,7 +158,7 @@ class Target:
 
     @property
     def has_clusters(self) -> bool:
-        """Whether CTAs of a cluster can load from each other's shared memory."""
+        """True if CTAs of a cluster can load from each other's shared memory."""
         return self.vendor == "nvidia" and int(self.name.removeprefix("cuda:")) >= _FIRST_WITH_CLUSTERS
 
     @property

@@ -216,7 +216,7 @@ def test_clusters_are_left_to_triton() -> None:
     assert found.plan is None and "clusters, here of 2 CTAs" in str(found.rejected[0])
 
 
-def test_manners() -> None:
+def test_traits_of_encodings() -> None:
     row = encodings.parse(CASES[0].source)
     assert traits_of(row, (128, 64)) == EncodingTraits((1, 0), (8, 64), (1, 4))
     assert traits_of(encodings.parse(MMA), (128, 64)) == EncodingTraits(
