@@ -16,7 +16,7 @@ from triton_linear.dialect.notebook import Explained
 from triton_linear.dialect.records import dataclass
 from triton_linear.gluon.units import bytes_of, target_of
 from triton_linear.lowering.interpreter.banks import Addresses, Touch, touches
-from triton_linear.lowering.planners.placement import Exchange, Room, place
+from triton_linear.lowering.planners.placement import Exchange, ExchangeLimits, place
 from triton_linear.lowering.target.phases import LOAD, STORE
 from triton_linear.lowering.target.targets import Target
 
@@ -223,7 +223,7 @@ def _tried(
         rows = rows * LinearLayout.identity_1d(extent, _OFFSET, name)
     found = dict.fromkeys([rows.transpose_outs(list(names))])
     sides = [*stored, *loaded]
-    room = Room(size, target, size * int(np.prod(shape)))
+    limits = ExchangeLimits(size, target, size * int(np.prod(shape)))
     for a, b in itertools.permutations(range(len(sides)), 2):
         first, second = sides[a], sides[b]
         columns = [
@@ -231,7 +231,7 @@ def _tried(
             for side in (first, second)
             for dim in (REGISTER, LANE, WARP)
         ]
-        swizzle = place(Exchange(*columns), room).swizzle
+        swizzle = place(Exchange(*columns), limits).swizzle
         basis = [c for c in swizzle.basis() if c]
         basis += f2.extend(tuple(basis), tuple(1 << bit for bit in range(first.total_out_bits)))
         found[_memory(basis, first)] = None

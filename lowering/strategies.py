@@ -1,4 +1,4 @@
-"""The planners of each strategy, behind one interface: passes ask here, and for no strategy by name."""
+"""The planners of each strategy behind one interface, so that passes need not know the strategies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from triton_linear.lowering.target.targets import Target
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """One side of a conversion: its layout, and the encoding that says it."""
+    """One side of a conversion: its layout, and the text of its encoding."""
 
     layout: LinearLayout
     encoding: str
@@ -29,8 +29,11 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Planners:
-    """How a strategy plans a conversion, and a gather along an axis of `source` by `index`: for an element type
-    and a target, within so many bytes of scratch (None: as many as there are)."""
+    """The planners of a strategy.
+
+    conversion: by source, destination, element type, target and scratch limit in bytes. gather: by source
+    layout, index layout, axis, element type, target and scratch limit. A limit of None is the target's default.
+    """
 
     conversion: Callable[[Tensor, Tensor, ElementType, Target, int | None], Selection]
     gather: Callable[
@@ -47,7 +50,7 @@ def _linear(
 def _legacy(
     source: Tensor, destination: Tensor, element: ElementType, target: Target, _limit: int | None
 ) -> Selection:
-    """Its scratch is what it is."""
+    """The legacy plan; it ignores the scratch limit."""
     return select_legacy(source.encoding, destination.encoding, source.shape, element, target)
 
 
@@ -66,16 +69,16 @@ PLANNERS: Final[Mapping[str, Planners]] = {
     LINEAR: Planners(_linear, select_gather),
     LEGACY: Planners(_legacy, _legacy_gather),
 }
-"""By the names in `STRATEGIES`."""
+"""The planners by the names in `STRATEGIES`."""
 
 _MADE_BY: Final[Mapping[str, str]] = {PADDED: LEGACY, LEGACY_GATHER: LEGACY}
 
 
 def strategy_of(kind: str) -> str:
-    """The strategy that gives plans of a kind: where both do, the linear one."""
+    """The strategy that makes plans of a kind; the linear one if both do."""
     return _MADE_BY.get(kind, LINEAR)
 
 
 def planners_of(kind: str) -> Planners:
-    """The planners that give plans of a kind."""
+    """The planners that make plans of a kind."""
     return PLANNERS[strategy_of(kind)]

@@ -1,13 +1,13 @@
 """Conversions as Triton lowered them before it had linear layouts: a baseline to measure against.
 
-Until 2024 Triton knew encodings by their kind. A conversion between two of them went through shared memory,
-whatever the two had in common, in rounds over a scratch of one tile of either side, the larger in each
-dimension. The tile is laid out in the order of the destination, its fastest dimension padded by the wider
-vector, and vectors are as wide as one thread's neighbours in that dimension. Between stores and loads, and
-between rounds, all warps meet.
+Until 2024 Triton had a case for each kind of encoding. A conversion between two of them went through shared
+memory, whatever the two had in common, in rounds. The scratch has one tile, in each dimension the larger of
+both sides' tiles. The tile is laid out in the order of the destination, its fastest dimension padded by the
+wider vector, and a vector is as wide as the neighbours of one thread in that dimension. Barriers stand between
+stores and loads, and between rounds.
 
-That is what `plan_legacy` plans. What it needs of an encoding beyond its layout is a `Manner`. Sources: the
-behaviour of Triton 2.1.0 and 3.0.0, compared in docs/legacy.md, which also says what is not as it was.
+`plan_legacy` plans this. `EncodingTraits` has what it needs of an encoding beyond the layout. Sources: the
+behaviour of Triton 2.1.0 and 3.0.0, compared in docs/legacy.md, which also lists the differences.
 """
 
 from __future__ import annotations
@@ -38,64 +38,71 @@ from triton_linear.lowering.target.targets import Target
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
-    """What the legacy lowering asks of an encoding, by dimension of the tensor.
+class EncodingTraits:
+    """The traits of an encoding that the legacy lowering needs, by dimension of the tensor.
 
-    order: dimensions, the fastest first. tile: extent that registers of one thread and all threads cover once.
-    contiguous: neighbours that a thread holds. borrows: it has no order and takes that of the other side.
+    order: dimensions, the fastest first. tile: the extent that all threads cover without repeating. contiguous:
+    neighbouring elements that a thread holds. takes_other_order: the encoding has no order of its own, and the
+    order of the other side is taken.
     """
 
     order: tuple[int, ...]
     tile: tuple[int, ...]
     contiguous: tuple[int, ...]
-    borrows: bool = False
+    takes_other_order: bool = False
 
-    def without(self, dim: int) -> Manner:
-        """The manner of a slice along `dim`.
+    def without(self, dim: int) -> EncodingTraits:
+        """The traits of a slice along `dim`.
 
-        >>> Manner((1, 0), (8, 64), (1, 4)).without(0)
-        Manner(order=(0,), tile=(64,), contiguous=(4,), borrows=False)
+        >>> EncodingTraits((1, 0), (8, 64), (1, 4)).without(0)
+        EncodingTraits(order=(0,), tile=(64,), contiguous=(4,), takes_other_order=False)
         """
         order = tuple(d - (d > dim) for d in self.order if d != dim)
         tile, contiguous = (
             tuple(v for d, v in enumerate(values) if d != dim) for values in (self.tile, self.contiguous)
         )
-        return Manner(order, tile, contiguous)
+        return EncodingTraits(order, tile, contiguous)
 
 
-def manner(encoding: encodings.Encoding, shape: Sequence[int]) -> Manner:
-    """The manner of an encoding for a tensor of this shape.
+def traits_of(encoding: encodings.Encoding, shape: Sequence[int]) -> EncodingTraits:
+    """The traits of an encoding for a tensor of this shape.
 
-    Of encodings that were not there then, or never came to shared memory this way, it is read off the layout.
+    For encodings that Triton did not have, or did not convert in this way, they are derived from the layout.
     """
     if isinstance(encoding, encodings.Blocked):
         size, threads, warps = encoding.size_per_thread, encoding.threads_per_warp, encoding.warps_per_cta
-        return Manner(encoding.order, tuple(map(math.prod, zip(size, threads, warps, strict=True))), size)
+        return EncodingTraits(
+            encoding.order, tuple(map(math.prod, zip(size, threads, warps, strict=True))), size
+        )
     if isinstance(encoding, encodings.Slice):
         whole = (*shape[: encoding.dim], 1, *shape[encoding.dim :])
-        return manner(encoding.parent, whole).without(encoding.dim)
+        return traits_of(encoding.parent, whole).without(encoding.dim)
     if isinstance(encoding, encodings.NvidiaMma):
         columns = 8 if encoding.version_major == 2 else encoding.instr_shape[1]
-        # What is no power of two does not divide a tensor: then a tile holds some of it twice.
-        return _matrix(encoding.warps_per_cta, (16, 1 << (columns - 1).bit_length()), (1, 2), borrows=True)
+        # A width that is no power of two is rounded up: the tile then holds some elements twice.
+        return _matrix(
+            encoding.warps_per_cta, (16, 1 << (columns - 1).bit_length()), (1, 2), takes_other_order=True
+        )
     if isinstance(encoding, encodings.AmdMfma):
         contiguous = (1, 4) if encoding.is_transposed else (4, 1)
-        return _matrix(encoding.warps_per_cta, encoding.instr_shape[:2], contiguous, borrows=False)
-    borrows = isinstance(encoding, encodings.DotOperand)
-    return _of_layout(encodings.to_linear_layout(encoding, shape), borrows)
+        return _matrix(encoding.warps_per_cta, encoding.instr_shape[:2], contiguous, takes_other_order=False)
+    takes_other_order = isinstance(encoding, encodings.DotOperand)
+    return _of_layout(encodings.to_linear_layout(encoding, shape), takes_other_order)
 
 
 def _matrix(
-    warps: Sequence[int], instruction: Sequence[int], contiguous: tuple[int, int], *, borrows: bool
-) -> Manner:
-    """The manner of the results of matrix instructions, with one batch a warp in front where there is one."""
+    warps: Sequence[int], instruction: Sequence[int], contiguous: tuple[int, int], *, takes_other_order: bool
+) -> EncodingTraits:
+    """The traits of the results of matrix instructions; a batch dimension in front has one element a warp."""
     batch = len(warps) - 2
     tile = map(math.prod, zip(warps, (*((1,) * batch), *instruction), strict=True))
-    return Manner(tuple(reversed(range(len(warps)))), tuple(tile), (*((1,) * batch), *contiguous), borrows)
+    return EncodingTraits(
+        tuple(reversed(range(len(warps)))), tuple(tile), (*((1,) * batch), *contiguous), takes_other_order
+    )
 
 
-def _of_layout(layout: LinearLayout, borrows: bool) -> Manner:
-    """The manner read off a layout: the box that lanes and warps reach, and registers that are neighbours."""
+def _of_layout(layout: LinearLayout, takes_other_order: bool) -> EncodingTraits:
+    """The traits of a layout: the box that lanes and warps reach, and the neighbours among registers."""
     held = Hardware.of(layout)
     threads = functools.reduce(int.__or__, (*held.lane, *held.warp), 0)
     order = list(reversed(range(len(layout.out_dims))))
@@ -107,16 +114,16 @@ def _of_layout(layout: LinearLayout, borrows: bool) -> Manner:
         contiguous.append(run)
         tile.append(max(run, 1 << (threads >> position & mask).bit_length()))
     order.sort(key=lambda d: -contiguous[d])
-    return Manner(tuple(order), tuple(tile), tuple(contiguous), borrows)
+    return EncodingTraits(tuple(order), tuple(tile), tuple(contiguous), takes_other_order)
 
 
 @functools.lru_cache(maxsize=4096)
 def select_legacy(
     source: str, destination: str, shape: tuple[int, ...], element: ElementType, target: Target
 ) -> Selection:
-    """The legacy plan between two encodings, given as text; None for what is left to Triton.
+    """The legacy plan between two encodings, given as text; its plan is None if it is left to Triton.
 
-    Raises ValueError for encodings that are not known.
+    Raises ValueError for unknown encodings.
     """
     sides = tuple(encodings.parse(text) for text in (source, destination))
     src, dst = (encodings.held_layout_of(text, shape, element.bits) for text in (source, destination))
@@ -139,8 +146,8 @@ def select_legacy(
 
 
 def _is_shortcut(source: encodings.Encoding, destination: encodings.Encoding, element: ElementType) -> bool:
-    """Whether the legacy lowering knew that only registers are renamed: between results of warp groups, and
-    from a result to the left operand of a dot of the same kind."""
+    """True if the legacy lowering recognised a renaming of registers: between results of warp groups, and from
+    a result to the left operand of a dot of the same kind."""
     if not isinstance(source, encodings.NvidiaMma) or source.warps_per_cta[-1] != 1:
         return False
     if isinstance(destination, encodings.NvidiaMma):
@@ -158,22 +165,22 @@ def plan_legacy(
     element: ElementType,
     target: Target,
 ) -> SharedPlan:
-    """The exchange of a conversion between two encodings, for a tensor of these dimensions.
+    """The exchange of a conversion between two encodings, for a tensor with these dimensions.
 
-    Requires: nothing crosses CTAs.
-    Ensures: every register is stored, copies too, and every destination register loaded, in vectors of one
-    width each; 2n - 1 barriers for n rounds.
+    Requires: no element crosses CTAs.
+    Ensures: every source register is stored, copies too, and every destination register loaded; all stores have
+    one width, and all loads have one width; 2n - 1 barriers for n rounds.
     """
     sizes = tuple(size for _, size in tensor)
-    source, destination = (manner(side, sizes) for side in sides)
-    in_order = (destination if source.borrows else source).order
-    out_order = (source if destination.borrows else destination).order
+    source, destination = (traits_of(side, sizes) for side in sides)
+    in_order = (destination if source.takes_other_order else source).order
+    out_order = (source if destination.takes_other_order else destination).order
     rep = tuple(
         max(min(size, a), min(size, b)) for size, a, b in zip(sizes, source.tile, destination.tile, strict=True)
     )
     fast, inner = out_order[0], len(sizes) - 1
     held, wanted = (min(sizes[fast], side.contiguous[fast]) for side in (source, destination))
-    # Only the last dimension was stored in vectors, and then only by sides that have it as their fastest.
+    # Triton stored vectors along the last dimension only, and only if it was the source's fastest.
     in_vector = held if fast == inner == in_order[0] else 1
     to_blocked = isinstance(sides[0], encodings.NvidiaMma) and isinstance(sides[1], encodings.Blocked)
     out_vector = wanted if fast == inner or to_blocked else 1
@@ -198,8 +205,8 @@ def plan_legacy(
 
 @dataclass(frozen=True, slots=True)
 class _Tile:
-    """Where an element lies: for each bit of a flattened element, its bit of round and index in the tile, as
-    one number with `bits` bits of index."""
+    """The place of an element: for each bit of a flattened element, the bit of (round, index in the tile), as
+    one number with the index in the low `bits` bits."""
 
     places: tuple[int, ...]
     bits: int
@@ -207,7 +214,8 @@ class _Tile:
 
     @classmethod
     def of(cls, tensor: tuple[tuple[str, int], ...], rep: Sequence[int], order: Sequence[int]) -> _Tile:
-        """The tile `rep` of a tensor, and then its repetitions, both in the same order of dimensions."""
+        """The tile of extents `rep`, and its repetitions over the tensor, both in the same order of
+        dimensions."""
         places: dict[int, int] = {}
         widths = [extent.bit_length() - 1 for extent in rep]
         for inside in (True, False):
@@ -222,8 +230,9 @@ class _Tile:
     def accesses(
         self, side: Hardware, vector: int, size: int, target: Target, *, copies: bool
     ) -> tuple[tuple[tuple[Access, ...], ...], tuple[int, ...], tuple[tuple[int, int, int], ...], int]:
-        """The accesses by round, the byte address that each bit of a thread adds, (round, access, position) of
-        each register, and the elements of an access; `copies`: registers that hold the same are moved each."""
+        """The accesses by round, the byte address of each thread bit, (round, access, position) of each
+        register, and the elements of an access; with `copies`, registers with the same element have an access
+        each."""
         threads = [f2.multiply_vector(self.places, column) for column in (*side.lane, *side.warp)]
         registers = f2.sums(tuple(f2.multiply_vector(self.places, column) for column in side.register))
         slots = min(vector, max(1, target.max_access_bytes // size))
@@ -248,7 +257,7 @@ class _Tile:
         return accesses, tuple(column * size for column in threads), outputs, slots
 
     def _fit(self, threads: Sequence[int], registers: Sequence[int], slots: int) -> bool:
-        """Whether each thread holds whole vectors of so many elements."""
+        """True if each thread holds whole vectors of `slots` elements."""
         held = set(registers)
         whole = all(place ^ step in held for place in held for step in range(1, slots))
         return whole and not any(place & slots - 1 for place in threads)

@@ -1,7 +1,8 @@
-"""From plan to code: LLVM-dialect operations that take a struct of source registers to destination ones.
+"""Code of conversions: LLVM-dialect operations from a struct of source registers to one of destination
+registers.
 
-Emission decides nothing; it follows the plan. Elements are moved as they are, or as integers of their width (i1
-as i8), and no float operation is among what moves them, so a NaN keeps its payload.
+Emission follows the plan and decides nothing. Elements move in their own type, or as integers of their width
+(i1 as i8). No float operation is applied to them, so that a NaN keeps its payload.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ def emit_body(
     accumulators: bool = False,
     closes: bool = True,
 ) -> str:
-    """Write the code from the struct `value` of source registers to that of destination ones; name the latter.
+    """Write the code of a conversion; return the name of the struct of destination registers.
 
-    `base` names the `!llvm.ptr<3>` at which the plan's scratch begins; plans without scratch do not use it.
-    `accumulators`: the source may be what `wgmma` left in its registers. `closes`: where CTAs load from each
-    other, none goes on before all have.
+    value: the name of the struct of source registers. base: the name of the `!llvm.ptr<3>` to the plan's
+    scratch, not used by plans without scratch. accumulators: the source may be accumulators in the registers
+    that `wgmma` wrote. closes: if CTAs load from each other, write the barrier behind the loads.
     """
     machine = machine_of(target)
     settler = machine if accumulators else None
@@ -91,12 +92,12 @@ def _through_words(
     settler: InstructionWriter | None,
     closes: bool,
 ) -> list[str]:
-    """The destination registers of a plan that moves words."""
+    """Write a plan that moves words; return the values of the destination registers."""
     element = signature.element
     slots = max(1, 32 // width(element))
     half = half_of(element)
     first = plan.stages[0]
-    # Stores read accumulators as they are.
+    # Stores may read accumulators without a copy.
     if isinstance(first, SharedPlan) and not stored_words(first).steps:
         settler = None
 
@@ -114,7 +115,7 @@ def _through_words(
         else:
             words = emit_exchange(writer, stage, words, machine, base, half, closes)
         count = len(words)
-    assert not callable(words)  # a plan has a stage
+    assert not callable(words)  # every plan has a stage
     values: list[str] = []
     for word in words:
         values += unpacked(writer, word, element, min(slots, signature.result_registers - len(values)))
@@ -129,7 +130,8 @@ def _through_padding(
     machine: InstructionWriter,
     base: str,
 ) -> list[str]:
-    """The destination registers of a plan that pads. Its stores read accumulators as they are."""
+    """Write a plan that pads; return the values of the destination registers. Its stores may read accumulators
+    without a copy."""
 
     @functools.cache
     def integer(index: int) -> str:
@@ -146,7 +148,10 @@ def _free(
     register: Callable[[int], str],
     settler: InstructionWriter | None,
 ) -> list[str]:
-    """The destination registers of a conversion that is left out; those that are made, made in words."""
+    """Write a stand-in for a conversion; return the values of the destination registers.
+
+    Registers that are not renamed are computed in words.
+    """
     bits = width(element)
     slots = min(max(1, 32 // bits), len(plan.registers))
 
@@ -157,7 +162,7 @@ def _free(
     def made(group: tuple[FreeRegister, ...]) -> tuple[str, ...]:
         if all(one == FreeRegister(one.sources[:1]) for one in group):
             return tuple(register(one.sources[0]) for one in group)
-        # Registers that share a word may join unlike many; those with fewer repeat one.
+        # Registers of one word may have different numbers of sources; those with fewer repeat theirs.
         longest = max(len(one.sources) for one in group)
         word = packed([one.sources[0] for one in group])
         for step in range(1, longest):
@@ -175,7 +180,7 @@ def _free(
 
 
 def signature_of(plan: Plan, element: ElementType) -> Signature:
-    """The structs that a plan converts between."""
+    """The signature of the code of `plan`. Raises ValueError for a no-op."""
     if isinstance(plan, NoOpPlan):
         raise ValueError("a no-op has no code")
     if isinstance(plan, RegisterPlan):
@@ -188,14 +193,14 @@ def signature_of(plan: Plan, element: ElementType) -> Signature:
 
 
 def _signed(word: int) -> int:
-    """The number that an i32 with these bits is."""
+    """The signed value of an i32 with these bits."""
     return word - (word >> 31 << 32)
 
 
 def emit(plan: Plan, signature: Signature, target: Target, symbol: str = "conversion") -> str:
-    """The conversion as a function of its own: `(source struct, !llvm.ptr<3> scratch) -> destination struct`.
+    """The conversion as a function: `(source struct, !llvm.ptr<3> scratch) -> destination struct`.
 
-    Its body is, line by line, what `embed` puts into a kernel.
+    Its body has the lines that `embed` puts into a kernel.
     """
     writer = FunctionWriter()
     result = emit_body(plan, signature, target, writer, "%source", "%scratch")

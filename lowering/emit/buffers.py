@@ -6,20 +6,21 @@ from triton_linear.dialect.records import dataclass
 
 _WORD_BYTES = 8
 ALIGNED_BYTES = 16
-"""Where Triton's allocation lets a buffer begin: at multiples of this, or of more."""
+"""Triton's allocation aligns every buffer to this or a multiple of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A buffer of scratch: rows of elements, one of which a mark is stored to.
+    """A buffer of scratch: `rows` rows of `words` elements; a mark is stored to one row.
 
-    Triton's barrier analysis looks at each row that an index may name, twice a kernel: with 4096 rows of a word
-    each that took a tenth of a second. A row has an element for each thread, so a mark stays one store.
+    Triton's barrier analysis visits each row that an index may name, twice for a kernel: with 4096 rows of one
+    word that took a tenth of a second. So rows are long, but a row has at most one element for each thread,
+    which keeps a mark a single store.
 
-    warps: those that store it. bits, step: an element has so many bits, the next is so many bytes behind it.
-    Usually these are words without gaps. Triton 3.9 collects the addresses of all bytes of elements; where a
-    buffer is `sparse`, an element is the first byte of 16. That is for modules in which nothing lies in between
-    that is accessed (`NumberedModule.has_no_view_between`).
+    warps: the warps that store a mark. bits: of an element. step: bytes from one element to the next. Elements
+    are usually words without gaps. Triton 3.9 collects the addresses of all bytes of elements; the elements of
+    a `sparse` buffer are therefore every 16th byte. It requires a module that accesses no view in between
+    (`NumberedModule.has_no_view_between`).
     """
 
     rows: int
@@ -30,7 +31,7 @@ class Buffer:
 
     @classmethod
     def of(cls, size: int, lanes: int, warps: int, *, sparse: bool = False) -> Buffer:
-        """`size` bytes, or up to 7 more; no row has more elements than there are threads.
+        """A buffer of `size` bytes, or up to 7 more; no row has more elements than there are threads.
 
         >>> Buffer.of(4096, 32, 4), Buffer.of(48, 32, 4).rows
         (Buffer(rows=4, words=128, warps=4, bits=64, step=8), 3)
@@ -46,7 +47,7 @@ class Buffer:
 
     @property
     def element(self) -> str:
-        """The type of an element."""
+        """The MLIR type of an element."""
         return f"i{self.bits}"
 
     @property
@@ -69,11 +70,12 @@ class Buffer:
 
     @property
     def mark(self) -> str:
-        """The type of what is stored as a mark."""
+        """The type of the tensor that a mark stores."""
         return f"tensor<{self.words}x{self.element}, {thread_encoding(self.warps)}>"
 
     def defined(self, order: str) -> str:
-        """What its encoding is; `order` has that of dimensions, and how a cluster has it."""
+        """The text of its encoding. `order`: the text of the order of dimensions, and of the CTAs of a
+        cluster."""
         if self.step == _WORD_BYTES:
             return f"#ttg.swizzled_shared<{{vec = 1, perPhase = 1, maxPhase = 1, {order}}}>"
         gaps = ["[0]"] * (self.step.bit_length() - 1)
@@ -82,15 +84,15 @@ class Buffer:
 
 
 def thread_encoding(warps: int) -> str:
-    """The name of the encoding that gives each thread of so many warps one element, in their order."""
+    """The name of the encoding that gives each thread of `warps` warps one element, in order."""
     return f"#__ll_blocked{warps}"
 
 
 class Buffers:
-    """The buffers of a kernel, and the encodings that are named in it.
+    """The buffers of a kernel, and the encodings that they name.
 
-    lanes: of a warp. num_ctas: of a cluster, each of which has the whole of a buffer. sparse: whether buffers
-    have gaps where they can.
+    lanes: of a warp. num_ctas: of a cluster; each CTA has the whole of a buffer. sparse: buffers are sparse if
+    their size allows it.
     """
 
     def __init__(self, lanes: int, num_ctas: int, *, sparse: bool) -> None:
@@ -101,19 +103,19 @@ class Buffers:
         self._warps: set[int] = set()
 
     def of(self, size: int, warps: int) -> Buffer:
-        """A buffer of `size` bytes that so many warps store marks to."""
+        """A buffer of `size` bytes to which `warps` warps store marks."""
         found = Buffer.of(size, self._lanes, warps, sparse=self._sparse)
         self._named[found.encoding] = found
         self._warps.add(warps)
         return found
 
     def threads(self, warps: int) -> str:
-        """`thread_encoding`, which is defined then."""
+        """`thread_encoding`, which `definitions` then defines."""
         self._warps.add(warps)
         return thread_encoding(warps)
 
     def definitions(self) -> list[str]:
-        """The lines that define what the names of encodings stand for."""
+        """The lines that define the named encodings."""
         ctas = ", ".join(["[0]"] * (self._num_ctas.bit_length() - 1))
         order = f"order = [0], CGALayout = [{ctas}]" if ctas else "order = [0]"
         lines = [

@@ -1,4 +1,4 @@
-"""Elements in words of 32 bits, as the values that they are carried as. An i1 moves as 8 bits."""
+"""Elements in words of 32 bits, and the types in which they are moved. An i1 moves as an i8."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from triton_linear.lowering.emit.parts import WORD, Part, Parts, Vector, type_bi
 from triton_linear.lowering.emit.text import I32, I64, FunctionWriter
 
 
-def carried(element: str) -> str:
-    """The type of the values that move: a number's own, an integer for what has no bits of its own to move."""
+def carrier_type(element: str) -> str:
+    """The type in which an element is moved: its own, but i64 for a pointer and i8 for an i1."""
     if element.startswith("!llvm.ptr"):
         return I64
     return "i8" if element == "i1" else element
 
 
 def width(element: str) -> int:
-    """Bits of what an LLVM element type is carried as."""
-    return type_bits(carried(element))
+    """Bits of the type in which an element is moved."""
+    return type_bits(carrier_type(element))
 
 
 def to_integer(writer: FunctionWriter, value: str, element: str) -> str:
@@ -40,22 +40,22 @@ def from_integer(writer: FunctionWriter, value: str, element: str) -> str:
 
 
 def half_of(element: str) -> str:
-    """The type that half-words are carried as, where words have elements of this type."""
-    type_ = carried(element)
+    """The type of half-words in words of these elements: the element's own if it has 16 bits, else i16."""
+    type_ = carrier_type(element)
     return type_ if 2 * type_bits(type_) == WORD else "i16"
 
 
 def packed_words(
     writer: FunctionWriter, values: Sequence[str], element: str, settler: InstructionWriter | None
 ) -> Parts:
-    """Elements in words, lowest first; by the `settler` where they may be accumulators.
+    """Pack elements into words, lowest first. A `settler` copies them first, because they may be accumulators.
 
     Fewer than 32 bits are zero-extended. Elements of 64 bits take two parts each.
     """
     bits = width(element)
     if settler is not None and bits == WORD:
         return [Part.of(writer, settler.settled(writer, value, element)) for value in values]
-    type_ = carried(element)
+    type_ = carrier_type(element)
     if type_ != element:
         values = [to_integer(writer, value, element) for value in values]
     per_word = max(1, WORD // bits)
@@ -69,8 +69,8 @@ def packed_words(
 
 
 def unpacked(writer: FunctionWriter, parts: Sequence[Part], element: str, count: int) -> list[str]:
-    """The inverse of `packed_words` for `count` elements."""
-    type_ = carried(element)
+    """Unpack `count` elements: the inverse of `packed_words`."""
+    type_ = carrier_type(element)
     if type_bits(type_) > WORD:
         pairs = zip(parts[::2], parts[1::2], strict=True)
         values = [_double(writer, low, high, type_) for low, high in pairs]
@@ -81,7 +81,7 @@ def unpacked(writer: FunctionWriter, parts: Sequence[Part], element: str, count:
 
 
 def _double(writer: FunctionWriter, low: Part, high: Part, type_: str) -> str:
-    """The 64 bits of two parts."""
+    """The value of the 64 bits of two parts."""
     if low.vector is high.vector and low.index % 2 == 0 and high.index == low.index + 1:
         return low.vector.value(type_, low.index // 2)
     return Vector(writer, I32, (low.word, high.word)).value(type_, 0)

@@ -1,4 +1,4 @@
-"""From the plan of a gather to code: structs of source and index registers to one of result registers."""
+"""Code of gathers: from structs of source and index registers to a struct of result registers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from triton_linear.lowering.emit.parts import Part, Parts, parts_of
 from triton_linear.lowering.emit.shared import pointers, store_words
 from triton_linear.lowering.emit.text import I32, I64, SHARED, FunctionWriter, struct_type
 from triton_linear.lowering.emit.words import WordWriter, linear_in_thread
-from triton_linear.lowering.gather.shuffles import multiplier, segments_of, unmasked
+from triton_linear.lowering.gather.shuffles import lane_shift, multiplier, segments_of
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.gathers import (
     AnyGatherPlan,
     Columns,
     Fetch,
+    GatheredWord,
     GatherPlan,
     GatherSharedPlan,
-    Wanted,
 )
 from triton_linear.lowering.plan.packing import stored_words
 from triton_linear.lowering.target.targets import Target
@@ -28,7 +28,7 @@ from triton_linear.lowering.target.targets import Target
 
 @dataclass(frozen=True, slots=True)
 class GatherSignature:
-    """The structs of registers that a gather takes and gives."""
+    """The types of a gather: structs of source and index registers, and the struct of result registers."""
 
     element: str
     index_element: str
@@ -37,12 +37,12 @@ class GatherSignature:
 
     @staticmethod
     def of(plan: AnyGatherPlan, element: ElementType, index_element: ElementType) -> GatherSignature:
-        """The structs that `plan` goes between."""
+        """The signature of the code of `plan`."""
         return GatherSignature(element.llvm, index_element.llvm, plan.source_registers, plan.index_registers)
 
     @property
     def arguments(self) -> tuple[str, str]:
-        """The types of the structs that it takes."""
+        """The types of the arguments."""
         return self.source, self.index
 
     @property
@@ -75,7 +75,7 @@ def emit_gather_body(
     index: str,
     base: str,
 ) -> str:
-    """Write the code from the structs `source` and `index` to that of result registers; name the latter.
+    """Write the code of a gather; return the name of the struct of result registers.
 
     `base` names the pointer to the scratch; code without scratch does not use it.
     """
@@ -92,9 +92,9 @@ def emit_gather_body(
 
 
 def emit_gather(plan: AnyGatherPlan, signature: GatherSignature, target: Target, symbol: str = "gather") -> str:
-    """The gather as a function of its own: `(source struct, index struct, scratch) -> result struct`.
+    """The gather as a function: `(source struct, index struct, scratch) -> result struct`.
 
-    Its body is, line by line, what is put into a kernel.
+    Its body has the lines that a kernel gets.
     """
     writer = FunctionWriter()
     result = emit_gather_body(plan, signature, target, writer, "%source", "%index", "%scratch")
@@ -104,7 +104,7 @@ def emit_gather(plan: AnyGatherPlan, signature: GatherSignature, target: Target,
 
 
 class _Values:
-    """The registers that a gather takes."""
+    """Writes the operations that read the registers of a gather's operands."""
 
     def __init__(
         self, signature: GatherSignature, target: Target, writer: FunctionWriter, source: str, index: str
@@ -119,7 +119,7 @@ class _Values:
         return self.writer.once(f"llvm.extractvalue {self._source}[{number}] : {self._source_type}")
 
     def packed(self, registers: Iterable[int]) -> Parts:
-        """The word of these source registers."""
+        """The word that packs these source registers."""
         values = [self.register(number) for number in registers]
         return packed_words(self.writer, values, self.signature.element, None)
 
@@ -129,7 +129,7 @@ class _Values:
         return value
 
     def number(self, register: int) -> str:
-        """An index as 32 bits; the axis is shorter than 2^31, and negative indices mean nothing."""
+        """An index as an i32. The axis is shorter than 2^31, and negative indices are undefined behaviour."""
         writer, element = self.writer, self.signature.index_element
         value = writer.op(f"llvm.extractvalue {self._index}[{register}] : {self._index_type}")
         if element == I32:
@@ -138,13 +138,13 @@ class _Values:
         return writer.op(f"llvm.{cast} {value} : {element} to {I32}")
 
     def by_thread(self, columns: Columns) -> str | None:
-        """The xor of the columns of the set bits of the thread number; None where that is always zero."""
+        """The xor of the columns of the set bits of the thread number; None if it is always zero."""
         if not any(columns):
             return None
         return linear_in_thread(self.writer, self.machine.thread(self.writer), columns)
 
     def sum(self, parts: Iterable[str | None], flip: int) -> str:
-        """The xor of these and `flip`."""
+        """The xor of the parts that are not None, and `flip`."""
         writer = self.writer
         known = [part for part in (*parts, writer.constant(flip) if flip else None) if part is not None]
         if not known:
@@ -153,7 +153,7 @@ class _Values:
 
 
 def _through_memory(plan: GatherSharedPlan, values: _Values, base: str) -> list[str]:
-    """The results, by fetch."""
+    """Write a gather through shared memory; return the result of each fetch."""
     writer, machine = values.writer, values.machine
     storing = stored_words(plan)
     slots = plan.per_word
@@ -174,7 +174,7 @@ def _through_memory(plan: GatherSharedPlan, values: _Values, base: str) -> list[
         if round_:
             machine.barrier(writer, plan.scope)
         elif plan.stores_apart and not plan.waits:
-            machine.together(writer)
+            machine.keep_loads_in_flight(writer)
         for access, made in zip(stores, storing.words[round_], strict=True):
             needed = max(written, max(made) - storing.given + 1)
             sources.run(storing.steps[written:needed])
@@ -187,7 +187,7 @@ def _through_memory(plan: GatherSharedPlan, values: _Values, base: str) -> list[
 
 
 def _fetched(plan: GatherSharedPlan, values: _Values, fetch: Fetch, origin: str | None, base: str) -> str:
-    """The register that a fetch gives."""
+    """Write one fetch; return its result."""
     writer = values.writer
     number = values.number(fetch.index)
     if factor := multiplier(plan.address_by_index, values.target):
@@ -196,7 +196,7 @@ def _fetched(plan: GatherSharedPlan, values: _Values, fetch: Fetch, origin: str 
         by_index: str | None = writer.binary("and", product, writer.constant(mask))
     else:
         by_index = linear_in_thread(writer, number, plan.address_by_index)
-    # Where neither thread nor index can reach, xor is addition and becomes an immediate offset.
+    # In bits that neither thread nor index sets, xor is addition, and becomes an immediate offset.
     moving = functools.reduce(int.__or__, (*plan.address_by_index, *plan.address_by_thread), 0)
     address = values.sum((by_index, origin), fetch.offset & moving)
     place = writer.op(f"llvm.getelementptr {base}[{address}] : ({SHARED}, {I32}) -> {SHARED}, i8")
@@ -218,17 +218,17 @@ class _Gather:
         self._by_thread = functools.cache(values.by_thread)
 
     def results(self) -> list[str]:
-        """The values that registers of the result are."""
+        """The distinct values of the result."""
         plan = self._plan
         return [self._result(*both) for both in zip(plan.indices, plan.wanted, strict=True)]
 
-    def _result(self, register: int, wanted: Wanted) -> str:
+    def _result(self, register: int, wanted: GatheredWord) -> str:
         plan, writer, values = self._plan, self._writer, self._values
         words = [self._word(group) for group in plan.groups(wanted)]
         number = values.number(register) if plan.moves or plan.choices else ""
         if plan.moves:
             lane, kept = self._lane(number, wanted), self._kept or 0
-            bits = min(32, width(values.signature.element) << plan.packed)  # above them is zero
+            bits = min(32, width(values.signature.element) << plan.packed)  # the bits above are zero
             words = [
                 parts_of(writer, [self._machine.shuffle(writer, part.word, lane, kept, bits) for part in word])
                 for word in words
@@ -239,18 +239,18 @@ class _Gather:
                 self._by_thread(plan.choice_by_thread),
             )
             choice = values.sum(parts, wanted.choice_flip)
-            words = self._selected(words, choice)
+            words = self._choose_word(words, choice)
             if plan.packed:
-                words = [[Part.of(writer, self._taken(words[0][0].word, words[-1][0].word, choice))]]
+                words = [[Part.of(writer, self._extract(words[0][0].word, words[-1][0].word, choice))]]
         return values.result(words[0])
 
-    def _lane(self, number: str, wanted: Wanted) -> str:
-        """The lane that has what an index names, as far as the shuffle does not see to it."""
+    def _lane(self, number: str, wanted: GatheredWord) -> str:
+        """The lane that holds the element of an index, without the bits that the shuffle keeps."""
         plan, writer, values = self._plan, self._writer, self._values
         if self._kept is None:
             parts = linear_in_thread(writer, number, plan.lane_by_index), self._by_thread(plan.lane_by_thread)
             return values.sum(parts, wanted.lane_flip)
-        distance = unmasked(plan.lane_by_index, self._kept, values.target.lanes)
+        distance = lane_shift(plan.lane_by_index, self._kept, values.target.lanes)
         if distance is None:
             return values.sum([linear_in_thread(writer, number, plan.lane_by_index)], wanted.lane_flip)
         if distance:
@@ -258,8 +258,8 @@ class _Gather:
             number = writer.binary(shift, number, writer.constant(abs(distance)))
         return values.sum([number], wanted.lane_flip)
 
-    def _selected(self, words: list[Parts], choice: str) -> list[Parts]:
-        """The word that the choice's high bits name; the pair of two, of which a permute is to take one."""
+    def _choose_word(self, words: list[Parts], choice: str) -> list[Parts]:
+        """The word that the choice's high bits name; with packed words, the two that a permute chooses from."""
         plan, writer = self._plan, self._writer
         for bit in reversed(range(len(plan.choices) - plan.select_bits, len(plan.choices))):
             masked = writer.binary("and", choice, writer.constant(1 << bit))
@@ -277,8 +277,8 @@ class _Gather:
             ]
         return words
 
-    def _taken(self, low: str, high: str, choice: str) -> str:
-        """A word with the element of two words that the choice's low bits name lowest."""
+    def _extract(self, low: str, high: str, choice: str) -> str:
+        """A word whose lowest element is the one that the choice's low bits name among two words."""
         plan, writer, machine = self._plan, self._writer, self._machine
         size = width(self._values.signature.element) // 8
         # A selector is linear in the number of the element that it picks.

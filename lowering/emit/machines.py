@@ -1,4 +1,4 @@
-"""What differs between vendors in the code that plans become."""
+"""The instructions that differ between vendors in the code of plans."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from triton_linear.lowering.target.lanes import (
     SWAP,
     SWIZZLE,
     Move,
-    natives,
+    native_exchanges,
     route,
     shift,
 )
@@ -31,99 +31,106 @@ from triton_linear.lowering.target.steps import Shuffle
 from triton_linear.lowering.target.targets import Target
 
 RANK = "mov.u32 $0, %cluster_ctarank;"
-"""PTX for the number of the CTA in its cluster."""
+"""PTX for the rank of the CTA in its cluster."""
 
 THREAD = "mov.u32 $0, %tid.x;"
-"""PTX for the number of the thread; a comment follows that is the conversion's own."""
+"""PTX for the thread number. A comment behind it differs for each conversion, so that LLVM keeps them apart."""
 
 COPY = "mov.u32 $0, $1;"
-"""PTX for a copy of a number that LLVM is not to share with what the kernel computes of it."""
+"""PTX for a copy of a number, so that LLVM shares no computation with the kernel's own uses of the number."""
 
 ALL_WARPS_BARRIER = "ttng.cluster_barrier"
-"""Triton's barrier of a cluster, for which it has the warps of all warp-specialised regions come too."""
+"""Triton's barrier of a cluster, at which the warps of all warp-specialised regions arrive too."""
 
 ONE = "{ .reg .u32 n; mov.u32 n, %nctaid.x; min.u32 $0, n, 1; }"
-"""PTX for one, as every grid has a CTA."""
+"""PTX for 1 that ptxas cannot fold: the number of CTAs in the grid, at most 1."""
 
 GUARDED = ("@$3 mul.lo.u32 $0, $2, $4;", "@!$3 mul.lo.u32 $0, $2, $4;")
-"""PTX: where the predicate holds, or does not, the result is $2 times $4, else what it was, which is $1."""
+"""PTX for $0 = $2 * $4 if the predicate $3 is true (first) or false (second). Otherwise $0 keeps $1, which is
+in the same register."""
 
 SETTLE = "{ .reg .b16 low, high; mov.b32 {low, high}, $1; mov.b32 $0, {low, high}; }"
 """PTX for a copy that ptxas does not look through."""
 
 SHUFFLE, PERMUTE_BACKWARD = "llvm.nvvm.shfl.sync", "llvm.amdgcn.ds.bpermute"
-"""LLVM's names for a word of another lane, the first without the mode and the type."""
+"""LLVM's intrinsics that read a word of another lane; the first lacks the mode and the type."""
 
 ZERO = {"nvidia": ("mov.u32 $0, 0;", "=r"), "amd": ("v_mov_b32 $0, 0", "=v")}
-"""Assembly for zero, and its constraint, where Triton is not to see that it is."""
+"""Assembly for a zero that Triton must not fold, and its constraint."""
 
 
 class InstructionWriter(Protocol):
-    """What differs between vendors in the emitted code."""
+    """Writes the instructions of one vendor."""
 
     def thread(self, writer: FunctionWriter) -> str:
         """The number of the thread in its CTA."""
 
     def rank(self, writer: FunctionWriter) -> str:
-        """The number of the CTA in its cluster."""
+        """The rank of the CTA in its cluster."""
 
     def memory_of(self, writer: FunctionWriter, base: str, rank: str) -> str:
-        """The pointer to where `base` is in the memory of the CTA that a value names."""
+        """The pointer to the place of `base` in the shared memory of the CTA with this rank."""
 
     def shuffle(self, writer: FunctionWriter, word: str, lane: str | int, kept: int = 0, bits: int = 32) -> str:
-        """`word` of the lane that a value names, or of the own lane xor a constant. Bits of the lane that are
-        `kept` are the own one's, whatever the value has there: where `Target.shuffles_in_segments`. In every
-        lane only the lowest `bits` of the word may be set, which LLVM is told."""
+        """`word` of another lane: of lane number `lane` if it is a value, of the own lane xor `lane` if it is
+        an int.
+
+        The lane bits in the mask `kept` are those of the own lane, whatever `lane` has there; only a target
+        that `shuffles_in_segments` can keep bits. `bits`: only the lowest bits of the word may be set, in every
+        lane; LLVM learns of it.
+        """
 
     def route(self, step: Shuffle) -> tuple[Move, ...] | None:
-        """The lane instructions that do a shuffle; None where `shuffle` is to."""
+        """The lane instructions that do a shuffle; None if `shuffle` has to."""
 
     def move(self, writer: FunctionWriter, word: str, move: Move) -> str:
-        """`word` of the lane that a lane instruction reads."""
+        """`word` of the lane that the lane instruction `move` reads."""
 
     def trade(self, writer: FunctionWriter, first: str, second: str, lane_bit: int) -> tuple[str, str]:
-        """Two words after their choice and a bit of the lanes have changed places, by lane instructions."""
+        """Two words after the bit that numbers them and a lane bit have changed places, by lane
+        instructions."""
 
     def permute(self, writer: FunctionWriter, low: str, high: str, selector: str) -> str:
-        """A word of bytes of two others, as `selector` says."""
+        """A word whose bytes `selector` picks from two words."""
 
     def selector(self, picked: Sequence[int]) -> int:
         """The selector that picks these bytes: 0 to 3 of the low word, 4 to 7 of the high one."""
 
     def replace(self, writer: FunctionWriter, condition: str, kept: str, other: str, inverted: bool) -> str:
-        """`other` where the condition holds (`inverted`: where it does not), else `kept`, by an instruction
-        that does not run where selects and permutes do, if there is one."""
+        """`other` if the condition is true (with `inverted`, false), else `kept`; if possible by an instruction
+        on another pipe than selects and permutes."""
 
     def settled(self, writer: FunctionWriter, value: str, type_: str) -> str:
-        """A word that may be an accumulator of a matmul, f32 or i32, as an i32 for any instruction."""
+        """An f32 or i32 that may be an accumulator of a matmul, copied to an i32 that any instruction may
+        use."""
 
     def load_matrix(self, writer: FunctionWriter, name: str, address: str, count: int) -> list[str]:
-        """`count` words by a load that transposes."""
+        """Load `count` words by the transposing instruction `name`."""
 
     def store_matrix(self, writer: FunctionWriter, address: str, words: Sequence[str]) -> None:
         """Store words by `stmatrix`."""
 
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
-        """Wait for the others of a "warp", a "cta" or a "cluster", and see what they wrote."""
+        """Wait for all threads of the scope ("warp", "cta" or "cluster") and see what they wrote."""
 
     def arrive(self, writer: FunctionWriter) -> None:
-        """The first half of the barrier of a cluster, which lets the others go on; where that is one operation,
-        nothing."""
+        """The first half of the cluster's barrier: signal arrival. Writes nothing if the barrier is a single
+        operation."""
 
     def wait(self, writer: FunctionWriter) -> None:
-        """The second half. No access to shared memory comes between."""
+        """The second half of the cluster's barrier. Requires: no access to shared memory since `arrive`."""
 
-    def together(self, writer: FunctionWriter) -> None:
-        """Keep loads that give the values of the stores that follow in flight together."""
+    def keep_loads_in_flight(self, writer: FunctionWriter) -> None:
+        """Make the compiler issue the loads of all values that are stored next before it waits for any."""
 
 
 class _Nvidia:
     """PTX through NVVM. `shfl.sync` reads the lane given; clamp 31 lets it be any of the warp."""
 
     def thread(self, writer: FunctionWriter) -> str:
-        # Addresses are computed from it. Were it the register that the kernel computes its own from, LLVM would
-        # share what is common before and after a loop (PRE), for which it splits the edge around the loop; then
-        # ptxas finds the accumulators of wgmma defined in two places, and serialises wgmma.
+        # Addresses are computed from this value. If the kernel's own addresses used the same value, LLVM would
+        # share common parts before and after a loop (PRE) and split the edge around the loop. ptxas would then
+        # find the accumulators of wgmma defined in two places, and serialise wgmma.
         if writer.thread is not None:
             writer.uses_thread = True
             return writer.thread
@@ -164,8 +171,8 @@ class _Nvidia:
         return sum(byte << 4 * k for k, byte in enumerate(picked))
 
     def replace(self, writer: FunctionWriter, condition: str, kept: str, other: str, inverted: bool) -> str:
-        # Predicated moves become SEL again, on the pipe that is full; IMAD is on another. The assembler must
-        # not see that it multiplies by one.
+        # ptxas turns predicated moves into SEL again, on the busy pipe; IMAD runs on another. ptxas must not
+        # see that the factor is one.
         one = writer.once(f'llvm.inline_asm asm_dialect = att "{ONE}", "=r" : () -> {I32}')
         types = ", ".join((I32, I32, "i1", I32))
         operands = ", ".join((kept, other, condition, one))
@@ -175,8 +182,9 @@ class _Nvidia:
         )
 
     def settled(self, writer: FunctionWriter, value: str, type_: str) -> str:
-        # Where the accumulators of wgmma begin as a constant, ptxas gives integer instructions that constant.
-        # LLVM must not see that a float becomes bits: it makes integer instructions of what comes before, then.
+        # If the accumulators of wgmma are initialised with a constant, ptxas gives that constant to integer
+        # instructions that read them. And if LLVM sees a float become bits, it turns the float instructions
+        # before it into integer instructions. The assembly hides both.
         asm = f'"{SETTLE}", "=r,{"f" if type_ == "f32" else "r"}"'
         return writer.op(f"llvm.inline_asm asm_dialect = att {asm} {value} : ({type_}) -> {I32}")
 
@@ -209,16 +217,17 @@ class _Nvidia:
     def wait(self, writer: FunctionWriter) -> None:
         writer.effect(writer.cluster_barrier or "nvvm.cluster.wait {aligned}")
 
-    def together(self, writer: FunctionWriter) -> None:
-        # To save registers ptxas stores what one load of global memory gave before it begins the next, and
-        # waits for each in turn. It moves nothing across a barrier, and a warp's takes a third of a clock.
+    def keep_loads_in_flight(self, writer: FunctionWriter) -> None:
+        # To save registers, ptxas stores the result of one load from global memory before it issues the next,
+        # and so waits for each load. It moves no load across a barrier; a warp's barrier takes a third of a
+        # clock.
         self.barrier(writer, "warp")
 
 
 def _narrow(writer: FunctionWriter, intrinsic: str, operands: Sequence[str], bits: int) -> str:
-    """A word by an intrinsic, of which no more than the lowest `bits` are set.
+    """Call an intrinsic whose result has only its lowest `bits` set, and annotate this range.
 
-    Were LLVM not told, it would mask what one gather of a loop gave before the next one shuffles it.
+    Without the annotation, LLVM masks the result of one gather in a loop before the next gather shuffles it.
     """
     types = ", ".join([I32] * len(operands))
     result = f"({I32} {{llvm.range = #llvm.constant_range<i32, 0, {1 << bits}>}})"
@@ -233,7 +242,7 @@ TRANSPOSING = {
     "ds_read_b64_tr_b16": ("llvm.amdgcn.ds.read.tr16.b64", vector_type("i16", 4)),
     "ds_read_b64_tr_b8": ("llvm.amdgcn.ds.read.tr8.b64", vector_type(I32, 2)),
 }
-"""AMD's loads that transpose: the intrinsic, and the type that LLVM has it give."""
+"""The intrinsic of each of AMD's transposing loads, and its result type in LLVM."""
 
 
 _NO_CLUSTERS = "AMD's workgroups do not load from each other's memory"
@@ -277,7 +286,7 @@ class _Amd:
 
     def move(self, writer: FunctionWriter, word: str, move: Move) -> str:
         if move.operation == DPP:
-            # Every lane reads one of its row, so nothing is left of what was there.
+            # Every lane reads a lane of its row, so that no lane keeps the old value.
             old = writer.op(f"llvm.mlir.undef : {I32}")
             return writer.op(f"rocdl.update.dpp {old}, {word} with {move.control}, 15, 15, true : {I32}")
         if move.operation == SWIZZLE:
@@ -291,19 +300,19 @@ class _Amd:
         return writer.op(f"llvm.select {is_odd}, {even}, {odd} : i1, {I32}")
 
     def _selected(self, writer: FunctionWriter, word: str, move: Move) -> str:
-        """`word` of the lane of the own row, or of the other one of a pair, that the selects name."""
+        """`word` of the lane that the selects name, in the own row or in the other row of a pair."""
         old = writer.op(f"llvm.mlir.undef : {I32}")
         halves = (move.control & 0xFFFFFFFF, move.control >> 32)
         low, high = (writer.constant(half - (half >> 31 << 32)) for half in halves)
         if move.operation == ACROSS_ROWS:
-            # All lanes are active; `fi` says that nobody depends on that, so that nothing is left of `old`.
+            # All lanes are active. `fi` (fetch inactive) tells LLVM so, and `old` is then never used.
             return writer.op(f"rocdl.permlanex16 {old}, {word}, {low}, {high}, true, false : {I32}, {I32}")
         yes, no = (writer.once(f"llvm.mlir.constant({value}) : i1") for value in ("true", "false"))
         operands, types = ", ".join((old, word, low, high, yes, no)), ", ".join((*(I32,) * 4, "i1", "i1"))
         return writer.op(f'llvm.call_intrinsic "llvm.amdgcn.permlane16"({operands}) : ({types}) -> {I32}')
 
     def trade(self, writer: FunctionWriter, first: str, second: str, lane_bit: int) -> tuple[str, str]:
-        if natives(self._instructions)[lane_bit].operation == SWAP:
+        if native_exchanges(self._instructions)[lane_bit].operation == SWAP:
             return self._swapped(writer, first, second, 1 << lane_bit)
         sides = []
         for side, (kept, taken) in enumerate(((first, second), (second, first))):
@@ -313,8 +322,8 @@ class _Amd:
         return sides[0], sides[1]
 
     def _swapped(self, writer: FunctionWriter, first: str, second: str, rows: int) -> tuple[str, str]:
-        """Both words after the odd groups of `rows` lanes of the first and the even ones of the second have
-        changed places."""
+        """Both words after a swap of the first one's odd groups of `rows` lanes with the second one's even
+        ones."""
         pair = struct_type(I32, 2)
         swap = f"rocdl.permlane{rows}.swap {first}, {second}, false, false"
         swapped = writer.op(f"{swap} : ({I32}, {I32}) -> {pair}")
@@ -353,17 +362,17 @@ class _Amd:
         else:
             writer.wait_for_cta()
 
-    def together(self, writer: FunctionWriter) -> None:
-        pass  # LLVM's scheduler counts what is in flight
+    def keep_loads_in_flight(self, writer: FunctionWriter) -> None:
+        pass  # LLVM waits by the count of loads in flight
 
 
 MACHINES: dict[str, InstructionWriter] = {"nvidia": _Nvidia(), "amd": _Amd()}
-"""By `Target.vendor`; those of AMD without what only some of its GPUs have."""
+"""The writers by `Target.vendor`; AMD's writer here has no lane instructions."""
 
 
 @functools.cache
 def machine_of(target: Target) -> InstructionWriter:
-    """The machine of a target."""
+    """The instruction writer of a target."""
     if not target.lane_instructions:
         return MACHINES[target.vendor]
     return _Amd(target.lanes, target.lane_instructions)

@@ -1,9 +1,9 @@
-"""Stores that Triton's barrier analysis is to see and no thread is to execute.
+"""Marks: stores that Triton's barrier analysis sees and no thread executes.
 
-They are put into a kernel before Triton lowers it (`embed` says what for). Where a store to shared memory
-becomes an LLVM store, its value is undefined, and LLVM drops it. Where it becomes inline assembly, which LLVM
-keeps, the value is a number that nobody else has, and it is taken out of the LLVM IR by that number. One that
-stayed would write over the data of other threads, so none may be left.
+`embed` puts them into a kernel before Triton lowers it, and explains why. A mark stores an undefined value if
+Triton lowers stores to shared memory to LLVM stores: LLVM then drops it. If Triton lowers them to inline
+assembly, which LLVM keeps, a mark stores `NUMBER`, and is removed from the LLVM IR by this number. A mark that
+stayed would overwrite the data of other threads, so none may be left.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from triton_linear.dialect.triton_versions import STORES_IN_ASSEMBLY, Release
 
 NUMBER = 0x6C6C5F6D61726B73
-"""What marks store where they are taken out again: "ll_marks", as a number of 64 bits."""
+"""The value that marks in inline assembly store: "ll_marks" as a number of 64 bits."""
 
 _STORE = re.compile(
     r'^ *(?:tail )?call void asm sideeffect "st\.shared(?:::cta)?\.b64 \[ \$0 \+ 0 \], \$1;", "r,l"'
@@ -23,16 +23,16 @@ _STORE = re.compile(
 
 
 class MarkError(Exception):
-    """LLVM IR in which a mark is not recognised."""
+    """The LLVM IR has a mark that was not recognised."""
 
 
 def are_kept(vendor: str, release: Release) -> bool:
-    """Whether LLVM keeps marks for a vendor's GPUs, so that they must be taken out."""
+    """True if LLVM keeps marks for a vendor's GPUs, so that they must be removed."""
     return vendor == "nvidia" and release in STORES_IN_ASSEMBLY
 
 
 def without_marks(llir: str) -> str:
-    """LLVM IR without the marks in it.
+    """Remove the marks from LLVM IR.
 
     Ensures: `NUMBER` is nowhere in the result.
     """

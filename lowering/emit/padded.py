@@ -1,4 +1,4 @@
-"""Code for exchanges through padded memory: vectors of elements as they are, not packed into words."""
+"""Code for exchanges through padded shared memory: vectors of elements, which are not packed into words."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ def emit_padded(
     machine: InstructionWriter,
     base: str,
 ) -> list[str]:
-    """The destination's registers; `register` names an integer with the bits of a source register, and `base`
-    the pointer to the scratch.
+    """Write the exchange; return the integers of the destination registers.
+
+    `register` returns the integer with the bits of a source register, and `base` is the pointer to the scratch.
 
     Requires: the plan has no shuffles, matrix accesses or alternatives.
     """
@@ -26,7 +27,7 @@ def emit_padded(
     thread = machine.thread(writer)
     stored = pointers(writer, thread, plan.store.columns, base, plan.padding)
     loaded = pointers(writer, thread, plan.load.columns, base, plan.padding)
-    arrived: list[list[list[str]]] = []
+    loaded_values: list[list[list[str]]] = []
     for index, (stores, loads) in enumerate(zip(plan.store.rounds, plan.load.rounds, strict=True)):
         if index:
             machine.barrier(writer, plan.scope)
@@ -36,13 +37,13 @@ def emit_padded(
             address = stored(access.offset)
             writer.effect(f"llvm.store {value}, {address} {_aligned(plan.store)} : {type_}, {SHARED}")
         machine.barrier(writer, plan.scope)
-        arrived.append([])
+        loaded_values.append([])
         for access in loads:
             type_ = vector_type(integer, plan.load.slots)
             address = loaded(access.offset)
             value = writer.op(f"llvm.load {address} {_aligned(plan.load)} : {SHARED} -> {type_}")
-            arrived[-1].append(split_vector(writer, value, integer, plan.load.slots))
-    return [arrived[round_][access][position] for round_, access, position in plan.outputs]
+            loaded_values[-1].append(split_vector(writer, value, integer, plan.load.slots))
+    return [loaded_values[round_][access][position] for round_, access, position in plan.outputs]
 
 
 def _aligned(side: MemorySide) -> str:

@@ -1,8 +1,8 @@
-"""The number of a thread among those of its partition, which code in a warp-specialised region goes by.
+"""The number of a thread within its partition, for code in a warp-specialised region.
 
-The number of the thread in the CTA would not do, and where a partition begins, Triton knows. So the number is
-the element of a range that the thread has. It is asked for once, where the region begins: LLVM takes no inline
-assembly out of a loop, nor what is computed of it.
+Only Triton knows the first warp of a partition, so the number cannot be computed from the thread number in the
+CTA. It is the thread's element of a `tt.make_range` instead. It is written once, at the start of the region:
+LLVM hoists no inline assembly out of loops, nor values that depend on it.
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ from triton_linear.lowering.emit.scratch import NumberedModule
 from triton_linear.lowering.emit.text import FunctionWriter, struct_type
 
 THREAD_IN_PARTITION = "%__own_partition"
-"""What begins the names of such numbers."""
+"""Prefix of the names of these numbers."""
 
 _CAST = "builtin.unrealized_conversion_cast"
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A region that some warps run by themselves: which of those with code of ours, the number of its first
-    operation in the module, and its warps."""
+    """A warp-specialised region with emitted code.
+
+    number: its number among these regions. begin: the number of its first operation in the module. warps: the
+    warps that run it.
+    """
 
     number: int
     begin: int
@@ -30,11 +33,14 @@ class Partition:
 
     @property
     def thread(self) -> str:
-        """What the number of the thread is called."""
+        """The name of the value with the thread's number."""
         return f"{THREAD_IN_PARTITION}{self.number}_thread"
 
     def write_thread(self, lines: FunctionWriter, lanes: int, encoding: str) -> None:
-        """Write what gives that number, for the beginning of the region. `encoding`: one element a thread."""
+        """Write the operations that compute `thread`, for the start of the region.
+
+        `encoding`: the name of an encoding with one element for each thread.
+        """
         p, threads = f"{THREAD_IN_PARTITION}{self.number}_", lanes * self.warps
         range_, one = f"tensor<{threads}xi32, {encoding}>", struct_type("i32", 1)
         lines.define(f"{p}range", f"tt.make_range {{end = {threads} : i32, start = 0 : i32}} : {range_}")
@@ -45,7 +51,7 @@ class Partition:
 
 
 def partitions_of(program: NumberedModule) -> dict[int, Partition]:
-    """The partition of each call that is in one, by the numbers of the calls."""
+    """The partition of each call that is inside one, by the number of the call."""
     found: dict[int, Partition] = {}
     known: dict[int, Partition] = {}
     numbers = {op: n for n, op in enumerate(program.ops)}

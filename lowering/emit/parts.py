@@ -1,12 +1,12 @@
-"""What code moves, 32 bits at a time, in the form that whoever takes it asks for.
+"""Register values of 32 bits, converted lazily to the type that an instruction takes.
 
-Elements of 16 bits come out of vectors and structs one by one, and what joins halves of words or makes a struct
-again takes them one by one. Only instructions that move words want an i32. So each form is written when it is
-first asked for: LLVM sees through either, but Triton's passes walk over every operation.
+Elements of 16 bits are extracted from vectors and structs one at a time, and are inserted into words and
+structs one at a time. Only instructions that move words take an i32. So a conversion is written when its type
+is first asked for. LLVM would remove the others, but Triton's passes walk over every operation.
 
-Some forms LLVM does not see through. Bytes it takes out of four, and out of more it makes more instructions.
-What is stored as a vector of halves it computes in vectors of that length, and then has no instruction of AMD
-that gives one half of a product (`v_fma_mixlo_f16`).
+LLVM handles two forms badly. It extracts a byte well from a vector of four bytes, but takes more instructions
+for a longer vector. And if a vector of halves is stored, it computes the halves in vectors of that length, for
+which AMD's instruction for one half of a product (`v_fma_mixlo_f16`) does not exist.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.emit.text import I32, FunctionWriter, build_vector, vector_type
 
 WORD, HALF = 32, 16
-"""Bits of a part, and of the elements of which there are two in one."""
+"""Bits of a part, and of a half of it."""
 
 
 def type_bits(type_: str) -> int:
@@ -30,10 +30,10 @@ def type_bits(type_: str) -> int:
 
 
 class Vector:
-    """Bits in registers: values of one type side by side, the lowest first. As values of another type they are
-    written when they are asked for.
+    """Values of one type side by side, the lowest first. Conversions to other types are written on demand.
 
-    values: their names. whole: instead, the name of the vector of `count` of them. bits: of all.
+    values: the names of the values. whole, count: instead of `values`, the name of an LLVM vector of `count`
+    values. bits: of all values together.
     """
 
     def __init__(
@@ -54,7 +54,8 @@ class Vector:
         self._words: dict[int, Vector] = {}
 
     def value(self, element: str, index: int) -> str:
-        """The bits as values of a type: the one of this number. Fewer than a word are extended by zeros."""
+        """Value number `index`, if the bits are read as values of type `element`. A vector with fewer bits than
+        one value is extended by zeros."""
         if element == self.element and index < len(self.values):
             return self.values[index]
         key = element, index
@@ -80,13 +81,13 @@ class Vector:
         return writer.op(f"llvm.extractelement {whole}[{writer.constant(index)} : i32] : {type_}")
 
     def _word(self, index: int) -> Vector:
-        """One word of it by itself."""
+        """Word number `index` as a vector of its own."""
         if index not in self._words:
             self._words[index] = Vector(self._writer, I32, (self.value(I32, index),))
         return self._words[index]
 
     def _whole(self, element: str) -> str:
-        """All of it, as a vector of values of a type, or the value itself where that is one."""
+        """The LLVM vector of all values of type `element`, or the value itself if there is only one."""
         if element not in self._wholes:
             if element == self.element:
                 whole = build_vector(self._writer, self.values, element)
@@ -104,42 +105,42 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """32 bits of a vector, or all of one that has fewer: those of number `index`."""
+    """Word number `index` of a vector, of 32 bits, or the whole vector if it has fewer."""
 
     vector: Vector
     index: int = 0
 
     @classmethod
     def of(cls, writer: FunctionWriter, word: str) -> Part:
-        """The part that an i32 is."""
+        """The part with the bits of the i32 `word`."""
         return cls(Vector(writer, I32, (word,)))
 
     @property
     def word(self) -> str:
-        """An i32."""
+        """The part as an i32."""
         return self.vector.value(I32, self.index)
 
     def slot(self, element: str, number: int) -> str:
-        """One of the values of a type that lie in the part."""
+        """Value number `number` of the part, if it is read as values of type `element`."""
         return self.vector.value(element, self.index * (WORD // type_bits(element)) + number)
 
 
 Parts = list[Part]
-"""The 32-bit values that make a word: one, or two where elements have 64 bits."""
+"""The 32-bit values that make a word: one, or two if elements have 64 bits."""
 
 
 def parts_of(writer: FunctionWriter, words: Iterable[str]) -> Parts:
-    """The parts that these i32 are."""
+    """The parts with the bits of the i32s `words`."""
     return [Part.of(writer, word) for word in words]
 
 
 def side_by_side(writer: FunctionWriter, parts: Sequence[Part], bits: int) -> tuple[str, str]:
-    """The lowest `bits` of parts side by side, as a vector or a value alone, and its type.
+    """(name, type) of the lowest `bits` of parts side by side, as a vector or a single value.
 
-    Parts that are made of values of one type, a word or more each, stay those; else they are words.
+    Parts that consist of values of one type of a word or more keep this type; other parts become words.
     """
     element = parts[0].vector.element
-    values = _made_of(parts, element)
+    values = _values_of(parts, element)
     if values is None or type_bits(element) < WORD:
         element, values = I32, [part.word for part in parts]
     if bits < type_bits(element):
@@ -149,8 +150,9 @@ def side_by_side(writer: FunctionWriter, parts: Sequence[Part], bits: int) -> tu
     return build_vector(writer, values, element), vector_type(element, len(values))
 
 
-def _made_of(parts: Sequence[Part], element: str) -> list[str] | None:
-    """The values of a type that parts are made of; None where they are of another, or not the whole of them."""
+def _values_of(parts: Sequence[Part], element: str) -> list[str] | None:
+    """The values of type `element` that the parts consist of; None if some are of another type or
+    incomplete."""
     values: list[str] = []
     rest = list(reversed(parts))
     while rest:

@@ -1,21 +1,22 @@
-"""How long scratch lives, and what of it belongs to the warps.
+"""The live ranges of scratch, and the scratch that is split among warps.
 
-Triton gives two buffers that are never alive together the same bytes, and puts a barrier of the CTA between
-their users. Where there is room, longer lives keep the bytes apart and save those barriers:
+Triton gives two buffers that are never live together the same bytes, and puts a barrier of the CTA between
+their users. Longer live ranges keep the bytes apart and save these barriers:
 
-- The scratch of a CTA's exchange stays reserved beyond it: to the end of its block, else to behind the next
-  exchange of that block. So two exchanges in a loop have two pieces of scratch, and the barrier inside each is
-  all they need: who stores to a piece again has passed the other's barrier since it was read. This only moves a
-  `ttg.local_dealloc`. Triton's analysis goes by the bytes that it finds, and puts barriers where they do meet.
-- The scratch of exchanges inside warps is one buffer for each size, alive from the beginning to the end of the
-  function, so nobody else has its bytes. Of n warps each has the nth part that its number says, in every
-  exchange, so no warp touches what another does, and barriers of the warp are enough: one inside the exchange,
-  and one before its first store where other lanes may still be loading from an exchange before. Triton's
-  analysis is told nothing of it.
+- The scratch of a CTA's exchange stays live after it: to the end of its block, or until the next exchange of
+  that block. Two exchanges in a loop then have two pieces of scratch, and the barrier inside each is enough: a
+  thread that stores to a piece again has passed the other's barrier since the piece was read. This only moves a
+  `ttg.local_dealloc`. Triton's analysis compares the bytes of buffers, and puts barriers between those that do
+  share bytes.
+- The scratch of exchanges inside warps is one buffer for each size, live from the beginning to the end of the
+  function, so that no other buffer shares its bytes. Each of n warps has one nth of it, the same in every
+  exchange. No warp accesses the part of another, so that barriers of the warp are enough: one inside the
+  exchange, and one before its first store if other lanes may still be loading in an exchange before. Triton's
+  analysis does not see these accesses.
 
-There is room while the shared memory of all that is alive at once stays within `Target.shared_budget`. Nothing
-of this is done outside loops, where barriers are few and the first-level cache needs the memory more, nor in
-modules with calls or warp specialisation; nor the second in functions of several blocks.
+Live ranges are extended only if the shared memory of all live buffers stays within `Target.shared_budget`. They
+are not extended outside loops, where barriers are few and the first-level cache needs the memory more, nor in
+modules with calls or warp specialisation. Buffers of the warps are not used in functions of several blocks.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from triton_linear.lowering.plan.gathers import GatherSharedPlan
 from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.lowering.target.targets import Target
 
-_MOMENTARY = frozenset({"ttg.convert_layout", "tt.reduce", "tt.scan", "tt.gather", "tt.histogram"})
-"""Operations that have scratch of Triton's while they run."""
+_WITH_OWN_SCRATCH = frozenset({"ttg.convert_layout", "tt.reduce", "tt.scan", "tt.gather", "tt.histogram"})
+"""Operations that Triton gives scratch while they run."""
 _WHOLE_VIEWS = frozenset({"ttg.memdesc_index", "ttg.memdesc_trans", "ttg.memdesc_reshape"})
-"""Operations that give all of a buffer, or of one of its rows."""
+"""Operations whose result is a whole buffer, or a whole row of one."""
 _WITHOUT_GAPS = frozenset({"swizzled_shared", "amd_rotating_shared", "nvmma_shared"})
-"""Encodings whose rows have all bytes from their first to their last."""
+"""Encodings whose rows are contiguous bytes."""
 _PADDED = "padded_shared"
 _ENCODED = re.compile(r"memdesc<[^,]*, #ttg\.(\w+)")
 _PADDING = re.compile(r"(\d+):\+(\d+)")
@@ -46,12 +47,12 @@ _SHAPED = re.compile(r"(?:memdesc|tensor)<((?:\d+x)+)([a-zA-Z]+\d*|!)")
 
 @dataclass(frozen=True, slots=True)
 class ScratchUse:
-    """An operation that needs scratch, and where it stands in the module.
+    """An operation that needs scratch, and its place in the module.
 
-    Places are numbers of operations in the order in which they are written: it is number `start`, number `end`
-    comes behind it and all that is inside it, and its block's last operation is number `block_end`. `nesting`
-    counts the regions around it, that of the function included. `warp`: its scratch is best freed at once.
-    `split`: each warp keeps to its own part of the scratch.
+    Operations are numbered in the order of the text. start: the number of the operation. end: the first number
+    behind it and the operations inside it. block_end: the number of the last operation of its block. nesting:
+    the regions around it, with that of the function. warp: true if its scratch should be freed at once. split:
+    true if each warp accesses its own part of the scratch only.
     """
 
     start: int
@@ -64,15 +65,16 @@ class ScratchUse:
 
     @property
     def may_repeat(self) -> bool:
-        """Whether it may be in a loop."""
+        """True if it may be in a loop."""
         return self.nesting > 1
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where an exchange has its scratch: a buffer of its own that is freed at a place, or one of the warps'.
+    """The scratch of an exchange: a buffer of its own that is freed before operation `freed`, or, if `lent`, a
+    buffer of the warps.
 
-    `waits`: an exchange before may still be loading from that, so it begins with a barrier of the warp.
+    waits: lanes may still be loading from that buffer, so that the exchange begins with a barrier of the warp.
     """
 
     freed: int
@@ -81,16 +83,18 @@ class Home:
 
 
 def shortest(uses: Sequence[ScratchUse]) -> tuple[Home, ...]:
-    """Scratch that lives no longer than its use."""
+    """Buffers that are freed directly behind their use."""
     return tuple(Home(use.end) for use in uses)
 
 
 def arrange(uses: Sequence[ScratchUse], others: int, budget: int, pieces: int) -> tuple[tuple[Home, ...], int]:
-    """Let scratch live as long as is good within `budget` bytes, of which `others` are not for these uses; and
-    the bytes that are taken at most, the budget or what the uses need at least where nothing else needs any.
-    Of more than `pieces` exchanges of a CTA, all scratch lives to the end of its block or none does.
+    """The homes of all uses, with the live ranges extended that `budget` bytes allow, and the budget.
+
+    others: bytes of the budget that other buffers take. pieces: if a CTA has more exchanges, either all their
+    scratch lives to the end of its block or none is extended.
 
     Requires: the uses are in the order of the module.
+    Ensures: the budget returned is `budget`, or the least that the uses need if no other buffer needs any.
     """
     homes = list(shortest(uses))
     if not others:
@@ -126,7 +130,7 @@ def arrange(uses: Sequence[ScratchUse], others: int, budget: int, pieces: int) -
 
 
 def pieces(uses: Mapping[int, ScratchUse], taking: Mapping[int, Turn]) -> dict[int, int]:
-    """The bytes of each piece of scratch that exchanges of a cluster take turns with."""
+    """The bytes of each piece of scratch that exchanges of a cluster share by turns."""
     sizes: dict[int, int] = {}
     for number, turn in taking.items():
         sizes[turn.piece] = max(sizes.get(turn.piece, 0), uses[number].bytes)
@@ -136,21 +140,23 @@ def pieces(uses: Mapping[int, ScratchUse], taking: Mapping[int, Turn]) -> dict[i
 def affordable(
     uses: Mapping[int, ScratchUse],
     taking: Mapping[int, Turn],
-    everybody: Sequence[ScratchUse],
+    all_uses: Sequence[ScratchUse],
     others: int,
     budget: int,
 ) -> tuple[Mapping[int, Turn], int]:
-    """The turns that there is room for within `budget` bytes, or within those that all take anyhow: those
-    given, else with one piece for all; and the bytes. None where that saves nothing.
+    """(turns, budget): the turns `taking`, or turns with one piece for all exchanges, if they fit.
 
-    One piece saves barriers of the CTA in loops: Triton sees none that orders its users, as it does not know
-    those of a cluster.
+    They fit if all scratch stays within `budget` bytes, or within the bytes that `all_uses` takes anyhow. The
+    turns are empty if neither fits or saves a barrier.
+
+    One piece saves barriers of the CTA in loops: Triton does not know the barriers of a cluster, and would put
+    its own between the users of scratch that is freed.
     """
     if taking:
-        most = max(budget, least(everybody, others))
+        most = max(budget, least(all_uses, others))
         for option in (taking, {number: Turn(0, True) for number in taking}):
-            rest = [use for use in everybody if use.start not in option]
-            # One outside loops that does without has that at the end of the function instead.
+            rest = [use for use in all_uses if use.start not in option]
+            # A single exchange outside loops saves nothing: its barrier only moves to the end of the function.
             without = sum(not turn.closes for turn in option.values())
             saves = without > 1 or any(uses[number].may_repeat for number in option)
             if saves and least(rest, others + sum(pieces(uses, option).values())) <= most:
@@ -159,12 +165,12 @@ def affordable(
 
 
 def least(uses: Sequence[ScratchUse], others: int) -> int:
-    """Bytes that are reserved at once where no scratch outlives its use."""
+    """The most bytes that are live at once if all scratch is freed directly behind its use."""
     return others + _peak(uses, shortest(uses))
 
 
 def _peak(uses: Sequence[ScratchUse], homes: Sequence[Home]) -> int:
-    """Most bytes of scratch that are reserved at once."""
+    """The most bytes of scratch that are live at once."""
     events, buffers = [], set()
     for use, home in zip(uses, homes, strict=True):
         if home.lent:
@@ -180,14 +186,14 @@ def _peak(uses: Sequence[ScratchUse], homes: Sequence[Home]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where the body of a module's only function begins and where it returns, as numbers of operations."""
+    """The numbers of the first operation of a module's only function, and of its return."""
 
     begin: int
     end: int
 
 
 class NumberedModule:
-    """The operations of a module in the order in which they are written, each known by its number."""
+    """The operations of a module, numbered in the order of the text."""
 
     def __init__(self, ops: Sequence[Operation]) -> None:
         self.ops = ops
@@ -202,8 +208,8 @@ class NumberedModule:
         num_warps: int,
         framed: bool,
     ) -> ScratchUse:
-        """The use of a plan that operation `number` stands for; `framed`: there is a place for buffers of the
-        warps."""
+        """The scratch use of operation `number`, which `plan` lowers. `framed`: the module has a `Frame`, so
+        that buffers of the warps are possible."""
         op = self.ops[number]
         warp = plan.scope == "warp"
         split = warp and framed and keeps_to_own_part(plan, target, num_warps)
@@ -211,7 +217,7 @@ class NumberedModule:
         return ScratchUse(number, number + 1, last, nesting_of(op), plan.scratch_bytes, warp, split)
 
     def _last_of(self, op: Operation, number: int) -> int:
-        """The number of the last operation of the block that operation `number` is in."""
+        """The number of the last operation in the block of operation `number`, which is `op`."""
         block = op.block
         if block not in self._lasts:  # each block is walked through once
             last = block.operations[len(block.operations) - 1]
@@ -219,7 +225,7 @@ class NumberedModule:
         return self._lasts[block]
 
     def frame(self) -> Frame | None:
-        """The body of the module's only function; None where there are several functions, blocks or returns."""
+        """The frame of the module's only function; None if there are several functions, blocks or returns."""
         functions, returns = (
             [n for n, name in enumerate(self.names) if name == f"tt.{kind}"] for kind in ("func", "return")
         )
@@ -231,11 +237,11 @@ class NumberedModule:
         return Frame(functions[0] + 1, returns[0])
 
     def turns(self, frame: Frame, exchanges: Collection[int]) -> dict[int, Turn]:
-        """How these exchanges of a cluster could take turns with scratch of their own."""
+        """The turns of these exchanges of a cluster, with pieces of scratch that only they use."""
         return turns(order_of(stretch_of(self.ops[frame.begin].block, frame.begin, exchanges), exchanges))
 
     def buffer_bytes(self) -> int:
-        """What the buffers of the module take if no two share bytes."""
+        """The bytes of all buffers of the module, if no two share bytes."""
         return sum(
             _bytes(op.results[0].type)
             for op, name in zip(self.ops, self.names, strict=True)
@@ -243,10 +249,12 @@ class NumberedModule:
         )
 
     def has_no_view_between(self, step: int) -> bool:
-        """Whether all that is accessed of any buffer has bytes at multiples of `step`, a power of two; where it
-        is not known, it counts as not.
+        """True if every buffer and view begins at a multiple of `step` bytes, and every gap in it is a multiple
+        of `step`: every view then has a byte at a multiple. `step` is a power of two. False if it is not
+        known.
 
-        A buffer of Triton's begins at one, unless it says otherwise. So does a row of a multiple of that.
+        Triton's buffers are aligned to `step` unless their attribute says otherwise; so is each row of a buffer
+        if the bytes of a row are a multiple of `step`.
         """
         for op, name in zip(self.ops, self.names, strict=True):
             if name == "ttg.local_alloc":
@@ -264,13 +272,13 @@ class NumberedModule:
         return True
 
     def momentary_uses(self, num_warps: int) -> list[ScratchUse]:
-        """The operations that have scratch of Triton's, with what they take at most.
+        """The operations that Triton gives scratch, with an upper bound of its bytes.
 
-        A reduction writes its results once for each warp, the others no more than they are given.
+        A reduction writes its results once for each warp; the others write no more than their operands.
         """
         uses = []
         for number, name in enumerate(self.names):
-            if name not in _MOMENTARY:
+            if name not in _WITH_OWN_SCRATCH:
                 continue
             op = self.ops[number]
             size = sum(_bytes(operand.type) for operand in op.operands)
@@ -284,7 +292,7 @@ class NumberedModule:
 
 
 def nesting_of(op: Operation) -> int:
-    """The regions around an operation, that of its function included."""
+    """The number of regions around an operation, with that of its function."""
     found, at = 0, op.parent
     while at is not None and at.name != "builtin.module":
         found, at = found + 1, at.parent
@@ -292,7 +300,7 @@ def nesting_of(op: Operation) -> int:
 
 
 def _bytes(type_: Type) -> int:
-    """Bytes of a tensor or a buffer, none of anything else; a pointer has 8, an i1 has one."""
+    """Bytes of a tensor or a buffer, 0 for other types; a pointer has 8, an i1 has one."""
     found = _SHAPED.search(str(type_))
     if found is None:
         return 0
@@ -302,14 +310,14 @@ def _bytes(type_: Type) -> int:
 
 
 def _encoding(buffer: Type) -> str:
-    """The name of a buffer's encoding; "" where it is not one of Triton's own."""
+    """The name of a buffer's encoding; "" if it is not one of Triton's own."""
     found = _ENCODED.search(str(buffer))
     return "" if found is None else found[1]
 
 
 def _has_wide_gaps(buffer: Type, step: int) -> bool:
-    """Whether what a buffer leaves out between its first and its last byte are whole pieces of `step` bytes;
-    where that is not known, it counts as not."""
+    """True if every gap between a buffer's first and last byte is a multiple of `step` bytes; False if it is
+    not known."""
     name = _encoding(buffer)
     if name != _PADDED:
         return name in _WITHOUT_GAPS
@@ -321,7 +329,7 @@ def _has_wide_gaps(buffer: Type, step: int) -> bool:
 
 
 def keeps_to_own_part(plan: SharedPlan | GatherSharedPlan, target: Target, num_warps: int) -> bool:
-    """Whether warp w touches nothing but the wth of `num_warps` equal parts of the plan's scratch."""
+    """True if warp w accesses only part w of `num_warps` equal parts of the plan's scratch."""
     part = plan.scratch_bytes // num_warps
     lane_bits = target.lanes.bit_length() - 1
     for columns, offsets, access_bytes in _sides(plan):
@@ -336,7 +344,8 @@ def keeps_to_own_part(plan: SharedPlan | GatherSharedPlan, target: Target, num_w
 
 
 def _sides(plan: SharedPlan | GatherSharedPlan) -> list[tuple[tuple[int, ...], list[int], int]]:
-    """Of stores and loads what thread numbers add, what else does, and the bytes that one moves."""
+    """(address columns of the thread number, other summands of addresses, bytes of an access), of the stores
+    and of the loads."""
     memory = (plan.store, plan.load) if isinstance(plan, SharedPlan) else (plan.store,)
     sides = [
         (side.columns, [access.offset for round_ in side.rounds for access in round_], side.access_bytes)

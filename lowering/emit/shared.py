@@ -1,4 +1,4 @@
-"""Code for exchanges through shared memory: words are stored, met by a barrier, and loaded elsewhere."""
+"""Code for exchanges through shared memory: stores of words, a barrier, and loads by other threads."""
 
 from __future__ import annotations
 
@@ -28,22 +28,25 @@ def emit_exchange(
     half: str,
     closes: bool = True,
 ) -> list[Parts]:
-    """The destination's words from the source's; `base` names the pointer to the scratch, and `half` is the
-    type that half-words are carried as. `closes`: in a cluster, with the barrier behind the loads."""
+    """Write the exchange; return the destination's words.
+
+    words: the source's words, or a function that writes one. base: the name of the pointer to the scratch.
+    half: the type of half-words. closes: in a cluster, write the barrier behind the loads.
+    """
     memory, thread = _Memory(writer, plan, machine), machine.thread(writer)
     own_bits = len(plan.store.columns)
-    within = _in_cluster(writer, plan, machine, thread, own_bits)
+    within = _load_thread(writer, plan, machine, thread, own_bits)
     storing, loading = stored_words(plan), loaded_words(plan)
     sources = WordWriter(writer, machine, plan.per_word, words, storing.given, half)
     store_address = pointers(writer, thread, plan.store.columns, base)
-    load_address = _loads(writer, within, plan, machine, base)
+    load_address = _load_pointers(writer, within, plan, machine, base)
     written = 0
-    arrived: list[Parts] = []
+    loaded: list[Parts] = []
     for index, (stores, loads) in enumerate(zip(plan.store.rounds, plan.load.rounds, strict=True)):
         if index:
             machine.barrier(writer, plan.scope)
         elif plan.stores_apart:
-            machine.together(writer)
+            machine.keep_loads_in_flight(writer)
         for access, made in zip(stores, storing.words[index], strict=True):
             needed = max(written, max(made) - storing.given + 1)
             sources.run(storing.steps[written:needed])
@@ -52,32 +55,34 @@ def emit_exchange(
             store_words(writer, machine, plan.store, words_of_access, store_address(access.offset))
         machine.barrier(writer, plan.scope)
         for number, access in enumerate(loads):
-            arrived += memory.load(load_address(index, number, access.offset))
+            loaded += memory.load(load_address(index, number, access.offset))
     closing = closes and plan.scope == CLUSTER
     if closing:
         machine.arrive(writer)
-    program = WordWriter(writer, machine, plan.per_word, arrived, loading.given, half).run(loading.steps)
+    program = WordWriter(writer, machine, plan.per_word, loaded, loading.given, half).run(loading.steps)
     words_loaded = [program.word(number) for number in loading.outputs]
     if closing:
         machine.wait(writer)
     return words_loaded
 
 
-def _in_cluster(
+def _load_thread(
     writer: FunctionWriter, plan: SharedPlan, machine: InstructionWriter, thread: str, bits: int
 ) -> str:
-    """The number of the thread that loads depend on: where the CTA's rank matters, that is above its own
-    `bits`."""
+    """The thread number for loads: the number in the cluster if loads depend on the CTA's rank, else `thread`.
+
+    bits: of the thread's number in its CTA.
+    """
     columns = (*plan.load.columns[bits:], *(() if plan.ranks is None else plan.ranks.columns[bits:]))
     if not any(columns):
         return thread
     return in_cluster(writer, machine, bits)
 
 
-def _loads(
+def _load_pointers(
     writer: FunctionWriter, thread: str, plan: SharedPlan, machine: InstructionWriter, base: str
 ) -> Callable[[int, int, int], str]:
-    """What names the pointer of this thread to a load: its round, its number there, and its offset."""
+    """A function that returns the pointer of a load by its round, its number in the round, and its offset."""
     ranks = plan.ranks
     if ranks is None:
         own = pointers(writer, thread, plan.load.columns, base)
@@ -95,14 +100,14 @@ def _loads(
             rank = writer.constant(flipped)
         elif flipped:
             rank = writer.binary("xor", rank, writer.constant(flipped))
-        there = machine.memory_of(writer, base, rank)
-        return pointers(writer, thread, plan.load.columns, there, space=CLUSTER_SHARED)
+        far_base = machine.memory_of(writer, base, rank)
+        return pointers(writer, thread, plan.load.columns, far_base, space=CLUSTER_SHARED)
 
     return lambda round_, number, offset: memory_of(loads[round_][number])(offset)
 
 
 class _Memory:
-    """Writes the accesses of a plan."""
+    """Writes the loads of a plan."""
 
     def __init__(self, writer: FunctionWriter, plan: SharedPlan, machine: InstructionWriter) -> None:
         self._writer, self._plan, self._machine = writer, plan, machine
@@ -145,7 +150,8 @@ def pointers(
     padding: Padding | None = None,
     space: str = SHARED,
 ) -> Callable[[int], str]:
-    """What names the pointer of this thread to each offset of one side, whose columns these are."""
+    """A function that returns the pointer of the thread for an offset; `columns`: the side's address
+    columns."""
     moving = functools.reduce(int.__or__, columns, 0)
     origin = linear_in_thread(writer, thread, columns)
 
@@ -159,7 +165,7 @@ def pointers(
         return writer.op(f"llvm.getelementptr {base}[{offset}] : ({space}, {I32}) -> {space}, i8")
 
     def address(offset: int) -> str:
-        # Where the thread's own bits cannot reach, xor is addition and becomes an immediate offset.
+        # In bits that no thread sets, xor is addition, and becomes an immediate offset.
         start, rest = row(offset & moving), offset & ~moving
         if padding is not None:
             rest = padding.placed(rest)
@@ -171,7 +177,7 @@ def pointers(
 
 
 def _padded(writer: FunctionWriter, offset: str, padding: Padding) -> str:
-    """Where an offset is in padded memory."""
+    """The padded address of an offset (`Padding.placed`)."""
     if not padding.bytes:
         return offset
     row = writer.binary("lshr", offset, writer.constant(padding.row_bytes.bit_length() - 1))

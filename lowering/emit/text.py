@@ -1,4 +1,4 @@
-"""A writer of LLVM-dialect code: one line per operation, values named in order, constants made once."""
+"""A writer of LLVM-dialect code: one line for each operation, values numbered in order, constants shared."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ CLUSTER_SHARED = "!llvm.ptr<7>"
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The structs of registers that a conversion takes and gives: one field of type `element` each."""
+    """The types of a conversion: structs of source and destination registers, a field of type `element`
+    each."""
 
     element: str
     source_registers: int
@@ -26,7 +27,7 @@ class Signature:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The types of the structs that it takes."""
+        """The types of the arguments."""
         return (self.source,)
 
     @property
@@ -43,13 +44,13 @@ class Signature:
 class FunctionWriter:
     """Collects the operations of one block, a line each.
 
-    prefix: begins the name of every value.
-    location: ends every line, ` loc(...)`; empty for none.
+    prefix: prefix of the name of every value.
+    location: suffix of every line, ` loc(...)`; empty for none.
     types: aliases of long types.
-    barrier: the operation that the CTA's barrier is.
-    thread, rank: the values that are the number of the thread and of its CTA in the cluster, where they are
-    there already; `uses_thread` and `uses_rank` then tell whether they were asked for.
-    cluster_barrier: the operation that the whole barrier of the cluster is, if it is one.
+    barrier: the operation of the CTA's barrier.
+    thread, rank: existing values with the number of the thread, and with the rank of its CTA in the cluster;
+    `uses_thread` and `uses_rank` are then true if code uses them.
+    cluster_barrier: the operation of the whole cluster's barrier, if it is a single one.
     """
 
     def __init__(
@@ -85,12 +86,12 @@ class FunctionWriter:
         return name
 
     def define(self, name: str, text: str) -> str:
-        """Append `name = text`, a name that others know, and return it."""
+        """Append `name = text` and return the name, which the caller chooses."""
         self._lines.append(f"    {name} = {text}{self._end}")
         return name
 
     def type(self, text: str) -> str:
-        """What a type is called here: its alias, or as it is written."""
+        """The alias of a type, or the type itself."""
         return self._types.get(text, text)
 
     def wait_for_cta(self) -> None:
@@ -99,7 +100,7 @@ class FunctionWriter:
         self.effect(self.barrier)
 
     def once(self, text: str) -> str:
-        """`op`, but one operation for the same text."""
+        """`op`, but equal texts share one operation."""
         if text not in self._once:
             self._once[text] = self.op(text)
         return self._once[text]
@@ -109,7 +110,7 @@ class FunctionWriter:
         self._lines.append(f"    {text}{self._end}")
 
     def constant(self, value: int, type_: str = I32) -> str:
-        """The constant `value`, one operation per distinct value and type."""
+        """The constant `value`; equal values of one type share an operation."""
         key = (value, type_)
         if key not in self._constants:
             name = f"{self.prefix}c{len(self._constants)}"
@@ -124,11 +125,11 @@ class FunctionWriter:
         return self.op(f"llvm.{opcode} {left}, {right} : {type_}")
 
     def append(self, other: FunctionWriter) -> None:
-        """Append everything that another writer has written."""
+        """Append all lines of another writer."""
         self._lines.append(other.body())
 
     def body(self) -> str:
-        """Everything written so far, constants first."""
+        """All lines so far, constants first."""
         return "".join((*self._constant_lines, *self._lines))
 
 
@@ -158,7 +159,7 @@ def build_vector(writer: FunctionWriter, values: Sequence[str], element: str) ->
 
 
 def split_vector(writer: FunctionWriter, vector: str, element: str, count: int) -> list[str]:
-    """The elements of a vector that `build_vector` could have made."""
+    """The elements of a vector: the inverse of `build_vector`."""
     if count == 1:
         return [vector]
     type_ = vector_type(element, count)

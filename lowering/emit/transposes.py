@@ -1,4 +1,4 @@
-"""Transposes in front of code of ours."""
+"""Transposes in front of emitted code."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from triton_linear.lowering.emit.scratch import NumberedModule
 
 
 def take_what_is_transposed(program: NumberedModule, calls: Iterable[Operation]) -> None:
-    """Let calls take what transposes before them take, which move no register. (Up to Triton 3.7, AMD's stage
-    leaves a cast from a transpose standing where a branch takes what is transposed.)"""
+    """Replace the operand of each call by the operand of the `tt.trans` before it, which moves no register.
+
+    Up to Triton 3.7, AMD's stage fails to remove a cast from a transpose if a branch takes the transposed
+    value.
+    """
     if "tt.trans" not in program.names:
         return
     producers = producers_of(program.ops)

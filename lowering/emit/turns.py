@@ -1,18 +1,19 @@
-"""Which exchanges among the CTAs of a cluster can do without their second barrier.
+"""Exchanges among the CTAs of a cluster that need no second barrier.
 
-An exchange stores, waits for the cluster, and loads from other CTAs. Until all have loaded, nobody may store to
-these bytes again. The barrier behind the loads says so; the barrier inside the exchange that comes next says so
-too, if that has stored to other bytes. So exchanges take turns with two pieces of scratch, which nobody else
-has while the function runs. Let E have piece p:
+An exchange stores, waits for the cluster, and loads from other CTAs. Until all CTAs have loaded, none may store
+to these bytes again. The barrier behind the loads ensures it. The barrier inside the next exchange ensures it
+too, if that exchange stored to other bytes. So exchanges take turns with two pieces of scratch, which no other
+operation uses while the function runs. Let E have piece p:
 
-- Whatever exchange comes next on any path has the other piece: E needs no second barrier. Who stores to p
-  again has come through the barrier of another exchange, behind E's loads.
-- Some exchange that may come next has p (a loop with one exchange, say): E keeps it.
+- If every exchange that may come next has the other piece, E needs no second barrier: a thread that stores to p
+  again has passed the barrier of another exchange, behind E's loads.
+- If some exchange that may come next has p (for example in a loop with one exchange), E keeps its second
+barrier.
 
-No CTA may end before others have loaded from it: one more barrier stands at the end of the function, for all.
+No CTA may exit before others have loaded from it: one more barrier stands at the end of the function.
 
-What may come next is read from the regions of the operations. Those of `scf.if` do not follow each other; those
-of any other operation may, may run again, and may be left out.
+The exchanges that may come next follow from the regions of the operations. Of the regions of `scf.if` one runs.
+The regions of any other operation may run in any order, repeatedly, or not at all.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _CHOICE = "scf.if"
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The piece of scratch that an exchange has; `closes`: it keeps the barrier behind its loads."""
+    """The piece of scratch of an exchange; `closes`: it keeps the barrier behind its loads."""
 
     piece: int
     closes: bool
@@ -40,39 +41,42 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The exchanges that may come `first`, those that may be `last`, whether none may come at all, and of each
-    those that may `follow` it."""
+    """The order of exchanges on all paths.
+
+    first, last: the exchanges that may be first and last on a path. may_be_empty: true if some path has no
+    exchange. follow: for each exchange, those that may be the next one.
+    """
 
     first: frozenset[int] = frozenset()
     last: frozenset[int] = frozenset()
-    passed: bool = True
+    may_be_empty: bool = True
     follow: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
     @classmethod
     def one(cls, number: int) -> Order:
-        """A single exchange."""
+        """The order of a single exchange."""
         return cls(frozenset({number}), frozenset({number}), False, {number: frozenset()})
 
     def then(self, other: Order) -> Order:
-        """This, and the other behind it."""
+        """The order of a sequence: this, then `other`."""
         return Order(
-            self.first | other.first if self.passed else self.first,
-            other.last | self.last if other.passed else other.last,
-            self.passed and other.passed,
+            self.first | other.first if self.may_be_empty else self.first,
+            other.last | self.last if other.may_be_empty else other.last,
+            self.may_be_empty and other.may_be_empty,
             self._joined(other, dict.fromkeys(self.last, other.first)),
         )
 
     def either(self, other: Order) -> Order:
-        """This or the other."""
+        """The order of a choice: this or `other`."""
         return Order(
             self.first | other.first,
             self.last | other.last,
-            self.passed or other.passed,
+            self.may_be_empty or other.may_be_empty,
             self._joined(other, {}),
         )
 
     def repeated(self) -> Order:
-        """This any number of times, or not at all."""
+        """The order of a loop: this any number of times, or not at all."""
         again = self._joined(Order(), dict.fromkeys(self.last, self.first))
         return Order(self.first, self.last, True, again)
 
@@ -85,33 +89,33 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
-    """One of several stretches of a function runs; where it `repeats` any of them, any number of times."""
+class Choice:
+    """A choice of one stretch of a function; with `repeats`, any of them may run, any number of times."""
 
     bodies: tuple[Stretch, ...]
     repeats: bool
 
 
-Stretch: TypeAlias = tuple[int | Ways, ...]
-"""Exchanges, by the numbers of their operations, and what is between them, in the order of a function."""
+Stretch: TypeAlias = tuple[int | Choice, ...]
+"""Exchanges (by the numbers of their operations) and choices, in the order of a function."""
 
 
 def stretch_of(block: Block, begin: int, exchanges: Collection[int]) -> Stretch:
     """The exchanges of a block.
 
-    Requires: operations are numbered as they are written, from `begin` for the first one of the block.
+    Requires: operations are numbered in the order of the text, with `begin` for the first one of the block.
     """
     return _of_block(block, itertools.count(begin), exchanges)
 
 
 def _of_block(block: Block, numbers: Iterator[int], exchanges: Collection[int]) -> Stretch:
-    found: list[int | Ways] = []
+    found: list[int | Choice] = []
     for op in block.operations:
         number = next(numbers)
         found += [number] if number in exchanges else []
         inside = [_of_blocks(list(region.blocks), numbers, exchanges) for region in op.operation.regions]
         if any(inside):
-            found.append(Ways(tuple(inside), op.operation.name != _CHOICE))
+            found.append(Choice(tuple(inside), op.operation.name != _CHOICE))
     return tuple(found)
 
 
@@ -119,27 +123,27 @@ def _of_blocks(blocks: Sequence[Block], numbers: Iterator[int], exchanges: Colle
     found = [_of_block(block, numbers, exchanges) for block in blocks]
     if len(found) == 1 or not any(found):
         return found[0] if found else ()
-    return (Ways(tuple(found), repeats=True),)
+    return (Choice(tuple(found), repeats=True),)
 
 
 def order_of(stretch: Stretch, chosen: Collection[int]) -> Order:
-    """In which order the `chosen` exchanges of a stretch may come.
+    """The order of the `chosen` exchanges of a stretch.
 
-    >>> order_of((1, Ways(((2,), ()), repeats=False), 3), {1, 2, 3}).follow[1] == {2, 3}
+    >>> order_of((1, Choice(((2,), ()), repeats=False), 3), {1, 2, 3}).follow[1] == {2, 3}
     True
     """
     order = Order()
     for step in stretch:
-        if isinstance(step, Ways):
-            ways = any_of([order_of(body, chosen) for body in step.bodies])
-            order = order.then(ways.repeated() if step.repeats else ways)
+        if isinstance(step, Choice):
+            choice = any_of([order_of(body, chosen) for body in step.bodies])
+            order = order.then(choice.repeated() if step.repeats else choice)
         elif step in chosen:
             order = order.then(Order.one(step))
     return order
 
 
 def any_of(orders: Sequence[Order]) -> Order:
-    """One of these; none comes where there are none."""
+    """The order of a choice of one of `orders`; empty without orders."""
     return functools.reduce(Order.either, orders) if orders else Order()
 
 

@@ -12,9 +12,9 @@ from triton_linear.lowering.target.steps import Pick, Step, Trade
 
 
 def linear_in_thread(writer: FunctionWriter, thread: str, columns: Sequence[int]) -> str | None:
-    """The xor of columns[j] over the set bits j of the thread number; None when it is always zero.
+    """The xor of columns[j] over the set bits j of the thread number; None if it is always zero.
 
-    Bits that move by the same distance are moved together.
+    Bits with the same shift distance take one shift.
     """
     masks: dict[int, int] = {}
     for bit, column in enumerate(columns):
@@ -31,13 +31,13 @@ def linear_in_thread(writer: FunctionWriter, thread: str, columns: Sequence[int]
 
 
 def in_cluster(writer: FunctionWriter, machine: InstructionWriter, bits: int) -> str:
-    """The number of the thread in its cluster: that in its CTA, and above so many bits the CTA's rank."""
+    """The number of the thread in its cluster: the low `bits` are its number in the CTA, above is the rank."""
     above = writer.binary("shl", machine.rank(writer), writer.constant(bits))
     return writer.binary("or", machine.thread(writer), above)
 
 
 def parity(writer: FunctionWriter, thread: str, mask: int) -> str:
-    """An i1: whether an odd number of the bits of `mask` are set in the thread number."""
+    """An i1 that is true if an odd number of the bits of `mask` are set in the thread number."""
     selected = writer.binary("and", thread, writer.constant(mask))
     if mask & (mask - 1):
         count = writer.op(f"llvm.intr.ctpop({selected}) : ({I32}) -> {I32}")
@@ -46,7 +46,8 @@ def parity(writer: FunctionWriter, thread: str, mask: int) -> str:
 
 
 class WordWriter:
-    """Writes a program over words, in its order: compilers keep much of it. A word is its 32-bit parts."""
+    """Writes a program over words step by step; compilers keep much of this order. A word is a list of
+    parts."""
 
     def __init__(
         self,
@@ -58,9 +59,11 @@ class WordWriter:
         half: str = "i16",
         thread_bits: int = 0,
     ) -> None:
-        """`given` are the first `count` words, or what makes them; they have `slots` slots. `half`: the type
-        that half-words are carried as. Where `thread_bits` is not 0, the rank of the CTA in its cluster stands
-        above so many bits of the thread's number."""
+        """given: the first `count` words, of `slots` slots each, or a function that writes one.
+        half: the type of half-words.
+        thread_bits: if not 0, steps depend on the thread's number in the cluster, in which the rank of the CTA
+        stands above this number of bits.
+        """
         self._writer, self._machine, self._slots, self._count = writer, machine, slots, count
         self._given = given if callable(given) else given.__getitem__
         self._thread = in_cluster(writer, machine, thread_bits) if thread_bits else machine.thread(writer)
@@ -73,7 +76,7 @@ class WordWriter:
         self._selectors: dict[tuple[tuple[int, ...], tuple[int, ...]], str] = {}
 
     def run(self, steps: Iterable[Step]) -> WordWriter:
-        """Write these steps behind those before."""
+        """Write more steps; return the writer itself."""
         for step in steps:
             self._words[self._count + self._written] = self._write(step)
             self._written += 1
@@ -114,7 +117,7 @@ class WordWriter:
         return word
 
     def _lane(self, columns: tuple[int, ...], flipped: int) -> str:
-        """The lane that the columns name, with these bits flipped."""
+        """The lane of the linear map `columns`, xor `flipped`."""
         key = (columns, flipped)
         if key not in self._lanes:
             writer = self._writer
@@ -158,8 +161,8 @@ class WordWriter:
         return parts_of(writer, [writer.op(f"llvm.select {condition}, {b}, {a} : i1, {I32}") for a, b in pairs])
 
     def _joined(self, low: Parts, high: Parts, halves: tuple[int, ...]) -> Part:
-        """A word of half-words of two others, which is no more than a name for them where what comes next takes
-        the halves apart again; the compiler does not see through a permute."""
+        """A word made of half-words of two others, without a permute, which the compiler does not see through.
+        No operation is written if the halves are used separately."""
         picked = ((high if half > 1 else low, half & 1) for half in halves)
         values = [part.slot(self._half, half) for (part,), half in picked]
         return Part(Vector(self._writer, self._half, values))
@@ -178,7 +181,8 @@ class WordWriter:
 
 
 def _same_halves(picks: Sequence[Sequence[int]], slots: int) -> tuple[int, ...] | None:
-    """The half-words that every thread picks, counted through both words; None if they differ or are bytes."""
+    """The half-words that all threads pick, counted through both words; None if threads differ or slots are
+    bytes."""
     if slots != 2:
         return None
     found = {tuple(slot if pick < 0 else pick for slot, pick in enumerate(row)) for row in picks}
@@ -186,7 +190,8 @@ def _same_halves(picks: Sequence[Sequence[int]], slots: int) -> tuple[int, ...] 
 
 
 def _bytes_of(picks: Sequence[int], size: int) -> list[int]:
-    """The bytes to pick for slots of `size` bytes, counted through both words; what nobody reads stays."""
+    """The bytes to pick for slots of `size` bytes, counted through both words; a slot that is not read picks
+    itself."""
     return [
         (slot if pick < 0 else pick) * size + byte for slot, pick in enumerate(picks) for byte in range(size)
     ]

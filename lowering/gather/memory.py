@@ -1,17 +1,18 @@
-"""Gathers through shared memory: the source is stored once, each result loaded from where its index says.
+"""Gathers through shared memory: the source is stored once, and each result is loaded at the place of its
+index.
 
-What a thread loads is an element of its own row: D'(r, l, w) beside the axis, in the words of `gather`, and on
-the axis what the index says. So the banks are given to the lanes' own rows first and to the axis second. Where
-no two lanes of a phase share a row, no load has bank conflicts, whatever the indices are; where a row of lanes
-has as many banks to itself as it has words, it has none either. Conflicts that are left are counted at their
-mean for random indices. Stores are as those of conversions: copies are stored once, without bank conflicts.
+A thread loads an element of its own row, D'(r, l, w) in the words of `shuffles`; the index is the coordinate
+along the row. So the bank bits are first given to the rows of the lanes and then to the axis. If no two lanes
+of a phase share a row, no load has bank conflicts, whatever the indices are. If a row has as many banks of its
+own as it has words, it has none either. Other loads are counted with the mean conflicts of random indices.
+Stores are those of conversions: copies are stored once, without bank conflicts.
 
-Where a source stays in its warp, so does the exchange: each warp has its own part of the scratch, and no
-barrier of the CTA stands between. Registers that source and result have in common beside the axis can make
-rounds over less scratch.
+If every element stays in its warp, so does the exchange: each warp has its own slice of the scratch, and there
+is no barrier of the CTA. Register columns that source and result share in the other dimensions can make rounds
+over less scratch.
 
-`plan_legacy_gather` is Triton's from before it gathered by shuffles, a baseline: every register is stored,
-every result loaded, row-major, and all warps meet before the stores and behind.
+`plan_legacy_gather` is the gather of Triton before it used shuffles, a baseline: every register is stored and
+every result loaded, row-major, with a barrier before the stores and one behind.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from triton_linear.dialect import f2
 from triton_linear.dialect.dimensions import fields, total_bits
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.gather.shuffles import beside_of, misfit, multiplier, operations_of
+from triton_linear.lowering.gather.shuffles import columns_beside_axis, misfit, multiplier, operations_of
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.gathers import LEGACY_GATHER, Columns, Fetch, GatherSharedPlan
 from triton_linear.lowering.plan.packing import stored_words
 from triton_linear.lowering.plan.plans import Access, Cost, MemorySide, Rejected
 from triton_linear.lowering.planners.conversion import Hardware
 from triton_linear.lowering.planners.exchange import Accesses, split_copies
-from triton_linear.lowering.planners.placement import Exchange, Placement, Room, shared_registers
+from triton_linear.lowering.planners.placement import Exchange, ExchangeLimits, Placement, shared_registers
 from triton_linear.lowering.planners.swizzle import Side, Swizzle, optimal_swizzle
 from triton_linear.lowering.target.phases import LOAD, STORE, Service
 from triton_linear.lowering.target.targets import Target
@@ -53,9 +54,9 @@ def plan_gather_shared(
     target: Target,
     scratch_limit: int | None = None,
 ) -> GatherSharedPlan | Rejected:
-    """The cheapest gather through shared memory along dimension `axis`, or why there is none.
+    """The cheapest gather through shared memory along dimension `axis`, or the reason why there is none.
 
-    `scratch_limit` bounds the scratch in bytes where rounds can (None: the target's default).
+    `scratch_limit` bounds the scratch in bytes as far as rounds allow (None: the target's default).
 
     Requires: as for `plan_gather`.
     Ensures: no store has bank conflicts, unless addresses that avoid them take longer; equal arguments give
@@ -63,14 +64,14 @@ def plan_gather_shared(
 
     Raises ValueError for tensors that do not agree.
     """
-    found = _Gathered.of(src, index, axis, target)
+    found = _Request.of(src, index, axis, target)
     if isinstance(found, str):
         return Rejected(PLANNER, found)
     warps = len(found.held.warp)
     limit = target.scratch_limit(1 << warps) if scratch_limit is None else scratch_limit
     own = limit >> warps if found.scope == "warp" else limit
-    plans = list(_Planner(found, Room(element.memory_bytes, target, own)).plans())
-    plain = _plain(src, index, axis, element, target)
+    plans = list(_Planner(found, ExchangeLimits(element.memory_bytes, target, own)).plans())
+    plain = _row_major_plan(src, index, axis, element, target)
     if plain is not None and plain.scratch_bytes <= limit:
         plans.append(plain)
     if not plans:
@@ -80,9 +81,10 @@ def plan_gather_shared(
 
 
 def cost_of_gather_shared(plan: GatherSharedPlan, element: ElementType, target: Target, warps: int = 4) -> Cost:
-    """Count what one warp executes, with loads at their mean for random indices; clocks by the target's table.
+    """Count the instructions of one warp, with the mean wavefronts of loads at random indices; clocks by the
+    target's table.
 
-    `wavefronts` is rounded up. `alu` counts packing and addresses, as compilers leave those.
+    `wavefronts` is rounded up. `alu` counts packing and addresses, after the compiler.
     """
     table = target.costs
     stores = plan.stores * _conflicts(plan, target) * plan.store.wavefronts(STORE, plan.element_bytes, target)
@@ -119,10 +121,10 @@ def cost_of_gather_shared(plan: GatherSharedPlan, element: ElementType, target: 
 def plan_legacy_gather(
     src: LinearLayout, index: LinearLayout, axis: int, element: ElementType, target: Target
 ) -> GatherSharedPlan | Rejected:
-    """The baseline's gather, or why it has none."""
+    """The gather of the baseline, or the reason why it has none."""
     if reason := misfit(src, index, axis, target):
         return Rejected("legacy", reason)
-    held, beside = Hardware.of(src), beside_of(index, axis, [size for _, size in src.out_dims])
+    held, beside = Hardware.of(src), columns_beside_axis(index, axis, [size for _, size in src.out_dims])
     if held.block or beside.block:
         return Rejected("legacy", f"scratch is not laid out for clusters, here of {1 << len(held.block)} CTAs")
     size = element.memory_bytes
@@ -156,10 +158,10 @@ def plan_legacy_gather(
     )
 
 
-def _plain(
+def _row_major_plan(
     src: LinearLayout, index: LinearLayout, axis: int, element: ElementType, target: Target
 ) -> GatherSharedPlan | None:
-    """The baseline's memory, of which copies are stored and loaded once, by one barrier."""
+    """The memory layout of the baseline, but with one load for results that are copies, and one barrier."""
     found = plan_legacy_gather(src, index, axis, element, target)
     if isinstance(found, Rejected):
         return None
@@ -171,11 +173,11 @@ def _plain(
     kept = [fetched[elements.index(held)] for held in first]
     outputs = tuple(first[held] for held in elements)
     plan = replace(found, fetches=(tuple(kept),), outputs=outputs, waits=False, kind=PLANNER)
-    return as_merged(plan, target)
+    return with_merged_stores(plan, target)
 
 
-def as_merged(plan: GatherSharedPlan, target: Target) -> GatherSharedPlan:
-    """A plan of single stores as LLVM leaves them: none that another overwrites, neighbours in one."""
+def with_merged_stores(plan: GatherSharedPlan, target: Target) -> GatherSharedPlan:
+    """A plan of single stores after LLVM: overwritten stores are gone, and neighbours are one vector."""
     (accesses,) = plan.store.rounds
     by_offset = {access.offset: access for access in accesses}
     threads = functools.reduce(int.__or__, plan.store.columns, 0)
@@ -196,7 +198,8 @@ def as_merged(plan: GatherSharedPlan, target: Target) -> GatherSharedPlan:
 
 
 def _row_major(layout: LinearLayout) -> Columns:
-    """For each bit of a flattened element, which has dimension 0 lowest, its place with the last one lowest."""
+    """For each bit of a flattened element, which has dimension 0 lowest, its row-major place (last dimension
+    lowest)."""
     places: list[int] = []
     above = sum(size.bit_length() - 1 for _, size in layout.out_dims)
     for _, size in layout.out_dims:
@@ -209,8 +212,12 @@ OTHER_CTAS: Final = "an index asks for what another CTA of the cluster holds"
 
 
 @dataclass(frozen=True, slots=True)
-class _Gathered:
-    """What is asked of the memory: by whom, and how far it goes."""
+class _Request:
+    """The columns of a gather, and its scope.
+
+    held: the source. beside: the index's layout without its coordinate on the axis. axis: the columns of the
+    index's bits. elements: the element of each register of the index.
+    """
 
     scope: str
     held: Hardware
@@ -219,12 +226,12 @@ class _Gathered:
     elements: tuple[int, ...]
 
     @staticmethod
-    def of(src: LinearLayout, index: LinearLayout, axis: int, target: Target) -> _Gathered | str:
-        """The gather of two layouts, or why there is none."""
+    def of(src: LinearLayout, index: LinearLayout, axis: int, target: Target) -> _Request | str:
+        """The request for two layouts, or the reason why there is none."""
         if reason := misfit(src, index, axis, target):
             return reason
         sizes = [size for _, size in src.out_dims]
-        held, beside = Hardware.of(src), beside_of(index, axis, sizes)
+        held, beside = Hardware.of(src), columns_beside_axis(index, axis, sizes)
         start = fields(src.out_dims)[axis][0]
         along = tuple(1 << start + bit for bit in range(sizes[axis].bit_length() - 1))
         elements = tuple(f2.sums(Hardware.of(index).register))
@@ -235,27 +242,27 @@ class _Gathered:
         inside = f2.Echelon((*held.lane, *held.register))
         added = tuple(theirs ^ ours for theirs, ours in zip(beside.warp, held.warp, strict=True))
         if all(column in inside for column in (*along, *beside.lane, *beside.register, *added)):
-            return _Gathered("warp", held, replace(beside, warp=added), along, elements)
-        return _Gathered("cta", held, beside, along, elements)
+            return _Request("warp", held, replace(beside, warp=added), along, elements)
+        return _Request("cta", held, beside, along, elements)
 
 
 class _Planner:
     """Makes plans of one gather."""
 
-    def __init__(self, gathered: _Gathered, room: Room) -> None:
-        self._gathered, self._room = gathered, room
+    def __init__(self, gathered: _Request, limits: ExchangeLimits) -> None:
+        self._gathered, self._limits = gathered, limits
         held, beside = gathered.held, gathered.beside
         stays = (0,) * len(held.warp) if gathered.scope == "warp" else held.warp
         whole = Exchange(
             held.register, held.lane, stays, beside.register, (*beside.lane, *gathered.axis), beside.warp
         )
-        self._sharing, self._split, self._taken = split_copies(gathered.scope, whole, room)
+        self._sharing, self._split, self._taken = split_copies(gathered.scope, whole, limits)
 
     def plans(self) -> Iterator[GatherSharedPlan]:
-        """Plans for vectors of some widths, of registers in some orders."""
-        sharing, room = self._sharing, self._room
+        """Yield plans without store conflicts, for vectors of all widths, of registers in three orders."""
+        sharing, limits = self._sharing, self._limits
         free = shared_registers(sharing)
-        rounds = room.rounds(sharing, free)
+        rounds = limits.rounds(sharing, free)
         own = f2.extend((*sharing.store_threads, *rounds), sharing.store_register)
         rows, axis = f2.Echelon(self._gathered.beside.lane), f2.Echelon(self._gathered.axis)
         orders = (
@@ -263,18 +270,21 @@ class _Planner:
             tuple(sorted(own, key=lambda column: column not in rows)),
             tuple(sorted(own, key=lambda column: column in axis)),
         )
-        vectors = {order[:count] for order in orders for count in range(min(room.widest, len(own)) + 1)}
+        vectors = {order[:count] for order in orders for count in range(min(limits.widest, len(own)) + 1)}
         for vector in sorted(vectors, key=lambda vector: (len(vector), vector)):
             placement = self._placement(vector, rounds)
             if placement is not None:
                 plan = self._plan(placement)
-                if plan.scratch_bytes <= room.target.max_shared_bytes and _conflicts(plan, room.target) == 1:
+                if (
+                    plan.scratch_bytes <= limits.target.max_shared_bytes
+                    and _conflicts(plan, limits.target) == 1
+                ):
                     yield plan
 
     def _placement(self, vector: Columns, rounds: Columns) -> Placement | None:
-        """Where elements go for stores of a vector; None where a thread would split one."""
-        sharing, room = self._sharing, self._room
-        size, target = room.element_bytes, room.target
+        """The placement for stores of a vector; None if a thread would split one."""
+        sharing, limits = self._sharing, self._limits
+        size, target = limits.element_bytes, limits.target
         word_bits = max(1, target.bank_bytes // size).bit_length() - 1
         store = target.service(STORE, size << len(vector))
         load = target.service(LOAD, size)
@@ -283,7 +293,7 @@ class _Planner:
         bank_bits = self._bank_bits(load.banks)
         inside = vector[:word_bits]
         phase = f2.extend(inside, rows)
-        # What storing lanes have of the axis has to be in other banks anyway.
+        # Storing lanes that differ on the axis need different banks anyway, so these columns come first.
         stored = f2.Echelon(store_side.phase)
         axis = sorted(self._gathered.axis, key=lambda column: column not in stored)
         phase = (*phase, *f2.extend((*inside, *phase), axis))[: max(bank_bits, len(phase))]
@@ -297,7 +307,7 @@ class _Planner:
         return None
 
     def _is_split(self, placement: Placement) -> bool:
-        """Whether a thread stores part of a vector, or does not do the same in all rounds."""
+        """True if some thread would store part of a vector, or take part in some rounds only."""
         sharing = self._sharing
         for columns, slots in ((sharing.store_threads, 1 << placement.store_bits), (sharing.load_threads, 1)):
             for column in columns:
@@ -307,8 +317,8 @@ class _Planner:
         return False
 
     def _in_axis_order(self, swizzle: Swizzle) -> Swizzle:
-        """The same wavefronts, with what is on the axis in order: so few instructions make an address of an
-        index."""
+        """The same wavefronts, with the columns of the axis in order: an address then takes few
+        instructions."""
         axis, rows = self._gathered.axis, self._gathered.beside.lane
         span = f2.Echelon(swizzle.segment)
         segment = f2.extend((), (*(column for column in axis if column in span), *swizzle.segment))
@@ -318,13 +328,14 @@ class _Planner:
         return replace(swizzle, bank=bank, segment=segment)
 
     def _bank_bits(self, banks: int) -> int:
-        words = max(self._room.target.bank_bytes, self._room.element_bytes)
-        return (banks * self._room.target.bank_bytes // words).bit_length() - 1
+        words = max(self._limits.target.bank_bytes, self._limits.element_bytes)
+        return (banks * self._limits.target.bank_bytes // words).bit_length() - 1
 
     def _plan(self, placement: Placement) -> GatherSharedPlan:
-        gathered, sharing, room = self._gathered, self._sharing, self._room
+        """The plan with the elements at the places of `placement`."""
+        gathered, sharing, limits = self._gathered, self._sharing, self._limits
         held, beside = gathered.held, gathered.beside
-        size = room.element_bytes
+        size = limits.element_bytes
         tile = size << placement.swizzle.address_bits
         warps = len(held.warp)
         slices = tuple(tile << bit for bit in range(warps)) if gathered.scope == "warp" else (0,) * warps
@@ -370,14 +381,15 @@ class _Planner:
 
 
 def _operations(columns: Columns, target: Target) -> int:
-    """Instructions that make an address of an index: those of its bits, and what adds them to the own row's."""
+    """Instructions that compute an address from an index: its linear map, and the xor with the row's
+    address."""
     if multiplier(columns, target):
         return 3
     return operations_of(columns) + 1
 
 
 def _conflicts(plan: GatherSharedPlan, target: Target) -> float:
-    """Wavefronts of a phase of the stores, one without bank conflicts."""
+    """Wavefronts of a phase of the stores; 1 without bank conflicts."""
     side = plan.store
     lanes = f2.sums(side.columns[: target.lanes.bit_length() - 1])
     service = target.service(STORE, side.access_bytes)
@@ -386,7 +398,7 @@ def _conflicts(plan: GatherSharedPlan, target: Target) -> float:
 
 @functools.lru_cache(maxsize=4096)
 def _mean_wavefronts(lanes: Columns, by_index: Columns, element_bytes: int, target: Target) -> float:
-    """Wavefronts of a load by a warp whose indices are random, from a fixed sample."""
+    """Mean wavefronts of a warp's load at random indices, from a fixed sample."""
     rng = random.Random(0)
     own, moved = f2.sums(lanes), f2.sums(by_index)
     service = target.service(LOAD, element_bytes)
@@ -399,14 +411,14 @@ def _mean_wavefronts(lanes: Columns, by_index: Columns, element_bytes: int, targ
 
 
 def _wavefronts(addresses: Sequence[int], width: int, service: Service, target: Target) -> int:
-    """Wavefronts of an access of `width` bytes by the lanes of a warp, each to its address."""
+    """Wavefronts of an access of `width` bytes by each lane of a warp, at the given addresses."""
     order = service.order(target.lanes)
     words = max(1, width // target.bank_bytes)
     total = 0
     for start in range(0, target.lanes, service.count):
-        asked: set[int] = set()
+        accessed: set[int] = set()
         for lane in order[start : start + service.count]:
             first = addresses[lane] // target.bank_bytes
-            asked.update(range(first, first + words))
-        total += max(Counter(word % service.banks for word in asked).values())
+            accessed.update(range(first, first + words))
+        total += max(Counter(word % service.banks for word in accessed).values())
     return total

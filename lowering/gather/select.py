@@ -1,17 +1,18 @@
-"""Choosing how a gather is lowered, and what it costs where Triton lowers it.
+"""The choice of a gather's lowering, and the cost of Triton's own.
 
-Inside a warp, selects and shuffles compete with shared memory by modelled clocks; what crosses warps has shared
-memory alone.
+Inside a warp, selects and shuffles compete with shared memory by modelled clocks; a gather across warps always
+takes shared memory.
 
-Triton 3.6.0 shuffles where no warp bit moves along the axis and source and index agree in what warps and lanes
-hold beside it (`GatherLoweringHelper::isWarpLocal`): for each register of the result one word from every
-source register that its column has, 32 bits for elements of less. Everything else goes through shared memory,
-row-major: all registers are stored, all warps meet, and each lane loads what its index names.
+Triton 3.6.0 shuffles if no warp bit moves along the axis, and source and index have the same warps and lanes in
+the other dimensions (`GatherLoweringHelper::isWarpLocal`): for each register of the result it shuffles one word
+from every source register of the same column, 32 bits even for narrower elements. Every other gather goes
+through shared memory, row-major: all registers are stored, a barrier follows, and each lane loads the element
+that its index names.
 
-Of a gather of many registers, source, index and result do not fit the 255 of a thread. What does not is counted
-as a store and a load of local memory for each word, at the rate of shared memory, which has the same pipe: a
-gather through memory needs the source no longer when it begins to load, one by shuffles to its end. That is an
-estimate; compilers spill in other places too.
+The source, index and result of a large gather do not fit the 255 registers of a thread. Each word that does not
+fit costs a store and a load of local memory, at the rate of shared memory, which has the same pipe. A gather
+through memory keeps the source until its loads begin, one by shuffles to its end. This is an estimate;
+compilers spill in other places too.
 """
 
 from __future__ import annotations
@@ -22,12 +23,17 @@ from dataclasses import replace
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.lowering.gather.memory import (
-    as_merged,
     cost_of_gather_shared,
     plan_gather_shared,
     plan_legacy_gather,
+    with_merged_stores,
 )
-from triton_linear.lowering.gather.shuffles import cost_of_gather, operations_of, plan_gather, priced
+from triton_linear.lowering.gather.shuffles import (
+    cost_of_gather,
+    cost_of_instructions,
+    operations_of,
+    plan_gather,
+)
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.gathers import AnyGatherPlan, GatherPlan, GatherSharedPlan
 from triton_linear.lowering.plan.plans import Cost, Rejected
@@ -43,10 +49,9 @@ def select_gather(
     target: Target,
     scratch_limit: int | None = None,
 ) -> AnyGatherPlan | Rejected:
-    """The plan of a gather, or why it is left to Triton.
+    """The plan of a gather, or the reason why it is left to Triton.
 
-    `scratch_limit` bounds the scratch in bytes where another plan can do with less (None: the target's
-    default).
+    `scratch_limit` bounds the scratch in bytes if a plan within it exists (None: the target's default).
 
     Requires: as for `plan_gather`.
     """
@@ -67,32 +72,34 @@ def select_gather(
 
 
 def cost_of(plan: AnyGatherPlan, element: ElementType, target: Target, warps: int = 4) -> Cost:
-    """What one warp executes for a plan, words that registers have no room for included."""
+    """The modelled cost of a plan for one warp, with spills."""
     if isinstance(plan, GatherSharedPlan):
         return _with_spills(
-            cost_of_gather_shared(plan, element, target, warps), _held(plan, element), target, warps
+            cost_of_gather_shared(plan, element, target, warps), _registers_needed(plan, element), target, warps
         )
-    return _with_spills(cost_of_gather(plan, element, target, warps), _held(plan, element), target, warps)
+    return _with_spills(
+        cost_of_gather(plan, element, target, warps), _registers_needed(plan, element), target, warps
+    )
 
 
-def _held(plan: AnyGatherPlan, element: ElementType) -> int:
-    """Registers that a thread needs at once."""
+def _registers_needed(plan: AnyGatherPlan, element: ElementType) -> int:
+    """Registers that are live in a thread at once."""
     parts = 2 if element.bits == 64 else 1
     source, result = plan.source_registers * parts, len(plan.outputs) * parts
     if isinstance(plan, GatherSharedPlan):
         return max(source, result) + plan.index_registers
-    # Out of a loop goes what is made of an index that stays: the lane and the choice, where both are needed.
+    # If the index is invariant in a loop, its lane and its choice are hoisted out of the loop and stay live.
     return source + max(result, len(plan.indices) * (1 + (plan.moves and bool(plan.choices))))
 
 
 def _with_spills(cost: Cost, held: int, target: Target, warps: int) -> Cost:
-    lacking = max(0, held - target.policy.gather_registers)
-    busy = 2 * lacking * target.costs.wavefront
+    spilled = max(0, held - target.policy.gather_registers)
+    busy = 2 * spilled * target.costs.wavefront
     return replace(cost, clocks=cost.clocks + busy, latency=cost.latency + target.costs.alone * warps * busy)
 
 
 def is_warp_local(src: LinearLayout, index: LinearLayout, axis: int) -> bool:
-    """Whether Triton lowers the gather by shuffles."""
+    """True if Triton lowers the gather by shuffles."""
 
     def moves(layout: LinearLayout, dim: str) -> list[tuple[int, ...]]:
         return [tuple(vector) for name, vectors in layout.bases if name == dim for vector in vectors]
@@ -109,7 +116,7 @@ def is_warp_local(src: LinearLayout, index: LinearLayout, axis: int) -> bool:
 def stock_cost(
     src: LinearLayout, index: LinearLayout, axis: int, element: ElementType, target: Target, warps: int = 4
 ) -> Cost:
-    """The modelled cost of Triton's lowering, for one warp of so many; endless where it has none.
+    """The modelled cost of Triton's lowering for one of `warps` warps; infinite if it has none.
 
     Requires: the layouts are as for `plan_gather`.
     """
@@ -119,17 +126,17 @@ def stock_cost(
     if is_warp_local(src, index, axis):
         column = sum(vector[axis] != 0 for name, vectors in src.bases if name == REGISTER for vector in vectors)
         ours = plan_gather(src, index, axis, element, target)
-        # Of what it shuffles it takes one after the other by a comparison and a select.
+        # A comparison and a select for each shuffled word.
         found, others = 2, (1 << column) - 1
         if isinstance(ours, GatherPlan):
             found = max(1, operations_of(ours.lane_by_index)) + (target.vendor == "amd")
             found += operations_of(ours.choice_by_index) if others else 0
         alu = results * (found + others * (1 + parts)) + held * (element.per_word > 1)
-        cost = priced((results << column) * parts, alu, target, warps)
+        cost = cost_of_instructions((results << column) * parts, alu, target, warps)
         return _with_spills(
             cost, held * parts + max(results * parts, results * (1 + (column > 0))), target, warps
         )
     plan = plan_legacy_gather(src, index, axis, element, target)
     if isinstance(plan, Rejected):
         return Cost(math.inf, math.inf)
-    return cost_of(as_merged(replace(plan, waits=False), target), element, target, warps)
+    return cost_of(with_merged_stores(replace(plan, waits=False), target), element, target, warps)

@@ -1,8 +1,8 @@
 """Gathers inside a warp: `result[..., x, ...] = src[..., index[..., x, ...], ...]` along one axis.
 
 The result has the layout of the index, so a thread that holds an index also wants the element it names. Write
-i for the index and (r, l, w) for the register, lane and warp that hold it. With S the source's layout, D the
-index's, and D' that without its coordinate on the axis, the element is wherever S has (i, D'(r, l, w)):
+i for the index and (r, l, w) for the register, lane and warp that hold it. Let S be the source's layout, D the
+index's, and D' the layout D without the coordinate on the axis. The element is where S has (i, D'(r, l, w)):
 
     S(register, lane, w) = i on the axis + D'(r, l, w) beside it
 
@@ -10,18 +10,19 @@ All of that is linear over F2, so one solution for each bit of i, r, l and w mak
 
     register = P i + Q r + R (l, w)          lane = T i + U r + V (l, w)
 
-which exists when no bit needs another warp (the paper: the axis part of the warp bits is zero). For one
-register r of the result, the source registers that any lane may want are a coset of the span of P and R:
-2^n registers for a span of n dimensions. Nobody knows what others want, so all of them are shuffled, each from
-the lane that the receiver's own index names, and the receiver chooses among them by n bits, the choice: linear
-in its index and its thread number too. So shuffles are as many as results times 2^n, whatever the lanes on the
-axis. Where V alone is left of the lane map, and is the own lane, nothing is shuffled and the choice is all.
+which exists if no bit needs another warp (the paper: the axis part of the warp bits is zero). For one register
+r of the result, the source registers that any lane may want are a coset of the span of P and R: 2^n registers
+for a span of n dimensions. No lane knows what other lanes want, so all 2^n registers are shuffled, each from
+the lane that the receiver's own index names. The receiver chooses among them by n bits, the choice, which is
+linear in its index and its thread number too. So a gather takes 2^n shuffles for each result, however many
+lanes lie along the axis. If the lane map is the identity on lanes (T and U are zero), nothing is shuffled and
+the choice alone is left.
 
-Elements below 32 bits travel together where they are choices for the same result, in a word of as many as fit,
-and come out of it by a byte permute whose selector is the choice.
+Elements below 32 bits that are choices for the same result travel packed into words. A byte permute extracts
+the element, with the choice as its selector.
 
-An index out of range is undefined behaviour; only as many bits of it are read as the axis has, so no lane and
-no register that is not there is named.
+An index out of range is undefined behaviour. Only the low bits of an index are read, as many as the axis has,
+so it cannot name a lane or register that does not exist.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.gathers import Columns, GatherPlan, Wanted
+from triton_linear.lowering.plan.gathers import Columns, GatheredWord, GatherPlan
 from triton_linear.lowering.plan.plans import Cost, Rejected
 from triton_linear.lowering.planners.conversion import Hardware
 from triton_linear.lowering.target.policy import Policy
@@ -48,10 +49,10 @@ PLANNER = "gather"
 def plan_gather(
     src: LinearLayout, index: LinearLayout, axis: int, element: ElementType, target: Target
 ) -> GatherPlan | Rejected:
-    """The cheapest gather inside a warp along dimension `axis`, or why there is none.
+    """The cheapest gather inside a warp along dimension `axis`, or the reason why there is none.
 
-    Requires: both layouts map register, lane, warp (and block) onto tensors that agree but for the size of the
-    axis, of sizes that are powers of two.
+    Requires: both layouts map register, lane, warp (and block) onto tensors whose sizes are powers of two and
+    equal except along the axis.
     Ensures: no shared memory; equal arguments give equal plans.
 
     Raises ValueError for tensors that do not agree.
@@ -60,7 +61,7 @@ def plan_gather(
         return Rejected(PLANNER, reason)
     rejected: Rejected | None = None
     best: GatherPlan | None = None
-    # Elements that a warp holds in several places are looked for in registers or in lanes first.
+    # If a warp holds an element in several places, registers or lanes are preferred.
     for preference in itertools.product((True, False), repeat=2):
         found = _Planner.of(src, index, axis, *preference).plan(element, target.policy)
         if isinstance(found, Rejected):
@@ -76,30 +77,30 @@ def plan_gather(
 
 
 def cost_of_gather(plan: GatherPlan, element: ElementType, target: Target, warps: int = 4) -> Cost:
-    """Count what one warp executes; clocks and waiting by the target's table.
+    """Count the instructions of one warp; clocks and latency by the target's table.
 
-    Shuffles are counted exactly. `alu` counts selects, permutes, packing and what places them, as compilers
-    leave that: an `and` goes with the `xor` or the comparison behind it.
+    Shuffles are counted exactly. `alu` counts selects, permutes, packing and the computation of lane and
+    choice, after the compiler: it merges an `and` with the `xor` or the comparison behind it.
     """
     parts = 2 if element.bits == 64 else 1
     groups = {group for wanted in plan.wanted for group in plan.groups(wanted)}
     packing = len(groups) * max((1 << plan.packed) - 1, int(element.per_word > 1))
-    alu = len(plan.wanted) * placing(plan, target) + packing + plan.selects * parts + plan.permutes
-    return priced(plan.shuffles * parts, alu, target, warps)
+    alu = len(plan.wanted) * placing_instructions(plan, target) + packing + plan.selects * parts + plan.permutes
+    return cost_of_instructions(plan.shuffles * parts, alu, target, warps)
 
 
-def placing(plan: GatherPlan, target: Target) -> int:
-    """Instructions that find the lane and the choice of one result."""
+def placing_instructions(plan: GatherPlan, target: Target) -> int:
+    """Instructions that compute the lane and the choice of one result."""
     count = 0
     if plan.moves and (kept := segments_of(plan, target)) is not None:
-        distance = unmasked(plan.lane_by_index, kept, target.lanes)
+        distance = lane_shift(plan.lane_by_index, kept, target.lanes)
         count += operations_of(plan.lane_by_index) if distance is None else int(distance != 0)
     elif plan.moves:
         count += max(1, operations_of(plan.lane_by_index)) + (target.vendor == "amd")
     if plan.choices:
-        # ptxas takes two bits and more out of a word before it tests them.
+        # ptxas extracts two and more bits from a word before it tests them.
         tests = plan.select_bits + (plan.select_bits > 1)
-        # A bit of the index that is a bit of the choice, and no other, is tested where it is.
+        # If each choice bit is one bit of the index, ptxas tests the index itself.
         single = all(c & (c - 1) == 0 for c in plan.choice_by_index) and not any(plan.choice_by_thread)
         found = 0 if single and not plan.packed else max(1, operations_of(plan.choice_by_index))
         count += found + tests + bool(plan.packed)
@@ -107,18 +108,19 @@ def placing(plan: GatherPlan, target: Target) -> int:
 
 
 def segments_of(plan: GatherPlan, target: Target) -> int | None:
-    """The bits of the own lane that shuffles of this target keep by themselves; None where they do not."""
+    """The lane bits that shuffles of this target take from the reading lane's own number; None without
+    support."""
     return plan.kept_lanes if target.shuffles_in_segments else None
 
 
-def unmasked(columns: Columns, kept: int, lanes: int) -> int | None:
-    """By how much an index is shifted up so that its bits are those of the lane where bits that are `kept` and
-    those beyond `lanes` are not looked at; None where no shift does.
+def lane_shift(columns: Columns, kept: int, lanes: int) -> int | None:
+    """The left shift that makes an index the lane number, in the lane bits below `lanes` that are not `kept`;
+    None if no shift does. `columns` is the lane map of the index.
 
-    >>> unmasked((0, 1, 2), 0b11100, 32), unmasked((1, 2, 0), 0b11100, 32), unmasked((2, 1), 0b11100, 32)
+    >>> lane_shift((0, 1, 2), 0b11100, 32), lane_shift((1, 2, 0), 0b11100, 32), lane_shift((2, 1), 0b11100, 32)
     (-1, 0, None)
     """
-    distances = distances_of(columns)
+    distances = shift_distances(columns)
     if len(distances) != 1:
         return None
     (distance,) = distances
@@ -128,22 +130,22 @@ def unmasked(columns: Columns, kept: int, lanes: int) -> int | None:
 
 
 def multiplier(columns: Columns, target: Target) -> int:
-    """What an index is multiplied by so that each of its bits is where its column has it, and others beside it;
-    0 where a product does not do, or shifts are as good.
+    """The factor whose product with an index has each bit of the index at the bits of its column, and other
+    bits elsewhere; 0 if no product has, or shifts are as fast.
 
     >>> from triton_linear.lowering.target.targets import target
     >>> multiplier((128, 256, 64), target("cuda:90")), multiplier((64, 128, 256), target("cuda:90"))
     (144, 0)
     """
-    distances = sorted(distances_of(columns))
+    distances = sorted(shift_distances(columns))
     if target.vendor != "nvidia" or len(distances) < 2 or distances[0] < 0:
-        return 0  # elsewhere products of 32 bits take four times as long as shifts
+        return 0  # AMD GPUs take four times as long for products of 32 bits as for shifts
     apart = all(high - low >= len(columns) for low, high in itertools.pairwise(distances))
     return sum(1 << distance for distance in distances) if apart else 0
 
 
-def distances_of(columns: Columns) -> set[int]:
-    """By how much bits are moved."""
+def shift_distances(columns: Columns) -> set[int]:
+    """The distances by which a linear map shifts bits to the left."""
     return {
         place - bit
         for bit, column in enumerate(columns)
@@ -152,8 +154,8 @@ def distances_of(columns: Columns) -> set[int]:
     }
 
 
-def priced(shuffles: int, alu: int, target: Target, warps: int) -> Cost:
-    """The cost of shuffles and other instructions that wait for one another once, for one warp of so many."""
+def cost_of_instructions(shuffles: int, alu: int, target: Target, warps: int) -> Cost:
+    """The cost of shuffles and other instructions for one of `warps` warps, with the latency of one result."""
     table = target.costs
     busy = shuffles * max(table.lone_shuffle, warps * table.shuffle) + alu * table.lone_alu
     wait = table.shuffle_wait if shuffles else table.select_wait
@@ -166,14 +168,14 @@ def _clocks(plan: GatherPlan, element: ElementType, target: Target) -> float:
 
 
 def operations_of(columns: Columns) -> int:
-    """Instructions of a linear function of the index: for each distance that bits move one that takes them and
-    adds them to the others, and a shift."""
-    distances = distances_of(columns)
+    """Instructions of a linear map of the index: for each distance, one that masks and adds the bits, and a
+    shift unless the distance is 0."""
+    distances = shift_distances(columns)
     return sum(2 if distance else 1 for distance in distances)
 
 
 def misfit(src: LinearLayout, index: LinearLayout, axis: int, target: Target) -> str | None:
-    """Why the layouts are no gather inside warps of this target, before any planning."""
+    """The reason why no planner of this target takes the layouts, or None."""
     sizes = [[size for _, size in layout.out_dims] for layout in (src, index)]
     if len(sizes[0]) != len(sizes[1]) or not 0 <= axis < len(sizes[0]):
         raise ValueError(f"plan_gather: no axis {axis} of source {sizes[0]} and index {sizes[1]}")
@@ -190,8 +192,8 @@ def misfit(src: LinearLayout, index: LinearLayout, axis: int, target: Target) ->
     return None
 
 
-def beside_of(layout: LinearLayout, axis: int, sizes: Iterable[int]) -> Hardware:
-    """The columns of a layout in a tensor of `sizes`, without their coordinate on the axis."""
+def columns_beside_axis(layout: LinearLayout, axis: int, sizes: Iterable[int]) -> Hardware:
+    """The columns of a layout in a tensor of `sizes`, with their coordinate on the axis set to zero."""
     places = list(itertools.accumulate((size.bit_length() - 1 for size in sizes), initial=0))
     columns: dict[str, Columns] = dict.fromkeys((REGISTER, LANE, WARP, BLOCK), ())
     for name, vectors in layout.bases:
@@ -203,7 +205,7 @@ def beside_of(layout: LinearLayout, axis: int, sizes: Iterable[int]) -> Hardware
 
 @dataclass(frozen=True, slots=True)
 class _Solver:
-    """Finds the register and lane of a warp at which a source layout holds the sum of what is asked for."""
+    """Finds the register and lane of a warp at which a source layout holds an element."""
 
     span: f2.Echelon
     first: int
@@ -215,7 +217,7 @@ class _Solver:
         return _Solver(f2.Echelon((*pair[0], *pair[1])), len(pair[0]), lanes_first)
 
     def place(self, wanted: int) -> tuple[int, int] | None:
-        """(register, lane), or None where the warp does not hold it."""
+        """(register, lane), or None if the warp does not hold the element."""
         found = self.span.solve(wanted)
         if found is None:
             return None
@@ -225,8 +227,8 @@ class _Solver:
 
 @dataclass(frozen=True, slots=True)
 class _Planner:
-    """The two layouts by columns of the source's tensor, what the index's registers hold, and in which order
-    places are looked for."""
+    """Both layouts by their columns in the source's tensor, the columns of the index's registers, and the
+    solvers for the maps of the index and of the thread."""
 
     held: Hardware
     beside: Hardware
@@ -245,10 +247,12 @@ class _Planner:
         axis_columns = tuple(1 << start + bit for bit in range(sizes[axis].bit_length() - 1))
         by_index, by_thread = (_Solver.of(held, first) for first in (index_in_lanes, thread_in_lanes))
         elements = Hardware.of(index).register
-        return _Planner(held, beside_of(index, axis, sizes), axis_columns, elements, by_index, by_thread)
+        return _Planner(
+            held, columns_beside_axis(index, axis, sizes), axis_columns, elements, by_index, by_thread
+        )
 
     def plan(self, element: ElementType, policy: Policy) -> GatherPlan | Rejected:
-        """The plan, or the bit whose source is not in the warp."""
+        """The plan, or a rejection with the bit whose source is not in the warp."""
         by_index: list[tuple[int, int]] = []
         for bit, column in enumerate(self.axis_columns):
             place = self.by_index.place(column)
@@ -299,7 +303,7 @@ class _Planner:
         elements = f2.sums(self.elements)
         first: dict[int, int] = {}
         indices: list[int] = []
-        wanted: list[Wanted] = []
+        wanted: list[GatheredWord] = []
         outputs: list[int] = []
         for number, (register, lane, held) in enumerate(zip(registers, lanes, elements, strict=True)):
             if held not in first:
@@ -307,7 +311,7 @@ class _Planner:
                 flip = sum(1 << j for j, c in enumerate(choices) if register >> c.bit_length() - 1 & 1)
                 base = register ^ f2.multiply_vector(choices, flip)
                 indices.append(number)
-                wanted.append(Wanted(base, lane, flip))
+                wanted.append(GatheredWord(base, lane, flip))
             outputs.append(first[held])
         own_lane = tuple(1 << bit for bit in range(len(self.held.lane)))
         lane_by_thread = tuple(lane for _, lane in by_thread)

@@ -24,8 +24,9 @@ _NONE: Final = np.zeros((1, 1), np.uint64)
 _ROW: Final = 16
 _HALF_WAVE: Final = 32
 _OF_OTHERS: Final = {32: (0x13,), 64: (0x16,)}
-"""DPP controls, without their last digit, that no GPU with waves of so many lanes has: RDNA's `row_xmask`, and
-those of CDNA that move lanes along the wave. Its `row_bcast` is numbered as RDNA's mirrors are, see below."""
+"""By the lanes of a wave, DPP controls (without their last digit) that its GPUs lack: RDNA has no control that
+moves lanes along the wave, CDNA no `row_xmask`. CDNA's `row_bcast` shares these digits with the mirrors, see
+below."""
 
 
 def _dpp_source(control: int, lane: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -56,7 +57,7 @@ def _dpp_source(control: int, lane: npt.NDArray[np.int64]) -> npt.NDArray[np.int
 
 
 def _update_dpp(build: Builder, op: ir.Operation) -> Tree:
-    """`update.dpp(old, source)`: a lane that is masked, or reads outside its row, keeps `old`."""
+    """`update.dpp(old, source)`: a lane that is masked out, or reads outside its row, keeps `old`."""
     old, value = (build.scalar(build.solid_tree(tree)) for tree in build.operands(op))
     numbers = {name: op.attributes[name].value for name in ("dppCtrl", "rowMask", "bankMask")}
     if numbers["dppCtrl"] >> 4 in _OF_OTHERS[build.target.lanes]:
@@ -68,7 +69,7 @@ def _update_dpp(build: Builder, op: ir.Operation) -> Tree:
     masked = ((numbers["rowMask"] >> (lane // _ROW)) & 1 == 0) | (
         (numbers["bankMask"] >> (lane % _ROW // 4)) & 1 == 0
     )
-    # Zero is read outside the row only where the lane is not masked.
+    # A lane that is masked out keeps `old` even if it would read zero from outside its row.
     keeps, reads_zero = masked | ((source < 0) & (not zeros)), (source < 0) & zeros & ~masked
     d = build.new()
     build.alu["dpp"] += 1
@@ -78,7 +79,7 @@ def _update_dpp(build: Builder, op: ir.Operation) -> Tree:
         base = np.repeat(np.arange(warps) * machine.lanes, machine.lanes)
         index = base + np.tile(np.where(source < 0, lane, source), warps)
         keep, zero = np.tile(keeps, warps), np.tile(reads_zero, warps)
-        _refuse_sleepers(machine, np.where(keep | zero, machine.thread, index))
+        _refuse_inactive(machine, np.where(keep | zero, machine.thread, index))
 
         def moved(of: Bits, before: Bits) -> Bits:
             wide = np.broadcast_to(of, (len(of), machine.threads))
@@ -93,7 +94,7 @@ def _update_dpp(build: Builder, op: ir.Operation) -> Tree:
     return d
 
 
-def _refuse_sleepers(machine: Machine, source: npt.NDArray[np.intp]) -> None:
+def _refuse_inactive(machine: Machine, source: npt.NDArray[np.intp]) -> None:
     active = machine.memory.active
     if active is not None and not active[source[active]].all():
         raise SimulationError("a lane is read that does not execute the instruction")
@@ -114,21 +115,20 @@ def _swizzle(build: Builder, op: ir.Operation) -> Tree:
         def lanes(lane: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
             return (lane & _HALF_WAVE) | (((lane & kept) | forced) ^ flipped)
 
-    return _moved(build, ("swizzle", control), value, lanes)
+    return _read_lanes(build, ("swizzle", control), value, lanes)
 
 
 def _quad(control: int) -> Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]]:
     return lambda lane: _dpp_source(control, lane)
 
 
-def _moved(
+def _read_lanes(
     build: Builder,
     key: tuple[str, int],
     value: Tree,
     lanes: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]],
 ) -> Tree:
-    """`value` of the lane that `lanes` gives for each."""
-
+    """`value` of the lane that `lanes` returns for each lane."""
     return lane_handlers.exchange(build, key, value, _finder(lanes))[0]
 
 
@@ -145,9 +145,10 @@ def _permlane(build: Builder, op: ir.Operation) -> Tree:
 
 
 def permlane(build: Builder, operands: list[Tree], across: bool) -> Tree:
-    """A word of the lane of its row, or `across` of the other row of a pair, that 16 selects of four bits name.
+    """A word of the lane that 16 selects of four bits name, in the same row or, if `across`, in the other row
+    of a pair.
 
-    Operands: what inactive lanes would leave, the word, the selects of lanes 0 to 7 and of 8 to 15, flags.
+    Operands: the value for inactive lanes, the word, the selects of lanes 0 to 7 and of lanes 8 to 15, flags.
     """
     halves = [build.constants.get(build.scalar(tree)) for tree in operands[2:4]]
     if build.target.lanes != _HALF_WAVE:
@@ -163,11 +164,11 @@ def permlane(build: Builder, operands: list[Tree], across: bool) -> Tree:
         return np.asarray(((lane & _ROW) ^ flip) | nibbles[lane & (_ROW - 1)])
 
     key = f"permlane {across}", joined
-    return lane_handlers.taken_from(build, key, operands[1], _finder(lanes))[0]
+    return lane_handlers.read_other_thread(build, key, operands[1], _finder(lanes))[0]
 
 
 def intrinsic(build: Builder, op: ir.Operation) -> Tree | None:
-    """What an intrinsic gives, before what is promised of it."""
+    """The result of an intrinsic, before its range attribute is checked."""
     name = text_of(op.attributes["intrin"])
     if name in ("llvm.amdgcn.permlane16", "llvm.amdgcn.permlanex16"):
         return permlane(build, build.operands(op), across=name.endswith("x16"))
@@ -179,7 +180,7 @@ def _swap(rows: int) -> Handler:
 
 
 def swapped(build: Builder, operands: list[Tree], rows: int) -> Tree:
-    """Odd groups of `rows` lanes of the first register change places with the even ones of the second."""
+    """Swap the odd groups of `rows` lanes of the first register with the even ones of the second."""
     if f"v_permlane{rows}_swap" not in build.target.lane_instructions:
         raise SimulationError(f"{build.target.name} has no v_permlane{rows}_swap")
     first, second = (build.scalar(build.solid_tree(tree)) for tree in operands)
@@ -188,7 +189,7 @@ def swapped(build: Builder, operands: list[Tree], rows: int) -> Tree:
 
     def step(machine: Machine) -> None:
         odd = (machine.lane & rows) != 0
-        _refuse_sleepers(machine, machine.thread ^ rows)
+        _refuse_inactive(machine, machine.thread ^ rows)
 
         def swapped(a: Bits, b: Bits) -> tuple[Bits, Bits]:
             wide = [np.broadcast_to(x, (len(x), machine.threads)) for x in (a, b)]

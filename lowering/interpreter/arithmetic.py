@@ -1,8 +1,8 @@
-"""Handlers of what Triton's own lowerings compute besides moving bits: division, extrema and floats.
+"""Handlers of arithmetic in Triton's own lowerings: division, extrema and floats.
 
 A float operation rounds once, to nearest even, as the machine does; bf16 is computed in f32, which has
-enough bits for a second rounding to change nothing. What a NaN carries is not modelled. A result is undefined
-where any bit of an operand is.
+enough bits for a second rounding to change nothing. The payload of a NaN is not modelled. A result is undefined
+if any bit of an operand is.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _extremum(choose: Callable[[Any, Any], Any], is_signed: bool) -> Handler:
 
 
 def _format(value: ir.Value) -> str:
-    """f16, bf16, f32 or f64, of a scalar or of a vector's elements."""
+    """The float type of a scalar or of a vector's elements: f16, bf16, f32 or f64."""
     text = str(value.type)
     name = text.rpartition("x")[2].rstrip(">") if text.startswith("vector") else text
     if name not in _FORMATS:
@@ -141,7 +141,8 @@ def _float(function: Callable[..., Floats]) -> Handler:
     return handler
 
 
-# The predicates of the LLVM dialect, by number: ordered ones; from _OR_UNORDERED on the same, or unordered.
+# The ordered predicates of the LLVM dialect by number. The unordered ones follow in the same order from
+# _OR_UNORDERED on.
 _ORDERED: Final[dict[int, Callable[[Floats, Floats], npt.NDArray[np.bool_]]]] = {
     1: np.equal,
     2: np.greater,
@@ -210,7 +211,7 @@ _NAN_CLASSES: Final = 3
 
 
 def is_class(build: Builder, operands: list[Tree], name: str) -> Tree:
-    """`llvm.is.fpclass`, asked for NaNs."""
+    """`llvm.is.fpclass` for NaNs; other classes are refused."""
     value, mask = operands
     if build.constants.get(build.scalar(mask)) != _NAN_CLASSES:
         raise SimulationError("a test for a class of floats but NaN is not interpreted")

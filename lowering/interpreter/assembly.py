@@ -1,16 +1,15 @@
-"""Handlers of what Triton's own lowerings emit around a conversion's code, and of what a caller listens to.
+"""Handlers of the code that Triton's own lowerings emit around conversions, and of sinks and given tensors.
 
-- `// given NAME` as inline assembly gives a register of a tensor that the caller has.
-- `// sink NAME` as inline assembly hands its operands to the caller of the interpreter, and returns nothing
-  that is defined.
-- PTX accesses, `st.shared.b32 [ $0 + 0 ], $1;` and the same for `ld`. Under a predicate, `@$2 st.shared...`,
-  threads where it does not hold access nothing, and what they load is undefined. A mark's number is as a store
-  of undefined bits: it is taken out of the LLVM IR (`marks`).
-- `cp.async`, for what it asks of shared memory: it stores what global memory holds, so undefined bits. Waiting
-  for it is not interpreted, so neither is a kernel that goes on to read what was copied.
-- NVIDIA: `ldmatrix` and `stmatrix` as operations, `redux.sync`, and division that is right to two units in the
-  last place, which is as undefined here.
-- Tensor memory: `tensor_memory` has what it is and its handlers.
+- `// given NAME` as inline assembly returns a register of a tensor of the caller.
+- `// sink NAME` as inline assembly gives its operands to the caller; its own results are undefined.
+- PTX accesses, `st.shared.b32 [ $0 + 0 ], $1;`, and `ld` accordingly. With a predicate, `@$2 st.shared...`,
+  threads with a false one access nothing, and their loads are undefined. The store of a mark's number counts as
+  a store of undefined bits: it is removed from the LLVM IR (`marks`).
+- `cp.async`: it stores the contents of global memory, which are undefined bits here. Waiting for it is not
+  interpreted, so that a kernel which reads the copied bytes is refused.
+- NVIDIA: `ldmatrix` and `stmatrix` as operations, `redux.sync`, and division to two units in the last place,
+  whose result is undefined here.
+- Tensor memory: see `tensor_memory`.
 - AMD: `permlane16/32.swap` as intrinsics.
 """
 
@@ -54,7 +53,7 @@ _COPY: Final = re.compile(
 _BARRIER: Final = "bar.sync 0;"
 _WORD: Final = 4
 _APPROXIMATE: Final = ("llvm.nvvm.div.full", "llvm.nvvm.div.full.ftz")
-"""Intrinsics that give something near their result: what bits it has is not defined."""
+"""Intrinsics with approximate results, whose bits are not defined."""
 
 
 # Inline assembly
@@ -134,17 +133,17 @@ def _access(build: Builder, op: ir.Operation, found: re.Match[str]) -> Tree | No
         slots = tuple(build.new() for _ in range(count))
 
         def load(machine: Machine) -> None:
-            with _Awake(machine, predicate) as awake:
+            with _Predicated(machine, predicate) as predicated:
                 values, masks = [_NONE] * count, [_NONE] * count
-                if awake.some:
+                if predicated.any_active:
                     values, some = machine.memory.load(operation, address(machine), element * count, element, 1)
                     masks = some or masks
             for slot, value, mask in zip(slots, values, masks, strict=True):
                 machine.values[slot] = value
-                if awake.some and awake.everybody and not mask.any():
+                if predicated.any_active and predicated.all_active and not mask.any():
                     machine.undefined.pop(slot, None)
                     continue
-                machine.undefined[slot] = np.where(awake.threads, mask, scalar_mask(bits))
+                machine.undefined[slot] = np.where(predicated.threads, mask, scalar_mask(bits))
 
         build.emit(load)
         return _shaped(build.type_of(op.results[0]), slots)
@@ -157,8 +156,8 @@ def _access(build: Builder, op: ir.Operation, found: re.Match[str]) -> Tree | No
     stored = tuple(build.solid(slot) for slot in stored)
 
     def store(machine: Machine) -> None:
-        with _Awake(machine, predicate) as awake:
-            if awake.some:
+        with _Predicated(machine, predicate) as predicated:
+            if predicated.any_active:
                 values = [machine.values[slot] for slot in stored]
                 undefined = [machine.undefined.get(slot) for slot in stored]
                 machine.memory.store(operation, address(machine), element, values, undefined, 1)
@@ -168,7 +167,7 @@ def _access(build: Builder, op: ir.Operation, found: re.Match[str]) -> Tree | No
 
 
 def _copy(build: Builder, op: ir.Operation, found: re.Match[str]) -> None:
-    """A copy from global memory: 4, 8 or 16 bytes of each thread for which the predicate holds."""
+    """A copy from global memory: 4, 8 or 16 bytes of each thread whose predicate is true."""
     operands = build.operands(op)
     predicate = None if found["predicate"] is None else build.scalar(operands[int(found["predicate"])])
     base, operation = build.scalar(operands[int(found["base"])]), build.operation
@@ -179,8 +178,8 @@ def _copy(build: Builder, op: ir.Operation, found: re.Match[str]) -> None:
 
     def step(machine: Machine) -> None:
         machine.refuse_undefined(base, "the address")
-        with _Awake(machine, predicate) as awake:
-            if awake.some:
+        with _Predicated(machine, predicate) as predicated:
+            if predicated.any_active:
                 anything, unknown = np.zeros((1, 1), np.uint64), np.full((1, 1), scalar_mask(32), np.uint64)
                 address = np.asarray(machine.values[base] + shift)
                 machine.memory.store(operation, address, _WORD, [anything] * words, [unknown] * words, 1)
@@ -189,7 +188,7 @@ def _copy(build: Builder, op: ir.Operation, found: re.Match[str]) -> None:
 
 
 def _shaped(type_: object, slots: tuple[int, ...]) -> Tree:
-    """Slots as a value of a type has them."""
+    """The slots as the tree of a type."""
     if isinstance(type_, Aggregate):
         rest = list(slots)
         return tuple(_shaped(part, (rest.pop(0),)) for part in type_.fields)
@@ -198,8 +197,8 @@ def _shaped(type_: object, slots: tuple[int, ...]) -> Tree:
     return slots[0]
 
 
-class _Awake:
-    """Lets only those threads execute where a predicate holds."""
+class _Predicated:
+    """Makes the threads with a false predicate inactive, within a `with` block."""
 
     def __init__(self, machine: Machine, predicate: int | None) -> None:
         self.memory, self.before = machine.memory, machine.memory.active
@@ -211,10 +210,10 @@ class _Awake:
                 raise SimulationError("the predicate depends on the data of the trial")
             holds = np.broadcast_to(value[0] != 0, (machine.threads,))
         self.threads = holds if self.before is None else holds & self.before
-        self.some, self.everybody = bool(self.threads.any()), bool(self.threads.all())
+        self.any_active, self.all_active = bool(self.threads.any()), bool(self.threads.all())
 
-    def __enter__(self) -> _Awake:
-        self.memory.active = None if self.everybody else self.threads
+    def __enter__(self) -> _Predicated:
+        self.memory.active = None if self.all_active else self.threads
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -225,7 +224,8 @@ class _Awake:
 
 
 def _store(build: Builder, op: ir.Operation) -> None:
-    """A store; LLVM removes one of undefined bits, as mark accesses to scratch for Triton's analysis."""
+    """A store. LLVM removes a store of undefined bits, which marks accesses to scratch for Triton's
+    analysis."""
     slots = {build.solid(slot) for slot in leaves(build.operands(op)[0])}
     if slots != {build.undefined_slot}:
         shared_memory.OPERATIONS["llvm.store"](build, op)
@@ -316,7 +316,7 @@ def _intrinsic(build: Builder, op: ir.Operation) -> Tree | None:
     return amd.intrinsic(build, op)
 
 
-# What one CTA alone sees of the grid, and what leaves no trace in registers and shared memory.
+# The grid of a single CTA, and operations without an effect on registers and shared memory.
 
 
 def _number(value: int) -> Handler:

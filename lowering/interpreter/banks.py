@@ -1,4 +1,4 @@
-"""What a warp's accesses to given addresses ask of the banks, word by word."""
+"""The words that a warp's accesses to given addresses read or write in each bank."""
 
 from __future__ import annotations
 
@@ -16,21 +16,24 @@ Addresses = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Lanes that are served together: for each bank that they ask, how many different words they ask of it."""
+    """Lanes that are served together, and the number of different words that they access in each bank."""
 
     lanes: tuple[int, ...]
     banks: dict[int, int] = field(hash=False)
 
     @property
     def wavefronts(self) -> int:
-        """How often the bank that is asked most is asked."""
+        """The words of the busiest bank."""
         return max(self.banks.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """One access: the registers that it moves, their bytes, each lane's address, and its phases; `minimum` is
-    the fewest wavefronts for as many words."""
+    """One access of a warp.
+
+    registers: those that it moves. width: bytes of a lane. addresses: of each lane. minimum: the fewest
+    wavefronts for the same number of words.
+    """
 
     registers: tuple[int, ...]
     width: int
@@ -45,12 +48,12 @@ class Touch:
 
 
 def touches(places: Addresses, element_bytes: int, target: Target, kind: str = LOAD) -> tuple[Touch, ...]:
-    """The loads or stores of one warp that moves every register of every lane, with the widest vectors that fit
-    all lanes.
+    """The loads or stores by which one warp moves every register of every lane, with the widest vectors that
+    fit all lanes.
 
-    Requires: `places` has shape (registers, lanes), the byte address of each element. Ensures: a register
-    whose addresses another one has too is moved once; vectors are of a power of two elements, at most
-    `target.max_access_bytes`, and aligned in every lane. Matrix instructions are not considered.
+    Requires: `places` has shape (registers, lanes) and the byte address of each element.
+    Ensures: registers with the same addresses are moved once; vectors have a power of two elements, at most
+    `target.max_access_bytes`, and are aligned in every lane. Matrix instructions are not considered.
     """
     found: list[Touch] = []
     left: list[int] = []
@@ -65,7 +68,7 @@ def touches(places: Addresses, element_bytes: int, target: Target, kind: str = L
 
 
 def _vector(places: Addresses, left: list[int], element_bytes: int, target: Target) -> list[int]:
-    """Registers that one access moves: the longest run from an aligned address in every lane."""
+    """The registers of the next access: the longest run that begins at an aligned address in every lane."""
     best: list[int] = []
     at = {places[register].tobytes(): register for register in reversed(left)}
     for first in left:
@@ -95,9 +98,9 @@ def _touch(
     phases = []
     for start in range(0, len(addresses), service.count):
         lanes = tuple(sorted(order[start : start + service.count]))
-        asked = {int(addresses[lane]) // target.bank_bytes + word for lane in lanes for word in range(words)}
+        accessed = {int(addresses[lane]) // target.bank_bytes + word for lane in lanes for word in range(words)}
         banks: dict[int, int] = {}
-        for word in sorted(asked):
+        for word in sorted(accessed):
             banks[word % service.banks] = banks.get(word % service.banks, 0) + 1
         phases.append(Phase(lanes, banks))
     _, minimum = wavefronts(addresses[None, list(order)], width, service.count, service.banks)

@@ -1,7 +1,7 @@
-"""From a module's functions to pieces of straight line: what `simulate_function` runs.
+"""The program of `simulate_function`: a module's functions as a graph of straight-line pieces.
 
-Each call gets a copy of what it calls, so a program is one graph of pieces. A block's arguments have slots of
-their own, which a jump fills; all other values keep the slots that their operations gave them.
+Each call gets a copy of the called function, so that a program is one graph. The arguments of a block have
+slots of their own, which a jump sets; all other values stay in the slots of their operations.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _HANDLERS: Final = {**HANDLERS, **assembly.OPERATIONS}
 
 @dataclass(slots=True)
 class Jump:
-    """To another piece, whose slots take the values of some of ours."""
+    """A jump to another piece; `moves` has (source slot, destination slot) of the values that it passes."""
 
     target: int
     moves: tuple[tuple[int, int], ...]
@@ -43,9 +43,9 @@ class Jump:
 
 @dataclass(slots=True)
 class StraightLine:
-    """A straight line of steps, and where it goes: two ways on a condition, one way, or nowhere.
+    """A straight line of steps, and its `jumps`: two with a condition, one, or none.
 
-    `slots` are those that its steps set: undefined bits of an earlier pass are forgotten.
+    slots: the slots that its steps set; their undefined bits are reset when the piece runs again.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -53,7 +53,7 @@ class StraightLine:
     slots: range = range(0)
     condition: int | None = None
     last: int = -1
-    ways: tuple[Jump, ...] = ()
+    jumps: tuple[Jump, ...] = ()
     cta_barriers: int = 0
     warp_barriers: int = 0
     shuffles: int = 0
@@ -62,6 +62,8 @@ class StraightLine:
 
 @dataclass(slots=True)
 class FunctionProgram:
+    """A compiled function; `where` names the place of an operation by its number."""
+
     build: Builder
     pieces: list[StraightLine]
     arguments: list[Tree]
@@ -69,7 +71,7 @@ class FunctionProgram:
     results: tuple[int, ...]
     places: list[ir.Operation]
     returns: int
-    """The operation that it ends with."""
+    """The number of the operation at which the program returns."""
 
     def where(self, operation: int) -> str:
         op = self.places[operation]
@@ -77,7 +79,7 @@ class FunctionProgram:
 
 
 class Compiler:
-    """Turns a function and those that it calls into pieces; each call gets a copy."""
+    """Compiles a function, and a copy of a called function for each call, to pieces."""
 
     def __init__(
         self,
@@ -85,7 +87,7 @@ class Compiler:
         target: Target,
         threads: int,
         has_flags: bool,
-        alone: bool = False,
+        independent: bool = False,
         ctas: int = 1,
     ) -> None:
         self.functions: dict[str, ir.Operation] = {}
@@ -95,7 +97,7 @@ class Compiler:
                 self.functions[op.operation.attributes["sym_name"].value] = op.operation
             elif op.operation.name == "llvm.mlir.global":
                 self.globals.add(op.operation.attributes["sym_name"].value)
-        self.build = Builder(target, threads, has_flags=has_flags, alone=alone, ctas=ctas)
+        self.build = Builder(target, threads, has_flags=has_flags, independent=independent, ctas=ctas)
         self.shared: list[int] = []
         self.pieces: list[StraightLine] = []
         self.places: list[ir.Operation] = []
@@ -120,7 +122,7 @@ class Compiler:
         end, results = self._inline(function, arguments, self._piece())
         self.build.values = {}
         slots = tuple(leaf for tree in results for leaf in leaves(tree))
-        assert not self.pieces[end].ways
+        assert not self.pieces[end].jumps
         last = self.pieces[end].last
         return FunctionProgram(
             self.build, self.pieces, arguments[:given], self.shared, slots, self.places, last
@@ -141,7 +143,8 @@ class Compiler:
         return self.shared[0]
 
     def _inline(self, function: ir.Operation, arguments: Sequence[Tree], entry: int) -> tuple[int, list[Tree]]:
-        """Compile a body that begins in the piece `entry`; ensures: it ends in the piece returned."""
+        """Compile a body that begins in the piece `entry`; return the piece in which it ends, and its
+        results."""
         if self.depth >= _CALL_DEPTH:
             raise SimulationError(f"calls are nested more than {_CALL_DEPTH} deep")
         self.depth += 1
@@ -215,15 +218,15 @@ class Compiler:
         build, into = self.build, self.pieces[piece]
         build.steps, build.origins = into.steps, into.origins
         into.slots = range(build.slots, build.slots)
-        # Only what is ordered inside a block counts as ordered.
+        # A fence orders a barrier only within the same block.
         build.released = build.arriving = build.waited = False
         build.cta_barriers = build.warp_barriers = build.shuffles = 0
         build.alu = Counter()
 
-    def _end(self, piece: int, ways: tuple[Jump, ...], condition: int | None = None) -> None:
+    def _end(self, piece: int, jumps: tuple[Jump, ...], condition: int | None = None) -> None:
         build, into = self.build, self.pieces[piece]
         into.slots = range(into.slots.start, build.slots)
-        into.ways, into.condition, into.last = ways, condition, build.operation
+        into.jumps, into.condition, into.last = jumps, condition, build.operation
         into.cta_barriers, into.warp_barriers = build.cta_barriers, build.warp_barriers
         into.shuffles, into.alu = build.shuffles, build.alu
 
@@ -246,16 +249,16 @@ class Compiler:
         condition, *rest = self.build.operands(op)
         yes, no = op.successors
         first = len(yes.arguments)
-        ways = (
+        jumps = (
             self._jump(rest[:first], yes, pieces, trees),
             self._jump(rest[first:], no, pieces, trees),
         )
-        self._end(piece, ways, self.build.scalar(condition))
+        self._end(piece, jumps, self.build.scalar(condition))
 
     def _switch(
         self, piece: int, op: ir.Operation, pieces: dict[ir.Block, int], trees: dict[ir.Block, list[Tree]]
     ) -> None:
-        """A choice by number, as one branch for each case: the value is compared with one after the other."""
+        """A switch, as a sequence of branches with one comparison for each case."""
         build = self.build
         operands, (default, *blocks) = build.operands(op), op.successors
         cases = [int(n) for n in op.attributes["case_values"]] if blocks else []
@@ -277,7 +280,7 @@ class Compiler:
         self._end(piece, (self._jump([], default, pieces, trees),))
 
     def _call(self, piece: int, op: ir.Operation) -> int:
-        """Inline the function called; ensures: what follows goes to the piece returned."""
+        """Inline the called function; return the piece of the operations behind the call."""
         callee = self.functions.get(_symbol(op, "callee")) if "callee" in op.attributes else None
         if callee is None or not callee.regions[0].blocks:
             raise SimulationError(f"a call of {op.attributes.get('callee', 'a pointer')} is not interpreted")
@@ -299,7 +302,7 @@ def _symbol(op: ir.Operation, attribute: str) -> str:
 
 
 def _reverse_postorder(blocks: list[ir.Block]) -> list[ir.Block]:
-    """The blocks that are reached, each behind those that dominate it."""
+    """The reachable blocks, each behind its dominators."""
     done: list[ir.Block] = []
     seen = {blocks[0]}
     stack = [(blocks[0], iter(_successors(blocks[0])))]
@@ -322,18 +325,18 @@ def _successors(block: ir.Block) -> list[ir.Block]:
 
 
 def joins_of(pieces: Sequence[StraightLine]) -> dict[int, int]:
-    """The nearest postdominator of each piece that has one."""
+    """The nearest postdominator of each piece that has one, by the number of the piece."""
     everything = set(range(len(pieces)))
-    behind = [everything if piece.ways else {k} for k, piece in enumerate(pieces)]
+    behind = [everything if piece.jumps else {k} for k, piece in enumerate(pieces)]
     changed = True
     while changed:
         changed = False
         for k in reversed(range(len(pieces))):
-            if pieces[k].ways:
-                common = set.intersection(*(behind[jump.target] for jump in pieces[k].ways)) | {k}
+            if pieces[k].jumps:
+                common = set.intersection(*(behind[jump.target] for jump in pieces[k].jumps)) | {k}
                 if common != behind[k]:
                     behind[k], changed = common, True
-    # Of those that come behind a piece, the nearest has all others behind itself.
+    # The nearest of a piece's postdominators is postdominated by all others.
     return {
         k: max(found - {k}, key=lambda other: len(behind[other]))
         for k, found in enumerate(behind)

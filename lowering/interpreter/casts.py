@@ -36,7 +36,7 @@ def _keep(build: Builder, op: ir.Operation) -> Tree:
 
 
 def _freeze(build: Builder, op: ir.Operation) -> Tree:
-    """Arbitrary but defined bits: still wrong in any output, so they stay undefined."""
+    """`freeze` gives arbitrary defined bits. They would be wrong in any output, so they stay undefined."""
     return _each_solid(build, build.tree(op.operands[0]))
 
 
@@ -50,7 +50,7 @@ def _zext(build: Builder, op: ir.Operation) -> Tree:
 
 
 def _narrow(build: Builder, tree: Tree, bits: int, lost: Callable[[Bits, Bits], Flags] | None = None) -> Tree:
-    """The low bits; poison where `lost(value, result)`."""
+    """The low bits; poison if `lost(value, result)`."""
     limit = scalar_mask(bits)
 
     def one(a: int) -> int:
@@ -71,7 +71,7 @@ def _narrow(build: Builder, tree: Tree, bits: int, lost: Callable[[Bits, Bits], 
 
 
 def _trunc(build: Builder, op: ir.Operation) -> Tree:
-    """With `nsw` or `nuw`, poison where extending the result again does not give the value."""
+    """With `nsw` or `nuw`, the result is poison if extending it does not give the value again."""
     flags = overflow_flags(build, op)
     source, bits = build.bits_of(op.operands[0]), build.bits_of(op.results[0])
 

@@ -1,10 +1,10 @@
-"""What the interpreter counts: shared-memory wavefronts by the phase rule, and the operations of one warp.
+"""The interpreter's counts: shared-memory wavefronts by the phase rule, and the operations of one warp.
 
-The phase rule. An access of `width` bytes per lane is served in phases of some lanes (`phases`), so few that
-one phase can be at most `banks` words wide without a conflict (32 lanes of 4 bytes or less, 16 of 8, 8 of 16).
-Within a phase every bank serves one of its words per wavefront, to however many lanes want it: lanes that
-touch the same word (the same address, or other bytes of it) share a wavefront. A phase therefore takes as
-many wavefronts as its busiest bank has distinct words. Source: CUDA C++ programming guide, shared memory.
+The phase rule. An access of `width` bytes per lane is served in phases of lanes (`phases`); a phase has at most
+`banks` words (32 lanes of 4 bytes or less, 16 of 8, 8 of 16). Within a phase every bank serves one of its words
+per wavefront, to any number of lanes: lanes that access the same word (the same address, or other bytes of it)
+share a wavefront. A phase therefore takes as many wavefronts as its busiest bank has distinct words. Source:
+CUDA C++ programming guide, shared memory.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class CountedAccess:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What one run of a function cost.
+    """The counts of one run of a function.
 
     `accesses` lists shared-memory instructions in program order. `shuffles`, `alu` and barriers count
     instructions of one warp (all warps run the same); AMD's wavefront fence is a warp barrier here.
@@ -89,7 +89,7 @@ class Counts:
 
     @property
     def minimum_wavefronts(self) -> int:
-        """Wavefronts the same accesses would take without bank conflicts."""
+        """Wavefronts of the same accesses without bank conflicts."""
         return sum(access.minimum for access in self.accesses)
 
     def of_kind(self, kind: str) -> Mapping[int, int]:
@@ -117,7 +117,7 @@ class Counts:
 
 
 def costs(recorded: Sequence[Recorded], target: Target) -> tuple[CountedAccess, ...]:
-    """What each access took, in order."""
+    """The counts of each access, in order."""
     found: dict[int, CountedAccess] = {}
     whole = [k for k, r in enumerate(recorded) if r.threads is None]
     alike: dict[tuple[str, int, int], list[int]] = {}
@@ -138,7 +138,8 @@ def costs(recorded: Sequence[Recorded], target: Target) -> tuple[CountedAccess, 
 
 
 def _part(access: Recorded, threads: npt.NDArray[np.intp], target: Target) -> CountedAccess:
-    """What an access of part of the threads took; in a phase, those that sleep are as one that does not."""
+    """The count of an access by some of the threads; an inactive lane counts as one with an active lane's
+    address."""
     service = target.service(access.kind, access.width)
     place = np.argsort(service.order(target.lanes))
     phases = (threads // target.lanes * target.lanes + place[threads % target.lanes]) // service.count

@@ -1,18 +1,18 @@
-"""Runs a whole function of a module in Triton's LLVM dialect for every thread of a CTA, or of all CTAs of a
-cluster: what `simulate` is for one conversion, with loops, branches and calls.
+"""Runs a whole function of a module in Triton's LLVM dialect, with loops, branches and calls, for every thread
+of a CTA, or of all CTAs of a cluster. (`simulate` runs a single conversion.)
 
     outcome = simulate_function(text, "kernel", [registers, 3], target, num_warps=4)
 
-What it is for: several conversions, reductions and buffers that share the bytes Triton's allocator gave them,
-ordered by the barriers that its analysis put. Arguments are the function's own: the registers of a tensor, a
-number, or None for one that is undefined. Pointers that Triton appends are filled in: shared memory begins
-where scratch does, other memory is undefined. What it returns, and what it hands to inline assembly of the text
-`// sink NAME`, is the outcome.
+It checks several conversions, reductions and buffers together, which share the bytes of Triton's allocation and
+are ordered by the barriers of Triton's analysis. Arguments are those of the function: the registers of a
+tensor, a number, or None for an undefined one. The pointers that Triton appends are added: shared memory begins
+where scratch does, other memory is undefined. The outcome has the values that the function returns, and those
+that it gives to inline assembly of the text `// sink NAME`.
 
-Control flow. Branches whose condition is the same in all threads are followed. Where threads part ways, each
-side runs with the others asleep until both meet again, in the nearest block that postdominates; threads that
-sleep access no memory, and a barrier or a lane exchange that needs them is refused, as is a loop that threads
-leave at different times. A condition that depends on the trial, or is undefined, is refused.
+Control flow. If a branch condition is the same in all threads, the branch is followed. If threads diverge, each
+side runs with the other threads inactive, until both meet in the nearest block that postdominates. Inactive
+threads access no memory. A barrier or lane exchange that needs them is refused, and so is a loop that threads
+leave in different iterations. A condition that depends on the trial, or is undefined, is refused.
 """
 
 from __future__ import annotations
@@ -43,12 +43,11 @@ _ALL: Final = np.iinfo(np.uint64).max
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctionOutcome:
-    """What a run gave and what it took.
+    """The results of a run, its races and its counts.
 
-    `values` and `undefined` have shape (results, trials, threads): the scalars that the function returned, bit
-    patterns and which bits no defined input determines. `sinks` has such a pair for each name that the function
-    handed something to, one row for each time it did. `races` has each place and hazard once. `counts` is as
-    executed, each iteration of a loop anew.
+    values, undefined: of shape (results, trials, threads), the bit patterns of the returned scalars, and masks
+    of the bits that no defined input determines. sinks: such a pair for each sink, with one row for each value
+    that it received. races: each place and hazard once. counts: as executed, with every iteration of a loop.
     """
 
     values: Bits
@@ -64,7 +63,7 @@ class FunctionOutcome:
 
     @property
     def cta_barriers(self) -> int:
-        """Barriers of the CTA, as often as they were reached."""
+        """Barriers of the CTA that were executed."""
         return self.counts.cta_barriers
 
 
@@ -81,15 +80,17 @@ def simulate_function(
     ctas: int = 1,
     tensor: TensorMemory | None = None,
 ) -> FunctionOutcome:
-    """Run the function `name` of a module on `arguments`, in clusters of so many CTAs.
+    """Run the function `name` of a module on `arguments`, in a cluster of `ctas` CTAs.
+
+    shared_bytes: by default the module's `ttg.shared`. tensor: tensor memory with the same number of trials;
+    the run changes it.
 
     Requires: registers of a tensor are arrays of shape (trials, threads) of bit patterns, the threads of a CTA
-    together; `shared_bytes` is by default what the module says in `ttg.shared`; `tensor` is of as
-    many trials, and has contents after the run.
-    Ensures: deterministic; every operation that was executed is one whose meaning the interpreter knows.
+    together.
+    Ensures: deterministic; the interpreter has a handler for every executed operation.
 
-    Raises SimulationError, with the place in the text, for what it does not know, for what no machine defines
-    (an access out of bounds, misaligned or at an undefined address) and for a run of more than `step_limit`
+    Raises SimulationError, with the place in the text, for an unknown operation, for undefined behaviour (an
+    access out of bounds, misaligned or at an undefined address) and for a run of more than `step_limit`
     operations.
     """
     with interpreter_context():
@@ -103,13 +104,13 @@ def simulate_function(
         run = Run(program, arguments, trials, None, step_limit, shared_bytes)
         run.machine.tensor = tensor
         for number, _ in run.steps(0, -1):
-            raise SimulationError(f"barrier {number} is for warps that go ways of their own")
+            raise SimulationError(f"barrier {number} is for independent warps")
         run.memory.end(program.returns)
         return run.outcome()
 
 
 class Run:
-    """One execution of a program, by threads in lockstep; `memory`: that of others too."""
+    """One execution of a program, by threads in lockstep. `memory`: shared with other runs, or None."""
 
     def __init__(
         self,
@@ -139,7 +140,7 @@ class Run:
         for number, (given, tree) in enumerate(zip(arguments, program.arguments, strict=True)):
             self._pass(number, given, leaves(tree))
         self.joins: dict[int, int] | None = None
-        self.parted: list[int] = []
+        self.diverged: list[int] = []
 
     def _pass(self, number: int, given: Argument, slots: Sequence[int]) -> None:
         machine = self.machine
@@ -155,30 +156,30 @@ class Run:
             machine.values[slot] = np.asarray(value, np.uint64)
 
     def steps(self, piece: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Run from one piece until another is reached, or to the end; gives the numbers of barriers at which it
-        has to wait for others, and for how many."""
+        """Run from piece `piece` to piece `stop`, or to the end. Yields (number, warps) of each barrier at
+        which it has to wait for other runs."""
         pieces, machine = self.program.pieces, self.machine
         while piece != stop:
-            if piece in self.parted:
+            if piece in self.diverged:
                 where = self.program.where(pieces[piece].last)
                 raise SimulationError(f"{where}: threads leave a loop at different times")
             code = pieces[piece]
             yield from self._line(piece, code)
-            if not code.ways:
+            if not code.jumps:
                 return
             if code.condition is None:
-                piece = self._take(code.ways[0])
+                piece = self._jump(code.jumps[0])
                 continue
             machine.conditions.clear()
             chosen = self._decide(code)
             active = self.memory.active
             counted = chosen if active is None else chosen[active]
             if counted.all():
-                piece = self._take(code.ways[0])
+                piece = self._jump(code.jumps[0])
             elif not counted.any():
-                piece = self._take(code.ways[1])
+                piece = self._jump(code.jumps[1])
             else:
-                piece = yield from self._part(piece, code, chosen)
+                piece = yield from self._diverge(piece, code, chosen)
 
     def _line(self, piece: int, code: StraightLine) -> Iterator[tuple[int, int]]:
         machine = self.machine
@@ -216,8 +217,8 @@ class Run:
             raise type(error)(f"{self.program.where(code.last)}: {error}") from None
         return np.broadcast_to(machine.values[slot][0] != 0, (machine.threads,))
 
-    def _take(self, jump: Jump) -> int:
-        """Hand over the values of a jump; ensures: those of sleeping threads stay."""
+    def _jump(self, jump: Jump) -> int:
+        """Pass the values of a jump, and return its target; inactive threads keep their values."""
         machine, active = self.machine, self.memory.active
         none = np.zeros((1, 1), np.uint64)
         fresh = [
@@ -234,25 +235,25 @@ class Run:
                 machine.undefined[slot] = merged
         return jump.target
 
-    def _part(self, piece: int, code: StraightLine, chosen: Flags) -> Generator[tuple[int, int], None, int]:
-        """Run both ways of a branch, each with its own threads; ensures: they meet in the piece returned."""
+    def _diverge(self, piece: int, code: StraightLine, chosen: Flags) -> Generator[tuple[int, int], None, int]:
+        """Run both sides of a branch, each with its own threads; return the piece in which they meet."""
         if self.joins is None:
             self.joins = joins_of(self.program.pieces)
         join = self.joins.get(piece)
         where = self.program.where(code.last)
         if join is None:
-            raise SimulationError(f"{where}: threads part ways and do not meet again")
+            raise SimulationError(f"{where}: threads diverge and do not meet again")
         before = self.memory.active
-        self.parted.append(piece)
-        for jump, side in zip(code.ways, (chosen, ~chosen), strict=True):
+        self.diverged.append(piece)
+        for jump, side in zip(code.jumps, (chosen, ~chosen), strict=True):
             self.memory.active = side if before is None else side & before
-            yield from self.steps(self._take(jump), join)
-        self.parted.pop()
+            yield from self.steps(self._jump(jump), join)
+        self.diverged.pop()
         self.memory.active = before
         return join
 
     def outcome(self) -> FunctionOutcome:
-        """What the run gave."""
+        """The outcome of the run."""
         program, machine = self.program, self.machine
         values, undefined = self.stacked(
             [

@@ -1,4 +1,4 @@
-"""Handlers of what threads do together in registers: identifiers, and exchanges between lanes.
+"""Handlers of thread identifiers, and of exchanges between lanes through registers.
 
 Shuffles follow PTX's `shfl.sync`: a lane out of range reads itself; since all lanes execute, a mask that leaves
 one out is refused. `ds_bpermute` takes the lane number times four, modulo the wave.
@@ -67,18 +67,18 @@ def _thread_count(build: Builder, op: ir.Operation) -> Tree:
 
 
 def exchange(build: Builder, key: Hashable, value: Tree, find: Callable[[Machine], Source]) -> tuple[Tree, int]:
-    """Every thread takes `value` of another thread, which `find` says; equal keys find the same.
+    """Every thread reads `value` of another thread, which `find` returns; equal keys mean equal sources.
 
-    Returns the value taken and whether the lane asked for was in range. It counts as a shuffle.
+    Returns the slots of the value read and of whether the lane was in range. Counts as a shuffle.
     """
     build.shuffles += 1
-    return taken_from(build, key, value, find)
+    return read_other_thread(build, key, value, find)
 
 
-def taken_from(
+def read_other_thread(
     build: Builder, key: Hashable, value: Tree, find: Callable[[Machine], Source]
 ) -> tuple[Tree, int]:
-    """As `exchange`, without a count of it."""
+    """`exchange`, not counted as a shuffle."""
     if not isinstance(value, int):
         raise SimulationError("expected a scalar, got an aggregate")
     result, inside = build.new(), build.new()
@@ -89,12 +89,12 @@ def taken_from(
         if source is None:
             source = machine.sources[key] = find(machine)
         if machine.memory.active is not None:
-            _refuse_sleeping(machine, source)
-        machine.values[result] = _taken(machine.values[a], source.thread)
+            _refuse_inactive(machine, source)
+        machine.values[result] = _read_threads(machine.values[a], source.thread)
         machine.values[inside] = source.inside
         undefined = machine.undefined
         if a in undefined:
-            mask = _taken(undefined[a], source.thread)
+            mask = _read_threads(undefined[a], source.thread)
             undefined[result] = np.bitwise_or.reduce(mask, axis=0, keepdims=True)
         if source.unsupplied is not None:
             undefined[result] = undefined[result] | source.unsupplied if a in undefined else source.unsupplied
@@ -103,15 +103,15 @@ def taken_from(
     return (POISON if value == POISON else result), inside
 
 
-def _refuse_sleeping(machine: Machine, source: Source) -> None:
-    """Raise where a thread that executes takes something from one that does not."""
+def _refuse_inactive(machine: Machine, source: Source) -> None:
+    """Raise if an active thread reads from an inactive one."""
     active = machine.memory.active
     assert active is not None
     if not active[np.broadcast_to(source.thread, (len(source.thread), machine.threads))[:, active]].all():
         raise SimulationError("a lane is read that does not execute the instruction")
 
 
-def _taken(value: Bits, source: Lanes) -> Bits:
+def _read_threads(value: Bits, source: Lanes) -> Bits:
     if len(source) == 1:
         return value if value.shape[1] == 1 else value.take(source[0], axis=1)
     trials, threads = max(len(value), len(source)), source.shape[1]
@@ -132,7 +132,7 @@ def _word_shuffled(mode: str) -> OnOperands:
 
 
 def _shuffled(build: Builder, mode: str, operands: list[Tree]) -> tuple[Tree, int]:
-    """The word, and whether the lane asked for was in range."""
+    """The word, and the slot of whether the lane was in range."""
     mask, where, clamp = (build.scalar(operands[i]) for i in (0, 2, 3))
 
     def find(machine: Machine) -> Source:
@@ -168,7 +168,7 @@ def _shuffle_source(machine: Machine, mode: str, mask: int, where: int, clamp: i
 
 
 def _lane_gather(lanes_of: Callable[[Machine, int], Lanes], index: int, value: int) -> OnOperands:
-    """A handler that reads operand `value` from the lane that operand `index` says."""
+    """A handler that reads operand `value` from the lane in operand `index`."""
 
     def handler(build: Builder, operands: list[Tree]) -> Tree:
         where = build.scalar(operands[index])
@@ -221,7 +221,7 @@ def permute_bytes(a: Bits, b: Bits, selector: Bits) -> Bits:
 
 
 def selector_of_perm(selector: Bits) -> Bits:
-    """The selector of `v_perm_b32`, a byte for each byte of the result, as that of `prmt`, four bits for each.
+    """Convert the selector of `v_perm_b32` (a byte for each byte of the result) to one of `prmt` (four bits).
 
     Values above 7, which give signs and constants (CDNA ISA, V_PERM_B32), are refused.
     """
@@ -294,7 +294,7 @@ ASSEMBLY: Final[dict[str, OnOperands]] = {
 
 
 def _guarded(build: Builder, operands: list[Tree], inverted: bool) -> Tree:
-    """A multiplication by one under a predicate: where it does not hold, the result is the first operand."""
+    """A predicated multiplication by one; if the predicate is false, the result is the first operand."""
     kept, other, condition, factor = (build.scalar(operand) for operand in operands)
     if build.constants.get(factor) != 1:
         raise SimulationError("a guarded multiplication by anything but one is not interpreted")
@@ -302,7 +302,7 @@ def _guarded(build: Builder, operands: list[Tree], inverted: bool) -> Tree:
     return select_scalar(build, condition, yes, no, 32)
 
 
-# Whole texts of inline assembly, operands as they are given.
+# Handlers by the whole text of inline assembly.
 TEXTS: Final[dict[str, OnOperands]] = {
     ONE: lambda build, _: build.constant(1, 32),
     **dict.fromkeys((text for text, _ in ZERO.values()), lambda build, _: build.constant(0, 32)),

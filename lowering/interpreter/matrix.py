@@ -8,9 +8,9 @@ Source: PTX ISA, `ldmatrix`, `stmatrix` and `movmatrix`.
 
 The two memory instructions are intrinsics; `movmatrix`, which has none, is inline assembly.
 
-AMD's loads take 8 bytes at the address of each lane, then exchange units within rows of 16 lanes: unit u of
-lane i of a row is, with n units in 8 bytes, unit i mod n of the lane (16 u + i) div n of that row.
-Source: CDNA4 ISA, LDS transposing loads.
+AMD's loads read 8 bytes, n units, at the address of each lane, then exchange units within rows of 16 lanes:
+unit u of lane i of a row is unit i mod n of lane (16 u + i) div n of that row. Source: CDNA4 ISA, LDS
+transposing loads.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _register(matrices: Bits, transposed: bool) -> Bits:
 
 
 def _solid(build: Builder, value: Tree) -> int:
-    """The slot of a register, an undefined one in place of poison."""
+    """The slot of a register, or the undefined slot in place of poison."""
     if not isinstance(value, int):
         raise SimulationError("expected a scalar, got an aggregate")
     return build.solid(value)
@@ -131,7 +131,7 @@ def _gathered(elements: list[Bits], count: int) -> Bits:
 
 
 def _spread(matrices: list[Bits]) -> list[Bits]:
-    """The reverse of `_gathered` from each matrix of a warp: per column, that element of every row."""
+    """The inverse of `_gathered`, from the matrices of each warp: for each column, its element of every row."""
     trials = max(len(matrix) for matrix in matrices)
     same = [np.broadcast_to(matrix, (trials, *matrix.shape[1:])) for matrix in matrices]
     rows = np.stack(same, axis=2).reshape(trials, -1, _SIDE)

@@ -1,16 +1,17 @@
-"""Shared memory of the CTAs of a cluster as the interpreter sees it: contents, undefined bits, hazards,
+"""The interpreter's model of the shared memory of a cluster's CTAs: contents, undefined bits, hazards,
 accesses.
 
-Hazards. Per granule (the narrowest element the function moves) it remembers who wrote and who read since the
-last synchronisation, at two levels: warps since the last CTA barrier, threads since the last warp or CTA
-barrier; of several CTAs at a third, CTAs since the last barrier of the cluster. Touching what another agent
-wrote, or writing what another agent read, is a race. Two agents writing the same bits is not: conversions of
-replicated tensors do so on purpose. A row that an instruction of the whole warp moves for other threads than
-gave its address belongs to no thread: only a barrier orders it. A CTA that ends while another may still load
-from its memory is a race too.
+Hazards. For each granule (the narrowest element that the function moves), it records the last writer and reader
+since the last synchronisation, at two levels: warps since the last barrier of the CTA, threads since the last
+barrier of the warp or CTA. Several CTAs have a third level: CTAs since the last barrier of the cluster. An
+agent (thread, warp or CTA) that accesses a granule which another agent wrote, or writes one which another agent
+read, is in a race. Two agents that write the same bits are not: conversions of replicated tensors do so on
+purpose. If an instruction moves rows for the whole warp, a row does not belong to the thread that gives its
+address: only a barrier orders it. A CTA that exits while another may still load from its memory is in a race
+too.
 
-Addresses. A pointer to shared memory means that of the own CTA; one that `mapa` made has the number of a CTA,
-plus one, from bit 24 on, and the same bits below.
+Addresses. A pointer to shared memory points into the own CTA's memory. The result of `mapa` has the rank of a
+CTA, plus one, from bit 24 on, and the same bits below.
 """
 
 from __future__ import annotations
@@ -26,31 +27,31 @@ Indices = npt.NDArray[np.intp]
 Flags = npt.NDArray[np.bool_]
 
 WINDOW_BITS = 24
-"""Bits of an address within the memory of a CTA."""
+"""Address bits within the memory of a CTA."""
 
 _MANY = -1
 OF_CLUSTER: Final = -1
-"""The number of the barrier of the cluster among those that warps wait at."""
+"""The number that stands for the cluster's barrier among the barriers that warps wait at."""
 _SCOPES = {"cluster": "cluster", "cta": "CTA", "warp": "warp"}
 _UINT = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 class SimulationError(ValueError):
-    """The function does something the machine does not allow, or that the interpreter does not know."""
+    """The function does something that the machine does not allow or the interpreter does not know."""
 
 
 class IllegalAccess(SimulationError):
-    """The function accesses memory where the machine does not let it: out of bounds, misaligned, anywhere."""
+    """The function accesses memory that the machine does not allow: out of bounds, misaligned or undefined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Race:
     """Two unordered accesses of one address.
 
-    `scope` is what has to order them ('cluster', 'cta' or 'warp'), `hazard` is 'read after write', 'write after
-    read', 'write after write' or, of a CTA, 'end after read', `operation` the position of the later access in
-    the function's block, `location` where its text is, `offset` the first byte concerned (from the start of
-    scratch).
+    scope: the barrier that is missing ('cluster', 'cta' or 'warp'). hazard: 'read after write', 'write after
+    read', 'write after write' or, for a CTA that exits, 'end after read'. operation: the position of the later
+    access in the function's block. location: its place in the text. offset: the first byte concerned, from the
+    start of the scratch.
     """
 
     scope: str
@@ -66,8 +67,8 @@ class Race:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """An access as executed: `addresses` has one entry per thread that gave one; `threads` are these where only
-    part of the CTA's threads executed it."""
+    """An executed access. `addresses`: one for each thread that gave one. `threads`: these threads, if only
+    some threads executed it."""
 
     operation: int
     kind: str
@@ -78,7 +79,7 @@ class Recorded:
 
 @dataclass(slots=True)
 class _Agents:
-    """Last writer and reader per granule (0 nobody, _MANY several), for one level of synchronisation."""
+    """The last writer and reader of each granule (0: none, _MANY: several), at one level of synchronisation."""
 
     scope: str
     agent: npt.NDArray[np.int32]
@@ -90,12 +91,13 @@ class _Agents:
         self.reader.fill(0)
 
     def read(self, granules: Indices, agent: npt.NDArray[np.int32]) -> Flags:
-        """Note a read; ensures: flags granules that another agent wrote."""
+        """Record a read; return flags of granules that another agent wrote."""
         _mark(self.reader, granules, agent)
         return _foreign(self.writer[granules], agent)
 
     def write(self, granules: Indices, agent: npt.NDArray[np.int32]) -> tuple[Flags, Flags, Flags]:
-        """Note a write; ensures: flags granules that another agent read before, wrote before, writes now."""
+        """Record a write; return three flags: another agent read the granule before, wrote it before, writes it
+        in the same access."""
         read = _foreign(self.reader[granules], agent)
         return (read, *_mark(self.writer, granules, agent))
 
@@ -107,7 +109,10 @@ def _foreign(owner: npt.NDArray[np.int32], agent: npt.NDArray[np.int32]) -> Flag
 def _mark(
     owners: npt.NDArray[np.int32], granules: Indices, agent: npt.NDArray[np.int32]
 ) -> tuple[Flags, Flags]:
-    """Make `agent` the owner; where there is another one, before or in this access, there are many."""
+    """Make `agent` the owner, or _MANY if another agent owns a granule, from before or from this access.
+
+    Returns flags of granules with another owner from before, and from this access.
+    """
     before = _foreign(owners[granules], agent)
     owners[granules] = agent
     now = owners[granules] != agent
@@ -119,11 +124,11 @@ def _mark(
 
 @dataclass(slots=True)
 class SharedMemory:
-    """`size` bytes at address `base` of each of `ctas` CTAs, for `threads` threads in all, in warps of `lanes`.
+    """`size` bytes at address `base` in each of `ctas` CTAs, for `threads` threads in all, in warps of `lanes`.
 
-    `active` says which threads execute what comes next; None: all. Where each warp runs by itself (`of_warp`),
-    `waiting` is the barrier that it has come to, with the warps that it is for, and `warps` are all of the CTA.
-    `barriers` are those of the CTA that have been passed.
+    active: the threads that execute the next operation; None: all. barriers: the barriers of the CTA that were
+    passed. If warps run independently (`of_warp`), waiting: (number, warps) of the barrier at which the warp
+    waits; warps: all warps of the CTA.
     """
 
     trials: int
@@ -137,7 +142,7 @@ class SharedMemory:
     active: Flags | None = None
     waiting: tuple[int, int] | None = None
     warps: int = 1
-    alone: bool = False
+    independent: bool = False
     ctas: int = 1
     barriers: int = 0
     _bytes: npt.NDArray[np.uint8] = field(init=False)
@@ -175,19 +180,19 @@ class SharedMemory:
         self._arrived = True
 
     def wait(self) -> None:
-        """The second half: order all threads' accesses before the first before all later ones."""
+        """The second half: order accesses before `arrive`, of all threads, before all later ones."""
         self.all_execute("a barrier of the cluster")
         if not self._arrived:
             raise SimulationError("a wait for a barrier of the cluster at which nobody has arrived")
         self._arrived = False
-        if self.alone:  # of all warps of the CTA, where they go ways of their own
+        if self.independent:  # independent warps: all warps of the CTA have to arrive
             self.waiting = (OF_CLUSTER, self.warps)
             return
         for agents in self._levels:
             agents.forget()
 
     def far(self, address: Bits, rank: Bits) -> Bits:
-        """Where addresses of the own CTA are in the memory of the CTA `rank`."""
+        """Addresses in the own CTA's memory, moved to the memory of CTA `rank`."""
         if (rank >= np.uint64(self.ctas)).any():
             raise IllegalAccess(f"the memory of CTA {int(rank.max())} of {self.ctas} is asked for")
         bits = np.uint64(WINDOW_BITS)
@@ -195,7 +200,7 @@ class SharedMemory:
         return np.asarray(within | (rank + np.uint64(1)) << bits)
 
     def end(self, operation: int) -> None:
-        """All CTAs end: note where another one may still be loading."""
+        """All CTAs exit: report a race if another CTA may still load from one of them."""
         if self._arrived:
             raise SimulationError("a barrier of the cluster is arrived at and not waited for")
         if self.ctas == 1:
@@ -208,21 +213,20 @@ class SharedMemory:
             self.races.append(Race("cluster", "end after read", operation, offset))
 
     def of_warp(self, level: Any, warps: int) -> SharedMemory:
-        """The same bytes as one warp of `warps` sees them that go ways of their own; `level` knows what the
-        others do."""
-        mine = replace(self, races=[], recorded=[], warps=warps, alone=True)
+        """The same bytes for one of `warps` independent warps; `level` records the accesses of the others."""
+        mine = replace(self, races=[], recorded=[], warps=warps, independent=True)
         mine._bytes, mine._undefined = self._bytes, self._undefined
         mine._levels = (level, mine._levels[1])
         return mine
 
     def named_barrier(self, number: int, threads: int | None) -> None:
-        """Wait at a barrier for the warps of so many threads; None: for all."""
+        """Wait at barrier `number` for `threads` threads; None: for all."""
         self.all_execute("a barrier")
         warps = self.warps if threads is None else threads // self.lanes
         self.waiting = (number, warps)
 
     def forget_lanes(self) -> None:
-        """Order the warp's own accesses: it has been at a barrier."""
+        """Order the warp's own accesses, since it has passed a barrier."""
         self._levels[1].forget()
 
     def cta_barrier(self) -> None:
@@ -238,7 +242,7 @@ class SharedMemory:
         self._levels[-1].forget()
 
     def all_execute(self, what: str) -> None:
-        """Raise if only part of the threads do `what`."""
+        """Raise if only some threads do `what`."""
         if self.active is not None:
             raise SimulationError(f"not all threads reach {what}")
 
@@ -251,12 +255,12 @@ class SharedMemory:
         pieces: int,
         rows: Indices | None = None,
     ) -> tuple[list[Bits], list[Bits] | None]:
-        """Elements of `element` bytes each from `width` bytes per thread, and their undefined bits if any.
+        """Load `width` bytes per thread: elements of `element` bytes each, and their undefined bits if any.
 
-        `pieces` is how many instructions the access takes. `rows` are the threads that give an address where
-        the warp moves rows together; without it every thread accesses memory for itself.
+        pieces: the number of instructions of the access. rows: if the warp moves rows together, the threads
+        that give an address; None: every thread accesses memory for itself.
         """
-        threads, collective = self._who(rows)
+        threads, collective = self._accessing_threads(rows)
         offset = self._check(operation, "load", address, width, pieces, threads)
         granules, agents = self._granules(offset, width, threads, collective)
         foreign = [level.read(granules, agent) for level, agent in zip(self._levels, agents, strict=True)]
@@ -281,16 +285,16 @@ class SharedMemory:
         pieces: int,
         rows: Indices | None = None,
     ) -> None:
-        """Write consecutive elements of `element` bytes; `undefined` gives each one's undefined bits.
+        """Store consecutive elements of `element` bytes; `undefined` has the undefined bits of each.
 
         `pieces` and `rows` as in `load`.
         """
         width = element * len(values)
-        threads, collective = self._who(rows)
+        threads, collective = self._accessing_threads(rows)
         offset = self._check(operation, "store", address, width, pieces, threads)
         if self.active is not None:
-            values = [self._of(value, threads) for value in values]
-            undefined = [None if mask is None else self._of(mask, threads) for mask in undefined]
+            values = [self._at_threads(value, threads) for value in values]
+            undefined = [None if mask is None else self._at_threads(mask, threads) for mask in undefined]
         granules, agents = self._granules(offset, width, threads, collective)
         found = [level.write(granules, agent) for level, agent in zip(self._levels, agents, strict=True)]
         self._report(operation, "write after read", granules, [read for read, _, _ in found])
@@ -309,31 +313,31 @@ class SharedMemory:
             self._report(operation, "write after write", granules, clashes)
 
     def clobber(self, operation: int, address: Bits, width: int) -> None:
-        """A store of undefined bits, which LLVM removes: nothing is accessed, and contents are undefined. Those
-        that others are still to load are not, where warps go ways of their own."""
+        """A store of undefined bits, which LLVM removes: no access is recorded, and the bytes become undefined.
+        With independent warps they stay, since other warps may still load them."""
         recorded = len(self.recorded)
-        threads, _ = self._who(None)
+        threads, _ = self._accessing_threads(None)
         offset = self._check(operation, "store", address, width, 1, threads)
         del self.recorded[recorded:]
-        if self.alone:
+        if self.independent:
             return
         for k in range(width):
             self._undefined[offset + k] = 0xFF
 
-    def _who(self, rows: Indices | None) -> tuple[Indices | None, bool]:
-        """The threads that access memory (None: all), and whether they give addresses of rows."""
+    def _accessing_threads(self, rows: Indices | None) -> tuple[Indices | None, bool]:
+        """The threads that access memory (None: all), and true if they give addresses of rows."""
         if self.active is None:
             return rows, rows is not None
         if rows is not None:
             self.all_execute("an access of whole warps")
         return np.flatnonzero(self.active), False
 
-    def _of(self, value: Bits, threads: Indices | None) -> Bits:
-        """What these threads have."""
+    def _at_threads(self, value: Bits, threads: Indices | None) -> Bits:
+        """The values of these threads."""
         return value if threads is None or value.shape[1] == 1 else value[:, threads]
 
     def _spread(self, value: Bits, threads: Indices | None) -> Bits:
-        """The reverse of `_of`, with zeros for the others."""
+        """The reverse of `_at_threads`, with zeros for the others."""
         full = np.zeros((len(value), self.threads), np.uint64)
         full[:, threads] = value
         return full
@@ -341,12 +345,12 @@ class SharedMemory:
     def _check(
         self, operation: int, kind: str, address: Bits, width: int, pieces: int, rows: Indices | None
     ) -> Indices:
-        """Offsets of a checked access, one per thread that gives an address."""
+        """Check and record an access; return the offset of each thread that gives an address."""
         if self._arrived:
             raise SimulationError("an access between the halves of a cluster's barrier is not interpreted")
         threads = np.arange(self.threads) if rows is None else rows
         if self.active is not None:
-            address = self._of(address, rows)
+            address = self._at_threads(address, rows)
         if len(address) > 1:
             if (address != address[0]).any():
                 raise SimulationError(f"{kind} address depends on the data converted")
@@ -381,7 +385,7 @@ class SharedMemory:
         return offset + holder * self._stride
 
     def check_promise(self, address: Bits, alignment: int) -> None:
-        """Raise IllegalAccess where a thread that executes has an address that is no multiple of this."""
+        """Raise IllegalAccess if an active thread has an address that is no multiple of `alignment`."""
         rows = address if self.active is None or address.shape[1] == 1 else address[:, self.active]
         if (rows % np.uint64(alignment)).any():
             raise IllegalAccess(f"an address is no multiple of {alignment}, the alignment that is promised")
@@ -400,13 +404,13 @@ class SharedMemory:
         return granules.ravel(), agents
 
     def _contents(self, granules: Indices) -> Bits:
-        """Values and undefined bits per granule, as compared to tell equal writes."""
+        """Values and undefined bits per granule, in the form in which writes are compared."""
         dtype = _UINT[self.granule]
         values = self._bytes.view(dtype)[:, granules]
         return np.concatenate([values, self._undefined.view(dtype)[None, granules]]).astype(np.uint64)
 
     def _image(self, count: int, element: int, values: list[Bits], undefined: list[Bits | None]) -> Bits:
-        """What this store of `count` threads writes, in the form of `_contents`."""
+        """The data of a store of `count` threads, in the form of `_contents`."""
         dtype = _UINT[element]
         image = np.zeros((self.trials + 1, count, len(values)), dtype)
         for k, (value, mask) in enumerate(zip(values, undefined, strict=True)):
@@ -424,6 +428,6 @@ class SharedMemory:
 
 
 def _differ(left: Bits, right: Bits) -> Flags:
-    """Per granule, whether two contents differ in any trial, leaving bits undefined in both aside."""
+    """Flags of granules that differ in some trial, except in bits that are undefined in both."""
     defined = ~(left[-1] & right[-1])
     return np.asarray((((left ^ right) & defined) != 0).any(axis=0))

@@ -1,8 +1,8 @@
 """Handlers of the LLVM dialect's arithmetic, casts, vectors and aggregates.
 
 Undefined bits: bitwise operations, shifts by a defined amount, truncation and packing track them bit by bit;
-everything else is wholly undefined where any operand bit is. Poison (an `llvm.mlir.poison` element, a shift
-beyond the width, a broken `disjoint`) spoils the whole result.
+the result of any other operation is undefined if any operand bit is. Poison (an `llvm.mlir.poison` element, a
+shift beyond the width, a broken `disjoint`) makes the whole result undefined.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def each_slot(operands: list[Tree], function: Callable[..., int]) -> Tree:
 
 
 def overflow_flags(build: Builder, op: ir.Operation) -> frozenset[str]:
-    """Which of `nsw` and `nuw` an operation has."""
+    """The overflow flags of an operation, `nsw` and `nuw`."""
     if not build.has_flags or (found := _OVERFLOW.search(str(op).split(":", maxsplit=1)[0])) is None:
         return frozenset()
     return frozenset(found[1].replace(" ", "").split(","))
@@ -89,7 +89,7 @@ def _constant(build: Builder, op: ir.Operation) -> Tree:
 
 
 def filled(type_: Type, slot: int) -> Tree:
-    """The slot in place of every scalar of a type."""
+    """A tree of the shape of a type, with `slot` for every scalar."""
     return slot if isinstance(type_, Scalar) else tuple(filled(field, slot) for field in type_.fields)
 
 
@@ -198,7 +198,7 @@ def _bitwise(name: str, fn: Callable[[Bits, Bits], Bits]) -> Handler:
 
 
 def spoil(machine: Machine, d: int, bits: int, where: Flags) -> None:
-    """Make whole values undefined where an operation yields poison."""
+    """Make the value of `d` undefined in the threads in which the operation yields poison."""
     mask = np.where(where.any(axis=0, keepdims=True), scalar_mask(bits), _ZERO)
     machine.undefined[d] = mask | machine.undefined.get(d, constant_bits(0))
 
@@ -321,7 +321,7 @@ def _icmp(build: Builder, op: ir.Operation) -> Tree:
 
 
 def select_scalar(build: Builder, c: int, x: int, y: int, bits: int) -> int:
-    """Slot `x` where the condition in slot `c` holds, else slot `y`; scalars of `bits` bits."""
+    """Slot `x` if the condition in slot `c` is true, else slot `y`; scalars of `bits` bits."""
     if c == POISON or (x == POISON and y == POISON):
         return POISON
     if x == y:
@@ -384,8 +384,10 @@ def _count_ones(build: Builder, op: ir.Operation) -> Tree:
 
 
 def promised(handler: Handler) -> Handler:
-    """The handler of an operation whose attributes may promise the range of its result, as `res_attrs`; where
-    that does not hold, the result is undefined (LangRef, `range`). What is promised of arguments is refused."""
+    """The handler of an operation whose `res_attrs` may promise the range of its result.
+
+    A result outside the range is undefined (LangRef, `range`). Attributes of arguments are refused.
+    """
 
     def checked(build: Builder, op: ir.Operation) -> Tree | None:
         result = handler(build, op)

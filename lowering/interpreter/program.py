@@ -1,10 +1,10 @@
-"""From one function's operations to a list of closures: types, values and the builder handlers write to.
+"""A function as a list of closures: its types, its values, and the builder that handlers write to.
 
 A value of the function is a tree fixed at compile time: a slot number for a scalar, a tuple of trees for a
 vector or struct. Moving values in and out of aggregates, zero extension and casts of equal width therefore
-cost nothing at run time. A slot holds an array of bit patterns of shape (trials or 1, threads or 1); the
-bits of it that are undefined are kept beside it, only where there are any. POISON stands for a whole value
-that `llvm.mlir.poison` made: every operation on it except moving it yields POISON.
+cost nothing at run time. A slot holds an array of bit patterns of shape (trials or 1, threads or 1). If some of
+its bits are undefined, their mask is kept beside it. POISON stands for a whole value that `llvm.mlir.poison`
+made: every operation on it except moving it yields POISON.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def scalar_mask(bits: int) -> np.uint64:
 
 
 def constant_bits(value: int, bits: int = 64) -> Bits:
-    """A uniform value, as a slot holds it."""
+    """The array of a slot with the same value in all threads."""
     return np.full((1, 1), value & (FULL >> (64 - bits)), np.uint64)
 
 
@@ -96,8 +96,11 @@ def leaves(tree: Tree) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """A lane exchange worked out: the thread that each thread reads, whether the lane it asked for was in
-    range, and the bits of its result that nobody supplies (None: all are supplied)."""
+    """The sources of a lane exchange.
+
+    thread: the thread that each thread reads. inside: 1 if the requested lane was in range. unsupplied: the
+    bits of the result that no thread supplies; None: none.
+    """
 
     thread: npt.NDArray[np.intp]
     inside: Bits
@@ -105,10 +108,10 @@ class Source:
 
 
 class Machine:
-    """State of one run: slot values, undefined bits, shared memory, and what is derived from slots once.
+    """State of one run: slot values, undefined bits, shared memory, and values derived from slots.
 
-    `first` is the number of its first thread in the CTA, `ask` what gives tensors by name, if there is any,
-    `tensor` its `tensor_memory.TensorMemory`, once there is some.
+    first: the number of its first thread in the CTA. ask: a function that returns the next register of a given
+    tensor, or None. tensor: its `tensor_memory.TensorMemory`, or None.
     """
 
     __slots__ = (
@@ -147,7 +150,7 @@ class Machine:
         self.tensor: Any = None
 
     def taint(self, result: int, bits: int, *operands: int) -> None:
-        """Make the result wholly undefined where any operand has an undefined bit."""
+        """Make the result undefined in the threads in which an operand has an undefined bit."""
         masks = [self.undefined[x] for x in operands if x in self.undefined]
         if masks:
             touched = masks[0] != 0
@@ -156,12 +159,12 @@ class Machine:
             self.undefined[result] = np.where(touched, scalar_mask(bits), np.uint64(0))
 
     def refuse_undefined(self, slot: int, what: str) -> None:
-        """Raise if any bit of the slot is undefined in any thread that executes."""
+        """Raise if any bit of the slot is undefined in an active thread."""
         if slot in self.undefined and self.executing(self.undefined[slot]).any():
             raise IllegalAccess(f"{what} is undefined")
 
     def executing(self, value: Bits) -> Bits:
-        """What the threads have that execute."""
+        """The values of the active threads."""
         active = self.memory.active
         return value if active is None or value.shape[1] == 1 else value[:, active]
 
@@ -173,12 +176,12 @@ Step: TypeAlias = Callable[[Machine], None]
 
 @dataclass(slots=True)
 class Builder:
-    """Collects the steps of a function; a handler reads operands through it and emits steps. `alone`: what runs
-    them is one warp of several that go ways of their own."""
+    """Collects the steps of a function; a handler reads operands through it and emits steps. `independent`: the
+    steps are run by one of several independent warps."""
 
     target: Target
     threads: int
-    alone: bool = False
+    independent: bool = False
     operation: int = 0
     slots: int = 0
     granule: int = 8
@@ -206,17 +209,17 @@ class Builder:
         self.initial.append((self.undefined_slot, constant_bits(0)))
 
     def new(self) -> int:
-        """A fresh slot."""
+        """A new slot."""
         self.slots += 1
         return self.slots - 1
 
     def emit(self, step: Step) -> None:
-        """Append a step of the operation at hand."""
+        """Append a step of the current operation."""
         self.steps.append(step)
         self.origins.append(self.operation)
 
     def constant(self, value: int, bits: int) -> int:
-        """A slot holding the same value in all threads."""
+        """A slot with the same value in all threads."""
         slot = self.new()
         value &= FULL >> (64 - bits)
         self.initial.append((slot, constant_bits(value)))
@@ -233,7 +236,7 @@ class Builder:
         return [values[operand] for operand in op.operands]
 
     def scalar(self, tree: Tree) -> int:
-        """The slot of a scalar that may not be poison."""
+        """The slot of a scalar; raises SimulationError for an aggregate or poison."""
         if not isinstance(tree, int):
             raise SimulationError("expected a scalar, got an aggregate")
         if tree == POISON:
@@ -250,18 +253,18 @@ class Builder:
         return type_.bits if isinstance(type_, Scalar) else element_bits(type_.fields[0])
 
     def read_type(self, type_: ir.Type) -> Type:
-        """Our form of an MLIR type."""
+        """The interpreter's form of an MLIR type."""
         found = self.types.get(type_)
         if found is None:
             found = self.types[type_] = parse_type(str(type_))
         return found
 
     def solid(self, slot: int) -> int:
-        """The slot itself, or an undefined one in place of poison."""
+        """The slot itself, or the undefined slot in place of poison."""
         return self.undefined_slot if slot == POISON else slot
 
     def solid_tree(self, tree: Tree) -> Tree:
-        """The tree with undefined slots in place of poison."""
+        """The tree with the undefined slot in place of poison."""
         return self.solid(tree) if isinstance(tree, int) else tuple(map(self.solid_tree, tree))
 
 
@@ -270,7 +273,7 @@ _WIDTHS: Final = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 
 @functools.cache
 def parse_type(text: str) -> Type:
-    """Read the text of an LLVM-dialect type.
+    """Parse the text of an LLVM-dialect type.
 
     >>> parse_type("vector<2xf16>")
     Aggregate(kind='vector', fields=(Scalar(bits=16, space=None), Scalar(bits=16, space=None)))

@@ -2,11 +2,12 @@
 
 `gpu.barrier` orders the CTA. NVIDIA: so does `nvvm.barrier0`, or `nvvm.barrier` for the whole CTA;
 `nvvm.bar.warp.sync` with all lanes in its mask orders each warp, `nvvm.cluster.arrive` and then `.wait` the
-cluster; `nvvm.mapa` gives where an address is in the memory of another CTA. AMD: `rocdl.barrier` orders the
-CTA; so does `rocdl.s.barrier`, or its halves `.signal` and `.wait`, with a workgroup release fence before it
-and an acquire fence behind, no shared-memory access in between, or with `rocdl.s.waitcnt` before it, until none
-is in flight; alone it waits for no access. Inside a wave LDS operations execute in order, so a fence of any
-scope or a wave barrier, which keep the compiler from reordering them, order the wave.
+cluster; `nvvm.mapa` returns an address in the memory of another CTA. AMD: `rocdl.barrier` orders the CTA.
+`rocdl.s.barrier` (or its halves `.signal` and `.wait`) waits for no access; it orders the CTA in two cases:
+with a workgroup release fence before it and an acquire fence behind, and no shared-memory access in between; or
+with `rocdl.s.waitcnt` before it, which waits until no access is in flight. Inside a wave, LDS operations
+execute in order, so that a fence of any scope or a wave barrier, which prevent reordering by the compiler,
+order the wave.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ from triton_linear.lowering.interpreter.program import (
 _ACQUIRE: Final = {4, 6, 7}
 _RELEASE: Final = {5, 6, 7}
 _SHARED: Final = (3, 7)
-"""The address spaces of the own CTA's memory and of the cluster's."""
+"""The address spaces of the own CTA's shared memory and of the cluster's."""
 _WORKGROUP: Final = -1
 """The number of the barrier of a whole workgroup (RDNA4 ISA, S_BARRIER_SIGNAL)."""
 BARRIER_OF_SOME: Final = "llvm.nvvm.barrier.cta.sync.count"
 """The intrinsic for a barrier with a number and a count of threads."""
 BARRIERS: Final = (BARRIER_OF_SOME, "llvm.nvvm.barrier.cta.sync.all")
-"""The second is for all threads, whatever their warps run."""
+"""The barrier intrinsics; the second is for all threads, in whichever partition they are."""
 
 
 # Barriers
@@ -56,15 +57,15 @@ def _cta_barrier(build: Builder, op: ir.Operation) -> None:
 
 
 def intrinsic(build: Builder, op: ir.Operation) -> None:
-    """A barrier as one of LLVM's intrinsics, `BARRIERS`."""
+    """The handler of the intrinsics in `BARRIERS`."""
     numbers = [build.constants.get(build.scalar(tree)) for tree in build.operands(op)]
     barrier_of(build, numbers if len(numbers) > 1 else [*numbers, None])
 
 
 def barrier_of(build: Builder, numbers: Sequence[int | None]) -> None:
-    """A barrier with a number, for so many threads; without them the barrier of the CTA."""
+    """A barrier with `numbers` (its number, its count of threads); without them the barrier of the CTA."""
     build.cta_barriers += 1
-    if build.alone:
+    if build.independent:
         _named_barrier(build, *(numbers or (0, None)))
         return
     if numbers and list(numbers) != [0, build.threads // build.ctas]:
@@ -73,7 +74,7 @@ def barrier_of(build: Builder, numbers: Sequence[int | None]) -> None:
 
 
 def _named_barrier(build: Builder, number: int | None, threads: int | None) -> None:
-    """A barrier with a number, for so many threads of the CTA; None: for all."""
+    """A barrier with a number, for `threads` threads of the CTA; None: for all."""
     if number is None or (threads or 0) % build.target.lanes:
         raise SimulationError("a barrier of parts of warps, or whose number is no constant, is not interpreted")
     build.emit(lambda machine: machine.memory.named_barrier(number, threads))
@@ -116,7 +117,7 @@ def _mapa(build: Builder, op: ir.Operation) -> Tree:
 
 
 def _s_waitcnt(build: Builder, op: ir.Operation) -> None:
-    """Bits 8 to 11 say how many LDS operations may be in flight (CDNA ISA, S_WAITCNT)."""
+    """Bits 8 to 11 are the number of LDS operations that may be in flight (CDNA ISA, S_WAITCNT)."""
     if op.attributes["bitfield"].value >> 8 & 0xF == 0:
         build.waited = True
 
@@ -135,7 +136,7 @@ def _whole_barrier(op: ir.Operation) -> None:
 
 
 def _s_barrier_signal(build: Builder, op: ir.Operation) -> None:
-    """The first half of a barrier on RDNA4; as all threads run in lockstep, the second comes right behind."""
+    """The first half of a barrier on RDNA4. In lockstep it orders as much as the whole barrier."""
     _whole_barrier(op)
     _s_barrier(build, op)
     build.signalled = True
@@ -178,9 +179,9 @@ def _address(build: Builder, op: ir.Operation, operand: int) -> int:
 
 
 def _access(build: Builder, op: ir.Operation, value: ir.Value, address: int) -> tuple[int, int, int, int]:
-    """Element bits and bytes, width, and how many instructions the alignment allows it to be.
+    """(element bits, element bytes, width in bytes, instructions of the access at its alignment).
 
-    An alignment beyond that is a promise that LLVM may build upon, so that is checked as well.
+    A greater alignment is a promise that LLVM may use, so it is checked as well.
     """
     type_ = build.type_of(value)
     parts = elements(type_)

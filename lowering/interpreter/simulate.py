@@ -3,12 +3,11 @@ cluster, in lockstep.
 
     outcome = simulate(text, registers, target, num_warps=4, shared_bytes=16384)
 
-The text is parsed by upstream MLIR, its operations become closures once (`program`, handlers in `ops`,
-`casts`, `lanes`, `shared_memory`, `amd` and `matrix`), and those run over numpy arrays of shape (trials,
-threads): every trial is an independent run with other register contents. Shared memory (`memory`) checks bounds
-and alignment and finds races; `counts` says what it all costs.
-Operations without a handler, control flow and whatever the machine would not define are refused with the
-place in the text.
+The text is parsed by upstream MLIR, its operations become closures once (`program`, handlers in `ops`, `casts`,
+`lanes`, `shared_memory`, `amd` and `matrix`), and those run over numpy arrays of shape (trials, threads): every
+trial is an independent run with other register contents. Shared memory (`memory`) checks bounds and alignment
+and finds races; `counts` counts wavefronts and instructions. Operations without a handler, control flow and
+undefined behaviour are refused, with the place in the text.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ SHARED_BASE = 1040
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Simulated:
-    """What a run returned and what it took.
+    """The results of a run, its races and its counts.
 
-    `values` and `undefined` have shape (results, trials, threads): bit patterns, and which bits no defined
-    input determines.
+    `values` and `undefined` have shape (results, trials, threads): bit patterns, and masks of the bits that no
+    defined input determines.
     """
 
     values: Bits
@@ -70,8 +69,8 @@ def simulate(
     together; `function_text` holds one function of one block.
     Ensures: deterministic; the text is not changed.
 
-    Raises SimulationError for what the interpreter does not know and for what no machine defines: an access
-    out of bounds, misaligned or at an undefined address.
+    Raises SimulationError for an unknown operation and for undefined behaviour: an access out of bounds,
+    misaligned or at an undefined address.
     """
     program = _Program.compile(function_text, target, num_warps * target.lanes * ctas, ctas)
     return program.run(registers, shared_bytes, shared_base)
@@ -79,6 +78,8 @@ def simulate(
 
 @dataclass(frozen=True, slots=True)
 class _Program:
+    """A compiled function of one block; the fields hold the slots of its arguments and results."""
+
     text: str
     build: Builder
     arguments: tuple[Tree, ...]
@@ -185,7 +186,8 @@ class _Program:
         )
 
     def _where(self, operation: int) -> str:
-        """Place and name of an operation, found by parsing again: no MLIR object outlasts compilation."""
+        """Place and name of an operation. The text is parsed again, since no MLIR object outlives
+        compilation."""
         with interpreter_context():
             module = parsed(self.text)
             op = list(_only_block(module).operations)[operation].operation
@@ -193,29 +195,29 @@ class _Program:
 
 
 def interpreter_context() -> ir.Context:
-    """A context with just the dialects of emitted code; threads of its own would cost more than they save."""
+    """A context with the dialects of emitted code alone, and without threads, which would not pay."""
     context = ir.Context(load_on_create_dialects=["gpu", "llvm", "nvvm", "rocdl"])
     context.enable_multithreading(False)
     return context
 
 
 _SPELLINGS = {
-    # MLIR takes a location behind `nvvm.barrier` for one of its operands.
+    # MLIR parses a location behind `nvvm.barrier` as an operand.
     "nvvm.barrier loc(": "nvvm.barrier0 loc(",
-    # Of threads that may have parted: in lockstep the same.
+    # For threads that may have diverged, which makes no difference in lockstep.
     "nvvm.barrier {aligned = false} loc(": "nvvm.barrier0 loc(",
     # Newer than the bindings.
     "rocdl.wave.id : i32": 'llvm.call_intrinsic "llvm.amdgcn.wave.id"() : () -> i32',
     "rocdl.wave.barrier loc(": 'llvm.call_intrinsic "llvm.amdgcn.wave.barrier"() : () -> () loc(',
 }
-"""How the bindings write what newer releases of Triton print in another way."""
+"""The bindings' spellings of operations that newer releases of Triton print in another way."""
 
 _BARRIER_OF_SOME = re.compile(r"nvvm\.barrier id = (%\w+) number_of_threads = (%\w+)(?= loc\()")
 _NO_RESULT = re.compile(r"%\w+ = (llvm\.call_intrinsic [^\n]*) -> !llvm\.void")
 
 
 def parsed(text: str) -> ir.Module:
-    """A module as Triton prints it."""
+    """Parse a module as Triton prints it."""
     for printed, known in _SPELLINGS.items():
         text = text.replace(printed, known)
     some = rf'llvm.call_intrinsic "{BARRIER_OF_SOME}"(\1, \2) : (i32, i32) -> ()'
@@ -237,7 +239,8 @@ def _only_block(module: ir.Module) -> ir.Block:
 
 
 def _argument(build: Builder, argument: ir.Value, shared: list[int]) -> Tree:
-    """Fresh slots for the registers of the first argument and shared memory; others are undefined."""
+    """New slots for the registers of the first argument and for shared memory; other arguments are
+    undefined."""
     type_ = build.type_of(argument)
 
     def fill(part: object) -> Tree:
@@ -256,7 +259,7 @@ def _argument(build: Builder, argument: ir.Value, shared: list[int]) -> Tree:
 
 
 def place_of(op: ir.Operation) -> str:
-    """Line and column in the function's text, or the place in a file that the text says."""
+    """Line and column in the function's text, or the place in a file that its location names."""
     found = re.search(r'"((?:[^"\\\\]|\\\\.)*)":(\d+):(\d+)', str(op.location))
     if found is None:
         return str(op.location)

@@ -1,10 +1,10 @@
-"""Tensor memory of a CTA: contents, undefined bits, and the handlers of what reaches it (`tcgen05.alloc`,
+"""Tensor memory of a CTA: contents, undefined bits, and the handlers of its instructions (`tcgen05.alloc`,
 `.ld`, `.st`, `.wait` and `.dealloc`).
 
-What is checked. A warp reaches its own quarter of the rows alone, and columns that are allocated. The address
-is the same in all lanes. What was stored is undefined until `wait::st`, and of another warp until a barrier of
-the CTA behind it: before, loading or storing there is a race. What was loaded may be used behind `wait::ld`,
-which sinks ask about. Where warps go ways of their own nothing of this is interpreted, nor are dots and copies.
+Checks. A warp accesses only its own quarter of the rows, and only allocated columns. The address is the same in
+all lanes. A stored word is undefined until `wait::st`; for other warps, an access to it before a barrier of the
+CTA behind that is a race. A loaded value may be used after `wait::ld`, which sinks check. Tensor memory is not
+interpreted for independent warps, and dots and copies are not interpreted at all.
 """
 
 from __future__ import annotations
@@ -62,11 +62,12 @@ RELINQUISH: Final = re.compile(r"@\$0 tcgen05\.relinquish_alloc_permit\.cta_grou
 
 @dataclass(slots=True)
 class TensorMemory:
-    """Words of `trials` runs. `begin` is the first column that is allocated, `columns` how many there are: the
-    last ones, so that code which leaves out the base goes wrong.
+    """The words of tensor memory in `trials` runs.
 
-    writer: which warp has stored to a word since the last barrier of the CTA, plus one. stored: what waits for
-    `wait::st`. loading: whether a load waits for `wait::ld`.
+    begin, columns: the first allocated column, and the number of allocated columns. They are the last columns,
+    so that code which forgets the base goes wrong. writer: the warp that stored to a word since the last
+    barrier of the CTA, plus one. stored: stores before their `wait::st`. loading: true if a load is before its
+    `wait::ld`. given: initial words and their undefined bits.
     """
 
     trials: int
@@ -86,7 +87,7 @@ class TensorMemory:
         self.writer = np.zeros((ROWS, COLUMNS), np.int32)
 
     def allocate(self, columns: int) -> int:
-        """The address of so many columns; what the caller has `given` is in them."""
+        """Allocate `columns` columns, with the `given` contents; return their address."""
         if self.columns:
             raise SimulationError("tensor memory is allocated twice")
         self.begin, self.columns = COLUMNS - columns, columns
@@ -104,11 +105,11 @@ class TensorMemory:
         self.columns = 0
 
     def contents(self) -> tuple[Bits, Bits]:
-        """The words from the first column that was allocated on, and their undefined bits."""
+        """The words from the first allocated column on, and their undefined bits."""
         return self.words[:, :, self.begin :], self.undefined[:, self.begin :]
 
     def check(self, rows: Indices, columns: Indices, warps: Indices) -> None:
-        """Raise where a warp reaches rows of another quarter, or columns that are not allocated."""
+        """Raise if a warp accesses rows of another quarter, or columns that are not allocated."""
         foreign = rows // _QUARTER != warps % (ROWS // _QUARTER)
         if foreign.any():
             at = int(np.argmax(foreign))
@@ -119,7 +120,8 @@ class TensorMemory:
             raise IllegalAccess(f"column {column} of tensor memory is out of bounds: there are {self.columns}")
 
     def ordered(self, rows: Indices, columns: Indices, warps: Indices) -> int | None:
-        """None if no other warp has stored to these words since the last barrier, else the first such byte."""
+        """None if no other warp stored to these words since the last barrier; else the offset of the first such
+        byte."""
         writer = self.writer[rows, columns]
         late = (writer != 0) & (writer != warps + 1)
         if not late.any():
@@ -128,7 +130,7 @@ class TensorMemory:
         return int((rows[at] * self.columns + columns[at] - self.begin) * _WORD)
 
     def store(self, rows: Indices, columns: Indices, warps: Indices, values: Bits, masks: Bits) -> None:
-        """Begin to store a word for each thread."""
+        """Store a word for each thread; `wait_for_stores` completes it."""
         self.undefined[rows, columns] = _UNDEFINED
         self.writer[rows, columns] = warps + 1
         self.stored.append((rows, columns, values, masks))
@@ -140,7 +142,7 @@ class TensorMemory:
         self.stored.clear()
 
     def at_barrier(self, barriers: int) -> None:
-        """Forget who stored before a barrier that all warps have passed since."""
+        """Forget the writers before a barrier that all warps have passed."""
         if barriers != self.barriers:
             self.barriers = barriers
             self.writer.fill(0)
@@ -156,14 +158,14 @@ def memory_of(machine: Machine) -> TensorMemory:
 
 
 def check_loaded(machine: Machine) -> None:
-    """Raise where a load from tensor memory has not been waited for."""
+    """Raise if a load from tensor memory has not been waited for."""
     if machine.tensor is not None and machine.tensor.loading:
         raise SimulationError("what was loaded from tensor memory is used without a wait for it")
 
 
 @functools.lru_cache(maxsize=64)
 def places(shape: str, repeat: int, spread: bool) -> tuple[Indices, Indices]:
-    """Row and column, from the address on, of each register (first index) of each lane."""
+    """The row and the column, relative to the address, of each register (first index) of each lane."""
     found = next((one for one in SHAPES if one.name == shape), None)
     if found is None or not 1 <= repeat <= found.most or repeat & (repeat - 1):
         raise SimulationError(f"an access to tensor memory of the form {shape}.x{repeat} is not interpreted")
@@ -180,11 +182,11 @@ def places(shape: str, repeat: int, spread: bool) -> tuple[Indices, Indices]:
 
 
 def assembly(build: Builder, op: ir.Operation, text: str) -> tuple[bool, Tree | None]:
-    """Whether inline assembly is about tensor memory, and its value."""
+    """(true if inline assembly accesses tensor memory, its value)."""
     if not text.partition("tcgen05.")[1]:
         return False, None
-    if build.alone:
-        raise SimulationError("tensor memory is not interpreted where warps go ways of their own")
+    if build.independent:
+        raise SimulationError("tensor memory is not interpreted for independent warps")
     if found := ACCESS.fullmatch(text):
         return True, _access(build, op, found)
     if found := ALLOC.fullmatch(text):
@@ -199,7 +201,7 @@ def assembly(build: Builder, op: ir.Operation, text: str) -> tuple[bool, Tree | 
 
 
 def _allocate(build: Builder, op: ir.Operation, columns: int) -> None:
-    """The address of what is allocated goes to shared memory, by the warp that asks."""
+    """The allocating warp stores the address of the allocation to shared memory."""
     predicate, place = (build.scalar(tree) for tree in build.operands(op))
     operation = build.operation
     build.granule = min(build.granule, _WORD)
@@ -222,7 +224,7 @@ def _free(build: Builder, op: ir.Operation, columns: int) -> None:
 
 
 def _uniform(machine: Machine, slot: int, what: str = _ADDRESS) -> int:
-    """The value that a slot has in all threads."""
+    """The value of a slot that is the same in all threads; raises if it is not."""
     machine.refuse_undefined(slot, what)
     values = machine.values[slot]
     if (values != values.flat[0]).any():
@@ -238,7 +240,7 @@ def _access(build: Builder, op: ir.Operation, found: re.Match[str]) -> Tree | No
     rows, columns = places(found["shape"], int(found["repeat"]), found["spread"] is not None)
     words, is_load = len(rows), found["kind"] == "ld"
     results = words if is_load else 0
-    reached = _Reached(
+    access = _Access(
         build.operation,
         build.scalar(operands[int(place["base"]) - results]),
         int(place["shift"]),
@@ -252,7 +254,7 @@ def _access(build: Builder, op: ir.Operation, found: re.Match[str]) -> Tree | No
         if listed != list(range(words)):
             raise SimulationError(f"inline assembly '{found[0]}' is not interpreted")
         slots = tuple(build.new() for _ in range(words))
-        build.emit(lambda machine: reached.load(machine, slots))
+        build.emit(lambda machine: access.load(machine, slots))
         type_ = build.type_of(op.results[0])
         fields = len(type_.fields) if isinstance(type_, Aggregate) else 1
         if fields != words or (words > 1 and not isinstance(type_, Aggregate)):
@@ -262,14 +264,18 @@ def _access(build: Builder, op: ir.Operation, found: re.Match[str]) -> Tree | No
     stored = [build.solid(slot) for number in listed for slot in leaves(operands[number])]
     if len(stored) != words:
         raise SimulationError(f"inline assembly '{found[0]}' is not interpreted")
-    build.emit(lambda machine: reached.store(machine, predicate, stored))
+    build.emit(lambda machine: access.store(machine, predicate, stored))
     return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Reached:
-    """The words that an instruction reaches: from the address in a slot, moved by `shift`, `rows` and `columns`
-    on; the upper half of the lanes from `halves` on besides. `spread`: half words of two columns."""
+class _Access:
+    """The words that an instruction accesses.
+
+    base: the slot of the address, to which `shift` is added. rows, columns: relative to that address, by
+    register and lane. halves: an additional distance for the upper half of the lanes. spread: a register has
+    half-words of two columns.
+    """
 
     operation: int
     base: int
@@ -280,7 +286,7 @@ class _Reached:
     spread: bool
 
     def _words(self, machine: Machine) -> tuple[Indices, Indices, Indices]:
-        """Warp of each thread, and row and column for each register (first index) and thread."""
+        """The warp of each thread, and the row and column of each register (first index) and thread."""
         machine.memory.all_execute("an access to tensor memory")
         machine.refuse_undefined(self.base, _ADDRESS)
         bases = np.broadcast_to(machine.values[self.base][:1], (1, machine.threads))[0].reshape(
@@ -343,7 +349,7 @@ class _Reached:
             for k in range(2 if self.spread else 1):
                 memory.check(row, column + k, warps)
                 self._order(machine, "write after write", row, column + k, warps)
-                if self.spread:  # the rest of a column is not said to keep anything
+                if self.spread:  # the PTX ISA does not define the other half of the column
                     moved = half * np.uint64(k)
                     part, gone = (values >> moved) & low, ((masks >> moved) & low) | (low << half)
                     memory.store(row, column + k, warps, part, gone)

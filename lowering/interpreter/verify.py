@@ -1,9 +1,10 @@
-"""Is a lowered conversion right? Run its code in the interpreter and compare every register of every thread.
+"""Verification of a lowered conversion: run its code in the interpreter, compare every register of every
+thread.
 
-Element identities travel byte by byte. The trial t of element i holds digit t of i in every one of its bytes
-(base 256, or bits for i1), scrambled by a pattern per byte so that no identity is all zeros; one further
-trial numbers the bytes within the element. So a result byte that belongs to any other element, or to any
-other byte of its own, differs in some trial: the comparison is exact, however narrow the element.
+Elements are identified byte by byte. In trial t, every byte of element i is digit t of i (base 256, or bits for
+i1), xor a pattern for each byte, so that no identity is all zeros. One more trial numbers the bytes within the
+element. So a result byte from another element, or from another byte of the same element, differs in some trial:
+the comparison is exact, however narrow the element.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _REPORTED = 8
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """A destination register that holds something else than its element, or nothing defined."""
+    """A destination register with a wrong or undefined value."""
 
     register: int
     thread: int
@@ -43,7 +44,7 @@ class Wrong:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`checked` registers (over all threads) of which `wrong` were wrong, the first few as `examples`."""
+    """`checked`: registers of all threads. `wrong`: the number of wrong ones; `examples` has the first few."""
 
     checked: int
     wrong: int
@@ -53,7 +54,7 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
-        """Nothing wrong and no races."""
+        """True if no register is wrong and there is no race."""
         return not self.wrong and not self.races
 
 
@@ -67,13 +68,13 @@ def verify_conversion(
     shared_bytes: int = 0,
     block: int = 0,
 ) -> Verdict:
-    """Run the function on a tensor laid out by `src` and compare what it returns with `dst`.
+    """Run the function on a tensor laid out by `src` and compare its result with `dst`.
 
     Requires: both layouts map register, lane, warp (and block) onto the same tensor; the function takes a
     struct of one field per source register and returns one of one field per destination register.
     Ensures: deterministic; every copy of an element is fed and checked in the CTA numbered `block`.
 
-    Raises SimulationError where the function cannot be run, ValueError where the layouts do not fit.
+    Raises SimulationError if the function cannot be run, ValueError if the layouts do not fit.
     """
     if src.out_dims != dst.out_dims:
         raise ValueError(f"source covers {src.out_dims}, destination covers {dst.out_dims}")
@@ -94,7 +95,7 @@ def _judged(
     shared_bytes: int,
     ctas: int = 1,
 ) -> Verdict:
-    """What becomes of `patterns` where registers hold elements `fed` and are to hold the `expected` ones."""
+    """Run the function on the `patterns` of the elements `fed`; compare its registers with those `expected`."""
     registers = patterns[:, fed].swapaxes(0, 1)
     outcome = simulate(function_text, list(registers), target, num_warps, shared_bytes, ctas=ctas)
     return judge(
@@ -111,11 +112,10 @@ def verify_in_cluster(
     num_warps: int,
     shared_bytes: int = 0,
 ) -> Verdict:
-    """`verify_conversion` in all CTAs of the cluster that the layouts are for: together, where one may need
-    what another holds, else one after the other.
+    """`verify_conversion` in all CTAs of a cluster: together if elements cross CTAs, else one after the other.
 
-    Ensures: what is wrong and what was checked is summed over all CTAs. `counts` are those of one where they
-    run one by one, else their sum.
+    Ensures: `wrong` and `checked` are summed over all CTAs. `counts` are those of one CTA if the CTAs run one
+    after the other, else their sum.
     """
     blocks = [_columns(side, BLOCK) for side in (src, dst)]
     if blocks[0] == blocks[1]:
@@ -138,10 +138,10 @@ def verify_in_each_cta(
     num_warps: int,
     shared_bytes: int = 0,
 ) -> Verdict:
-    """`verify_conversion` in every CTA of the cluster that the layouts are for, one after the other.
+    """`verify_conversion` in every CTA of a cluster, one after the other.
 
-    Requires: the function reaches no memory of other CTAs; the interpreter refuses what would.
-    Ensures: what is wrong and what was checked is summed over all CTAs; `counts` are those of one.
+    Requires: the function accesses no memory of other CTAs; the interpreter refuses such accesses.
+    Ensures: `wrong` and `checked` are summed over all CTAs; `counts` are those of one CTA.
     """
     verdicts = [
         verify_conversion(function_text, src, dst, element, target, num_warps, shared_bytes, block)
@@ -166,8 +166,11 @@ def verify_kernel(
     target: Target,
     num_warps: int,
 ) -> Verdict:
-    """Like `verify_conversion`, of a kernel after Triton's lowering: it takes the tensor as its only argument,
-    laid out by `src`, and hands it to the sink, laid out by `dst`."""
+    """`verify_conversion` for a kernel after Triton's lowering.
+
+    Requires: its only argument is the tensor, laid out by `src`, and it gives the tensor to `sink`, laid out by
+    `dst`.
+    """
     if src.out_dims != dst.out_dims:
         raise ValueError(f"source covers {src.out_dims}, destination covers {dst.out_dims}")
     fed = held_elements(src, target.lanes, num_warps, 0)
@@ -187,7 +190,7 @@ def judge(
     patterns: Bits,
     bits: int,
 ) -> Verdict:
-    """The verdict on what registers hold, against the elements expected in them."""
+    """Compare the values of registers with the elements expected in them."""
     if len(values) != len(expected):
         raise ValueError(f"the function returns {len(values)} registers, not {len(expected)}")
     limit = _FULL >> np.uint64(64 - bits)
@@ -209,7 +212,7 @@ def _size(layout: LinearLayout) -> int:
 def held_elements(layout: LinearLayout, lanes: int, num_warps: int, block: int) -> npt.NDArray[np.int64]:
     """The element index in every (register, thread); out-dim 0 is in the lowest bits.
 
-    Raises ValueError when the layout is for another number of lanes or warps.
+    Raises ValueError if the layout has another number of lanes or warps.
     """
     for dim, size in ((LANE, lanes), (WARP, num_warps)):
         if (found := 1 << len(_columns(layout, dim))) != size:

@@ -1,7 +1,6 @@
-"""Is a lowered gather right? Run its code in the interpreter on random indices, and compare every register.
+"""Verification of a lowered gather: run its code in the interpreter on random indices, compare every register.
 
-Elements are identified as in `verify`. Indices are random and every lane has its own, so each trial asks for
-other elements; of draws there are as many as are asked for.
+Elements are identified as in `verify`. Every lane has random indices of its own.
 """
 
 from __future__ import annotations
@@ -33,14 +32,16 @@ def verify_gather(
     draws: int = 2,
     seed: int = 0,
 ) -> Verdict:
-    """Run the function on a tensor laid out by `src` and indices laid out by `index`; compare what it returns.
+    """Run the function on a tensor laid out by `src` and indices laid out by `index`; compare its result.
 
-    Requires: the layouts are as for `plan_gather`; the function takes the structs of both and a pointer to so
-    many bytes of shared memory, and returns a struct of a field per index register.
-    Ensures: deterministic; every copy of an element and of an index is fed and checked, in each CTA by itself;
-    what is counted is what one draw took.
+    `draws`: the number of runs with different indices.
 
-    Raises SimulationError where the function cannot be run.
+    Requires: the layouts are as for `plan_gather`; the function takes the structs of both and a pointer to
+    `shared_bytes` of shared memory, and returns a struct with a field for each index register.
+    Ensures: deterministic; every copy of an element and of an index is fed and checked, in each CTA separately;
+    `counts` are those of one draw.
+
+    Raises SimulationError if the function cannot be run.
     """
     sizes = [[size for _, size in layout.out_dims] for layout in (src, index)]
     rng = np.random.default_rng(seed)
@@ -52,7 +53,7 @@ def verify_gather(
     verdicts = []
     ctas = src.in_dim_size(BLOCK) if src.has_in_dim(BLOCK) else 1
     for cta, draw in itertools.product(range(ctas), indices):
-        # Addresses may not depend on the pattern, so each draw is a run of its own.
+        # Addresses must be equal in all trials of a run, so each draw is a run of its own.
         fed, asked = (held_elements(side, target.lanes, num_warps, cta) for side in (src, index))
         registers = list(patterns[:, fed].swapaxes(0, 1))
         numbers = list(draw[asked][:, None, :].astype(np.uint64))
@@ -69,8 +70,8 @@ def verify_gather(
 
 
 def _elements(indices: npt.NDArray[np.int64], sizes: list[list[int]], axis: int) -> npt.NDArray[np.int64]:
-    """For each element of the index tensor the element of the source that it names; dimension 0 in the lowest
-    bits of both numbers."""
+    """For each element of the index tensor, the element of the source that it names; both numbers have
+    dimension 0 in the lowest bits."""
     source, index = ([*reversed(side)] for side in sizes)
     at = len(source) - 1 - axis
     numbers = np.arange(int(np.prod(source, dtype=np.int64))).reshape(source)

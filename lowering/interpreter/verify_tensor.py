@@ -1,7 +1,8 @@
-"""Is an access to tensor memory right? Run a kernel that does one, on elements that tell each other apart.
+"""Verification of an access to tensor memory: run a kernel with one access, on elements that identify
+themselves.
 
-A kernel that loads begins with contents that the layout of the memory says; what registers hold then is
-compared. Of one that stores the contents are compared in the end. So neither is taken to be right.
+A load starts with the contents that follow from the layout of the memory, and the registers are compared. After
+a store the contents are compared. So neither access is checked by the other.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from triton_linear.lowering.target.tensor_memory import COL, ROW, ROWS, WORD_BIT
 
 _REPORTED = 8
 _COPIED_ROWS = (5, 6)
-"""Bits of a row whose basis is zero where quarters hold copies; all other zeros are places without element."""
+"""Row bits whose basis is zero if quarters hold copies; any other zero basis marks places without an
+element."""
 
 
 def elements_in(memory: LinearLayout) -> npt.NDArray[np.int64]:
-    """The element at each row and column of a CTA, counted in elements; -1 where there is none."""
+    """The element at each row and column of a CTA, in columns of one element; -1 for no element."""
     rows, columns = memory.columns(ROW), memory.columns(COL)
     places = np.zeros((1 << len(rows), 1 << len(columns)), np.int64)
     empty = np.zeros(places.shape, np.bool_)
@@ -39,7 +41,8 @@ def elements_in(memory: LinearLayout) -> npt.NDArray[np.int64]:
 
 
 def words_of(memory: LinearLayout, patterns: Bits, bits: int) -> tuple[Bits, Bits]:
-    """Words of tensor memory (trial, row, column), and their undefined bits, that hold a tensor's elements."""
+    """The words of tensor memory (trial, row, column) that hold a tensor's elements, and their undefined
+    bits."""
     held = elements_in(memory)
     each = WORD_BITS // bits
     columns = -(-held.shape[1] // each)
@@ -64,11 +67,11 @@ def verify_load(
     target: Target,
     warps: int,
 ) -> Verdict:
-    """Run a kernel without arguments that hands what it loads from the memory it allocates to the sink.
+    """Run a kernel without arguments that allocates tensor memory, loads from it and gives the result to the
+    sink.
 
-    Requires: it loads the tensor that `memory` is the layout of, or the first part of it, laid out by
-    `registers`.
-    Raises SimulationError where it cannot be run.
+    Requires: it loads the tensor of the layout `memory`, or the first part of it, into the layout `registers`.
+    Raises SimulationError if it cannot be run.
     """
     patterns = element_patterns(_size(registers), bits)
     whole = _of_part(patterns, memory, registers)
@@ -82,10 +85,10 @@ def verify_load(
 def verify_store(
     text: str, name: str, memory: LinearLayout, registers: LinearLayout, bits: int, target: Target, warps: int
 ) -> Verdict:
-    """Run a kernel that stores its only argument to the memory it allocates; see `verify_load`.
+    """Run a kernel that stores its only argument to the tensor memory that it allocates; see `verify_load`.
 
-    Ensures: `wrong` counts places of the memory that do not hold their element; a register of an example is a
-    column, a thread a row.
+    Ensures: `wrong` counts places of the memory without their element; `register` of an example is a column,
+    `thread` is a row.
     """
     patterns = element_patterns(_size(registers), bits)
     whole = _of_part(patterns, memory, registers)
@@ -114,7 +117,8 @@ def _size(layout: LinearLayout) -> int:
 
 
 def _of_part(patterns: Bits, memory: LinearLayout, registers: LinearLayout) -> Bits:
-    """Patterns of the elements of a whole tensor, of which the first part has `patterns` and the rest zeros."""
+    """Patterns of a whole tensor: `patterns` in its first part, of the shape of `registers`, zeros
+    elsewhere."""
     sizes = [size for _, size in memory.out_dims]
     part = [size for _, size in registers.out_dims]
     if sizes == part:

@@ -1,18 +1,18 @@
-"""Runs a whole function for the warps of a CTA that go ways of their own: warp-specialised kernels.
+"""Runs a whole function for independent warps of a CTA: warp-specialised kernels.
 
     outcome = simulate_warps(text, "kernel", {"x": registers}, target)
 
-Each warp runs by itself, in turn, to the next barrier that others have to come to. What order there is between
-accesses of two warps is what barriers make: each warp has a clock, a barrier lets those who meet know each
-other's, and an access to bytes that another warp has accessed, at a time that is not known, is a race. So
-scratch that a partition shares with one that runs at the same time is found, whatever the order of the run.
+The warps run one after the other, each to its next barrier with other warps. Only barriers order the accesses
+of two warps. Each warp has a clock, and a barrier merges the clocks of its warps. An access to bytes that
+another warp accessed without a barrier in between is a race. So an overlap of the scratch of two concurrent
+partitions is found in whatever order the warps run.
 
-A barrier has a number and a count of threads. Those that meet at one number are always the same warps, as
-Triton has it; a partition that waits at the barrier of other warps is refused, as is a barrier that too few
-come to.
+A barrier has a number and a count of threads. Triton uses one number for the same warps always. A partition
+that waits at the barrier of other warps is refused, and so is a barrier at which too few warps arrive.
 
-Tensors come from inline assembly of the text `// given NAME`, whose executions give one register after the
-other, and go to `// sink NAME`. The first warp that asks for a tensor is the first of those that hold it.
+Tensors are given by inline assembly of the text `// given NAME`, which returns one register after the other
+each time it runs, and are handed over by `// sink NAME`. The first warp that reads a given tensor gets its
+first threads.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _TOTAL: Final = "ttg.total-num-warps"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WarpsOutcome:
-    """What each sink was handed, of shape (registers, trials, threads), the threads those of `warps`, and the
-    races, each place and hazard once."""
+    """The values that each sink received, with shape (registers, trials, threads of `warps`), and the races,
+    each place and hazard once."""
 
     sinks: Mapping[str, tuple[Bits, Bits]]
     warps: Mapping[str, tuple[int, ...]]
@@ -62,14 +62,12 @@ def simulate_warps(
     cta: int = 0,
     step_limit: int = STEP_LIMIT,
 ) -> WarpsOutcome:
-    """Run the function `name` of a module for all warps that the module says the CTA has, which is number `cta`
-    of its cluster.
+    """Run the function `name` of a module for all warps of the CTA of rank `cta`; the module has their number.
 
-    Requires: `given` has registers of shape (trials, threads of the warps that ask for them), by name; no CTA
-    loads from another.
-    Ensures: deterministic; every warp has returned.
+    Requires: `given` has registers of shape (trials, threads of the warps that read them), by name; no CTA
+    loads from another. Ensures: deterministic; every warp has returned.
 
-    Raises SimulationError as `simulate_function` does, and for barriers at which the wrong warps meet, or too
+    Raises SimulationError as `simulate_function` does, and for barriers at which the wrong warps arrive, or too
     few.
     """
     with interpreter_context():
@@ -77,14 +75,14 @@ def simulate_warps(
         attributes = module.operation.attributes
         number = attributes[_TOTAL if _TOTAL in attributes else "ttg.num-warps"].value
         shared = attributes["ttg.shared"].value if "ttg.shared" in attributes else 0
-        compiler = Compiler(module, target, target.lanes, "overflow<" in module_text, alone=True)
+        compiler = Compiler(module, target, target.lanes, "overflow<" in module_text, independent=True)
         program = compiler.compile(name, 0)
         trials = max((len(r) for registers in given.values() for r in registers), default=1)
         return _Warps(program, given, trials, number, shared, step_limit, cta).outcome()
 
 
 class _History:
-    """Who wrote and read each granule last, and when by the clocks of the warps."""
+    """The last writer of each granule and the times of the last write and reads, by the clocks of the warps."""
 
     def __init__(self, granules: int, warps: int) -> None:
         self.writer = np.full(granules, _NOBODY, np.int32)
@@ -94,7 +92,7 @@ class _History:
 
 @dataclass(slots=True)
 class _Level:
-    """What a warp knows of the others' accesses; has the interface that memory asks about order."""
+    """The accesses of other warps as one warp is ordered with them; has the interface of `memory._Agents`."""
 
     history: _History
     warp: int
@@ -103,23 +101,24 @@ class _Level:
     agent: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
 
     def forget(self) -> None:
-        raise SimulationError("a barrier of lockstep threads, where warps go ways of their own")
+        raise SimulationError("a barrier of lockstep threads is not interpreted for independent warps")
 
     def read(self, granules: Indices, agent: npt.NDArray[np.int32]) -> Flags:
-        """Note a read; ensures: flags granules that another warp wrote, unknown when."""
+        """Record a read; return flags of granules that another warp wrote without a barrier in between."""
         self.history.read[self.warp, granules] = self.clock[self.warp]
-        return self._unknown(granules)
+        return self._unordered(granules)
 
     def write(self, granules: Indices, agent: npt.NDArray[np.int32]) -> tuple[Flags, Flags, Flags]:
-        """Note a write; ensures: flags granules that another warp read, or wrote, unknown when; none now."""
+        """Record a write; return flags of granules that another warp read, and that another warp wrote, without
+        a barrier in between; the third flags are false."""
         history = self.history
         later = history.read[:, granules] > self.clock[:, None]
         later[self.warp] = False
-        before = self._unknown(granules)
+        before = self._unordered(granules)
         history.writer[granules], history.written[granules] = self.warp, self.clock[self.warp]
         return np.asarray(later.any(axis=0)), before, np.zeros(len(granules), np.bool_)
 
-    def _unknown(self, granules: Indices) -> Flags:
+    def _unordered(self, granules: Indices) -> Flags:
         writer = self.history.writer[granules]
         late = self.history.written[granules] > self.clock[writer]
         return np.asarray((writer != _NOBODY) & (writer != self.warp) & late)
@@ -127,7 +126,7 @@ class _Level:
 
 @dataclass(frozen=True, slots=True)
 class _Meeting:
-    """A barrier that a warp has come to: its number and how many warps it waits for."""
+    """A barrier at which a warp waits: its number and the count of warps."""
 
     number: int
     count: int
@@ -163,7 +162,7 @@ class _Warps:
             run.machine.rank += cta
             run.machine.ask = self._giver(warp, lanes)
             self.runs.append(run)
-        self._go()
+        self._run_all()
 
     def _giver(self, warp: int, lanes: int) -> Callable[[str], Bits]:
         counts: dict[str, int] = {}
@@ -181,8 +180,8 @@ class _Warps:
 
         return ask
 
-    def _go(self) -> None:
-        """Let each warp run to its next barrier, and those on that meet, until all have returned."""
+    def _run_all(self) -> None:
+        """Run each warp to its next barrier, and on when the barrier is complete, until all have returned."""
         going = [run.steps(0, -1) for run in self.runs]
         awake, waiting = list(range(len(going))), dict[int, _Meeting]()
         while awake:
@@ -190,7 +189,7 @@ class _Warps:
                 for number, count in going[warp]:
                     waiting[warp] = _Meeting(number, count)
                     break
-            awake = self._met(waiting)
+            awake = self._complete_barriers(waiting)
         if waiting:
             listed = "; ".join(
                 f"warp {warp} at barrier {meeting.number} for {meeting.count}"
@@ -198,8 +197,8 @@ class _Warps:
             )
             raise SimulationError(f"warps wait for others that do not come: {listed}")
 
-    def _met(self, waiting: dict[int, _Meeting]) -> list[int]:
-        """The warps whose barrier is complete, which are no longer waiting and know each other's clocks."""
+    def _complete_barriers(self, waiting: dict[int, _Meeting]) -> list[int]:
+        """Complete barriers: merge the clocks of their warps, and return these warps, which no longer wait."""
         awake: list[int] = []
         for number in sorted({meeting.number for meeting in waiting.values()}):
             here = tuple(warp for warp, meeting in sorted(waiting.items()) if meeting.number == number)
@@ -225,7 +224,7 @@ class _Warps:
         return sorted(awake)
 
     def outcome(self) -> WarpsOutcome:
-        """What the runs gave."""
+        """The outcome of all runs."""
         names = dict.fromkeys(name for run in self.runs for name in run.machine.sinks)
         sinks, warps = {}, {}
         for name in names:

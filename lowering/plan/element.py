@@ -1,4 +1,4 @@
-"""Tensor element types as the lowerings see them: a width in bits and the LLVM type that holds one."""
+"""Element types of tensors as the lowerings need them: a width in bits and the LLVM type of a register."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ class ElementType:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes one element takes in shared memory; an i1 takes one."""
+        """Bytes of one element in shared memory; an i1 takes one."""
         return max(8, self.bits) // 8
 
     @property
     def bare(self) -> ElementType:
-        """An integer of its width, which is all that plans depend on."""
+        """The integer type of the same width: plans depend on the width alone."""
         return element_type(f"i{self.bits}")
 
     @property
     def named_space(self) -> str | None:
-        """The name of the address space that pointers are of, `"constant"`, as Triton 3.9 writes it.
+        """The named address space of a pointer type, `"constant"`, as Triton 3.9 writes it; None without one.
 
-        Which one it is in LLVM depends on the GPU; `llvm` has what it is for NVIDIA GPUs.
+        Its number in LLVM depends on the GPU; `llvm` has the number for NVIDIA GPUs.
         """
         named = re.search(r', ("\w+")>$', self.name)
         return named[1] if named else None
 
     @property
     def per_word(self) -> int:
-        """Elements that lie side by side in a 32-bit word; one where an element fills it or more."""
+        """Elements that are packed into a 32-bit word; one if an element fills a word or more."""
         return max(1, 4 // self.memory_bytes)
 
 

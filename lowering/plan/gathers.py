@@ -1,4 +1,4 @@
-"""What a gather will do: plans by shuffles and through shared memory. Pure data, as in `plan`."""
+"""Plans of gathers, by shuffles and through shared memory. Pure data, as in `plans`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.plans import WIDEST_LOAD, MemorySide
 
 LEGACY_GATHER = "gather-legacy"
-"""The kind of plans as Triton's were before linear layouts."""
+"""The kind of gathers as Triton lowered them before linear layouts."""
 
 Columns = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What one register of the result is chosen from: source registers `base` xor the choice's, read in the
-    lane that the plan's maps give xor `lane_flip`; the choice is what its maps give xor `choice_flip`."""
+class GatheredWord:
+    """The word of one result register, relative to the maps of its plan.
+
+    It is source register `base` xor the register of the choice, in the lane of the plan's maps xor `lane_flip`;
+    the choice is that of the plan's maps xor `choice_flip`.
+    """
 
     base: int
     lane_flip: int
@@ -29,10 +32,11 @@ class GatherPlan:
     """A gather inside a warp: every result is one of 2^n source registers of the lane that its index names.
 
     The lane is the xor of `lane_by_index[j]` over the set bits j of the index and `lane_by_thread[k]` over the
-    set bits k of the thread number; so is the choice of its columns. Choice c stands for source register
-    `Wanted.base` xor the `choices[j]` of the set bits j of c. Its lowest `packed` bits number the elements of a
-    word. Register i of the result is what `wanted[outputs[i]]` gives for the index in register
-    `indices[outputs[i]]`. Without `moves` the lane is always the own one.
+    set bits k of the thread number. The choice follows in the same way from `choice_by_index` and
+    `choice_by_thread`. Choice c stands for source register `GatheredWord.base` xor the `choices[j]` of the set
+    bits j of c. Its lowest `packed` bits number the elements of a word. Register i of the result is the word
+    `wanted[outputs[i]]` for the index in register `indices[outputs[i]]`. Without `moves` every lane reads its
+    own registers.
     """
 
     source_registers: int
@@ -46,14 +50,17 @@ class GatherPlan:
     packed: int
     moves: bool
     indices: tuple[int, ...]
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[GatheredWord, ...]
     outputs: tuple[int, ...]
     kind: str = "gather"
     scratch_bytes: int = 0
 
     @property
     def kept_lanes(self) -> int | None:
-        """The bits of the lane that are the own one's, where the index alone gives all others; else None."""
+        """The bits of the lane read that are always those of the reading lane.
+
+        None unless the index alone gives all other bits.
+        """
         kept = sum(column for bit, column in enumerate(self.lane_by_thread) if column == 1 << bit)
         from_index = (*self.lane_by_index, *(wanted.lane_flip for wanted in self.wanted))
         if any(column not in (0, 1 << bit) for bit, column in enumerate(self.lane_by_thread)):
@@ -67,18 +74,18 @@ class GatherPlan:
 
     @property
     def shuffles(self) -> int:
-        """Words that come from other lanes."""
+        """Words that are read from other lanes."""
         return len(self.wanted) * self.words if self.moves else 0
 
     @property
     def permutes(self) -> int:
-        """Elements that are taken out of words of several."""
+        """Elements that are extracted from packed words."""
         return len(self.wanted) if self.packed else 0
 
     @property
     def select_bits(self) -> int:
-        """Bits of the choice that selects are made by; a permute takes the element's place, and one of two
-        words."""
+        """Bits of the choice that are conditions of selects. With packed words, a permute takes the position of
+        the element and one more bit, which chooses between two words."""
         high = len(self.choices) - self.packed
         return max(0, high - 1) if self.packed else high
 
@@ -88,8 +95,8 @@ class GatherPlan:
         pairs = min(2, self.words) if self.packed else 1
         return len(self.wanted) * (self.words - pairs)
 
-    def groups(self, wanted: Wanted) -> Iterator[tuple[int, ...]]:
-        """The source registers of each word that a result is chosen from, lowest element first."""
+    def groups(self, wanted: GatheredWord) -> Iterator[tuple[int, ...]]:
+        """Yield the source registers of each word that a result is chosen from, lowest element first."""
         low, high = self.choices[: self.packed], self.choices[self.packed :]
         for word in f2.sums(high):
             yield tuple(wanted.base ^ word ^ slot for slot in f2.sums(low))
@@ -103,8 +110,8 @@ class GatherPlan:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """One load of a gather: of the element that the index in register `index` names, at the address that the
-    plan's maps give xor `offset`."""
+    """One load of a gather: the element that the index in register `index` names, at the address of the plan's
+    maps xor `offset`."""
 
     index: int
     offset: int
@@ -114,11 +121,10 @@ class Fetch:
 class GatherSharedPlan:
     """A gather through shared memory, in one or more rounds over the same scratch.
 
-    The stores are as those of a `SharedPlan`. The byte address that a fetch loads is the xor of
-    `address_by_index[j]` over the set bits j of the index, `address_by_thread[k]` over the set bits k of the
-    thread number, and its own offset. Register i of the result is what fetch `outputs[i]` loads, counted
-    through the rounds. Rounds are separated by barriers of the plan's scope; `waits`: there is one before the
-    first too.
+    Its stores are those of a `SharedPlan`. The byte address of a fetch is the xor of `address_by_index[j]` over
+    the set bits j of the index, `address_by_thread[k]` over the set bits k of the thread number, and the
+    fetch's offset. Register i of the result is the result of fetch `outputs[i]`, counted through the rounds.
+    Barriers of the plan's scope separate the rounds; with `waits`, another one precedes the first.
     """
 
     source_registers: int
@@ -138,7 +144,7 @@ class GatherSharedPlan:
 
     @property
     def per_word(self) -> int:
-        """Registers that lie side by side in a word."""
+        """Registers that are packed into a word."""
         return max(1, 4 // self.element_bytes)
 
     @property
@@ -153,12 +159,12 @@ class GatherSharedPlan:
 
     @property
     def barriers(self) -> int:
-        """One between the stores and loads of a round, one between rounds."""
+        """Barriers: one between the stores and loads of each round, one between rounds, one if it `waits`."""
         return 2 * len(self.fetches) - 1 + self.waits
 
     @property
     def stores_apart(self) -> bool:
-        """As `SharedPlan.stores_apart`."""
+        """See `SharedPlan.stores_apart`."""
         return len(self.store.rounds[0]) > 1 and self.source_registers * self.element_bytes > WIDEST_LOAD
 
     def summary(self) -> str:

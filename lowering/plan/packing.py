@@ -1,8 +1,8 @@
 """How registers become the words of memory accesses, and back.
 
-Registers lie in words as the kernel keeps them, `per_word` neighbours each; an access has words of its own,
-of the registers that its plan names. Where threads split the stores of copies among them, what a word takes
-depends on the thread.
+The kernel packs `per_word` neighbouring registers into a word. A memory access has other words, made of the
+registers that its plan names. If threads split the stores of copies among them, the registers of a word depend
+on the thread.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from triton_linear.lowering.plan.words import NOWHERE, Row, WordBuilder
 from triton_linear.lowering.target.steps import Step
 
 Rounds = tuple[tuple[tuple[int, ...], ...], ...]
-"""By round and access, the registers that it stores."""
+"""The registers that each access stores, by round and access."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredWords:
-    """A program that makes the words of every store from `given` words of source registers; by round and
-    access, the numbers of the words that it stores."""
+    """A program that makes the words of every store from the `given` words of the source registers; `words` has
+    the numbers of the words that each access stores, by round and access."""
 
     given: int
     steps: tuple[Step, ...]
@@ -31,8 +31,8 @@ class StoredWords:
 
 @dataclass(frozen=True, slots=True)
 class LoadedWords:
-    """A program that makes the words of destination registers, `outputs`, from the `given` words of the loads,
-    in order."""
+    """A program that makes the words of the destination registers, `outputs`, from the `given` words of the
+    loads, in order."""
 
     given: int
     steps: tuple[Step, ...]
@@ -40,7 +40,7 @@ class LoadedWords:
 
 
 def stored_words(plan: SharedPlan | GatherSharedPlan) -> StoredWords:
-    """How the registers of `plan` become the words of its stores."""
+    """The program that makes the words of the stores of `plan` from its source registers."""
     rounds = tuple([tuple([access.registers for access in accesses]) for accesses in plan.store.rounds])
     return _stored(plan.per_word, plan.source_registers, plan.store.slots, plan.split, rounds)
 
@@ -49,12 +49,13 @@ def stored_words(plan: SharedPlan | GatherSharedPlan) -> StoredWords:
 def _stored(
     slots: int, source_registers: int, width: int, split: tuple[int, ...], accesses: Rounds
 ) -> StoredWords:
-    """`width` counts the elements of an access; plans that differ in where these go share their words."""
+    """`stored_words`; plans that differ in addresses alone share its result. `width`: elements of an access."""
     given = max(1, source_registers // slots)
     builder = WordBuilder(slots, given)
 
     def row(registers: tuple[int, ...]) -> Row:
-        return (*registers, *((NOWHERE,) * (slots - len(registers))))  # they are numbered as places are
+        # Register r is slot r % slots of word r // slots, so its number is that of its place.
+        return (*registers, *((NOWHERE,) * (slots - len(registers))))
 
     def words(registers: tuple[int, ...]) -> tuple[int, ...]:
         starts = range(0, width, slots)
@@ -72,7 +73,7 @@ def _stored(
 
 
 def loaded_words(plan: SharedPlan) -> LoadedWords:
-    """How the words of the loads of `plan` become its destination registers."""
+    """The program that makes the destination registers of `plan` from the words of its loads."""
     counts = tuple([len(accesses) for accesses in plan.load.rounds])
     return _loaded(plan.per_word, plan.load.slots, counts, plan.outputs)
 
@@ -81,7 +82,7 @@ def loaded_words(plan: SharedPlan) -> LoadedWords:
 def _loaded(
     slots: int, width: int, counts: tuple[int, ...], places_of: tuple[tuple[int, int, int], ...]
 ) -> LoadedWords:
-    """`width` counts the elements of an access, `counts` the accesses of each round."""
+    """`loaded_words`. `width`: elements of an access; `counts`: accesses of each round."""
     per_access = max(1, width // slots)
     starts, given = [], 0
     for count in counts:

@@ -1,8 +1,8 @@
-"""What a conversion will do: plans, rejections, and their cost. Pure data; nothing here decides or emits.
+"""Plans of conversions, rejections, and costs. Pure data; nothing here decides or emits.
 
-A plan is complete: every register, mask, offset and barrier is in it, so that emission has no decisions left
-and two equal plans give the same code. A thread is numbered as the hardware does: the lane in the low bits,
-the warp above. `mask` fields select bits of that number; `parity(mask & thread)` steers a select.
+A plan is complete: it has every register, mask, offset and barrier, so that emission has no decisions left and
+two equal plans give the same code. Threads are numbered as the hardware does: the lane in the low bits, the
+warp above. A `mask` selects bits of that number; `parity(mask & thread)` is the condition of a select.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ FREE = "free"
 """The kind of plans that convert nothing."""
 
 PADDED = "padded"
-"""The kind of plans through padded shared memory, as Triton's were before linear layouts."""
+"""The kind of plans through padded shared memory, which Triton used before linear layouts."""
 
 CLUSTER = "cluster"
 """The scope of exchanges among all CTAs of a cluster."""
 
 SECTOR = 32
-"""Bytes of shared memory of another CTA that are read together."""
+"""Bytes of another CTA's shared memory that are read together."""
 
 WIDEST_LOAD = 16
-"""Bytes of a thread that one load of global memory brings at most."""
+"""The most bytes that one load from global memory gives a thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Why a planner does not serve a conversion; `reason` names the basis vector that does not fit."""
+    """The reason why a planner has no plan for a conversion; it names the basis vector that does not fit."""
 
     planner: str
     reason: str
@@ -45,9 +45,12 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one warp executes, and what the target's table makes of it: the clocks of a multiprocessor that
-    has enough other warps, and the clocks that a CTA alone on one waits for the result. Of the selects and
-    permutes, `alu` share a pipe and those `beside` have another."""
+    """The instructions that one warp executes, and their clocks by the target's table.
+
+    clocks: throughput, on a multiprocessor with enough other warps. latency: the time to the result, for a CTA
+    that is alone on a multiprocessor. alu: selects and permutes, which share a pipe. beside: those of them that
+    run on another pipe.
+    """
 
     clocks: float = 0.0
     latency: float = 0.0
@@ -59,8 +62,8 @@ class Cost:
     scratch_bytes: int = 0
 
     def expected(self, warps: int) -> float:
-        """Clocks until all of so many warps are through, at least those that each takes of the pipes and those
-        that one waits: the cubic norm of both, as neither hides the other wholly."""
+        """Clocks until `warps` warps are done: the cubic norm of their throughput and of the latency, since
+        neither hides the other fully."""
         return float(((warps * self.clocks) ** 3 + self.latency**3) ** (1 / 3))
 
 
@@ -92,7 +95,7 @@ class RegisterPlan:
 
 @dataclass(frozen=True, slots=True)
 class FreeRegister:
-    """The bitwise `and` of some source registers, xor `flipped` in each byte-sized or larger element."""
+    """The bitwise `and` of some source registers, xor `flipped` if elements have a byte or more."""
 
     sources: tuple[int, ...]
     flipped: int = 0
@@ -100,7 +103,7 @@ class FreeRegister:
 
 @dataclass(frozen=True, slots=True)
 class FreePlan:
-    """No conversion, but what stands for one to see what a kernel takes without: the result is garbage."""
+    """A stand-in for a conversion, to measure a kernel without its cost. The result is garbage."""
 
     source_registers: int
     registers: tuple[FreeRegister, ...]
@@ -118,10 +121,10 @@ class FreePlan:
 class ShufflePlan:
     """Registers move between the lanes of a warp, as words of `slots` neighbouring registers.
 
-    Source registers fill the first words; `steps` make the others, one each. Destination register i is slot
-    i mod `slots` of word `outputs[i // slots]`. Each of the `phases` waits once for words of other lanes. Where
-    `thread_bits` is not 0, steps go by the number of the thread in its cluster: above so many bits, it has the
-    rank of its CTA.
+    Source registers fill the first words; each of `steps` makes one more. Destination register i is slot
+    i mod `slots` of word `outputs[i // slots]`. Each of the `phases` waits once for words of other lanes. If
+    `thread_bits` is not 0, the masks of steps refer to the number of the thread in its cluster, which has the
+    rank of the CTA above that number of bits.
 
     `shuffles` counts the words that come from another lane.
     """
@@ -138,20 +141,21 @@ class ShufflePlan:
 
     def __post_init__(self) -> None:
         shuffles = sum([not isinstance(step, Pick) for step in self.steps])
-        object.__setattr__(self, "shuffles", shuffles)  # asked for often, and steps are many
+        object.__setattr__(self, "shuffles", shuffles)  # read often, and there are many steps
 
     @property
     def kind(self) -> str:
-        """ "registers" when no word leaves the lane, else "shuffle"."""
+        """ "registers" if no word leaves its lane, else "shuffle"."""
         return "shuffle" if self.shuffles else "registers"
 
     @property
     def stages(self) -> tuple[ShufflePlan | SharedPlan, ...]:
-        """What is done, in order."""
+        """The parts of the plan, in the order of execution."""
         return (self,)
 
     def moving(self, target: Target) -> tuple[int, int]:
-        """(vector instructions, passes through the shuffle pipe) of its shuffles, for each part of a word."""
+        """(vector instructions, passes through the shuffle pipe) of its shuffles, for each 32 bits of a
+        word."""
         if not target.lane_instructions:
             return 0, self.shuffles
         moving = [step for step in self.steps if isinstance(step, Trade | Shuffle)]
@@ -165,7 +169,7 @@ class ShufflePlan:
 
     @property
     def replacements(self) -> int:
-        """Selects that run beside the others."""
+        """Selects that are replacements (see `target.steps.Pick`)."""
         return sum([isinstance(step, Pick) and step.replaced >= 0 for step in self.steps])
 
     def summary(self) -> str:
@@ -176,7 +180,7 @@ class ShufflePlan:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One vector access at byte `offset`: its elements are these registers, lowest address first.
+    """One vector access at byte `offset`, with the registers of its elements, lowest address first.
 
     A store has the registers of every alternative of its plan's `split`, one alternative after the other.
     """
@@ -187,16 +191,16 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """`bytes` behind each `row_bytes` of shared memory, unused: address a is at a + a // row_bytes * bytes.
+    """`bytes` unused bytes behind each `row_bytes` of shared memory: placed(a) = a + a // row_bytes * bytes.
 
-    Rows are of a power of two bytes. Where a and b have no bit in common, a + b is where a and b are together.
+    `row_bytes` is a power of two. If a and b have no bit in common, placed(a + b) = placed(a) + placed(b).
     """
 
     row_bytes: int
     bytes: int
 
     def placed(self, address: int) -> int:
-        """Where an address is.
+        """The padded address of an address.
 
         >>> [Padding(256, 16).placed(address) for address in (255, 256, 513)]
         [255, 272, 545]
@@ -209,10 +213,10 @@ class MemorySide:
     """The stores or the loads of an exchange, by round.
 
     A thread's byte address is the xor of `columns[j]` over the set bits j of its thread number, xor the
-    access's offset. It moves `slots` elements of the thread, at that address or, where `matrix` names one, by
-    an instruction that transposes (`transposing.FORMS`), whose rows of `access_bytes` the address lanes name.
-    Columns beyond those of lanes and warps are for the rank of its CTA in the cluster. Stores have 2^`choices`
-    alternatives. No access has bank conflicts, unless the plan pads.
+    access's offset. Columns beyond those of lanes and warps belong to the rank of its CTA in the cluster. An
+    access moves `slots` elements of the thread: at that address, or, if `matrix` is not empty, by the
+    transposing instruction of that name (`transposing.FORMS`), where the address lanes name rows of
+    `access_bytes`. Stores have 2^`choices` alternatives. No access has bank conflicts, unless the plan pads.
     """
 
     access_bytes: int
@@ -224,21 +228,21 @@ class MemorySide:
 
     @property
     def transposed(self) -> bool:
-        """Whether its accesses transpose."""
+        """True if its accesses transpose."""
         return bool(self.matrix)
 
     def wavefronts(self, kind: str, element_bytes: int, target: Target) -> int:
-        """Wavefronts of one access of a warp: one for each phase of the lanes that name an address."""
+        """Wavefronts of one access of a warp: one for each phase of the lanes that have an address."""
         addresses = self.slots * element_bytes * target.lanes // self.access_bytes
         return addresses // target.service(kind, self.access_bytes).count
 
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """From the memory of which CTA of the cluster each load is.
+    """The CTA of the cluster from whose shared memory each load reads.
 
-    Its rank is the xor of `columns[j]` over the set bits j of the number that the thread has in the cluster
-    (the lane, the warp, and above them the rank of its own CTA), xor that of the load in `loads`, by round.
+    Its rank is the xor of `columns[j]` over the set bits j of the thread's number in the cluster (the lane, the
+    warp, and above them the rank of its own CTA), xor the load's entry in `loads`, by round.
     """
 
     columns: tuple[int, ...]
@@ -250,10 +254,10 @@ class SharedPlan:
     """Elements travel through shared memory, in one or more rounds over the same scratch.
 
     Bit i of the alternative that a thread stores is parity(split[i] & thread). Destination register i is at
-    (round, load access, position) `outputs[i]`. Rounds are separated by barriers of the plan's scope. Shuffles
-    can come before, whose result is what is stored, and after, whose source is what was loaded. With `padding`,
-    addresses are moved by it; scratch is counted with it. With scope "cluster", loads are from the CTAs that
-    `ranks` says, each of which has scratch of its own at the same address.
+    (round, load access, position) `outputs[i]`. Barriers of the plan's scope separate the rounds. The stores
+    take the result of `before`, and `after` takes the result of the loads, if these plans by shuffles are
+    given. `padding` applies to all addresses, and `scratch_bytes` includes it. With scope "cluster", loads read
+    from the CTAs of `ranks`; each CTA has scratch of its own at the same address.
     """
 
     source_registers: int
@@ -271,25 +275,25 @@ class SharedPlan:
 
     @property
     def per_word(self) -> int:
-        """Registers that lie side by side in a word."""
+        """Registers that are packed into a word."""
         return max(1, 4 // self.element_bytes)
 
     @property
     def stages(self) -> tuple[ShufflePlan | SharedPlan, ...]:
-        """What is done, in order."""
+        """The parts of the plan, in the order of execution."""
         return tuple(stage for stage in (self.before, self, self.after) if stage is not None)
 
     @property
     def kind(self) -> str:
-        """ "warp-shared", "cta-shared" or "cluster-shared"; "padded" where it pads."""
+        """ "warp-shared", "cta-shared" or "cluster-shared"; "padded" if it pads."""
         return f"{self.scope}-shared" if self.padding is None else PADDED
 
     @property
     def stores_apart(self) -> bool:
-        """Whether it has several stores before any load, of more than one load from global memory can bring.
+        """True if a round has several stores, and one load from global memory cannot bring all they store.
 
-        Those loads are to be in flight together (see `Machine.together`). What one load brings, or one store
-        takes, is together as it is. A plan that pads is a baseline, and does without.
+        The loads from global memory are then to be in flight together (see
+        `InstructionWriter.keep_loads_in_flight`). False for a plan that pads, which is a baseline.
         """
         if self.padding is not None:
             return False
@@ -297,21 +301,21 @@ class SharedPlan:
 
     @property
     def barriers(self) -> int:
-        """One between the stores and loads of a round, one between rounds.
+        """Barriers: one between the stores and loads of each round, one between rounds.
 
-        In a cluster another one behind the last loads: until then no CTA may store over what others load, nor
-        end.
+        In a cluster another one follows the last loads: until then no CTA may overwrite its scratch, which
+        others load from, nor exit.
         """
         return 2 * len(self.store.rounds) - (0 if self.scope == CLUSTER else 1)
 
     def far_sectors(self, lanes: int) -> float:
-        """Sectors of memory of other CTAs that the loads of a warp of so many lanes touch, in the mean."""
+        """Sectors of other CTAs' memory that the loads of a warp of `lanes` lanes touch, on average."""
         if self.ranks is None:
             return 0.0
         bits, own_bits = lanes.bit_length() - 1, len(self.store.columns)
         lane_columns = zip(self.load.columns[:bits], self.ranks.columns[:bits], strict=True)
         apart = [column // SECTOR | rank << 32 for column, rank in lane_columns]
-        # From which other CTA a thread loads, by the bits of its number.
+        # Rank loaded from xor own rank, by the bits of the thread's number in the cluster.
         numbers = enumerate(self.ranks.columns)
         away = [rank ^ (1 << bit - own_bits if bit >= own_bits else 0) for bit, rank in numbers]
         span, elsewhere = f2.Echelon(away), 1 - 2.0 ** -f2.rank(away)
@@ -341,7 +345,8 @@ Plan = NoOpPlan | RegisterPlan | ShufflePlan | SharedPlan | FreePlan
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The chosen plan (None: left to Triton), its cost, and the rivals that lost, each with its reason."""
+    """The chosen plan (None: left to Triton), its cost, and the planners without a plan, each with its
+    reason."""
 
     plan: Plan | None
     cost: Cost

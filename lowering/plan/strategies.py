@@ -1,4 +1,4 @@
-"""The ways in which conversions are lowered, by name, and in what they differ for passes. Pure data."""
+"""The strategies by which conversions are lowered, and how passes treat each of them. Pure data."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from triton_linear.dialect.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """What passes ask of a way to lower conversions; `lowering.strategies` has its planners.
+    """How passes treat a strategy; `lowering.strategies` has its planners.
 
-    folds_by_map: two encodings of one map are one layout, however they are written.
-    prices: ways are compared by the cost model; without, the fewest conversions count.
+    folds_by_map: two encodings with the same map are one layout, however they are written.
+    prices: the cost model compares assignments; otherwise the one with the fewest conversions wins.
     splits_reductions: reductions are taken apart.
-    stages_accesses: accesses to shared memory may go by way of another layout.
-    lasting_scratch: scratch may outlive its use, where that saves barriers.
-    awaits_at_once: dots whose operands would be overwritten are waited for where they are.
+    stages_accesses: accesses to shared memory may go through another layout.
+    lasting_scratch: scratch may stay allocated after its use, if that saves barriers.
+    awaits_at_once: a dot whose operands would be overwritten is awaited directly behind it.
     """
 
     folds_by_map: bool = True
@@ -29,10 +29,10 @@ class Strategy:
 
 
 LINEAR: Final = "linear"
-"""By the maps of both layouts: what this package is for."""
+"""Planned from the linear maps of both layouts: the strategy of this package."""
 
 LEGACY: Final = "legacy"
-"""As Triton did before it had linear layouts: a baseline to measure against."""
+"""The lowering of Triton before linear layouts: a baseline to measure against."""
 
 STRATEGIES: Final[Mapping[str, Strategy]] = {
     LINEAR: Strategy(),

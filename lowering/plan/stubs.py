@@ -1,4 +1,4 @@
-"""Outlined conversions and gathers: what calls of a function without a body are to do. Pure data."""
+"""Outlined conversions and gathers: the meaning of calls of functions without a body. Pure data."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from triton_linear.lowering.plan.gathers import AnyGatherPlan
 from triton_linear.lowering.plan.plans import Plan
 
 GATHER_PREFIX = "__ll_gather_"
-"""Begins the names of stubs of gathers."""
+"""Prefix of the names of gather stubs."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConversionStub:
-    """A conversion from one layout to another. `accumulators`: the source may be what `wgmma` left in its
-    registers."""
+    """A conversion from one layout to another. `accumulators`: the source may be accumulators in the registers
+    that `wgmma` wrote."""
 
     symbol: str
     source: LinearLayout

@@ -1,6 +1,6 @@
-"""Straight-line programs over the 32-bit words of a warp's registers; `target.steps` has what they are made of.
+"""Straight-line programs over the 32-bit words of a warp's registers; `target.steps` has their steps.
 
-`WordBuilder.gather` makes any word that is asked for, out of as few of those steps as a small search finds.
+`WordBuilder.gather` makes any word, from as few steps as a small search finds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ Place = tuple[int, int]
 """A slot of a word: (word, slot)."""
 
 Row = tuple[int, ...]
-"""Where each slot of a word comes from: slot s of word w is w * slots + s; `NOWHERE` where nobody reads it."""
+"""The origin of each slot of a word: slot s of word w is w * slots + s; `NOWHERE` for a slot that is not
+read."""
 
 Table = tuple[Row, ...]
 """A row for each alternative: bit i of the alternative's number is the parity of mask i and the thread."""
@@ -24,13 +25,13 @@ NOWHERE = -1
 
 
 class TooLong(Exception):
-    """A program has as many steps as it may not have."""
+    """A program has reached the limit of its steps."""
 
 
 class WordBuilder:
-    """A program being written. Words are numbered: first those given, then one for each step.
+    """A program being written. Words are numbered: first the `given` ones, then the word of each step.
 
-    The step that makes it `limit` steps long, if there is a limit, raises `TooLong`.
+    With a `limit`, the step that makes the program `limit` steps long raises `TooLong`.
     """
 
     def __init__(self, slots: int, given: int, limit: int | None = None) -> None:
@@ -42,28 +43,28 @@ class WordBuilder:
         self._costs: dict[object, int] = {}
 
     def copy(self, limit: int | None = None) -> WordBuilder:
-        """The same program, to be continued on its own."""
+        """A copy of the program, which can be continued independently."""
         twin = WordBuilder(self.slots, self.given, limit)
         twin.steps, twin._made = list(self.steps), dict(self._made)
         return twin
 
     def shuffle(self, step: Shuffle) -> int:
-        """The word of a shuffle; equal ones are made once."""
+        """The number of the word of a shuffle; equal shuffles are made once."""
         return self._step(step, step)
 
     def trade(self, first: int, second: int, lane_bit: int) -> tuple[int, int]:
-        """Two words after their choice and a bit of the lanes have changed places."""
+        """The numbers of two words after the bit that numbers them and a lane bit have changed places."""
         steps = [Trade((first, second), lane_bit, side) for side in (0, 1)]
         return self._step(steps[0], steps[0]), self._step(steps[1], steps[1])
 
     def gather(self, masks: Sequence[int], table: Sequence[Sequence[Place | None]]) -> int:
-        """`choose`, with places told apart into words and slots."""
+        """`choose`, for places that are given as (word, slot)."""
         slots = self.slots
         rows = [[NOWHERE if place is None else place[0] * slots + place[1] for place in row] for row in table]
         return self.choose(masks, tuple(map(tuple, rows)))
 
     def choose(self, masks: Sequence[int], table: Table) -> int:
-        """The word that `table` describes; nothing is made where there is one already."""
+        """The number of the word that `table` describes; a word that exists already is not made again."""
         return self._choose(_essential(tuple(masks), table, self.slots))
 
     def _step(self, key: object, step: Step) -> int:
@@ -71,14 +72,15 @@ class WordBuilder:
         return self._append(key, step) if made is None else made
 
     def _append(self, key: object, step: Step) -> int:
-        """The word of a step that is not made yet."""
+        """Append a step; return the number of its word. Raises `TooLong` at the limit."""
         made = self._made[key] = self.given + len(self.steps)
         self.steps.append(step)
         if self.limit is not None and len(self.steps) >= self.limit:
             raise TooLong
         return made
 
-    def _choose(self, wanted: _Wanted) -> int:
+    def _choose(self, wanted: _WordRequest) -> int:
+        """The number of a requested word; splits it until each part reads two words at most."""
         if not wanted.sources:
             return 0
         if len(wanted.sources) <= 2:
@@ -90,7 +92,7 @@ class WordBuilder:
         split = splits[0] if len(splits) == 1 else self._cheapest(splits)[1]
         first, second = map(self._choose, split.parts)
         if first == second:
-            raise AssertionError("two parts of a word are one")
+            raise AssertionError("both parts of a word are the same word")
         own = tuple(range(self.slots))
         other = tuple([slot + self.slots for slot in own])
         if split.slots is None:
@@ -100,8 +102,8 @@ class WordBuilder:
             step = Pick((first, second), (), (picked,))
         return self._append(wanted, step)
 
-    def _pick(self, wanted: _Wanted) -> int:
-        """The word, which one step makes of one or two others."""
+    def _pick(self, wanted: _WordRequest) -> int:
+        """The word, made of one or two others by at most one step."""
         slots, sources = self.slots, wanted.sources
         first = sources[0] * slots
         if len(sources) == 1 and all(
@@ -129,8 +131,8 @@ class WordBuilder:
         )
         return self._append(wanted, Pick(sources, wanted.masks, picks))
 
-    def _cost(self, wanted: _Wanted) -> int:
-        """Steps for a word, without those that it shares with others."""
+    def _cost(self, wanted: _WordRequest) -> int:
+        """Steps for a word, without steps that were made for other words."""
         sources = wanted.sources
         if len(sources) <= 2:
             return 1
@@ -152,7 +154,7 @@ class WordBuilder:
         return cost
 
     def _cheapest(self, splits: Sequence[_Split]) -> tuple[int, _Split]:
-        """The first split of the fewest steps, and these."""
+        """(steps, split) of the first split that takes the fewest steps."""
         best: tuple[int, _Split] | None = None
         for split in splits:
             if best is None or 1 + sum(map(self._least, split.parts)) < best[0]:
@@ -162,14 +164,15 @@ class WordBuilder:
         assert best is not None  # a word of more than two others can be split
         return best
 
-    def _least(self, wanted: _Wanted) -> int:
-        """Steps for a word at least, without those that it shares with others."""
+    def _least(self, wanted: _WordRequest) -> int:
+        """A lower bound of `_cost`."""
         return int(len(wanted.sources) <= 2 or wanted not in self._made)
 
-    def _splits(self, wanted: _Wanted) -> list[_Split]:
+    def _splits(self, wanted: _WordRequest) -> list[_Split]:
+        """The ways worth trying to split a word that reads more than two others."""
         masks, table, sources = wanted
         slots = self.slots
-        # Words that are asked for in turn share most when all are divided by the same conditions first.
+        # Successive words share the most steps if all of them are split by the same conditions first.
         if len(masks) > 2 or (masks and len(sources) > slots):
             return [_by_condition(masks, table, len(masks) - 1, slots)]
         splits = [_by_condition(masks, table, bit, slots) for bit in reversed(range(len(masks)))]
@@ -178,13 +181,13 @@ class WordBuilder:
                 split = _by_slots(masks, table, chosen, slots)
                 if all(part.sources for part in split.parts):
                     splits.append(split)
-                    if not masks:  # a half has two sources at most then, so that all halves cost the same
+                    if not masks:  # a half then has at most two sources, so that all halves cost the same
                         break
         return splits
 
 
-class _Wanted(NamedTuple):
-    """A word that is asked for: only conditions on which it depends, and the words that it reads, in the order
+class _WordRequest(NamedTuple):
+    """A requested word: the conditions that it depends on, its table, and the words that it reads, in the order
     of the table."""
 
     masks: tuple[int, ...]
@@ -193,9 +196,9 @@ class _Wanted(NamedTuple):
 
 
 class _Split(NamedTuple):
-    """A word as one of two others: by a condition, or slot by slot."""
+    """A word as a choice between two others: by a condition (`slots` is None), or slot by slot."""
 
-    parts: tuple[_Wanted, _Wanted]
+    parts: tuple[_WordRequest, _WordRequest]
     mask: int
     slots: tuple[int, ...] | None
 
@@ -220,21 +223,21 @@ def _by_slots(masks: tuple[int, ...], table: Table, chosen: tuple[int, ...], slo
     return _Split((_essential(masks, first, slots), _essential(masks, second, slots)), 0, chosen)
 
 
-def _essential(masks: tuple[int, ...], table: Table, slots: int) -> _Wanted:
-    """Without the conditions on which nothing depends."""
+def _essential(masks: tuple[int, ...], table: Table, slots: int) -> _WordRequest:
+    """The requested word without the conditions that it does not depend on."""
     if not masks:
-        return _Wanted(masks, table, tuple(dict.fromkeys([p // slots for p in table[0] if p >= 0])))
+        return _WordRequest(masks, table, tuple(dict.fromkeys([p // slots for p in table[0] if p >= 0])))
     for bit in reversed(range(len(masks))):
         low, count = 1 << bit, len(table)
-        # Rows for which the condition does not hold stand in runs, each before the run for which it does. Most
-        # often the first two tell.
+        # Runs of rows in which the condition is false alternate with runs in which it is true. The first two
+        # runs mostly differ, which is tested first.
         if table[:low] == table[low : 2 * low] and all(
             table[at : at + low] == table[at + low : at + 2 * low] for at in range(2 * low, count, 2 * low)
         ):
             table = tuple([row for at in range(0, count, 2 * low) for row in table[at : at + low]])
             masks = (*masks[:bit], *masks[bit + 1 :])
     sources = dict.fromkeys([place // slots for row in table for place in row if place >= 0])
-    return _Wanted(masks, table, tuple(sources))
+    return _WordRequest(masks, table, tuple(sources))
 
 
 def read_by(step: Step) -> tuple[int, ...]:
@@ -244,11 +247,13 @@ def read_by(step: Step) -> tuple[int, ...]:
     return step.words if isinstance(step, Trade) else (step.word,)
 
 
-def steering(columns: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """(vector, mask) with: the sum of `columns` over the set bits of x is that of the vectors whose
-    parity(mask & x) is one; the vectors are independent.
+def parity_terms(columns: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """(vector, mask) pairs that compute a xor of columns by parities.
 
-    >>> steering((1, 0, 3, 1))
+    Ensures: the xor of `columns[j]` over the set bits j of x is the xor of the vectors with parity(mask & x) =
+    1, for every x; the vectors are independent.
+
+    >>> parity_terms((1, 0, 3, 1))
     ((1, 9), (3, 4))
     """
     span = f2.Echelon()
@@ -263,13 +268,14 @@ def steering(columns: Sequence[int]) -> tuple[tuple[int, int], ...]:
     return tuple(zip(independent, masks, strict=True))
 
 
-def spread(steps: Sequence[Step], outputs: Sequence[int], given: int) -> tuple[Step, ...]:
-    """The same steps, up to half of them marked as replacements: those can run beside the others, on another
-    pipe. The words of `outputs` are needed in the end; the first `given` words are not made by steps.
+def with_replacements(steps: Sequence[Step], outputs: Sequence[int], given: int) -> tuple[Step, ...]:
+    """The same steps, up to half of the picks marked as replacements (see `target.steps.Pick`), which run on
+    another pipe. The words of `outputs` are read after the last step; the first `given` words have no step.
 
-    What is put in another's place is multiplied by one, and must have come from another lane: of two values
-    that the kernel multiplied by one float, `ptxas` (12.8) takes that float into the integer multiplications of
-    both, as if products of floats and integers were associative. It cannot see through a shuffle.
+    A replacement multiplies the word that it writes by one. That word must have come from another lane: if the
+    kernel multiplied two values by the same float, `ptxas` (12.8) moves that float into the integer
+    multiplications of both, as if products of floats and integers were associative. It cannot see through a
+    shuffle.
     """
     travelled = [False] * given
     for step in steps:

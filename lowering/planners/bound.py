@@ -1,11 +1,11 @@
-"""What a conversion takes at least, told from its layouts alone, before anything is planned.
+"""Lower bounds of the cost of a conversion, from its layouts alone, without planning.
 
-Where no element leaves its thread, selects bring the words that a thread reads down to those that it wants.
-Where none leaves its warp, shuffles compete with shared memory. If m register bits of the destination are in
-other lanes of the source, shuffles bring all of its registers but one in 2^m; if none is, some lanes take all
-of theirs from others. Without copies these are m exchanges of a lane bit with a register bit, and those that
-`shuffle` makes one by one take half a shuffle for each word, and each a select and a half. Through shared
-memory every element goes in once and every destination register comes out once, in whole wavefronts.
+If no element leaves its thread, selects reduce the words that a thread reads to those that it wants. If none
+leaves its warp, shuffles compete with shared memory. If m register bits of the destination are in other lanes
+of the source, shuffles bring all of its registers but one in 2^m; if none is, some lanes read all their
+registers from others. Without copies these are m exchanges of a lane bit with a register bit: one alone takes
+half a shuffle and one and a half selects for each word. Through shared memory every element is stored once and
+every destination register loaded once, in whole wavefronts.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.plans import Cost
 from triton_linear.lowering.planners.conversion import Hardware, Reach, reach_between
-from triton_linear.lowering.target.lanes import SWAP, moves_by_vectors, natives
+from triton_linear.lowering.target.lanes import SWAP, moves_by_vectors, native_exchanges
 from triton_linear.lowering.target.phases import LOAD, STORE
 from triton_linear.lowering.target.targets import Target
 
 _QUAD_BITS, _ROW_BITS = 2, 4
-"""Bits of a lane's number within four lanes, and within a row, which DPP reads across."""
+"""Bits of a lane's number within a group of four lanes, and within a row: DPP reads any lane of either."""
 
 _LEAST_IN_ROWS = 1.25
-"""Vector instructions of a word for each exchange in a row. One at a time takes 3/2, as shifts or as half a
-move and its selects; the last two at once a little less."""
+"""Vector instructions of a word for each exchange in a row. A single exchange takes 3/2, by shifts or by half a
+move and its selects; the last two in one phase take a little less."""
 
 _FOURS = 2
-"""What `Relation.rows` says without exchanges: 2 where lanes stay in fours, 1 where they stay in rows."""
+"""`Relation.rows` of a conversion without exchanges whose lanes stay in groups of four; 1: in rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundedSide:
-    """What bounds ask of a layout.
+    """The facts of a layout that bounds depend on.
 
-    held, lanes: how many bits number the registers of a thread, and the lanes, that are no copies. threads: the
-    columns of lanes, warps and blocks. spans: for each reach the tensor bits that what is within it holds, -1
-    where that is no matter of single bits. given: the tensor bits in any register. distinct: no thread of a
-    warp holds a copy.
+    held, lanes: rank of the register columns, and of the lane columns. threads: the columns of lanes, warps and
+    blocks. spans: for each reach, the mask of tensor bits that span the columns within it; -1 if single tensor
+    bits do not span them. given: the tensor bits in any register column. distinct: true if a warp holds no
+    element twice.
     """
 
     hardware: Hardware
@@ -58,7 +58,7 @@ class BoundedSide:
     @staticmethod
     @functools.lru_cache(maxsize=4096)
     def of(layout: LinearLayout) -> BoundedSide:
-        """The side that `layout` is."""
+        """The facts of `layout`."""
         found = Hardware.of(layout)
         pivots: dict[int, int] = {}
         bits = 0
@@ -75,29 +75,31 @@ class BoundedSide:
         return BoundedSide(found, ranks[0], f2.rank(found.lane), threads, tuple(spans), given, distinct)
 
     def reach_to(self, other: BoundedSide) -> Reach:
-        """`reach_between` their hardware."""
+        """`reach_between` the columns of both layouts."""
         threads = self.threads
         if -1 in self.spans or len(threads) != len(other.threads):
             return reach_between(self.hardware, other.hardware)
-        # Vectors lie in the span of some unit vectors exactly if their union does.
+        # Vectors lie in the span of unit vectors exactly if the union of their bits does.
         moved = functools.reduce(operator.or_, map(operator.xor, threads, other.threads), other.given)
         for reach, bits in enumerate(self.spans):
             if not moved & ~bits:
                 return Reach(reach)
         return reach_between(self.hardware, other.hardware)
 
-    def chosen(self, other: BoundedSide) -> int:
-        """Bits of the registers here among which a register there is chosen by the thread."""
+    def choice_bits(self, other: BoundedSide) -> int:
+        """The number of bits, depending on the thread, that choose among registers here for one of `other`."""
         moved = map(operator.xor, self.threads, other.threads)
         return f2.rank((*other.hardware.register, *moved)) - other.held
 
 
 class Relation(NamedTuple):
-    """How far a conversion reaches; within threads `bits` are chosen among, within warps exchanged with lanes.
+    """How far a conversion reaches, and how many bits it chooses by or exchanges.
 
-    strict: exchanges are of bits without copies; without exchanges, there are no shuffles that do it. rows: how
-    many of the exchanges stay in rows of 16 lanes; without exchanges, 2 where all lanes stay in fours, 1 in
-    rows. copies: the source has copies in a warp, so that exchanges are made all at once.
+    bits: within a thread, the bits of a choice among registers; within a warp, the exchanges of a register bit
+    with a lane bit. strict: with exchanges, they are of bits without copies; without exchanges, no shuffles do
+    the conversion. rows: the exchanges that stay in rows of 16 lanes; without exchanges, 2 if all lanes stay in
+    groups of four, 1 if they stay in rows. copies: the source has copies in a warp, so that one phase does all
+    exchanges.
     """
 
     reach: Reach
@@ -109,11 +111,11 @@ class Relation(NamedTuple):
 
 @functools.lru_cache(maxsize=16384)
 def relation(source: BoundedSide, target: BoundedSide, by_rows: bool = False) -> Relation:
-    """What bounds ask of the conversion from one side to the other; its `rows` only `by_rows`."""
+    """The relation of one side to the other; `rows` and `copies` are computed only with `by_rows`."""
     reach = source.reach_to(target)
     if reach == Reach.THREAD:
         moves = source.threads != target.threads
-        return Relation(reach, source.chosen(target) if moves else 0, False)
+        return Relation(reach, source.choice_bits(target) if moves else 0, False)
     if reach > Reach.WARP:
         return Relation(reach, 0, False)
     here, there = source.hardware, target.hardware
@@ -136,7 +138,7 @@ def _in_rows(source: BoundedSide, target: BoundedSide, exchanged: int) -> int:
 
 
 def _stay(source: BoundedSide, target: BoundedSide, bits: int) -> bool:
-    """Whether every 2^`bits` lanes read each other, all alike."""
+    """True if every group of 2^`bits` lanes reads within itself, and all groups in the same way."""
     here, there = source.hardware, target.hardware
     group = (*here.register, *here.lane[:bits])
     moved = map(operator.xor, source.threads[bits:], target.threads[bits:])
@@ -145,46 +147,48 @@ def _stay(source: BoundedSide, target: BoundedSide, bits: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Least:
-    """A conversion's reach, and the least cost of each way to do it, by the planner that may find it: nothing
-    but names, "shuffle", "warp-shared", "cta-shared"."""
+class LowerBound:
+    """A conversion's reach, and a lower bound of its cost by each planner that may have a plan: "registers",
+    "shuffle", "warp-shared", "cta-shared"."""
 
     reach: Reach
-    ways: Mapping[str, Cost]
+    by_planner: Mapping[str, Cost]
 
     def expected(self, warps: int) -> float:
-        """Clocks that no plan is below, as `Cost.expected` counts them."""
-        return min(way.expected(warps) for way in self.ways.values())
+        """A lower bound of `Cost.expected` of every plan."""
+        return min(cost.expected(warps) for cost in self.by_planner.values())
 
 
-def least_cost(src: LinearLayout, dst: LinearLayout, element: ElementType, target: Target) -> Least:
-    """The least cost of a conversion.
+def least_cost(src: LinearLayout, dst: LinearLayout, element: ElementType, target: Target) -> LowerBound:
+    """A lower bound of the cost of a conversion.
 
-    Requires: as for `select`, and that it does not cross CTAs.
-    Ensures: least_cost(...).expected(w) <= select(...).cost.expected(w) for every w, where there is a plan.
+    Requires: as for `select`, and that the conversion does not cross CTAs.
+    Ensures: least_cost(...).expected(w) <= select(...).cost.expected(w) for every w, if there is a plan.
     """
     return Bounds(element, target, src.total_out_bits).of(BoundedSide.of(src), BoundedSide.of(dst))
 
 
 @dataclass
 class Bounds:
-    """Least costs of the conversions of tensors of 2^`bits` elements; many have the same."""
+    """Lower bounds of the conversions of tensors of 2^`bits` elements, kept because many conversions share
+    one."""
 
     element: ElementType
     target: Target
     bits: int
-    known: dict[tuple[Relation, int, int, int], Least] = field(default_factory=dict)
+    known: dict[tuple[Relation, int, int, int], LowerBound] = field(default_factory=dict)
 
-    def of(self, source: BoundedSide, target: BoundedSide) -> Least:
+    def of(self, source: BoundedSide, target: BoundedSide) -> LowerBound:
         """`least_cost` from one side to the other."""
         related = relation(source, target, bool(self.target.lane_instructions))
         key = related, target.held, len(source.hardware.warp), len(source.hardware.block)
         found = self.known.get(key)
         if found is None:
-            found = self.known[key] = Least(related.reach, self._ways(*key))
+            found = self.known[key] = LowerBound(related.reach, self._by_planner(*key))
         return found
 
-    def _ways(self, related: Relation, held: int, warp_bits: int, block_bits: int) -> dict[str, Cost]:
+    def _by_planner(self, related: Relation, held: int, warp_bits: int, block_bits: int) -> dict[str, Cost]:
+        """The lower bound of each planner that may have a plan; `held`: rank of the destination's registers."""
         reach, bits, strict, _, _ = related
         if reach == Reach.THREAD and not bits:
             return {"registers": Cost()}
@@ -196,35 +200,37 @@ class Bounds:
         across = _shared((stored, words), warps, target, table.cta_barrier, True)
         if reach > Reach.WARP:
             return {"cta-shared": across}
-        ways = {"warp-shared": _shared((stored, words), warps, target, table.warp_barrier, False)}
-        ways["cta-shared"] = across
+        by_planner = {"warp-shared": _shared((stored, words), warps, target, table.warp_barrier, False)}
+        by_planner["cta-shared"] = across
         made = max(1.0, words)
         if reach == Reach.THREAD:
-            ways["shuffle"] = _shuffled(0.0, max(1.0, (words * (1 << bits)) - made), warps, element, target)
+            by_planner["shuffle"] = _shuffled(
+                0.0, max(1.0, (words * (1 << bits)) - made), warps, element, target
+            )
         elif target.lane_instructions:
             if bits or not strict:
                 shuffles, alu = _by_lane_instructions(words, related, target)
-                ways["shuffle"] = _shuffled(shuffles, alu, warps, element, target)
+                by_planner["shuffle"] = _shuffled(shuffles, alu, warps, element, target)
         elif strict and bits:
             shuffles = words * max(bits / 2 - 0.25, 0.5)
-            ways["shuffle"] = _shuffled(shuffles, 1.0 * bits * words, warps, element, target)
+            by_planner["shuffle"] = _shuffled(shuffles, 1.0 * bits * words, warps, element, target)
         elif not strict:
             share = 1 - 1 / (1 << bits) if bits else 1.0
-            ways["shuffle"] = _shuffled(words * share, 0.0, warps, element, target)
-        return ways
+            by_planner["shuffle"] = _shuffled(words * share, 0.0, warps, element, target)
+        return by_planner
 
 
 def _by_lane_instructions(words: float, related: Relation, target: Target) -> tuple[float, float]:
-    """(shuffles, vector instructions) at least: of exchanges in rows, and of others."""
+    """Lower bounds (shuffles, vector instructions) on a GPU with lane instructions."""
     _, bits, strict, rows, copies = related
-    swaps = any(native.operation == SWAP for native in natives(target.lane_instructions).values())
+    swaps = any(native.operation == SWAP for native in native_exchanges(target.lane_instructions).values())
     if bits and moves_by_vectors(target.lane_instructions, target.lanes):
-        # No lane is farther than those of a row are elsewhere.
+        # Vector instructions reach every lane, as in a row of the other GPUs.
         return 0.0, words * (_LEAST_IN_ROWS * bits if strict else 1 - 1 / (1 << bits))
     others = bits - rows
     if strict:
-        # Elsewhere a swap is one instruction for two words; without, half of them are shuffled, each with a
-        # select, and the last two exchanges at once take a quarter less for both.
+        # Between rows, a swap is one instruction for two words. Without swaps half of the words are shuffled,
+        # each with a select, and the last two exchanges in one phase take a quarter less together.
         if swaps:
             return 0.0, words * (_LEAST_IN_ROWS * rows + 0.5 * others)
         return words * max(0.0, others / 2 - 0.25), words * (_LEAST_IN_ROWS * rows + 1.0 * others)
@@ -235,12 +241,12 @@ def _by_lane_instructions(words: float, related: Relation, target: Target) -> tu
     outside = words * ((1 << bits) - (1 << rows)) / (1 << bits)
     if not swaps:
         return outside, inside
-    # A swap of two words, or of a word with a copy of itself, which `ds_swizzle` may be lighter than.
+    # One swap for two words, or for a word and a copy of it; `ds_swizzle` may be lighter than the latter.
     return 0.0, max(1.0, inside + outside * (2.0 if copies else 0.5))
 
 
 def _shuffled(shuffles: float, selects: float, warps: int, element: ElementType, target: Target) -> Cost:
-    """Half of the selects may run beside the others, on another pipe."""
+    """The bound for shuffles and selects; up to half of the selects may be replacements, on another pipe."""
     table = target.costs
     if shuffles:
         shuffles = max(element.memory_bytes / 4, 1.0, shuffles)
@@ -254,7 +260,8 @@ def _shuffled(shuffles: float, selects: float, warps: int, element: ElementType,
 
 
 def _shared(sides: tuple[float, float], warps: int, target: Target, barrier: float, meets: bool) -> Cost:
-    """`sides` has the words that a thread stores and those that it loads."""
+    """The bound of an exchange through shared memory; `sides`: words that a thread stores, and that it
+    loads."""
     table = target.costs
     wavefronts = sum(
         max(1.0, side * 4 * target.lanes / target.most_bytes(kind))

@@ -1,4 +1,4 @@
-"""What accesses of padded shared memory take, bank conflicts counted."""
+"""Wavefronts of accesses to padded shared memory, with their bank conflicts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from triton_linear.lowering.target.targets import Target
 def padded_wavefronts(
     padding: Padding, side: MemorySide, accesses: Iterable[Access], kind: str, target: Target
 ) -> int:
-    """Wavefronts that warp 0 takes for some accesses of a side of a plan that pads.
+    """Wavefronts of warp 0 for some accesses of one side of a plan that pads.
 
-    Other warps take as many where no bit of an address depends on both lanes and warps.
+    Other warps take the same number if no bit of an address depends on both lanes and warps.
     """
     service = target.service(kind, side.access_bytes)
     lanes = f2.sums(side.columns[: target.lanes.bit_length() - 1])
@@ -23,10 +23,10 @@ def padded_wavefronts(
     total = 0
     for access in accesses:
         for start in range(0, len(served), service.count):
-            asked: set[int] = set()
+            accessed: set[int] = set()
             for lane in served[start : start + service.count]:
                 first = padding.placed(lane ^ access.offset) // target.bank_bytes
-                asked.update(range(first, first + words))
-            banks = [word % service.banks for word in asked]
+                accessed.update(range(first, first + words))
+            banks = [word % service.banks for word in accessed]
             total += max(map(banks.count, set(banks)))
     return total

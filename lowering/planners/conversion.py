@@ -1,4 +1,4 @@
-"""Which thread holds what a destination register needs: the map behind every lowering.
+"""The map behind every lowering: which source register of which thread holds a destination element.
 
 A source layout A and a destination layout B map (register, lane, warp, block) bits onto the same tensor. A
 conversion is a linear map C from destination bits to source bits with
@@ -6,9 +6,9 @@ conversion is a linear map C from destination bits to source bits with
     A(C(x)) = B(x)    for every destination index x.
 
 A may hold an element in several places (its null space is not zero), so C is not unique. The choice made here
-moves least: every destination bit is looked for in the same thread first, then in the same warp, then in the
-same CTA, then anywhere, and what is looked for is only the difference from staying where one is. Whatever A
-leaves free therefore stays identity.
+moves least: the origin of every destination bit is searched in the same thread first, then in the same warp,
+then in the same CTA, then in the cluster. The search solves for the difference from the identity, so that C is
+the identity where A leaves a choice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HARDWARE_DIMS = (REGISTER, LANE, WARP, BLOCK)
 
 
 class Reach(enum.IntEnum):
-    """How far an element travels."""
+    """The smallest unit of threads that an element stays inside."""
 
     THREAD = 0
     WARP = 1
@@ -59,7 +59,7 @@ class Hardware:
 
 
 class Origin(NamedTuple):
-    """Where one destination bit comes from: source bits to flip, a mask per hardware dimension."""
+    """The source bits to flip for one destination bit, as a mask per hardware dimension, and their reach."""
 
     register: int
     lane: int
@@ -110,7 +110,7 @@ def conversion(src: LinearLayout, dst: LinearLayout) -> Conversion:
     Requires: both map hardware dimensions onto the same out-dims; `src` holds every element.
     Ensures: src(C(x)) = dst(x) for every destination index x.
 
-    Raises ValueError where the requirement fails, with the bit that has no source.
+    Raises ValueError if the requirement fails, with the bit that has no source.
     """
     if src.out_dims != dst.out_dims:
         raise ValueError(f"conversion between different tensors: {src.out_dims} and {dst.out_dims}")
@@ -119,7 +119,7 @@ def conversion(src: LinearLayout, dst: LinearLayout) -> Conversion:
 
 @functools.lru_cache(maxsize=256)
 def between(a: Hardware, b: Hardware) -> Conversion:
-    """`conversion` of the layouts that have these columns."""
+    """`conversion`, of two layouts given by their columns."""
     return Conversion(a, b, **{name: _origins(a, b, name) for name in HARDWARE_DIMS})
 
 
@@ -138,6 +138,7 @@ def reach_between(a: Hardware, b: Hardware) -> Reach:
 
 
 def _origins(a: Hardware, b: Hardware, name: str) -> tuple[Origin, ...]:
+    """The origin of each destination bit of one dimension; raises ValueError if one has none."""
     spans = _spans(a)
     here = HARDWARE_DIMS.index(name)
     stay: tuple[int, ...] = getattr(a, name)
@@ -145,7 +146,7 @@ def _origins(a: Hardware, b: Hardware, name: str) -> tuple[Origin, ...]:
     for bit, target in enumerate(getattr(b, name)):
         anchor = stay[bit] if bit < len(stay) else 0
         if here == 0 and anchor != target:
-            anchor = 0  # a register number means nothing to the other layout unless it already agrees
+            anchor = 0  # registers have no place to stay at: only a bit that agrees already is kept
         found = None
         for reach in Reach:
             span, widths = spans[reach]
@@ -174,7 +175,7 @@ def _span(columns: tuple[int, ...]) -> f2.Echelon:
 
 @functools.lru_cache(maxsize=256)
 def _spans(a: Hardware) -> tuple[tuple[f2.Echelon, tuple[int, ...]], ...]:
-    """Per reach, the span of the source columns within it, and how many each dimension gave."""
+    """Per reach, the span of the source columns within it, and the number of columns of each dimension."""
     dims = (a.register, a.lane, a.warp, a.block)
     return tuple(
         (

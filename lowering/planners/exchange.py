@@ -1,11 +1,11 @@
 """One exchange through shared memory: the stores and loads of a placement, as a plan.
 
-The exchanged space is what the participants of one exchange hold: the span of the source registers and lanes,
-and for a CTA or a cluster of its warps. `placement` decides the vectors, the rounds and the swizzle.
+The exchanged space is the span of the source registers and lanes, and in a CTA or a cluster of its warps.
+`placement` decides the vectors, the rounds and the swizzle.
 
-Threads that hold copies of each other's registers would store the same bytes twice. They split the work
-instead: for each zero column of the source's lanes or warps, one register bit is taken over by that thread bit,
-which then selects what the thread stores.
+Threads that hold copies of each other's registers would store the same bytes twice. They split the stores
+instead: each zero column of the source's lanes or warps takes the place of a register column, and that thread
+bit then selects the register that the thread stores.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from triton_linear.lowering.planners.conflicts import padded_wavefronts
 from triton_linear.lowering.planners.fragments import Fragment, transposed
 from triton_linear.lowering.planners.placement import (
     Exchange,
+    ExchangeLimits,
     Placement,
-    Room,
     place,
     place_against,
     placements,
@@ -37,9 +37,9 @@ from triton_linear.lowering.target.targets import Target
 
 
 def cost_of_shared(plan: SharedPlan, target: Target) -> Cost:
-    """Count what one warp executes; clocks by the target's table.
+    """Count the instructions of one warp; clocks by the target's table.
 
-    A plan that pads moves elements as they are, and what LLVM makes of that is not counted.
+    A plan that pads emits no permutes: LLVM makes them, and they are not counted.
     """
     if plan.padding is not None:
         return _cost(plan, 0, target)
@@ -50,11 +50,11 @@ def cost_of_shared(plan: SharedPlan, target: Target) -> Cost:
 def cheapest(
     plans: Iterable[SharedPlan], target: Target, below: float = math.inf
 ) -> tuple[SharedPlan, Cost] | None:
-    """The first plan of the fewest clocks, of these with the fewest loads from other CTAs and then the fewest
-    stores beside them, and its cost; None where none takes less than `below` clocks.
+    """The plan of the fewest clocks, and its cost; None if none takes less than `below` clocks.
 
-    Making the words of a plan takes longer than all else about it, so that is spared where accesses and
-    barriers alone take too long: those that take least by themselves come first.
+    Of equal plans that load from other CTAs, the one with the fewest loads, then the fewest stores wins; then
+    the first. Packing words is the slowest part of planning. So plans are tried in the order of their cost
+    without packing, and the search ends at the first whose cost without packing is too high.
     """
     bare = [(_cost(plan, 0, target).clocks, number, plan) for number, plan in enumerate(plans)]
     best = None
@@ -74,7 +74,7 @@ def _count(side: MemorySide) -> int:
 
 
 def _cost(plan: SharedPlan, alu: int, target: Target) -> Cost:
-    """The cost of a plan that packs the words of its accesses with `alu` instructions."""
+    """The cost of a plan that makes the words of its accesses with `alu` instructions."""
     wavefronts = sum(
         len(accesses) * side.wavefronts(kind, plan.element_bytes, target)
         if plan.padding is None
@@ -108,27 +108,27 @@ def _cost(plan: SharedPlan, alu: int, target: Target) -> Cost:
 def exchange_plans(
     scope: str, exchange: Exchange, element: ElementType, target: Target, scratch_limit: int
 ) -> Iterator[SharedPlan]:
-    """Plans that store every register as it is and load every register as it is wanted; one at least.
+    """Yield plans without shuffles before or after the exchange; at least one.
 
-    `scope` is "warp", where every warp has its own slice of the scratch, "cta" or "cluster".
+    `scope` is "warp" (every warp has its own slice of the scratch), "cta" or "cluster".
     """
-    room = Room(element.memory_bytes, target, scratch_limit)
-    sharing, split, taken = split_copies(scope, exchange, room)
-    build = _Builder(scope, exchange, sharing, split, taken, room)
-    plan = build.plan(place(sharing, room), None, None)
+    limits = ExchangeLimits(element.memory_bytes, target, scratch_limit)
+    sharing, split, taken = split_copies(scope, exchange, limits)
+    build = _Builder(scope, exchange, sharing, split, taken, limits)
+    plan = build.plan(place(sharing, limits), None, None)
     shared = shared_registers(sharing)
     yield plan
-    if scope == CLUSTER:  # what the loads of each take is told from the plan
-        others = itertools.islice(placements(sharing, room), 1, None)
+    if scope == CLUSTER:  # the cost of loads from other CTAs is known from the plan alone
+        others = itertools.islice(placements(sharing, limits), 1, None)
         yield from (build.plan(other, None, None) for other in others)
     narrow = min(plan.store.access_bytes, plan.load.access_bytes) < 4
     steps = stored_words(plan).steps or loaded_words(plan).steps
     if element.memory_bytes <= 2 and (narrow or steps or scope == CLUSTER):
-        # Elements of less than a word that one side gathers one by one, or with permutes: the matrix
-        # instructions transpose them. Loads from other CTAs can be wider then.
-        size = room.element_bytes
-        able = () if scope == CLUSTER else target.load_matrix  # none reads another CTA's memory
-        loads = _fragments(able, sharing.load_register, sharing.load_lane, shared, size)
+        # One side accesses elements of less than a word one by one, or permutes them: instructions that
+        # transpose avoid both. Loads from other CTAs can then be wider.
+        size = limits.element_bytes
+        instructions = () if scope == CLUSTER else target.load_matrix  # none reads another CTA's memory
+        loads = _fragments(instructions, sharing.load_register, sharing.load_lane, shared, size)
         stores = _fragments(target.store_matrix, sharing.store_register, sharing.store_lane, shared, size)
         for load in loads:
             yield from build.by_matrices(None, load)
@@ -142,7 +142,7 @@ def exchange_plans(
 def _fragments(
     names: Iterable[str], registers: Columns, lanes: Columns, shared: Columns, element_bytes: int
 ) -> list[Fragment]:
-    """The transposing accesses of one side that fit."""
+    """The transposing accesses of `names` that fit the registers and lanes of one side."""
     found = [transposed(name, registers, lanes, shared, element_bytes) for name in names]
     return [fragment for fragment in found if fragment is not None]
 
@@ -156,24 +156,24 @@ class _Builder:
     sharing: Exchange
     split: Columns
     taken: Columns
-    room: Room
+    limits: ExchangeLimits
 
     def by_matrices(self, store: Fragment | None, load: Fragment | None) -> list[SharedPlan]:
-        """The plan whose stores, loads, or both are matrix accesses; none where it has no placement."""
+        """The plan whose stores, loads, or both are matrix accesses; an empty list if it has no placement."""
         fragments = [fragment for fragment in (store, load) if fragment is not None]
         exchange = self.sharing
         if store is not None:
             exchange = replace(exchange, store_register=(*store.vector, *store.outer), store_lane=store.lanes)
         if load is not None:
             exchange = replace(exchange, load_register=(*load.vector, *load.outer), load_lane=load.lanes)
-        placement = place_against(exchange, fragments[0].vector, load is not None, self.room)
+        placement = place_against(exchange, fragments[0].vector, load is not None, self.limits)
         if placement is None or _splits_rows(placement, store, load):
             return []
         return [self.plan(placement, store, load)]
 
     def plan(self, placement: Placement, store: Fragment | None, load: Fragment | None) -> SharedPlan:
         """The plan for a placement; a side with a fragment is made of matrix accesses."""
-        size, sharing = self.room.element_bytes, self.sharing
+        size, sharing = self.limits.element_bytes, self.sharing
         tile_bytes = size << placement.swizzle.address_bits
         warps = len(sharing.store_warp)
         slices = tuple(tile_bytes << bit for bit in range(warps)) if self.scope == "warp" else (0,) * warps
@@ -212,11 +212,11 @@ class _Builder:
 
 Rounds = tuple[tuple[Access, ...], ...]
 Group = dict[tuple[int, int], list[int]]
-"""The registers of each access of a round, by what it adds to the CTA's rank and its byte address."""
+"""The registers of each access of a round, by (summand of the CTA's rank, byte address)."""
 
 
 def _splits_rows(placement: Placement, store: Fragment | None, load: Fragment | None) -> bool:
-    """Some matrix access has less than whole rows, or does not begin with one."""
+    """True if some matrix access has incomplete rows, or does not begin at the start of a row."""
     for fragment, bits in ((store, placement.store_bits), (load, placement.load_bits)):
         if fragment is not None:
             row = len(fragment.vector)
@@ -225,17 +225,20 @@ def _splits_rows(placement: Placement, store: Fragment | None, load: Fragment | 
     return False
 
 
-def split_copies(scope: str, exchange: Exchange, room: Room) -> tuple[Exchange, Columns, Columns]:
-    """Let duplicate threads store different registers: the exchange after that, as a mask of one thread bit
-    each the bits that select, and the register columns that they took over."""
+def split_copies(scope: str, exchange: Exchange, limits: ExchangeLimits) -> tuple[Exchange, Columns, Columns]:
+    """Let threads that hold copies store different registers.
+
+    Returns the exchange after that, the masks (of one thread bit each) that select among registers, and the
+    register columns that these thread bits took over.
+    """
     threads = [*exchange.store_lane, *exchange.store_warp]
     sharers = len(exchange.store_lane) if scope == "warp" else len(threads)
     idle = [bit for bit, column in enumerate(threads[:sharers]) if not column]
     own = f2.extend(threads, exchange.store_register)
     loaded = f2.Echelon(exchange.load_register)
-    # Registers that both sides share make vectors: the others are given away first.
+    # Registers of both sides make vectors, so the others are given to threads first.
     ranked = sorted(own, key=lambda column: column in loaded)
-    spare = ranked[: max(0, len(ranked) - room.widest)]
+    spare = ranked[: max(0, len(ranked) - limits.widest)]
     count = min(len(idle), len(spare))
     taken = tuple(spare[:count])
     for bit, column in zip(idle, taken, strict=False):
@@ -266,7 +269,7 @@ class Accesses:
 
     def locators(self, columns: Columns) -> list[tuple[int, int, int]]:
         """(round, byte address of the access, position in it) of every sum of register columns, in order."""
-        # Each is linear in the column; packed into one integer, they are summed at once.
+        # All three are linear in the column; packed into one integer, one xor sums them.
         packed = []
         for round_, offset, position in map(self._locator(), columns):
             packed.append(round_ << 40 | offset << 8 | position)
@@ -302,8 +305,8 @@ class Accesses:
     def loads(
         self, columns: Columns, ranks: Columns
     ) -> tuple[Rounds, tuple[tuple[int, int, int], ...], tuple[tuple[int, ...], ...]]:
-        """The load accesses of each round, (round, access, position) of each destination register, and what
-        each access adds to the rank of the CTA that it is from; `ranks` has that of each column, if any."""
+        """The load accesses of each round, (round, access, position) of each destination register, and the
+        summand of each access to the rank of the CTA that it reads; `ranks` has the summands of the columns."""
         groups = self._groups()
         located = self.locators(columns)
         far = f2.sums(ranks) if any(ranks) else [0] * len(located)
@@ -324,7 +327,7 @@ class Accesses:
         return [{} for _ in range(self.placement.round_count)]
 
     def side(self, lanes: Columns, warps: Columns, slices: Columns, rounds: Rounds, choices: int) -> MemorySide:
-        """The plan's description of this side; `slices` are added for the warps."""
+        """The plan's description of this side; `slices` has the byte offset of the slice of each warp bit."""
         vector = 1 << self.bits
         lane_columns = tuple(self.placement.locate(column, vector)[1] for column in lanes)
         warp_columns = tuple(

@@ -1,11 +1,11 @@
-"""What a transposing access of a warp covers: which registers, which lanes' addresses, in what order.
+"""The registers and address lanes that a transposing access of a warp covers, in order.
 
-The instructions, as permutations of bits, are in `transposing`. Seen from memory each is an access of its row's
-width by other lanes; placement need not know more.
+`transposing` has the instructions as permutations of bits. Seen from memory, each is an access of its row's
+width by other lanes; placement needs to know no more.
 
-Without transposing, NVIDIA's matrix instructions move whole words, as vectors do, in as many wavefronts. Round
-trips on an H200 took as long or longer: the registers that one access takes are then fixed by the lanes, and
-moves bring them together.
+Without transposing, NVIDIA's matrix instructions move whole words, like vectors and in as many wavefronts. They
+are not used: round trips on an H200 took as long or longer, because the lanes fix the registers of an access,
+and moves have to bring these together.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Columns = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """What one transposing access of a warp covers, an instruction of `FORMS`.
+    """The columns that one transposing access of a warp covers, by the instruction `name` of `FORMS`.
 
-    vector: the lowest address bits, in order: a row.
-    lanes: per bit of an address lane, what it adds to the address.
-    inner: the register directions that one access covers, the element's position in the access bit by bit.
-    outer: the register directions that number the accesses.
+    vector: the columns of a row, the lowest address bits, in order.
+    lanes: the column of each bit of an address lane.
+    inner: the register columns that one access covers; bit by bit, the element's position in the access.
+    outer: the register columns that number the accesses.
     """
 
     name: str
@@ -37,9 +37,9 @@ class Fragment:
 def transposed(
     name: str, registers: Columns, lanes: Columns, shared: Columns, element_bytes: int
 ) -> Fragment | None:
-    """The access `name` for these registers and lanes, or None where there is none.
+    """The access `name` for these registers and lanes, or None if it does not fit.
 
-    Elements smaller than what stays together travel side by side, along directions of `shared`, which are
+    Elements smaller than the unit of the instruction travel side by side, along columns of `shared`, which are
     registers of both sides.
     """
     form = FORMS[name]

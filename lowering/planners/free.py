@@ -1,11 +1,11 @@
-"""What a conversion would be if it cost nothing: registers renamed, whatever they hold.
+"""Stand-ins for conversions, to measure a kernel without their cost: registers are renamed, whatever they hold.
 
-The value is garbage, but everything around the conversion is as much work as before. Where a thread holds as
-many elements before as after, that takes no instruction. Where it holds more before, none of them may go
-unused, or compilers drop what computes them; where it holds more after, no two may be equal, or compilers
-compute with one of them only. Neither is had for nothing: an empty piece of assembly keeps a register alive for
-LLVM but leaves no trace in PTX. So registers that are left over join others by a bitwise `and`, which makes no
-NaN of finite floats, and registers that are missing are others with low bits of the mantissa flipped.
+The result is garbage, but the code around the conversion does the same work. If a thread has the same number of
+source and destination elements, the stand-in takes no instruction. If it has more source elements, all must be
+used, or compilers remove the code that computes them. If it has more destination elements, no two may be equal,
+or compilers compute with one of them only. Both take instructions: empty inline assembly keeps a register alive
+for LLVM but leaves no trace in PTX. So surplus source registers join others by a bitwise `and`, which makes no
+NaN of finite floats, and missing destination registers are others with low bits of the mantissa flipped.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from __future__ import annotations
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.plan.plans import FreePlan, FreeRegister
 from triton_linear.lowering.planners.conversion import Hardware
-from triton_linear.lowering.planners.registers import place_of_copies
+from triton_linear.lowering.planners.registers import first_copies
 
 
 def plan_free(src: LinearLayout, dst: LinearLayout) -> FreePlan:
-    """Source registers named as destination registers.
+    """The stand-in for the conversion from `src` to `dst`.
 
-    Ensures: every distinct source register is in a destination register; no two distinct destination
-    registers are made alike (of fewer than 256 times as many).
+    Ensures: every distinct source register is used by a destination register; no two distinct destination
+    registers are equal, if there are at most 256 times as many as distinct source registers.
     """
-    sides = [place_of_copies(Hardware.of(layout).register) for layout in (src, dst)]
+    sides = [first_copies(Hardware.of(layout).register) for layout in (src, dst)]
     given, wanted = (list(dict.fromkeys(side)) for side in sides)
     made: dict[int, FreeRegister] = {}
     for index, register in enumerate(wanted):

@@ -1,24 +1,25 @@
-"""One phase of shuffles: what each lane sends and takes, and how elements travel in words.
+"""One phase of shuffles: the register that each lane sends, the lane that it reads, and the packing into words.
 
 Write the conversion C (destination index -> source index, inside a warp) in blocks over register bits r, lane
 bits l and warp bits w, all over F2:
 
     source register = a r + b l + e w        source lane = c r + d l + f w
 
-A shuffle round moves one word per lane: the sender picks it, the receiver picks whom to read. With a twist K
+A shuffle round moves one word per lane: the sender picks the word, the receiver picks the lane. With a twist K
 (lane bits -> destination register bits), round q serves in lane l the destination register r = q + K l, so
 
     lane read in round q      = c q + D l + f w,              D = d + c K
     register sent in round q  = P1 q + P2 l + P3 w            (l: the sender's own lane)
       where P2 D = b + a K,  P1 = a + P2 c,  P3 = e + P2 f
 
-which exists when D's null space lies in that of b + a K. Choosing K so that D is the identity makes every round
-with c q = 0 free and the others butterflies: m exchanges of a lane bit with a register bit cost (1 - 2^-m) R
-shuffles of R words (the paper's section on warp shuffles). What a sender puts into a word depends on its lane
-(P2, P3), what a receiver takes out of it on its own (K): `words` makes either of byte permutes and selects.
+which exists if D's null space lies in that of b + a K. If K makes D the identity, every round with c q = 0 is
+free and the others are butterflies: m exchanges of a lane bit with a register bit cost (1 - 2^-m) R shuffles of
+R words (the paper's section on warp shuffles). The registers that a sender packs into a word depend on its lane
+(P2, P3), the slots that a receiver takes on its own lane (K): `words` does both by byte permutes and selects.
 
-Elements below 32 bits travel in words along a space V of destination registers with c V = 0, all of which a
-round's sender and receiver share. V is chosen near the words in which both sides keep their registers.
+Elements below 32 bits travel in words along a space V of destination registers with c V = 0: all registers of a
+word have the same sender and the same receiver. V is chosen near the words in which both sides keep their
+registers.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from collections.abc import Iterator, Sequence
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.plan.words import NOWHERE, Row, WordBuilder, steering
+from triton_linear.lowering.plan.words import NOWHERE, Row, WordBuilder, parity_terms
 from triton_linear.lowering.planners.conversion import Conversion, Origin
 from triton_linear.lowering.target.steps import Shuffle
 
@@ -36,7 +37,7 @@ Columns = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The blocks of C, as columns; `registers` counts the source's register bits."""
+    """The blocks of C, as columns; `registers`: register bits of the source."""
 
     a: Columns
     b: Columns
@@ -61,7 +62,8 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Words along V (`packed`) sent once per round; `repeats` are destination registers that equal others."""
+    """A phase that sends one word along V (`packed`) per round; `repeats`: differences of destination registers
+    that are equal."""
 
     blocks: Blocks
     twist: Columns
@@ -85,16 +87,16 @@ class Phase:
         # The place of each source register.
         held = [word * slots + slot for word in words for slot in range(slots)]
 
-        # All that is linear in the destination register, for every one of them.
+        # The linear functions of a destination register, for every destination register.
         away, origins = f2.sums(blocks.c), f2.sums(p1)
         numbers = f2.sums(tuple(map(coordinates.of, f2.identity(destination_bits))))
-        steer = steering((*p2, *p3))
-        offsets = f2.sums(tuple(vector for vector, _ in steer))
-        masks = tuple(mask for _, mask in steer)
+        terms = parity_terms((*p2, *p3))
+        offsets = f2.sums(tuple(vector for vector, _ in terms))
+        masks = tuple(mask for _, mask in terms)
         along = f2.sums(self.packed)
 
-        # Every word is made before the first is sent, and every one sent before one that came is looked at:
-        # compilers keep much of that order, and the waits overlap.
+        # All words are made before the first is sent, and all are sent before a received one is used: compilers
+        # keep much of that order, so that the latencies overlap.
         sent: list[tuple[int, int, int]] = []
         for round_ in range(1 << len(self.rounds)):
             q = _combine(self.rounds, round_)
@@ -111,8 +113,8 @@ class Phase:
             for round_, word, lane_xor in sent
         }
 
-        # A destination register's place depends on its thread through K and, where it never left, through P.
-        own = steering(
+        # The place of a destination register depends on the thread through K, and through P if it was not sent.
+        own = parity_terms(
             tuple(
                 (self.twist[bit] if bit < lane_bits else 0) | column << destination_bits
                 for bit, column in enumerate((*p2, *p3))
@@ -124,7 +126,7 @@ class Phase:
             for total in f2.sums(tuple(vector for vector, _ in own))
         ]
 
-        # The place of each destination register that came from another lane; None: it is where it was.
+        # The place of each destination register that came from another lane; None: it is in its own lane.
         rounds, slot = (1 << len(self.rounds)) - 1, (1 << width) - 1
         came = [
             None if stays and not lane_xor else received[found >> width & rounds] * slots + (found & slot)
@@ -151,7 +153,7 @@ def _padded(places: Sequence[int], slots: int) -> Row:
 
 
 def phases(blocks: Blocks, slots: int) -> Iterator[Phase]:
-    """The ways worth trying; none where every twist leaves two registers of a lane in one round."""
+    """Yield the phases worth trying; none if every twist asks one lane for two registers in the same round."""
     stacked = tuple(a | c << blocks.registers for a, c in zip(blocks.a, blocks.c, strict=True))
     repeats = f2.null_space(stacked)
     seen: set[tuple[Columns, Columns]] = set()
@@ -170,7 +172,7 @@ def phases(blocks: Blocks, slots: int) -> Iterator[Phase]:
 
 
 def _packings(blocks: Blocks, distinct: Columns, slots: int) -> Iterator[Columns]:
-    """Choices of V: destination registers that travel in one word."""
+    """Yield choices of V, the destination registers that travel in one word."""
     most = slots.bit_length() - 1
     still = [
         _combine(distinct, x) for x in f2.null_space(tuple(f2.multiply_vector(blocks.c, q) for q in distinct))
@@ -179,7 +181,7 @@ def _packings(blocks: Blocks, distinct: Columns, slots: int) -> Iterator[Columns
         yield ()
         return
     still = list(f2.reduce(still))
-    # Side by side in a word of the destination; side by side in one of the source.
+    # taken: registers inside one word of the destination. given: inside one word of the source.
     taken = [v for v in f2.reduce(still) if v < slots]
     sources = [f2.multiply_vector(blocks.a, v) for v in still]
     given = [_combine(tuple(still), x) for x in _landing_below(sources, slots, blocks.registers)]
@@ -195,7 +197,7 @@ def _landing_below(images: Sequence[int], slots: int, rows: int) -> tuple[int, .
 
 
 def _straightening_twist(blocks: Blocks) -> Columns | None:
-    """K with D = 1, if there is one."""
+    """K that makes D the identity, or None."""
     span = f2.Echelon(blocks.c)
     twist = [span.solve(column ^ (1 << lane)) for lane, column in enumerate(blocks.d)]
     found = tuple(column for column in twist if column is not None)
@@ -203,7 +205,7 @@ def _straightening_twist(blocks: Blocks) -> Columns | None:
 
 
 def _least_twist(blocks: Blocks) -> Columns | None:
-    """K of small rank with null(D) inside null(b + a K), grown from zero one dimension at a time."""
+    """K of small rank with null(D) inside null(b + a K), or None; grown from zero one dimension at a time."""
     twist = [0] * len(blocks.d)
     for _ in range(len(twist) + 1):
         lanes, senders = _twisted(blocks, tuple(twist))
@@ -219,14 +221,14 @@ def _least_twist(blocks: Blocks) -> Columns | None:
 
 
 def _twisted(blocks: Blocks, twist: Columns) -> tuple[Columns, Columns]:
-    """D = d + c K and b + a K."""
+    """(d + c K, b + a K); the first is D."""
     lanes = tuple(d ^ f2.multiply_vector(blocks.c, k) for d, k in zip(blocks.d, twist, strict=True))
     senders = tuple(b ^ f2.multiply_vector(blocks.a, k) for b, k in zip(blocks.b, twist, strict=True))
     return lanes, senders
 
 
 def entangled(blocks: Blocks) -> str:
-    """Why a conversion has no phase. Requires: it has none."""
+    """The reason why a conversion has no phase. Requires: it has none."""
     lost = next(x for x in f2.null_space(blocks.d) if f2.multiply_vector(blocks.b, x))
     return (
         f"destination lane={lost} needs another register of the same source lane in the same round, "
@@ -249,7 +251,7 @@ def _factor_through(inner: Columns, outer: Columns, rows: int) -> Columns:
     result = []
     for unit in f2.identity(rows):
         combination = images.solve(unit)
-        assert combination is not None  # the units are in the span
+        assert combination is not None  # the span was completed by all unit vectors
         result.append(_combine(tuple(values), combination))
     return tuple(result)
 

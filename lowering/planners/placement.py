@@ -1,8 +1,8 @@
-"""Choosing the vectors, the rounds and the swizzle of an exchange through shared memory.
+"""The choice of the vectors, the rounds and the swizzle of an exchange through shared memory.
 
-A register bit can index a vector of stores when no other bit of a storing thread touches it, and likewise for
-loads. What both sides share this way makes their common vector; a side that could go wider does, as long as no
-access conflicts. Shared registers beyond the vector can index rounds over a smaller scratch.
+A register column can index a vector of stores if it is independent of the columns of the storing threads;
+likewise for loads. Columns that can do both make the common vector. One side may use a wider vector if no
+access then conflicts. Common columns beyond the vector can index rounds over a smaller scratch.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from triton_linear.lowering.target.targets import Target
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """The columns that take part, by side; the warp columns of a warp-scope store are zero.
+    """The columns of an exchange, by side; the warp columns of a store inside warps are zero.
 
-    In a cluster loads are from several CTAs, whose memory is laid out alike: there the columns of the loads are
-    places within a CTA, `load_block` those of the rank of the thread's own CTA, and `register_ranks` and
-    `thread_ranks` what bits of registers and of threads, that rank included, add to the rank of the CTA that
-    is loaded from.
+    In a cluster, loads read from several CTAs with the same memory layout. The columns of the loads are then
+    places within a CTA, and `load_block` has the columns of the rank of the thread's own CTA. `register_ranks`
+    and `thread_ranks` have what each bit of the register and of the thread, own rank included, adds to the rank
+    of the CTA that is loaded from.
     """
 
     store_register: Columns
@@ -48,20 +48,20 @@ class Exchange:
 
     @property
     def is_far(self) -> bool:
-        """Whether some load is from another CTA."""
+        """True if some load reads from another CTA."""
         inside = len(self.load_lane) + len(self.load_warp)
         own = (*(0 for _ in range(inside)), *f2.identity(len(self.load_block)))
         return any(self.register_ranks) or self.thread_ranks not in ((), own)
 
     @property
     def lanes_of_one_rank(self) -> Columns:
-        """The columns of loading lanes, those first that load from the same CTA."""
+        """The columns of loading lanes; first those that do not change the CTA that is loaded from."""
         ranked = zip(self.thread_ranks, self.load_lane, strict=False)
         return tuple(column for _, column in sorted(ranked, key=lambda entry: entry[0] != 0))
 
     @property
     def load_registers(self) -> Columns:
-        """The columns of loaded registers, with the CTA above all bits of elements where there are several."""
+        """The columns of loaded registers; with several CTAs, the rank stands above all bits of elements."""
         if not any(self.register_ranks):
             return self.load_register
         above = max(column.bit_length() for column in (*self.store_register, *self.store_threads))
@@ -79,7 +79,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A swizzle, and how many of its low bits a store and a load take at once."""
+    """A swizzle, and the number of its low bits that are the vector of a store and of a load."""
 
     swizzle: Swizzle
     span: f2.Echelon
@@ -93,7 +93,8 @@ class Placement:
         return 1 << len(self.swizzle.rounds)
 
     def locate(self, column: int, slots: int) -> tuple[int, int, int]:
-        """(round, byte address of the access, position in it) of an element, in accesses of `slots`."""
+        """(round, byte address of the access, position in it) of an element, for accesses of `slots`
+        elements."""
         found = self.span.solve(column)
         if found is None:
             raise ValueError(f"element {column} is not part of the exchange")
@@ -103,8 +104,9 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """What an exchange may use: bytes of an element, the GPU, and the scratch that it should not exceed."""
+class ExchangeLimits:
+    """The bytes of an element, the GPU, and the scratch limit in bytes, which an exchange may exceed only if
+    rounds cannot meet it."""
 
     element_bytes: int
     target: Target
@@ -112,76 +114,77 @@ class Room:
 
     @property
     def widest(self) -> int:
-        """Bits of the widest vector, in elements."""
+        """Address bits within the widest vector, in elements."""
         return (self.target.max_access_bytes // self.element_bytes).bit_length() - 1
 
-    def does_without(self, vector_bits: int) -> bool:
-        """Whether loads of so many bits of elements are not taken."""
+    def avoids_loads_of(self, vector_bits: int) -> bool:
+        """True if the target avoids loads of 2^`vector_bits` elements."""
         return self.element_bytes << vector_bits in self.target.loads_not_taken
 
     def excess(self, exchange: Exchange) -> int:
-        """Bits of rounds that it takes to fit the scratch."""
+        """Bits of rounds that an exchange needs to fit the scratch."""
         dims = f2.rank((*exchange.store_register, *exchange.store_threads))
         return max(1, (self.element_bytes << dims) // max(1, self.scratch_limit)).bit_length() - 1
 
     def rounds(self, exchange: Exchange, free: Columns) -> Columns:
-        """As many of the free registers as it takes to fit the scratch, the last ones: the first are nearest
-        in memory to the vector."""
+        """The last `excess` of the free registers; the first ones are nearest to the vector in memory."""
         return free[max(0, len(free) - self.excess(exchange)) :]
 
 
-def place(exchange: Exchange, room: Room) -> Placement:
-    """The fastest placement without bank conflicts, in rounds over the scratch where they make it fit.
+def place(exchange: Exchange, limits: ExchangeLimits) -> Placement:
+    """The fastest placement without bank conflicts, in rounds if it does not fit the scratch otherwise.
 
-    Ensures: no thread of a side splits one of that side's vectors; no access conflicts, those to the memory of
-    other CTAs aside.
+    Ensures: no thread of a side splits one of that side's vectors; no access conflicts, except loads from other
+    CTAs.
     """
-    for placement in placements(exchange, room):
+    for placement in placements(exchange, limits):
         return placement
     raise ValueError("vectors of equal width have a placement without conflicts")
 
 
-def placements(exchange: Exchange, room: Room) -> Iterator[Placement]:
-    """All of them, the fastest first, as far as that is known without the clocks of loads from other CTAs."""
+def placements(exchange: Exchange, limits: ExchangeLimits) -> Iterator[Placement]:
+    """Yield placements without bank conflicts, fastest first; the order ignores loads from other CTAs."""
     free = shared_registers(exchange)
-    # What is needed for rounds is not there for vectors, beyond the words that a bank holds.
-    word = max(1, room.target.bank_bytes // room.element_bytes).bit_length() - 1
-    wide = min(len(free), max(word, min(room.widest, len(free) - room.excess(exchange))))
-    rounds = room.rounds(exchange, free[wide:])
-    for store, load in _attempts(exchange, free[:wide], room):
-        yield from _placed(exchange, store, load, rounds, room)
+    # Columns that rounds need are not used for vectors, except within the word of a bank.
+    word = max(1, limits.target.bank_bytes // limits.element_bytes).bit_length() - 1
+    wide = min(len(free), max(word, min(limits.widest, len(free) - limits.excess(exchange))))
+    rounds = limits.rounds(exchange, free[wide:])
+    for store, load in _attempts(exchange, free[:wide], limits):
+        yield from _placed(exchange, store, load, rounds, limits)
 
 
-def place_against(exchange: Exchange, row: Columns, loads: bool, room: Room) -> Placement | None:
-    """A placement without conflicts where one side's vector is `row`, or None.
+def place_against(exchange: Exchange, row: Columns, loads: bool, limits: ExchangeLimits) -> Placement | None:
+    """A placement without conflicts in which the vector of one side is `row`, or None.
 
-    That side is the loads' or, if not `loads`, the stores'; the other side's vector is as much of the row as
-    its threads hold.
+    With `loads` it is the vector of the loads, else of the stores. The vector of the other side is the longest
+    part of the row that its threads hold.
     """
     registers = exchange.store_register if loads else exchange.load_registers
     threads = exchange.store_threads if loads else exchange.load_threads
     span = f2.Echelon(registers)
     held = next((bit for bit, column in enumerate(row) if column not in span), len(row))
     held = min(held, len(f2.extend(threads, row[:held])))
-    rounds = room.rounds(exchange, tuple(c for c in f2.extend(row, shared_registers(exchange)) if c not in row))
+    rounds = limits.rounds(
+        exchange, tuple(c for c in f2.extend(row, shared_registers(exchange)) if c not in row)
+    )
     for bits in range(held, -1, -1):
-        if bits and not loads and room.does_without(bits):
+        if bits and not loads and limits.avoids_loads_of(bits):
             continue
         store, load = (row[:bits], row) if loads else (row, row[:bits])
-        for placement in _placed(exchange, store, load, rounds, room):
+        for placement in _placed(exchange, store, load, rounds, limits):
             return placement
     return None
 
 
-def _attempts(exchange: Exchange, common: Columns, room: Room) -> list[tuple[Columns, Columns]]:
-    """(store vector, load vector), fastest first; common vectors alone are always among them."""
-    widest = room.widest
+def _attempts(exchange: Exchange, common: Columns, limits: ExchangeLimits) -> list[tuple[Columns, Columns]]:
+    """Pairs (store vector, load vector), fastest first; the pair of the common vector is always among them."""
+    widest = limits.widest
     store_extra = _extra(exchange.store_register, exchange.store_threads, exchange.load_lane, common)
     load_extra = _extra(exchange.near_registers, exchange.load_threads, exchange.store_lane, common)
     pairs = [(common, common)]
-    # A side alone gains nothing from two elements of 8 bytes: as many wavefronts, and moves that make pairs of
-    # registers neighbours.
-    alone = widest - len(common) if room.element_bytes < 8 else 0
+    # One side gains nothing from a vector of two elements of 8 bytes: it takes the same wavefronts, and moves
+    # to make pairs of registers neighbours.
+    alone = widest - len(common) if limits.element_bytes < 8 else 0
     for count in range(1, alone + 1):
         if count <= len(store_extra):
             pairs.append(((*common, *store_extra[:count]), common))
@@ -191,16 +194,16 @@ def _attempts(exchange: Exchange, common: Columns, room: Room) -> list[tuple[Col
     def time(pair: tuple[Columns, Columns]) -> float:
         registers = exchange.store_register, exchange.load_register
         return sum(
-            _side_time(kind, columns, len(vector), room)
+            _side_time(kind, columns, len(vector), limits)
             for kind, columns, vector in zip((STORE, LOAD), registers, pair, strict=True)
         )
 
-    taken = [pair for pair in pairs if pair[1] == common or not room.does_without(len(pair[1]))]
+    taken = [pair for pair in pairs if pair[1] == common or not limits.avoids_loads_of(len(pair[1]))]
     return sorted(taken, key=time)
 
 
 def shared_registers(exchange: Exchange) -> Columns:
-    """Register directions of both sides that no thread bit of either touches, in source register order."""
+    """Register columns of both sides that are independent of the threads of both, in source register order."""
     loaded = f2.Echelon(exchange.load_registers)
     common = (
         *(column for column in exchange.store_register if column in loaded),
@@ -210,32 +213,38 @@ def shared_registers(exchange: Exchange) -> Columns:
 
 
 def _extra(registers: Columns, threads: Columns, other_lanes: Columns, common: Columns) -> Columns:
-    """Registers of one side that could widen its vector alone, the other side's first lanes before all."""
+    """Registers of one side that could widen its vector alone; first those that are lanes of the other side, in
+    the order of lanes."""
     order = {column: index for index, column in enumerate(other_lanes)}
     return f2.extend((*common, *threads), sorted(registers, key=lambda c: order.get(c, len(order))))
 
 
 def _placed(
-    exchange: Exchange, store: Columns, load: Columns, rounds: Columns, room: Room
+    exchange: Exchange, store: Columns, load: Columns, rounds: Columns, limits: ExchangeLimits
 ) -> Iterator[Placement]:
-    """The placement for these vectors, none when a thread would split one or an access conflict.
+    """Yield placements for these vectors; none if a thread would split one or an access would conflict.
 
-    Where loads are from other CTAs, first that in which lanes that load from the same one lie side by side:
-    there memory is read by sectors.
+    If loads read from other CTAs, the first placement puts lanes that read from the same CTA side by side,
+    since other CTAs' memory is read by sectors.
     """
     if exchange.is_far:
-        side_by_side = _swizzled(exchange, store, load, rounds, room, exchange.lanes_of_one_rank)
+        side_by_side = _swizzled(exchange, store, load, rounds, limits, exchange.lanes_of_one_rank)
         if side_by_side is not None:
             yield side_by_side
-    placement = _swizzled(exchange, store, load, rounds, room, ())
+    placement = _swizzled(exchange, store, load, rounds, limits, ())
     if placement is not None:
         yield placement
 
 
 def _swizzled(
-    exchange: Exchange, store: Columns, load: Columns, rounds: Columns, room: Room, side_by_side: Columns
+    exchange: Exchange,
+    store: Columns,
+    load: Columns,
+    rounds: Columns,
+    limits: ExchangeLimits,
+    side_by_side: Columns,
 ) -> Placement | None:
-    element_bytes, target = room.element_bytes, room.target
+    element_bytes, target = limits.element_bytes, limits.target
     low = max(store, load, key=len)
     first, second = exchange.store_threads, exchange.load_threads
     if len(load) > len(store):
@@ -272,8 +281,8 @@ def _side(
     return Side(vector, phase, banks.bit_length() - 1)
 
 
-def _side_time(kind: str, registers: Columns, vector_bits: int, room: Room) -> float:
-    """Clocks of one warp's accesses: their wavefronts, and an issue slot each."""
+def _side_time(kind: str, registers: Columns, vector_bits: int, limits: ExchangeLimits) -> float:
+    """Clocks of one warp's accesses: their wavefronts, and one issue slot for each access."""
     accesses = (1 << f2.rank(registers)) >> vector_bits
-    phases = room.target.lanes // room.target.service(kind, room.element_bytes << vector_bits).count
-    return accesses * (phases * room.target.costs.wavefront + room.target.costs.alu)
+    phases = limits.target.lanes // limits.target.service(kind, limits.element_bytes << vector_bits).count
+    return accesses * (phases * limits.target.costs.wavefront + limits.target.costs.alu)

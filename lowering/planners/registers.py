@@ -10,7 +10,7 @@ from triton_linear.lowering.planners.conversion import Conversion, Reach
 
 
 def plan_noop(conv: Conversion) -> NoOpPlan | Rejected:
-    """No-op when A = B, register by register; Triton then relabels the value at no cost."""
+    """A no-op if A = B, register by register; Triton then only changes the type of the value."""
     if conv.src == conv.dst:
         return NoOpPlan()
     for name, bit, _ in conv.bits():
@@ -24,7 +24,7 @@ def plan_noop(conv: Conversion) -> NoOpPlan | Rejected:
 def plan_registers(conv: Conversion) -> RegisterPlan | Rejected:
     """A renaming of registers, the same in every thread.
 
-    Requires nothing; ensures destination register i is source register sources[i] of the same thread.
+    Ensures: destination register i is source register sources[i] of the same thread.
     """
     if conv.reach > Reach.THREAD:
         return Rejected("registers", conv.witness(Reach.THREAD))
@@ -38,10 +38,10 @@ def plan_registers(conv: Conversion) -> RegisterPlan | Rejected:
     return RegisterPlan(1 << len(conv.src.register), sources)
 
 
-def place_of_copies(columns: Sequence[int]) -> tuple[int, ...]:
-    """For each register of a thread, the first that holds the same element.
+def first_copies(columns: Sequence[int]) -> tuple[int, ...]:
+    """For each register of a thread, the first register that holds the same element.
 
-    >>> place_of_copies((1, 0, 2))
+    >>> first_copies((1, 0, 2))
     (0, 1, 0, 1, 4, 5, 4, 5)
     """
     first: dict[int, int] = {}

@@ -1,8 +1,8 @@
-"""Choosing a lowering: ordered planners, and the cost model where several serve.
+"""The choice of a lowering: planners in order, and the cost model if several have a plan.
 
 A no-op or a renaming of registers is taken at once. Inside a warp, shuffles and shared memory compete by
-modelled clocks. Everything that stays in a CTA has shared memory; what crosses CTAs has the shared memory of
-the cluster, where a GPU has clusters.
+modelled clocks. A conversion inside a CTA can always use shared memory; one that crosses CTAs can use the
+shared memory of the cluster, if the GPU has clusters.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from triton_linear.lowering.plan.plans import (
     SharedPlan,
     ShufflePlan,
 )
-from triton_linear.lowering.planners.bound import Least, least_cost
+from triton_linear.lowering.planners.bound import LowerBound, least_cost
 from triton_linear.lowering.planners.conversion import Conversion, Hardware, Reach, conversion
 from triton_linear.lowering.planners.registers import plan_noop, plan_registers
 from triton_linear.lowering.planners.shared import (
-    beside_ranks,
     cost_of_shared,
     plan_across_ctas,
     plan_cta_shared,
     plan_warp_shared,
+    with_ranks_as_warps,
 )
 from triton_linear.lowering.planners.shuffle import cost_of_shuffle, plan_shuffle
 from triton_linear.lowering.target.targets import Target
@@ -49,13 +49,13 @@ def select(
     target: Target,
     scratch_limit: int | None = None,
 ) -> Selection:
-    """The plan that takes a value from layout `src` to layout `dst`, and why the others lost.
+    """The plan that converts a value from layout `src` to layout `dst`, and why the other planners lost.
 
-    `scratch_limit` bounds the scratch in bytes where rounds can (None: the target's default); a tile that
-    both sides touch with every lane and warp can need more.
+    `scratch_limit` bounds the scratch in bytes as far as rounds allow (None: the target's default); the tile
+    that all lanes and warps of both sides access in one round can need more.
 
     Requires: both layouts map register, lane, warp (and block) onto the same tensor.
-    Ensures: `plan` is None exactly when the conversion must be left to Triton.
+    Ensures: `plan` is None exactly if the conversion must be left to Triton.
     """
     if element != element.bare:  # elements of one width have the same plans
         return select(src, dst, element.bare, target, scratch_limit)
@@ -64,20 +64,20 @@ def select(
     conv = conversion(src, dst)
     limit = target.scratch_limit(1 << len(conv.src.warp)) if scratch_limit is None else scratch_limit
     if crosses_ctas(conv.src, conv.dst):
-        return _across(conv, element, target, limit)
+        return _select_across_ctas(conv, element, target, limit)
     rejected: list[Rejected] = []
     for attempt in (plan_noop(conv), plan_registers(conv)):
         if not isinstance(attempt, Rejected):
             return Selection(attempt, cost(attempt, element, target), tuple(rejected))
         rejected.append(attempt)
     least = least_cost(src, dst, element, target)
-    serving, refused = _serving(_movers(src, dst, element, target, limit, least), conv, element, target)
+    ranked, refused = _ranked(_moving_plans(src, dst, element, target, limit, least), conv, element, target)
     rejected += refused
-    if not serving:
+    if not ranked:
         return Selection(None, Cost(), tuple(rejected))
-    (best_cost, best), *losers = serving
+    (best_cost, best), *losers = ranked
     for lost_cost, lost in losers:
-        rejected.append(Rejected(lost.kind, _against(lost_cost, best_cost)))
+        rejected.append(Rejected(lost.kind, _compared(lost_cost, best_cost)))
     return Selection(best, best_cost, tuple(rejected))
 
 
@@ -85,7 +85,7 @@ def select(
 def shuffled(
     src: LinearLayout, dst: LinearLayout, element: ElementType, target: Target
 ) -> ShufflePlan | Rejected:
-    """The plan by shuffles alone, which competes with others in `select` where renaming registers will not do.
+    """The plan by shuffles alone, one of those that `select` compares if renaming registers is not enough.
 
     Requires: as for `select`.
     """
@@ -99,51 +99,51 @@ def shuffled(
 def candidates(
     src: LinearLayout, dst: LinearLayout, element: ElementType, target: Target, scratch_limit: int | None = None
 ) -> tuple[tuple[Cost, Plan], ...]:
-    """Every plan that serves, best first, those included that `select` does not look at.
+    """(cost, plan) of every planner that has a plan, best first, including planners that `select` skips.
 
-    Requires: as for `select`. Ensures: empty exactly when `select` has no plan.
+    Requires: as for `select`. Ensures: empty exactly if `select` has no plan.
     """
     if misfit(src, dst, target):
         return ()
     conv = conversion(src, dst)
     limit = target.scratch_limit(1 << len(conv.src.warp)) if scratch_limit is None else scratch_limit
     if crosses_ctas(conv.src, conv.dst):
-        across = _across(conv, element, target, limit)
+        across = _select_across_ctas(conv, element, target, limit)
         return () if across.plan is None else ((across.cost, across.plan),)
     at_once = [plan for plan in (plan_noop(conv), plan_registers(conv)) if not isinstance(plan, Rejected)]
-    movers = (
+    plans = (
         shuffled(src, dst, element, target),
         plan_warp_shared(conv, element, target, limit),
         plan_cta_shared(conv, element, target, limit),
     )
-    found, _ = _serving(movers, conv, element, target)
+    found, _ = _ranked(plans, conv, element, target)
     return (*((cost(plan, element, target), plan) for plan in at_once), *found)
 
 
 def crosses_ctas(src: Hardware, dst: Hardware) -> bool:
-    """Whether the CTAs of a cluster hold other parts of the tensor in `dst` than in `src`."""
+    """True if the CTAs of a cluster hold other parts of the tensor in `dst` than in `src`."""
     return src.block != dst.block
 
 
-def _across(conv: Conversion, element: ElementType, target: Target, limit: int) -> Selection:
-    """The plan of a conversion that changes block bits."""
+def _select_across_ctas(conv: Conversion, element: ElementType, target: Target, limit: int) -> Selection:
+    """`select` for a conversion that changes block bits."""
     if not target.has_clusters:
         return Selection(None, Cost(), (Rejected("any", f"{CROSSING}, and {target.name} has no clusters"),))
-    movers: list[Plan | Rejected] = []
-    near = beside_ranks(conv)
+    plans: list[Plan | Rejected] = []
+    near = with_ranks_as_warps(conv)
     if near is not None and near.reach <= Reach.WARP:
         renamed = plan_registers(near)
         if isinstance(renamed, RegisterPlan):
             return Selection(renamed, cost(renamed, element, target), ())
-        movers.append(_by_rank(plan_shuffle(near, element, target), conv))
-    movers.append(plan_across_ctas(conv, element, target, limit))
-    ((best_cost, best), *losers), rejected = _serving(movers, conv, element, target)
-    rejected += [Rejected(lost.kind, _against(lost_cost, best_cost)) for lost_cost, lost in losers]
+        plans.append(_with_thread_bits(plan_shuffle(near, element, target), conv))
+    plans.append(plan_across_ctas(conv, element, target, limit))
+    ((best_cost, best), *losers), rejected = _ranked(plans, conv, element, target)
+    rejected += [Rejected(lost.kind, _compared(lost_cost, best_cost)) for lost_cost, lost in losers]
     return Selection(best, best_cost, tuple(rejected))
 
 
-def _by_rank(plan: ShufflePlan | Rejected, conv: Conversion) -> ShufflePlan | Rejected:
-    """A plan whose warps are those of the cluster: what tells CTAs apart is their rank."""
+def _with_thread_bits(plan: ShufflePlan | Rejected, conv: Conversion) -> ShufflePlan | Rejected:
+    """A plan for the warps of the whole cluster, numbered with the rank of their CTA in the high bits."""
     return (
         plan
         if isinstance(plan, Rejected)
@@ -151,31 +151,31 @@ def _by_rank(plan: ShufflePlan | Rejected, conv: Conversion) -> ShufflePlan | Re
     )
 
 
-def _serving(
-    movers: Iterable[Plan | Rejected], conv: Conversion, element: ElementType, target: Target
+def _ranked(
+    plans: Iterable[Plan | Rejected], conv: Conversion, element: ElementType, target: Target
 ) -> tuple[list[tuple[Cost, Plan]], list[Rejected]]:
-    """The plans that move data, best first, and why others do not serve."""
-    serving: list[tuple[Cost, Plan]] = []
+    """(cost, plan) of the plans, cheapest first, and the rejections."""
+    ranked: list[tuple[Cost, Plan]] = []
     rejected: list[Rejected] = []
-    for candidate in movers:
+    for candidate in plans:
         if isinstance(candidate, Rejected):
             rejected.append(candidate)
         else:
-            serving.append((cost(candidate, element, target, 1 << len(conv.src.warp)), candidate))
+            ranked.append((cost(candidate, element, target, 1 << len(conv.src.warp)), candidate))
     warps = max(target.likely_warps, 1 << len(conv.src.warp))
-    serving.sort(key=lambda entry: entry[0].expected(warps))
-    return serving, rejected
+    ranked.sort(key=lambda entry: entry[0].expected(warps))
+    return ranked, rejected
 
 
 def cost(plan: Plan, element: ElementType, target: Target, warps: int = 4) -> Cost:
-    """The modelled cost of `plan`, its latency that of a CTA of so many warps."""
+    """The modelled cost of `plan`, with the latency of a CTA of `warps` warps."""
     if isinstance(plan, NoOpPlan | RegisterPlan | FreePlan):
         return Cost()
     found = (
         cost_of_shared(plan, target) if isinstance(plan, SharedPlan) else cost_of_shuffle(plan, element, target)
     )
     table = target.costs
-    # Each warp has a scheduler of its own as long as there are four; the memory pipe is everybody's.
+    # Each of four warps has a scheduler of its own; all warps share the memory pipe.
     moving = found.shuffles * max(table.lone_shuffle, warps * table.shuffle)
     busy = table.alone * (moving + found.alu * table.lone_alu)
     busy += table.alone_beside * found.beside * table.lone_alu
@@ -191,12 +191,14 @@ def cost(plan: Plan, element: ElementType, target: Target, warps: int = 4) -> Co
     return replace(found, latency=latency)
 
 
-def _movers(
-    src: LinearLayout, dst: LinearLayout, element: ElementType, target: Target, limit: int, least: Least
+def _moving_plans(
+    src: LinearLayout, dst: LinearLayout, element: ElementType, target: Target, limit: int, least: LowerBound
 ) -> list[Plan | Rejected]:
-    """The plans that move data, in order of scope; those are not made that take longer than another at least.
+    """The plans that move data, in order of scope. A planner whose lower bound is above a known plan is
+    skipped.
 
-    A CTA exchange competes with one inside the warps only where warps hold copies: there it stores less.
+    An exchange of the CTA competes with one inside the warps only if warps hold copies of each other: it then
+    stores less.
     """
     conv = conversion(src, dst)
     warps = 1 << len(conv.src.warp)
@@ -206,16 +208,16 @@ def _movers(
         "warp-shared": lambda: plan_warp_shared(conv, element, target, limit),
         "cta-shared": lambda: plan_cta_shared(conv, element, target, limit),
     }
-    inside = [kind for kind in ("shuffle", "warp-shared") if kind in least.ways]
-    inside.sort(key=lambda kind: least.ways[kind].expected(busy))
+    inside = [kind for kind in ("shuffle", "warp-shared") if kind in least.by_planner]
+    inside.sort(key=lambda kind: least.by_planner[kind].expected(busy))
     found: dict[str, Plan | Rejected] = {}
     best: Cost | None = None
 
     def attempt(kind: str) -> None:
         nonlocal best
-        way = least.ways.get(kind)
+        way = least.by_planner.get(kind)
         if way is not None and best is not None and way.expected(busy) > best.expected(busy):
-            found[kind] = Rejected(kind, f"at least {_against(way, best)}")
+            found[kind] = Rejected(kind, f"at least {_compared(way, best)}")
             return
         plan = found[kind] = planners[kind]()
         if not isinstance(plan, Rejected):
@@ -235,7 +237,7 @@ def _warps_hold_copies(side: Hardware) -> bool:
     return f2.rank((*inside, *side.warp)) < f2.rank(inside) + len(side.warp)
 
 
-def _against(lost: Cost, best: Cost) -> str:
+def _compared(lost: Cost, best: Cost) -> str:
     return (
         f"{lost.clocks:.1f} clocks per warp, latency {lost.latency:.0f}, "
         f"against {best.clocks:.1f}, latency {best.latency:.0f}"
@@ -243,7 +245,7 @@ def _against(lost: Cost, best: Cost) -> str:
 
 
 def misfit(src: LinearLayout, dst: LinearLayout, target: Target) -> str | None:
-    """Why the pair is no conversion of this target, before any planning."""
+    """The reason why no planner of this target takes the pair of layouts, or None."""
     for side, layout in (("source", src), ("destination", dst)):
         lanes = layout.in_dim_size("lane") if layout.has_in_dim("lane") else 1
         if lanes != target.lanes:

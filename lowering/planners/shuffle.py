@@ -1,10 +1,11 @@
 """Conversions inside a warp, by shuffles.
 
-A phase (`phase`) makes all m exchanges of a lane bit with a register bit at once, by (1 - 2^-m) R shuffles of R
-words and about 2 m R selects. One after another each takes R / 2 shuffles and 3 R / 2 selects, so all but the
-last are made one by one, or all but the last two where lanes change places besides. Where a GPU exchanges a
-lane bit with the choice between two words natively, that may come first. The register bit has to number words
-then: one inside them changes places with one that does, by a permute for each word.
+A phase (`phase`) does all m exchanges of a lane bit with a register bit at once, by (1 - 2^-m) R shuffles of R
+words and about 2 m R selects. A single exchange takes R / 2 shuffles and 3 R / 2 selects. So each exchange gets
+a phase of its own, except the last ones: the last phase does one exchange, or two if lanes are permuted
+besides. Some GPUs have instructions that exchange a lane bit with the bit that numbers two words; these
+exchanges may come first. If the register bit is inside words, it is first exchanged with one that numbers
+words, by a permute for each word.
 """
 
 from __future__ import annotations
@@ -16,52 +17,52 @@ from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.plans import Cost, Rejected, ShufflePlan
-from triton_linear.lowering.plan.words import TooLong, WordBuilder, spread
+from triton_linear.lowering.plan.words import TooLong, WordBuilder, with_replacements
 from triton_linear.lowering.planners.conversion import Conversion, Hardware, Reach, between
 from triton_linear.lowering.planners.phase import Blocks, entangled, phases
-from triton_linear.lowering.target.lanes import natives
+from triton_linear.lowering.target.lanes import native_exchanges
 from triton_linear.lowering.target.targets import Target
 
 PLANNER = "shuffle"
 
 
 def plan_shuffle(conv: Conversion, element: ElementType, target: Target) -> ShufflePlan | Rejected:
-    """The cheapest shuffle plan for a conversion inside a warp, or why there is none.
+    """The cheapest plan by shuffles for a conversion inside a warp, or the reason why there is none.
 
     Requires: both layouts have the target's lanes.
-    Ensures: no shared memory; the words moved carry up to 32 useful bits.
+    Ensures: no shared memory; a word carries as many elements as fit into 32 bits, if both layouts allow.
     """
     if conv.reach > Reach.WARP:
         return Rejected(PLANNER, conv.witness(Reach.WARP))
-    best = _unspread_plan(_State.of(conv.src, element.per_word), conv.dst)
+    best = _plan_without_replacements(_State.of(conv.src, element.per_word), conv.dst)
     if best is None:
         return Rejected(PLANNER, entangled(Blocks.of(conv)))
-    if bits := natives(target.lane_instructions):
-        state = _natively(_State.of(conv.src, element.per_word), conv.dst, bits)
-        native = None if state is None else _unspread_plan(state, conv.dst)
+    if bits := native_exchanges(target.lane_instructions):
+        state = _after_native_exchanges(_State.of(conv.src, element.per_word), conv.dst, bits)
+        native = None if state is None else _plan_without_replacements(state, conv.dst)
         if native is not None:
             best = min(best, native, key=lambda plan: cost_of_shuffle(plan, element, target).clocks)
     if not target.replaces_beside_selects:
         return best
-    # The other pipe is idle here, but not in every kernel: it has to pay.
+    # The pipe of replacements may be busy with the rest of the kernel, so they must save `Policy.replacing`.
     if not may_pay_to_replace(best, element, target):
         return best
     given = max(1, best.source_registers // best.slots)
-    beside = replace(best, steps=spread(best.steps, best.outputs, given))
+    beside = replace(best, steps=with_replacements(best.steps, best.outputs, given))
     clocks, less = (cost_of_shuffle(plan, element, target).clocks for plan in (best, beside))
     return beside if clocks > target.policy.replacing * less else best
 
 
 def may_pay_to_replace(plan: ShufflePlan, element: ElementType, target: Target) -> bool:
-    """Whether replacing half of the selects and permutes, which is the most there is, would pay."""
-    now = cost_of_shuffle(plan, element, target)
-    half = now.alu / 2
-    least = target.costs.clocks(now.shuffles * target.costs.shuffle, half, half)
-    return now.clocks > target.policy.replacing * least
+    """True if replacements would pay, were half of the selects and permutes replaced, which is the most."""
+    cost = cost_of_shuffle(plan, element, target)
+    half = cost.alu / 2
+    lower_bound = target.costs.clocks(cost.shuffles * target.costs.shuffle, half, half)
+    return cost.clocks > target.policy.replacing * lower_bound
 
 
-def _unspread_plan(state: _State, wanted: Hardware) -> ShufflePlan | None:
-    """The plan that makes exchanges one by one as long as that is cheaper, and the rest at once."""
+def _plan_without_replacements(state: _State, wanted: Hardware) -> ShufflePlan | None:
+    """The plan that does exchanges one by one while that is cheaper, and the rest in one phase."""
     while not _is_best_at_once(state.held, wanted):
         swap = _next_swap(state.held, wanted, state.builder.slots)
         after = None if swap is None else state.advance(swap.following(state.held))
@@ -71,9 +72,9 @@ def _unspread_plan(state: _State, wanted: Hardware) -> ShufflePlan | None:
     return state.finish(wanted)
 
 
-def _natively(state: _State, wanted: Hardware, bits: Collection[int]) -> _State | None:
-    """What is left after the exchanges of these lane bits, each by instructions of its own; None where there
-    are none."""
+def _after_native_exchanges(state: _State, wanted: Hardware, bits: Collection[int]) -> _State | None:
+    """The state after all exchanges of the lane bits `bits`, each by its own instructions; None if there are
+    none."""
     source = state.held
     while True:
         swap = _next_swap(state.held, wanted, state.builder.slots, bits)
@@ -84,7 +85,7 @@ def _natively(state: _State, wanted: Hardware, bits: Collection[int]) -> _State 
 
 
 def cost_of_shuffle(plan: ShufflePlan, element: ElementType, target: Target) -> Cost:
-    """Count what one warp executes; clocks by the target's table."""
+    """Count the instructions of one warp; clocks by the target's table."""
     parts = 2 if element.bits == 64 else 1
     moving, shuffles = plan.moving(target)
     shuffles, beside = shuffles * parts, plan.replacements * parts
@@ -95,7 +96,8 @@ def cost_of_shuffle(plan: ShufflePlan, element: ElementType, target: Target) -> 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """A program so far and the layout that its last words hold: register r is slot r mod s of word r div s."""
+    """A program so far, and the layout `held` of its last `words`: register r is slot r mod s of word r div
+    s."""
 
     builder: WordBuilder
     words: tuple[int, ...]
@@ -104,24 +106,24 @@ class _State:
 
     @staticmethod
     def of(source: Hardware, slots: int) -> _State:
-        """The source registers, untouched."""
+        """The state of the source registers, without steps."""
         count = max(1, (1 << len(source.register)) // slots)
         return _State(WordBuilder(slots, count), tuple(range(count)), source, 0)
 
     def advance(self, following: Hardware) -> _State | None:
-        """The state that holds `following`."""
+        """The state that holds the layout `following`, after one more phase; None if it has no phase."""
         found = self._best(Blocks.of(between(self.held, following)))
         return None if found is None else _State(*found, following, self.phases + 1)
 
     def trade(self, swap: _Swap, wanted: Hardware) -> _State | None:
-        """The state after an exchange by the instructions that there are for it."""
+        """The state after an exchange by the GPU's exchange instructions; None if no register bit can do it."""
         builder, held, words = self.builder.copy(), self.held, list(self.words)
         inside = builder.slots.bit_length() - 1
         bits = [bit for bit in _bits(swap.combination) if bit >= inside]
         bit, combination = swap.bit, swap.combination
         if not bits:
-            # The register bit is inside words: another, one that is to be inside them if there is one, has to
-            # take its place. It numbers words itself then.
+            # The register bit is inside words. It changes places with one that numbers words, if possible one
+            # that is inside words in the wanted layout.
             final = f2.Echelon(wanted.register[:inside])
             outside = range(inside, len(held.register))
             other = min(outside, key=lambda b: (held.register[b] not in final, b), default=None)
@@ -151,7 +153,7 @@ class _State:
         return _State(builder, tuple(made), following, self.phases)
 
     def finish(self, wanted: Hardware) -> ShufflePlan | None:
-        """The plan that ends with `wanted`."""
+        """The plan that ends with the layout `wanted`; None if the rest has no phase."""
         found = self._best(Blocks.of(between(self.held, wanted)))
         if found is None:
             return None
@@ -166,7 +168,7 @@ class _State:
         )
 
     def _best(self, blocks: Blocks) -> tuple[WordBuilder, tuple[int, ...]] | None:
-        """The cheapest of the ways to do `blocks` at once."""
+        """The program and words after the phase for `blocks` that takes the fewest steps."""
         best: tuple[WordBuilder, tuple[int, ...]] | None = None
         for phase in phases(blocks, self.builder.slots):
             builder = self.builder.copy(limit=None if best is None else len(best[0].steps))
@@ -180,7 +182,7 @@ class _State:
 
 
 def _is_best_at_once(held: Hardware, wanted: Hardware) -> bool:
-    """One exchange, or two where lanes change places as well: their shuffles then serve both."""
+    """True if one exchange is left, or two and lanes are permuted as well: the same shuffles then do both."""
     conv = between(held, wanted)
     exchanges = f2.rank(origin.lane for origin in conv.register)
     moved = sum(ours != theirs for ours, theirs in zip(held.lane, wanted.lane, strict=True))
@@ -189,15 +191,18 @@ def _is_best_at_once(held: Hardware, wanted: Hardware) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Swap:
-    """An exchange that gives a lane bit the sum of some register bits, `combination`, and one of these, `bit`,
-    what the lane bit was."""
+    """An exchange of the lane bit `lane` with a register bit.
+
+    The lane bit gets the sum of the register bits in the mask `combination`; `bit`, one of these, gets the
+    column of the lane bit.
+    """
 
     lane: int
     bit: int
     combination: int
 
     def following(self, held: Hardware) -> Hardware:
-        """The layout after it."""
+        """The layout after the exchange."""
         lane, bit = self.lane, self.bit
         column = f2.multiply_vector(held.register, self.combination)
         register = (*held.register[:bit], held.lane[lane], *held.register[bit + 1 :])
@@ -207,10 +212,10 @@ class _Swap:
 def _next_swap(
     held: Hardware, wanted: Hardware, slots: int, lanes: Collection[int] | None = None
 ) -> _Swap | None:
-    """An exchange that gives a lane bit (one of `lanes`, if told) its final column, taken from registers."""
+    """An exchange that brings the final column of a lane bit (one of `lanes`, if given) from registers."""
     columns = (*held.register, *held.lane)
     if f2.rank(columns) < len(columns):
-        return None  # copies: what a lane would give up has no one place to go to
+        return None  # copies: the column that a lane gives up has no unique register bit to go to
     span, final = f2.Echelon(held.register), f2.Echelon(wanted.register)
     inside_words = f2.Echelon(wanted.register[: slots.bit_length() - 1])
     for lane, column in enumerate(wanted.lane):
@@ -219,7 +224,7 @@ def _next_swap(
         if not combination:
             continue
         given = held.lane[lane]
-        # The register bit that is given up: one that is not to stay, where the lane's column is to end.
+        # Give up a register bit that does not stay, and that is inside words if the lane's column will be.
         bit = min(
             _bits(combination),
             key=lambda b: (held.register[b] in final, (1 << b < slots) != (given in inside_words), b),

@@ -1,21 +1,22 @@
-"""The optimal swizzle: where in shared memory each element of an exchange goes.
+"""The optimal swizzle: the place in shared memory of each element of an exchange.
 
 A memory layout is a basis of the exchanged space, lowest address bits first: `low`, the elements of one vector
-access; `filler`, what else shares a bank word when the accesses are narrower than one; `bank`, the rest of one
-wavefront; `segment`, the wavefronts. Stores and loads may use vectors of different width: the narrower is a
-prefix of `low`, and the wider side's threads never split it.
+access; `filler`, the other elements of a bank word if accesses are narrower than one; `bank`, the other words
+of one wavefront; `segment`, the wavefronts. Stores and loads may use vectors of different width: the narrower
+is a prefix of `low`, and the wider side's threads never split it.
 
-Let P be the lanes of one phase of an access and Q the span of P, the access's vector and what shares a bank
-word. The access is free of conflicts exactly when span(segment) meets Q in zero alone. Both sides' Q have at
+Let P be the lanes of one phase of an access and Q the span of P, the access's vector and `filler`. The access
+is free of bank conflicts exactly if span(segment) meets Q in zero alone. Both sides' Q have at
 most as many dimensions as a wavefront has address bits, and two subspaces of equal dimension always have a
 common complement: with I = Q_store ∩ Q_load, Q_store = I + E and Q_load = I + F it is spanned by the sums
-e_i + f_i and a complement C of Q_store + Q_load. So vectors of equal width never conflict; of different width
-they can, when the elements of the wider vector are neither in the narrower nor among its lanes (arXiv
+e_i + f_i and a complement C of Q_store + Q_load. So vectors of equal width never conflict. Vectors of different
+width can, if the elements of the wider one are neither in the narrower one nor among its lanes (arXiv
 2505.23819, section on optimal swizzling, where both sides share one vector).
 
-Where one side has more banks than the other (CDNA4's loads and stores), the segments are those of the side that
-has more, and its last bank bits are segments of the other side too. They come from outside the span of that
-side's Q and the segments, so that those and the segments together meet Q in zero if the segments do.
+One side may have more banks than the other (CDNA4's loads and stores). The segments are then those of the side
+with more banks, and its last bank bits are segments of the other side too. These bits are chosen outside the
+span of the other side's Q and the segments: together with the segments they then meet Q in zero if the segments
+do.
 """
 
 from __future__ import annotations
@@ -28,19 +29,20 @@ Columns = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one instruction of stores or loads touches: the vector of a thread, and the lanes of a phase."""
+    """The elements that one store or load instruction accesses: the vector of a thread, the lanes of a
+    phase."""
 
     vector: Columns
     phase: Columns
     bank_bits: int
-    """Address bits, in elements, of a wavefront beyond those within a bank's word."""
+    """Address bits of a wavefront, in elements, above the bits within a bank's word."""
 
 
 @dataclass(frozen=True, slots=True)
 class Swizzle:
     """A basis of the exchanged space, lowest address bits first, then the `rounds` part without address.
 
-    An access of one side at least takes `conflicts` times the wavefronts that its width needs.
+    `conflicts`: the factor on the wavefronts of the side with the most bank conflicts; 1 without conflicts.
     """
 
     low: Columns
@@ -69,14 +71,14 @@ def optimal_swizzle(
     order: Columns = (),
     first: Columns = (),
 ) -> Swizzle:
-    """A swizzle for these sides with as few conflicts as any whose banks and segments are sums of `rest`.
+    """A swizzle for these sides with the fewest conflicts of all whose banks and segments are sums of `rest`.
 
-    `word_bits` counts the address bits, in elements, within a bank word. Where banks may have any order, those
-    of the store's phase come first, then those of `order`, as they come there. Before all of them, words and
-    wavefronts are made of columns that are `first`, as they come, where that is possible.
+    `word_bits`: address bits within a bank word, in elements. `first`: columns that words and wavefronts are
+    made of before all others, in this order, if possible. The bits of a bank have any order; here the columns
+    of the store's phase come first, then those of `order`.
 
     Requires: one vector is a prefix of the other; `rest` completes the wider and `rounds` to a basis.
-    Ensures: no conflicts where the vectors are equal.
+    Ensures: no conflicts if the vectors are equal.
     """
     low = max(store.vector, load.vector, key=len)
     filler: Columns = ()
@@ -110,7 +112,7 @@ def optimal_swizzle(
 
 
 def _within(space: Columns, modulo: Columns, candidates: Columns) -> Columns:
-    """The candidates that lie in span(space), as far as they are independent modulo `modulo`."""
+    """The candidates in span(space), without those that depend on `modulo` and the candidates before them."""
     span = f2.Echelon(space)
     return f2.extend(modulo, (column for column in candidates if column in span))
 
@@ -124,7 +126,9 @@ def _conflicts(side: Side, inside: Columns, segment: Columns) -> int:
 
 
 def _in_order(bank: Columns, columns: Columns) -> Columns:
-    """These columns first, as they come: bits of a thread's number that follow each other do so in the address
-    too, which then takes one shift for all of them."""
+    """`bank` with the members of `columns` first, in the order of `columns`.
+
+    Successive bits of a thread's number are then successive bits of the address, which takes one shift for all.
+    """
     order = {column: index for index, column in reversed(list(enumerate(columns)))}
     return tuple(sorted(bank, key=lambda column: order.get(column, len(columns))))

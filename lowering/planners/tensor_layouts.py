@@ -1,7 +1,8 @@
-"""Layouts of registers that one instruction moves from tensor memory, by the layout of the memory.
+"""Register layouts that one shape of instruction moves to and from a layout of tensor memory.
 
-From the tile on, every row and column of the memory goes to a place of its own: what the tile does not reach is
-of the warps behind the first four, rows first and then the last columns, and else of the registers.
+Registers and lanes take the rows and columns of the instruction's tile, the first four warps their quarters.
+Of the other rows and columns, the warps behind the first four take rows first and then the last columns, and
+registers take what is left.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Place = tuple[int, int]
 
 
 def layouts_for(memory: LinearLayout, bits: int, warps: int) -> Iterator[tuple[TensorShape, LinearLayout]]:
-    """A layout of registers for each shape that can serve the memory, by so many warps.
+    """Yield (shape, register layout) for each shape that can access the memory from `warps` warps.
 
     Requires: `memory` is a layout of tensor memory, of elements of `bits`.
     Ensures: `access_of` gives that shape for each layout.
@@ -36,7 +37,7 @@ def layouts_for(memory: LinearLayout, bits: int, warps: int) -> Iterator[tuple[T
 
 
 def layout_for(memory: LinearLayout, bits: int, warps: int, shape: TensorShape) -> LinearLayout | None:
-    """The layout of registers for a shape, or None where it does not serve the memory."""
+    """The register layout for a shape, or None if the shape cannot access the memory."""
     if not memory.has_in_dim(ROW) or not memory.has_in_dim(COL):
         return None
     if memory.in_dim_bits(ROW) != 7 or warps < 4 or bits > WORD_BITS:
@@ -58,7 +59,7 @@ def layout_for(memory: LinearLayout, bits: int, warps: int, shape: TensorShape) 
 
 
 def _places(memory: LinearLayout, bits: int, warps: int, shape: TensorShape) -> dict[str, list[Place]] | None:
-    """Row and column in elements of each register, lane and warp bit."""
+    """(row, column) in elements of each register, lane and warp bit."""
     within = (WORD_BITS // bits).bit_length() - 1
     columns = memory.in_dim_bits(COL)
     used = [memory.basis(COL, bit) for bit in range(min(within, columns))]
@@ -103,6 +104,6 @@ def _fits(memory: LinearLayout, place: Place) -> bool:
 
 
 def _held(memory: LinearLayout, place: Place) -> tuple[int, ...]:
-    """The coordinates of the element at a place."""
+    """The tensor coordinates of the element at a place."""
     inputs = dict.fromkeys(memory.in_dim_names, 0) | {ROW: place[0], COL: place[1]}
     return tuple(memory.apply(inputs).values())

@@ -1,12 +1,12 @@
-"""Which instruction moves a tensor between tensor memory and registers, by the two layouts.
+"""The instruction that moves a tensor between tensor memory and registers, from the two layouts.
 
-The conversion from registers to memory, C = registers⁻¹ ∘ memory, says at which row and column each register of
-each thread lies. An instruction serves it if its tile can be divided out of C from the left: the lanes of C are
-those of the tile, the registers of the tile are among those of C in any order, and nothing else of C reaches
-into the tile's rows and columns. What is left numbers the instructions.
+The conversion from registers to memory, C = registers⁻¹ ∘ memory, maps each register of each thread to its row
+and column. An instruction fits if its tile can be divided out of C from the left: the lanes of C are those of
+the tile, the registers of the tile are among those of C in any order, and no other basis vector of C reaches
+into the tile's rows and columns. The quotient numbers the instructions.
 
-The choice is Triton's, which emits the code: at most one shape serves a layout, and of that the greatest repeat
-is taken that leaves half of a thread's registers alone.
+The choice is that of Triton, which emits the code: at most one shape fits a layout, and its greatest repeat is
+taken that uses at most half of a thread's registers.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from triton_linear.lowering.plan.plans import Rejected
 from triton_linear.lowering.target.tensor_memory import COL, QUARTER_BASES, ROW, SHAPES, WORD_BITS, TensorShape
 
 THREAD_REGISTERS: Final = 256
-"""Registers of a thread where nothing says otherwise (`ttg.maxnreg`)."""
+"""Registers of a thread without `ttg.maxnreg`."""
 
 _PLANNER: Final = "tensor memory"
 
 
 @dataclass(frozen=True, slots=True)
 class TensorAccess:
-    """How a tensor is moved: `instructions` of one shape and repeat, each `words` registers of a thread.
+    """An access to tensor memory: `instructions` of one shape and repeat, each of `words` registers of a
+    thread.
 
-    packed: elements that lie side by side in a register. spread: two elements of a register have a column each.
-    padded: a register holds one element narrower than it. halves: row and column from the lower half of the
-    lanes to the upper one, where the shape has it so.
+    packed: elements in one register. spread: the two elements of a register have a column each. padded: a
+    register holds one element, which is narrower. halves: (row, column) distance from the lower half of the
+    lanes to the upper one, for a shape that takes it.
     """
 
     shape: str
@@ -45,7 +46,7 @@ class TensorAccess:
 
     @property
     def registers(self) -> int:
-        """Registers of a thread that the tensor takes on its way."""
+        """Registers of a thread that the access moves."""
         return self.instructions * self.words
 
     def mnemonic(self, is_store: bool) -> str:
@@ -59,7 +60,7 @@ class TensorAccess:
         return f"tcgen05.{kind}.sync.aligned.{self.shape}.x{self.repeat}{spread}.b32"
 
     def summary(self) -> str:
-        """In a line, as reports say it.
+        """One line for people.
 
         >>> TensorAccess("32x32b", 64, 4, 64).summary()
         '4 instructions 32x32b.x64, 256 registers'
@@ -77,10 +78,11 @@ def access_of(
     most: int = THREAD_REGISTERS,
     release: Release | None = None,
 ) -> TensorAccess | Rejected:
-    """The instructions between a tensor laid out by `registers` and one of `bits` wide elements in `memory`, as
-    that release of Triton emits them, by default the installed one.
+    """The instructions between registers and tensor memory, as a release of Triton emits them.
 
-    Requires: both are layouts of one tensor, or memory is that of a larger one; `most`: registers of a thread.
+    bits: width of an element. most: registers of a thread. release: by default the installed one.
+
+    Requires: both are layouts of one tensor, or `memory` is the layout of a larger one.
     """
     found = release or installed_release()
     if not memory.has_in_dim(ROW) or not memory.has_in_dim(COL):
@@ -100,7 +102,7 @@ def access_of(
 
 
 def _warps_misplaced(registers: LinearLayout, memory: LinearLayout) -> str | None:
-    """Why warps do not reach what they are to hold; None where the first four have a quarter each."""
+    """The reason why warps cannot reach their rows; None if the first four have a quarter each."""
     for bit, row in ((0, 5), (1, 6)):
         if registers.in_dim_bits(WARP) <= bit:
             return f"{registers.in_dim_size(WARP)} warps do not reach all quarters of the memory"
@@ -111,7 +113,7 @@ def _warps_misplaced(registers: LinearLayout, memory: LinearLayout) -> str | Non
 
 
 def _within_cta(conversion: LinearLayout) -> LinearLayout | None:
-    """What is left inside a CTA, if each keeps its part."""
+    """The conversion inside one CTA, or None if elements change their CTA."""
     if conversion.has_in_dim(BLOCK) and conversion.has_out_dim(BLOCK):
         return conversion.quotient(BLOCK)
     if conversion.has_in_dim(BLOCK) and conversion.in_dim_size(BLOCK) == 1:
@@ -127,7 +129,8 @@ def _with_quarters(conversion: LinearLayout) -> LinearLayout:
 
 
 def _served(conversion: LinearLayout, most: int, bits: int, release: Release) -> TensorAccess | Rejected:
-    """Elements narrower than a column: packed into words, each in a column with another, or padded."""
+    """The access for elements of `bits`: packed into words, two to a register but each in its own column, or
+    padded."""
     conversion = conversion.remove_zero_bases(REGISTER)
     if bits == WORD_BITS:
         return _matched(conversion, most, spread=False)
@@ -147,7 +150,7 @@ def _served(conversion: LinearLayout, most: int, bits: int, release: Release) ->
         if two is not None:
             return _of_words(apart * two, most, WORD_BITS, release, spread=True, packed=2)
     by_register = release in PADDED_TO_COLUMNS
-    if by_register and conversion.out_dim_size(COL) * bits < WORD_BITS:  # a word is more than there is
+    if by_register and conversion.out_dim_size(COL) * bits < WORD_BITS:  # all columns together are below a word
         conversion = conversion.resize_out_dim(COL, WORD_BITS // bits)
     quotient = conversion.divide_left(apart)
     if quotient is None:
@@ -167,7 +170,7 @@ def _of_words(
     spread: bool = False,
     padded: bool = False,
 ) -> TensorAccess | Rejected:
-    """The access by units of `bits`: words, or narrower where fewer elements lie side by side."""
+    """The access in units of `bits`: a word, or less if fewer elements lie side by side."""
     if bits < WORD_BITS:
         found = _served(conversion, most, bits, release)
     else:
@@ -187,7 +190,7 @@ def _of_words(
 
 
 def _matched(conversion: LinearLayout, most: int, spread: bool) -> TensorAccess | Rejected:
-    """The shape that serves a conversion of whole words, with the greatest repeat."""
+    """The access for a conversion of whole words: the first shape that fits, with the greatest repeat."""
     registers = conversion.in_dim_size(REGISTER)
     limit = most // 2
     if most == THREAD_REGISTERS and registers > limit:
@@ -212,7 +215,7 @@ def _matched(conversion: LinearLayout, most: int, spread: bool) -> TensorAccess 
 
 
 def _misfit(conversion: LinearLayout, shape: TensorShape, repeat: int, spread: bool) -> str | None:
-    """The basis vector on account of which an instruction does not serve a conversion; None where it does."""
+    """The basis vector that does not fit the instruction's tile, as text; None if all fit."""
     tile = shape.repeated(repeat, spread)
     whole = conversion.transpose_outs((ROW, COL))
     wanted = [tile.basis(REGISTER, bit) for bit in range(tile.in_dim_bits(REGISTER))]

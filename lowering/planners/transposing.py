@@ -13,8 +13,8 @@ and stmatrix).
 `ds_read_b64_tr_b16` reads 8 bytes at the address of every lane, four words of 16 bits; within each row of 16
 lanes, lane i then receives word i % 4 of the lanes i / 4, 4 + i / 4, 8 + i / 4 and 12 + i / 4.
 `ds_read_b64_tr_b8` does so with eight bytes: byte i % 8 of the lanes 2 r + i / 8 for r = 0..7 (CDNA4 ISA, LDS
-transposing loads; the permutation as in Triton's lowering of local loads for gfx950). Again a row is what
-result lanes count, and what register bits count is in other lanes' rows.
+transposing loads; the permutation as in Triton's lowering of local loads for gfx950). Here too result lanes
+number the units of a row, and register bits number rows, which other lanes address.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from triton_linear.dialect.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A transposing access, bit by bit.
+    """A transposing access as a permutation of bits.
 
-    `unit` bytes stay together. Result lane bits `row` count them along a row, the lowest of the address. The
-    bits of an address lane are result lane bits and register bits, "l2" and "r0"; an access has `fewest`
-    register bits at least, and what it lacks is no matter.
+    unit: bytes that stay together. row: the result lane bits that number units along a row, lowest address bit
+    first. lanes: for each bit of an address lane, the result lane bit ("l2") or register bit ("r0") that it is.
+    fewest: the least number of register bits; an access with fewer than all ignores the other address lane
+    bits.
     """
 
     unit: int
@@ -45,7 +46,7 @@ class Form:
 
     @property
     def register_bits(self) -> int:
-        """Register bits that an access has at most."""
+        """The most register bits of an access."""
         return sum(source.startswith("r") for source in self.lanes)
 
 

@@ -1,21 +1,21 @@
-"""What an exchange through shared memory loads, for the proof of a plan.
+"""The values that an exchange through shared memory loads, for the proof of a plan.
 
 The byte address of each element that a thread stores is affine in the thread number, and so is the element. If
 there is a linear map M with
 
-    M(address, round) = element      for whatever is stored, a round counted as a bit of its own,
+    M(address, round) = element      for all stores, with a bit of its own for each round,
 
-then two threads that store to one address store the same, and whatever is loaded is M of its address, provided
-that somebody stored there. M is found by elimination of the pairs (address, element) of the thread bits and of
-the stores of thread 0; there is none where pairs with the same sum of addresses have sums of elements that
-differ. No plan needs an M that is not linear: what would, is not proved.
+then two threads that store to one address store the same element, and a load gives M of its address, provided
+that some thread stored there. M is found by elimination of the pairs (address, element) of the thread bits and
+of the stores of thread 0. There is no M if pairs with the same sum of addresses have different sums of
+elements. No plan needs an M that is not linear; such a plan is not proved.
 
-In a cluster the address has the rank of a CTA above its bits: where a thread stores, that of its own, where it
-loads, what the plan says of the rank. So M covers the memory of all CTAs, and what is said of threads is said
-of those of all CTAs, whose number is the rank above the warp above the lane.
+In a cluster the address has the rank of a CTA above its bits: for a store the own rank, for a load the rank
+that the plan gives. So M covers the memory of all CTAs. Thread numbers have the rank above the warp above the
+lane.
 
-In an exchange inside warps there is no barrier between them. There the warp must be a function of the address,
-the same for the stores and the loads of all rounds.
+An exchange inside warps has no barrier between them. The warp must then be a function of the address, the same
+for the stores and the loads of all rounds.
 """
 
 from __future__ import annotations
@@ -28,19 +28,20 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.packing import loaded_words, stored_words
 from triton_linear.lowering.plan.plans import CLUSTER, MemorySide, Padding, SharedPlan
 from triton_linear.lowering.prove.functions import ThreadFunctions, Value
-from triton_linear.lowering.prove.words import Refuted, Word, chosen, packed, run_words
+from triton_linear.lowering.prove.words import Refuted, Word, packed, run_words, words_at
 from triton_linear.lowering.target.targets import Target
 
 _ROW, _READ, _WORD, _HALF = 16, 8, 4, 2
-"""Bytes of a row of `ldmatrix` and `stmatrix`, of what a lane reads by `ds_read_b64_tr`, and of words."""
+"""Bytes of a row of `ldmatrix` and `stmatrix`, of a lane's read by `ds_read_b64_tr`, of a word, of a
+half-word."""
 _WARP, _WAVE = 5, 6
 _UNITS = {"ds_read_b64_tr_b16": 2, "ds_read_b64_tr_b8": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """How many bits the number of a thread in its cluster has, the lowest of them of the lane, the highest of
-    the CTA; and the tensor's dimensions."""
+    """The bits of a thread's number in its cluster (the lane lowest, the CTA highest), and the tensor's
+    dimensions."""
 
     lane_bits: int
     bits: int
@@ -58,11 +59,11 @@ class Threads:
         return sum(size.bit_length() - 1 for _, size in self.tensor)
 
     def element(self, flattened: int) -> str:
-        """An element as people write it."""
+        """The text of an element: its coordinates."""
         return str(tuple(flattened >> position & mask for position, mask in fields(self.tensor)))
 
     def thread(self, number: int) -> str:
-        """A thread by lane, warp and, in a cluster, CTA."""
+        """The text of a thread: its lane, its warp and, in a cluster, its CTA."""
         warps = (1 << self.own_bits - self.lane_bits) - 1
         lane, warp = number & (1 << self.lane_bits) - 1, number >> self.lane_bits & warps
         cta = f" of CTA {number >> self.own_bits}" if self.cta_bits else ""
@@ -71,25 +72,25 @@ class Threads:
 
 @dataclass(frozen=True, slots=True)
 class _Addresses:
-    """Element addresses of one side: columns[j] for the set bits j of the thread, xor the offset of the access,
-    xor positions[p] for its element p. The rank of a CTA is above the bits of its memory."""
+    """The addresses of one side: the xor of columns[j] over the set bits j of the thread, of the offset of the
+    access, and of positions[p] for its element p. The rank of the CTA stands above the bits of its memory."""
 
     columns: tuple[int, ...]
     positions: tuple[int, ...]
 
 
-def exchanged(
+def words_after_exchange(
     plan: SharedPlan, words: list[Word], functions: ThreadFunctions, threads: Threads, target: Target
 ) -> list[Word]:
-    """The words of destination registers, from those of source registers.
+    """The words of the destination registers; `words`: of the source registers.
 
-    Raises Refuted where an address is outside the scratch or no multiple of what it must be, where a warp
-    reaches what is another's, or where a value is loaded that is not known.
+    Raises Refuted if an address is outside the scratch or misaligned, if a warp accesses the part of another,
+    or if a loaded value is not known.
     """
     _check_shape(plan, threads)
     store, load = (_addresses(plan, side, name, threads, target) for side, name in _sides(plan))
     if plan.scope == "warp":
-        _keep_apart(plan, (store, load), threads)
+        _check_warps_apart(plan, (store, load), threads)
     slots = plan.per_word
     storing, loading = stored_words(plan), loaded_words(plan)
     if storing.given != len(words):
@@ -99,18 +100,18 @@ def exchanged(
     memory = _Memory(plan, store, threads)
     for round_, (accesses, numbers) in enumerate(zip(plan.store.rounds, storing.words, strict=True)):
         for access, needed in zip(accesses, numbers, strict=True):
-            values = [value for word in chosen(made, needed) for value in word]
+            values = [value for word in words_at(made, needed) for value in word]
             memory.store(round_, access.offset, values, functions)
-    arrived: list[Word] = []
+    loaded: list[Word] = []
     loads = _Loads(memory, load)
     form = functions.affine(0, loads.columns)[1]
     for round_, accesses in enumerate(plan.load.rounds):
         for number, access in enumerate(accesses):
-            far = 0 if plan.ranks is None else plan.ranks.loads[round_][number] << _above(plan)
+            far = 0 if plan.ranks is None else plan.ranks.loads[round_][number] << _rank_shift(plan)
             found = loads.elements(round_, access.offset | far)
-            arrived += packed([None if element is None else (element, form) for element in found], slots)
-    run_words(functions, loading.steps, arrived, slots, threads.lane_bits, threads.bits, threads.own_bits)
-    return chosen(arrived, loading.outputs)
+            loaded += packed([None if element is None else (element, form) for element in found], slots)
+    run_words(functions, loading.steps, loaded, slots, threads.lane_bits, threads.bits, threads.own_bits)
+    return words_at(loaded, loading.outputs)
 
 
 def _sides(plan: SharedPlan) -> Iterator[tuple[MemorySide, str]]:
@@ -118,8 +119,8 @@ def _sides(plan: SharedPlan) -> Iterator[tuple[MemorySide, str]]:
     yield plan.load, "load"
 
 
-def _above(plan: SharedPlan) -> int:
-    """Where the rank of a CTA begins in an address."""
+def _rank_shift(plan: SharedPlan) -> int:
+    """The bit of an address at which the rank of a CTA begins."""
     return plan.scratch_bytes.bit_length()
 
 
@@ -171,7 +172,7 @@ def _check_shape(plan: SharedPlan, threads: Threads) -> None:
 
 
 def _addresses(plan: SharedPlan, side: MemorySide, name: str, threads: Threads, target: Target) -> _Addresses:
-    """The addresses of one side; raises Refuted where one is misaligned or outside the scratch."""
+    """The addresses of one side; raises Refuted if one is misaligned or outside the scratch."""
     size, width = plan.element_bytes, side.slots * plan.element_bytes
     columns = (*side.columns, *((0,) * (threads.bits - len(side.columns))))
     if len(columns) > threads.bits:
@@ -191,12 +192,12 @@ def _addresses(plan: SharedPlan, side: MemorySide, name: str, threads: Threads, 
             raise Refuted(f"{name} address {address:#x} is no multiple of {aligned}")
         reached |= address
     if plan.padding is not None:
-        reached = _placed(plan.padding, reached, covered)
+        reached = _padded_reach(plan.padding, reached, covered)
     if reached + covered > plan.scratch_bytes:
         raise Refuted(f"a {name} reaches byte {reached + covered - 1} of {plan.scratch_bytes}")
-    ranks = _ranks(plan, name, threads)
+    ranks = _rank_columns(plan, name, threads)
     if not side.matrix:
-        return _Addresses(_with(columns, ranks), tuple(range(0, width, size)))
+        return _Addresses(_with_ranks(columns, ranks), tuple(range(0, width, size)))
     of_lanes, steps = _transposed(side.matrix, columns)
     unit = _UNITS.get(side.matrix, 2)
     inside = [size << bit for bit in range((unit // size).bit_length() - 1)]
@@ -204,27 +205,28 @@ def _addresses(plan: SharedPlan, side: MemorySide, name: str, threads: Threads, 
     for step in (*inside, *steps):
         if len(positions) < side.slots:
             positions += [position ^ step for position in positions]
-    return _Addresses(_with((*of_lanes, *columns[threads.lane_bits :]), ranks), tuple(positions))
+    return _Addresses(_with_ranks((*of_lanes, *columns[threads.lane_bits :]), ranks), tuple(positions))
 
 
-def _ranks(plan: SharedPlan, name: str, threads: Threads) -> tuple[int, ...]:
-    """What bits of a thread's number add to the rank of the CTA that it stores to or loads from, in an
+def _rank_columns(plan: SharedPlan, name: str, threads: Threads) -> tuple[int, ...]:
+    """For each bit of a thread's number, its summand to the rank of the accessed CTA, at its place in an
     address."""
     if name == "load" and plan.ranks is not None:
         ranks = (*plan.ranks.columns, *((0,) * (threads.bits - len(plan.ranks.columns))))
     else:
         ranks = (*((0,) * threads.own_bits), *(1 << bit for bit in range(threads.cta_bits)))
-    return tuple(rank << _above(plan) for rank in ranks)
+    return tuple(rank << _rank_shift(plan) for rank in ranks)
 
 
-def _with(columns: Sequence[int], ranks: Sequence[int]) -> tuple[int, ...]:
+def _with_ranks(columns: Sequence[int], ranks: Sequence[int]) -> tuple[int, ...]:
     return tuple(column | rank for column, rank in zip(columns, ranks, strict=True))
 
 
-def _placed(padding: Padding, reached: int, covered: int) -> int:
-    """Where padding puts the last address of a side, whose accesses of `covered` bytes stay whole and aligned.
+def _padded_reach(padding: Padding, reached: int, covered: int) -> int:
+    """The padded address of the last address `reached` by a side with accesses of `covered` bytes.
 
-    No two addresses are put at one place, so all that is shown of addresses holds of places.
+    Padding maps different addresses to different places, so that the rest of the proof holds for places too.
+    Raises Refuted if padding splits or misaligns an access.
     """
     row, gap = padding.row_bytes, padding.bytes
     if row <= 0 or row & (row - 1) or row % covered or gap < 0 or gap % covered:
@@ -233,7 +235,8 @@ def _placed(padding: Padding, reached: int, covered: int) -> int:
 
 
 def _moves(side: MemorySide, size: int, lane_bits: int) -> bool:
-    """Whether the transposing access moves so many elements of `size` bytes in a warp of so many lanes."""
+    """True if the transposing instruction can move the side's elements of `size` bytes in a warp of
+    2^`lane_bits` lanes."""
     width = side.slots * size
     if side.matrix in _UNITS:
         return lane_bits == _WAVE and size <= _UNITS[side.matrix] and side.access_bytes == width == _READ
@@ -242,7 +245,7 @@ def _moves(side: MemorySide, size: int, lane_bits: int) -> bool:
 
 
 def _transposed(name: str, columns: Sequence[int]) -> tuple[list[int], list[int]]:
-    """What bits of a lane add to the addresses of its elements, and what bits of their number do."""
+    """(columns of the lane bits, columns of the bits of an element's number) of a transposing access."""
     if name not in _UNITS:
         # PTX ISA, ldmatrix and stmatrix: register k of lane l has elements 2 (l % 4) and 2 (l % 4) + 1 of row
         # l / 4 of matrix k, and lane 8 k + i names the address of row i. With `.trans` row and column change
@@ -257,10 +260,10 @@ def _transposed(name: str, columns: Sequence[int]) -> tuple[list[int], list[int]
     return [*along, *columns[: 4 - count], *columns[4:_WAVE]], list(columns[4 - count : 4])
 
 
-def _keep_apart(plan: SharedPlan, sides: Sequence[_Addresses], threads: Threads) -> None:
-    """Raises Refuted unless the address says which warp reaches it."""
+def _check_warps_apart(plan: SharedPlan, sides: Sequence[_Addresses], threads: Threads) -> None:
+    """Raises Refuted unless every address is accessed by one warp only."""
     # The address of thread 0 has a bit of its own, so that the map may be affine.
-    origin, width = _above(plan) + threads.cta_bits, threads.bits - threads.lane_bits
+    origin, width = _rank_shift(plan) + threads.cta_bits, threads.bits - threads.lane_bits
     pivots: dict[int, int] = {}
     for side, addresses in zip((plan.store, plan.load), sides, strict=True):
         pairs = [
@@ -276,13 +279,13 @@ def _keep_apart(plan: SharedPlan, sides: Sequence[_Addresses], threads: Threads)
 
 
 class _Memory:
-    """What was stored: M, and by round the addresses of thread 0 modulo those of other threads."""
+    """The stored pairs: M, and for each round the addresses of thread 0 modulo the columns of the threads."""
 
     def __init__(self, plan: SharedPlan, store: _Addresses, threads: Threads) -> None:
         self._store, self.threads = store, threads
         self._width = threads.element_bits
         self._bits = threads.bits
-        self._round = _above(plan) + threads.cta_bits
+        self._round = _rank_shift(plan) + threads.cta_bits
         self._pivots: dict[int, int] = {}
         self._form: int | None = None
         self.spanned = _echelon(store.columns)
@@ -327,7 +330,7 @@ class _Memory:
         self._form = form
 
     def element(self, address: int, round_: int | None = None) -> int | None:
-        """M of an address in a round, or of a difference of addresses; None where that is unknown."""
+        """M of an address in a round, or, without a round, of a difference of addresses; None if unknown."""
         pivots, width = self._pivots, self._width
         rest = (address if round_ is None else 1 << self._round + round_ | address) << width
         while rest >> width:
@@ -339,7 +342,7 @@ class _Memory:
 
 
 class _Loads:
-    """What thread 0 loads, and by what that differs in others."""
+    """The elements that thread 0 loads, and `columns`, the summands of other threads."""
 
     def __init__(self, memory: _Memory, load: _Addresses) -> None:
         self._memory = memory
@@ -350,17 +353,17 @@ class _Loads:
                 who = memory.threads.thread(1 << bit)
                 raise Refuted(f"{who} loads {address:#x} away from lane 0 of warp 0, where nobody stores")
             self.columns.append(element)
-        # Every thread finds something at its address where the stores fill a coset of what threads reach.
+        # Every thread loads a stored address if the stores fill the whole coset that the threads access.
         beyond = _echelon([_reduced(memory.spanned, column) for column in load.columns])
         self._reached = _echelon((*memory.spanned.values(), *beyond.values()))
         self._whole = 1 << len(beyond)
         self._filled = [Counter([_reduced(self._reached, s) for s in starts]) for starts in memory.starts]
-        # Both the elements and the cosets of an access are those of its offset plus those of its positions.
+        # The element and the coset of an address are the sums of those of its offset and its position.
         self._positions = [(memory.element(p), _reduced(self._reached, p)) for p in load.positions]
 
     def elements(self, round_: int, offset: int) -> list[int | None]:
-        """What one access brings to thread 0, in its order; None where some thread finds nothing, or that is
-        not known."""
+        """The elements that one access loads in thread 0, in order; None if some thread loads an address
+        without a store, or the element is not known."""
         start, coset = self._memory.element(offset, round_), _reduced(self._reached, offset)
         filled = self._filled[round_]
         return [
@@ -370,8 +373,10 @@ class _Loads:
 
 
 def _add(pivots: dict[int, int], pair: int, width: int) -> int:
-    """Add a pair (key, value), the value in the low `width` bits, to a graph; where it is none of a linear map
-    any more, what the value of that key differs by, else 0."""
+    """Add a pair (key, value), with the value in the low `width` bits, to the graph of a linear map.
+
+    Returns 0, or, if the pair contradicts the map, the difference of the values of that key.
+    """
     while pair >> width:
         pivot = pivots.get(pair.bit_length())
         if pivot is None:
@@ -382,7 +387,7 @@ def _add(pivots: dict[int, int], pair: int, width: int) -> int:
 
 
 def _echelon(vectors: Iterable[int]) -> dict[int, int]:
-    """A basis of the span, by the bit lengths of its members, the largest first."""
+    """A basis of the span, by the bit length of its members, largest first."""
     pivots: dict[int, int] = {}
     for vector in vectors:
         _add(pivots, vector, 0)

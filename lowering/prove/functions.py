@@ -1,13 +1,13 @@
-"""What a register holds in every thread at once: the element as a polynomial over F2 in the bits of the thread.
+"""The value of a register in all threads at once: a polynomial over F2 in the bits of the thread number.
 
-    element(t) = constant + sum over monomials m of c_m, where t has all bits of m
+    element(t) = constant + sum of c_m over the monomials m whose bits are all set in t
 
 Constants and coefficients are elements (flattened coordinates of the tensor), sums are xor. Every function of
-the thread number is exactly one such polynomial, so two values are equal where their polynomials are. Layouts
-are affine: their monomials have one bit. A select multiplies by a condition, which is a sum of bits, and a
-shuffle puts another thread's bits, sums again, in the place of the own ones.
+the thread number is exactly one such polynomial, so that two values are equal exactly if their polynomials are.
+Layouts are affine: their monomials have one bit. A select multiplies by a condition, which is a sum of bits. A
+shuffle substitutes the bits of another thread, which are sums too.
 
-Registers of a layout differ in the constant alone, so the rest, the form, is kept once and has a number.
+Registers of a layout differ only in the constant. The rest, the *form*, is stored once and has a number.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Form = tuple[tuple[int, int], ...]
 
 
 class ThreadFunctions:
-    """The forms met so far.
+    """Operations on values; it numbers the forms that occur.
 
     >>> functions = ThreadFunctions()
     >>> own = functions.affine(0, (1, 2))             # the thread's own number
-    >>> other = functions.moved(own, (2, 1), 0)       # that of the thread with both bits exchanged
+    >>> other = functions.moved(own, (2, 1), 0)       # the number of the thread with both bits exchanged
     >>> functions.select(0b11, own, other) == functions.affine(0, (2, 1)), functions.at(other, 1)
     (True, 2)
     """
@@ -42,7 +42,7 @@ class ThreadFunctions:
         return constant, self._number({1 << bit: column for bit, column in enumerate(columns)})
 
     def columns(self, value: Value, bits: int) -> tuple[int, ...] | None:
-        """The columns of an affine value of a thread of so many bits; None where it is not affine."""
+        """The columns of an affine value, for thread numbers of `bits` bits; None if it is not affine."""
         found = [0] * bits
         for monomial, coefficient in self._forms[value[1]]:
             if monomial & (monomial - 1):
@@ -51,7 +51,7 @@ class ThreadFunctions:
         return tuple(found)
 
     def select(self, mask: int, zero: Value, one: Value) -> Value:
-        """`one` where parity(mask & thread) is one, else `zero`: zero + parity * (zero + one)."""
+        """`one` if parity(mask & thread) is 1, else `zero`: zero + parity * (zero + one)."""
         difference = zero[0] ^ one[0]
         if zero[1] == one[1] and not difference:
             return zero
@@ -68,7 +68,7 @@ class ThreadFunctions:
         return zero[0], form
 
     def moved(self, value: Value, columns: tuple[int, ...], flipped: int) -> Value:
-        """The value in the thread whose number is the sum of `columns` over the own bits, xor `flipped`."""
+        """The value in another thread: its number is the sum of `columns` over the own bits, xor `flipped`."""
         key = value[1], columns, flipped
         found = self._moved.get(key)
         if found is None:
@@ -88,11 +88,12 @@ class ThreadFunctions:
         return element
 
     def difference(self, one: Value, other: Value) -> int | None:
-        """A thread in which two values differ, None where there is none."""
+        """A thread in which two values differ, or None."""
         if one[0] != other[0]:
             return 0
         unlike = set(self._forms[one[1]]) ^ set(self._forms[other[1]])
-        # Where a monomial of fewest bits is one, all others in which they differ are zero.
+        # In the thread with just the bits of the smallest differing monomial, all other differing ones are
+        # zero.
         return min((monomial for monomial, _ in unlike), key=lambda m: (m.bit_count(), m), default=None)
 
     def _number(self, terms: dict[int, int]) -> int:
@@ -110,7 +111,7 @@ def _bits(mask: int) -> Iterable[int]:
 
 
 def _substituted(monomial: int, columns: Sequence[int], flipped: int) -> set[int]:
-    """The monomials of a product of bits of another thread's number."""
+    """The monomials of a product of bits of another thread's number (see `ThreadFunctions.moved`)."""
     product = {0}
     for bit in _bits(monomial):
         factor = [1 << own for own, column in enumerate(columns) if column & bit]

@@ -1,11 +1,11 @@
-"""Is the plan of a gather right, whatever the indices?
+"""The proof of a gather's plan, for all indices.
 
-Every place is linear in the bits of index and thread, so it is enough to look at none of them set and at each
-alone, for every register of the result.
+Every place is affine in the bits of index and thread. So for every register of the result it is enough to check
+the case without set bits and the cases with one set bit.
 
-Through shared memory: if there is a linear map M of addresses to elements that holds for whatever is stored (as
-in `prove_exchange`), what a fetch loads is M of its address, provided that somebody stored there in the same
-round. Inside warps, each has to keep to its own part of the scratch.
+Through shared memory: if a linear map M of addresses to elements holds for all stores (as in `exchange`), a
+fetch loads M of its address, provided that some thread stored there in the same round. In an exchange inside
+warps, each warp must access its own part of the scratch only.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from triton_linear.lowering.plan.gathers import AnyGatherPlan, GatherPlan, Gathe
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """By hardware dimension, the elements of a tensor that bits add, as numbers; the first dimension of the
-    tensor has their lowest bits."""
+    """The columns of a layout by hardware dimension, as flattened elements; the first dimension of the tensor
+    has the lowest bits."""
 
     register: tuple[int, ...]
     lane: tuple[int, ...]
@@ -32,7 +32,8 @@ class _Columns:
 
     @classmethod
     def of(cls, layout: LinearLayout, sizes: Sequence[int], without: int | None = None) -> _Columns:
-        """Those of a layout in a tensor of `sizes`, coordinates on dimension `without` left out."""
+        """The columns of a layout in a tensor of `sizes`, with coordinates in dimension `without` set to
+        zero."""
         bases = dict(layout.bases)
         strides = list(itertools.accumulate(sizes[:-1], operator.mul, initial=1))
         if without is not None:
@@ -45,7 +46,7 @@ class _Columns:
 
 
 def refuted_gather(plan: AnyGatherPlan, src: LinearLayout, index: LinearLayout, axis: int) -> str | None:
-    """Why `plan` is not the gather of these layouts; None where it is."""
+    """The reason why `plan` is not the gather of these layouts; None if it is."""
     if isinstance(plan, GatherSharedPlan):
         return _refuted_memory(plan, src, index, axis)
     return _refuted_shuffles(plan, src, index, axis)
@@ -101,10 +102,10 @@ def _refuted_memory(plan: GatherSharedPlan, src: LinearLayout, index: LinearLayo
 
 
 class _Memory:
-    """The memory of a plan as pairs of a place, the address with the round above it, and the element there.
+    """The memory of a plan as pairs (place, element); a place is the address with the round above it.
 
-    `_map` are pairs whose places are independent: their sums are what M says. `_origin` is a pair that is
-    there, `_cosets` the places of thread 0 modulo those that other threads add.
+    _map: pairs with independent places, which define M. _origin: one of the stored pairs. _cosets: the places
+    of thread 0 modulo the address columns of the threads.
     """
 
     def __init__(self, plan: GatherSharedPlan, held: _Columns, beside: _Columns, start: int) -> None:
@@ -118,14 +119,14 @@ class _Memory:
         self._cosets: set[int] = set()
 
     def refuted(self, elements: list[int]) -> str | None:
-        """Why what is fetched is not what is asked for."""
+        """The reason why a fetch loads a wrong element, or None."""
         plan = self._plan
         if any(len(part) != len(self._threads) for part in (plan.store.columns, plan.address_by_thread)):
             return "it is for other threads"
         return self._out_of_bounds() or self._stored() or self._fetched(elements)
 
     def _out_of_bounds(self) -> str | None:
-        """Why a place is none of its thread's."""
+        """The reason why an address is misaligned, outside the scratch or in another warp's part, or None."""
         plan = self._plan
         lanes = self._lanes
         stores = [access.offset for accesses in plan.store.rounds for access in accesses]
@@ -150,7 +151,7 @@ class _Memory:
         return None
 
     def _stored(self) -> str | None:
-        """Enter what is stored; why that is none of a linear map."""
+        """Enter all stores; return the reason why no linear map holds for them, or None."""
         plan, side = self._plan, self._plan.store
         held = f2.sums(self._registers)
         alternatives = 1 << len(plan.split)
@@ -192,7 +193,7 @@ class _Memory:
         return None
 
     def _fetched(self, elements: list[int]) -> str | None:
-        """Why a fetch brings something else than it is to."""
+        """The reason why a fetch loads a wrong element, or None."""
         plan, beside = self._plan, self._beside
         fetches = [(number, fetch) for number, round_ in enumerate(plan.fetches) for fetch in round_]
         threads = (0, *(1 << bit for bit in range(len(self._threads))))
@@ -222,7 +223,7 @@ class _Memory:
         return place ^ self._origin[0], element ^ self._origin[1]
 
     def _image(self, place: int) -> int | None:
-        """What M says of a difference of places."""
+        """M of a difference of places; None if M is not defined there."""
         found = self._span.solve(place)
         return None if found is None else f2.multiply_vector([element for _, element in self._map], found)
 

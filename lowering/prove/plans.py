@@ -1,18 +1,18 @@
-"""The proof of a plan: what each destination register holds in every thread, by algebra over F2.
+"""The proof of a plan: the value of each destination register in every thread, by algebra over F2.
 
-A plan is followed from the source layout on, with what each register holds in all threads at once
-(`prove_functions`), and what arrives is compared with the destination layout. No thread is enumerated and
-nothing runs, so it takes well under a millisecond for most plans and is done in every compile. Of the planners
-it uses nothing: it reads the two layouts, the plan, and the programs that emission will write for it.
+The proof follows a plan from the source layout, with the values of each register in all threads at once
+(`functions`), and compares the result with the destination layout. It enumerates no threads and runs no code,
+so that it takes well under a millisecond for most plans and runs in every compile. It shares no code with the
+planners: it reads the two layouts, the plan, and the programs that emission will write for it.
 
-Proved is, for every register of every thread of all CTAs of a cluster: it holds its element, whatever copies
-there are; nothing undefined is used; words, slots and lanes that are named exist; addresses of shared memory
-are inside the scratch and aligned as their access must be; two stores to one address in one round store the
-same element; what is loaded was stored in the same round; warps that have no barrier between them have no byte
-in common.
+It proves, for every register of every thread of all CTAs of a cluster: the register holds its element, also if
+there are copies; no undefined value is used; words, slots and lanes that steps name exist; addresses of shared
+memory are inside the scratch and aligned for their access; two stores to one address in one round store the
+same element; a loaded address was stored to in the same round; warps without a barrier between them have no
+byte in common.
 
-Not proved is what becomes of the plan: the emitted code (the interpreter runs that in the tests and in
-`triton-linear verify`), with its barriers, whose places no plan can choose, and what LLVM and ptxas make of it.
+It does not prove the emitted code, which the interpreter runs in the tests and in `triton-linear verify`, nor
+its barriers, whose places are not part of a plan, nor the output of LLVM and ptxas.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from collections.abc import Sequence
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.plans import FreePlan, NoOpPlan, Plan, RegisterPlan, SharedPlan, ShufflePlan
-from triton_linear.lowering.prove.exchange import Threads, exchanged
+from triton_linear.lowering.prove.exchange import Threads, words_after_exchange
 from triton_linear.lowering.prove.functions import ThreadFunctions, Value
-from triton_linear.lowering.prove.words import Refuted, chosen, packed, run_words
+from triton_linear.lowering.prove.words import Refuted, packed, run_words, words_at
 from triton_linear.lowering.target.targets import Target
 
 Columns = tuple[int, ...]
@@ -35,10 +35,10 @@ Columns = tuple[int, ...]
 def refuted(
     plan: Plan, src: LinearLayout, dst: LinearLayout, element: ElementType, target: Target
 ) -> str | None:
-    """Why `plan` is not proved to take every element from its place in `src` to all of its places in `dst`;
-    None where it is.
+    """The reason why `plan` is not proved to bring every element from its place in `src` to all of its places
+    in `dst`; None if it is proved.
 
-    Ensures: None for no plan that gives a wrong register.
+    Ensures: never None for a plan that gives a wrong register.
 
     >>> from triton_linear.lowering.plan.element import element_type
     >>> from triton_linear.lowering.target.targets import target
@@ -73,16 +73,16 @@ def _prove(plan: Plan, src: LinearLayout, dst: LinearLayout, element: ElementTyp
     lane_bits, warp_bits, cta_bits = (len(_columns(src, dim)) for dim in (LANE, WARP, BLOCK))
     threads = Threads(lane_bits, lane_bits + warp_bits + cta_bits, src.out_dims, cta_bits)
     functions = ThreadFunctions()
-    given, wanted = (_held(layout, functions) for layout in (src, dst))
-    arrived = _arrived(plan, given, element, functions, threads, target)
+    given, wanted = (_layout_values(layout, functions) for layout in (src, dst))
+    arrived = _destination_values(plan, given, element, functions, threads, target)
     if len(arrived) != len(wanted):
         raise Refuted(f"{len(arrived)} registers arrive, {len(wanted)} are wanted")
     if arrived != wanted:
         _compare(arrived, wanted, functions, threads)
 
 
-def _held(layout: LinearLayout, functions: ThreadFunctions) -> list[Value | None]:
-    """What the registers of a layout hold."""
+def _layout_values(layout: LinearLayout, functions: ThreadFunctions) -> list[Value | None]:
+    """The values of the registers of a layout."""
     threads = (*_columns(layout, LANE), *_columns(layout, WARP), *_columns(layout, BLOCK))
     _, form = functions.affine(0, threads)
     elements = [0]
@@ -91,7 +91,7 @@ def _held(layout: LinearLayout, functions: ThreadFunctions) -> list[Value | None
     return [(element, form) for element in elements]
 
 
-def _arrived(
+def _destination_values(
     plan: Plan,
     values: list[Value | None],
     element: ElementType,
@@ -99,7 +99,7 @@ def _arrived(
     threads: Threads,
     target: Target,
 ) -> list[Value | None]:
-    """What destination registers hold; `values` are those of the source."""
+    """The values of the destination registers; `values`: of the source registers."""
     if isinstance(plan, FreePlan):
         raise Refuted("a plan of this kind gives garbage by design")
     if isinstance(plan, NoOpPlan):
@@ -109,11 +109,11 @@ def _arrived(
             raise Refuted(f"registers are renamed that are not those of the source, which has {len(values)}")
         return [values[source] for source in plan.sources]
     for stage in plan.stages:
-        values = _after(stage, values, element, functions, threads, target)
+        values = _after_stage(stage, values, element, functions, threads, target)
     return values
 
 
-def _after(
+def _after_stage(
     stage: ShufflePlan | SharedPlan,
     values: Sequence[Value | None],
     element: ElementType,
@@ -121,7 +121,7 @@ def _after(
     threads: Threads,
     target: Target,
 ) -> list[Value | None]:
-    """What one stage makes of registers."""
+    """The values of the registers after one stage."""
     slots = element.per_word
     if stage.source_registers != len(values):
         raise Refuted(f"{stage.kind} takes {stage.source_registers} registers, there are {len(values)}")
@@ -135,11 +135,11 @@ def _after(
             )
         seen = threads.bits if stage.thread_bits else threads.own_bits
         run_words(functions, stage.steps, words, slots, threads.lane_bits, threads.bits, seen)
-        made, count = chosen(words, stage.outputs), stage.destination_registers
+        made, count = words_at(words, stage.outputs), stage.destination_registers
     else:
         if stage.element_bytes != element.memory_bytes:
             raise Refuted(f"elements of {stage.element_bytes} bytes, {element.name} has {element.memory_bytes}")
-        made, count = exchanged(stage, words, functions, threads, target), len(stage.outputs)
+        made, count = words_after_exchange(stage, words, functions, threads, target), len(stage.outputs)
     results = [value for word in made for value in word][:count]
     if len(results) != count:
         raise Refuted(f"{stage.kind} makes {len(results)} registers of {count}")

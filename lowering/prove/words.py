@@ -1,4 +1,4 @@
-"""What programs over words leave in every slot, for the proof of a plan: see `words` for what the steps are."""
+"""The values of all slots after a program over words, for the proof of a plan; `target.steps` has the steps."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from triton_linear.lowering.prove.functions import ThreadFunctions, Value
 from triton_linear.lowering.target.steps import Pick, Shuffle, Step, Trade
 
 Word = tuple["Value | None", ...]
-"""What each slot holds; None where that is undefined in some thread, or nobody's element."""
+"""The value of each slot; None if it is undefined in some thread, or no element."""
 
 
 class Refuted(Exception):
-    """Why a plan is not proved: a place, and what is wrong there."""
+    """A plan is not proved: the text names a place and what is wrong there."""
 
 
 def packed(values: Sequence[Value | None], slots: int) -> list[Word]:
-    """Registers as the kernel keeps them: `slots` neighbours in a word, the last one filled up."""
+    """Pack registers as the kernel does: `slots` neighbours in a word; missing slots of the last are None."""
     words = [tuple(values[start : start + slots]) for start in range(0, len(values), slots)]
     return [(*word, *((None,) * (slots - len(word)))) for word in words]
 
@@ -30,7 +30,9 @@ def run_words(
     thread_bits: int,
     seen: int,
 ) -> None:
-    """Append the word of every step to `words`. Of a thread's number, steps see the lowest `seen` bits."""
+    """Append the word of every step to `words`. Steps may depend on the lowest `seen` bits of the thread
+    number.
+    """
     for number, step in enumerate(steps):
         asked = (max(step.masks, default=0),) if isinstance(step, Pick) else ()
         columns = (step.lane_columns or ()) if isinstance(step, Shuffle) else ()
@@ -41,10 +43,10 @@ def run_words(
         elif isinstance(step, Trade):
             words.append(_traded(functions, step, words, lane_bits, thread_bits, number))
         else:
-            words.append(_gathered(functions, step, words, slots, number))
+            words.append(_picked(functions, step, words, slots, number))
 
 
-def chosen(words: Sequence[Word], numbers: Iterable[int]) -> list[Word]:
+def words_at(words: Sequence[Word], numbers: Iterable[int]) -> list[Word]:
     """The words with these numbers."""
     found = []
     for number in numbers:
@@ -62,13 +64,13 @@ def _shuffled(
     thread_bits: int,
     number: int,
 ) -> Word:
-    (word,) = chosen(words, (step.word,))
+    (word,) = words_at(words, (step.word,))
     own = tuple([1 << bit for bit in range(thread_bits)])
     columns = own[:lane_bits] if step.lane_columns is None else step.lane_columns
     lanes = 1 << lane_bits
     if not 0 <= step.lane_xor < lanes or any(column >= lanes for column in columns):
         raise Refuted(f"step {number} reads a lane beyond the {lanes} of a warp")
-    # The warp stays the own one.
+    # A shuffle reads a lane of the own warp.
     threads = tuple(
         [
             (columns[bit] if bit < len(columns) else 0) | (0 if bit < lane_bits else own[bit])
@@ -89,14 +91,14 @@ def _traded(
 ) -> Word:
     if not 0 <= step.lane_bit < lane_bits or step.side not in (0, 1) or len(step.words) != 2:
         raise Refuted(f"step {number} exchanges lane bit {step.lane_bit} of {lane_bits}, side {step.side}")
-    kept, other = chosen(words, (step.words[step.side], step.words[1 - step.side]))
+    kept, other = words_at(words, (step.words[step.side], step.words[1 - step.side]))
     sent = Shuffle(0, 1 << step.lane_bit)
     taken = _shuffled(functions, sent, [other], lane_bits, thread_bits, number)
     sides = (taken, kept) if step.side else (kept, taken)
     return tuple(_selected(functions, 1 << step.lane_bit, *sides))
 
 
-def _gathered(
+def _picked(
     functions: ThreadFunctions,
     step: Pick,
     words: Sequence[Word],
@@ -105,7 +107,7 @@ def _gathered(
 ) -> Word:
     if not 1 <= len(step.sources) <= 2 or len(step.picks) != 1 << len(step.masks):
         raise Refuted(f"step {number} has {len(step.sources)} sources and {len(step.picks)} alternatives")
-    held = [value for word in chosen(words, step.sources) for value in word]
+    held = [value for word in words_at(words, step.sources) for value in word]
     rows: list[Sequence[Value | None]] = []
     for picks in step.picks:
         if len(picks) != slots or not -1 <= min(picks) <= max(picks) < len(held):

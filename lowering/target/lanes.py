@@ -1,21 +1,21 @@
 """How words move between the lanes of an AMD wave, as data: instructions, routes made of them, exchanges.
 
-A shuffle by a fixed xor of lane numbers needs no memory and no address where an instruction has it built in:
+Some instructions shuffle by a fixed xor of lane numbers, with neither memory nor an address register:
 
-- DPP (`update.dpp`) reads a lane of the same row of 16 while it moves: any lane of the own four (`quad_perm`),
-  the mirrored lane of eight or sixteen (xor 7 and 15), the lane eight further round (xor 8). Two of them give
-  every xor below 16; RDNA has every one of these in one instruction (`row_xmask`). One vector instruction each.
-- `v_permlane16` of RDNA reads any lane of the own row, `v_permlanex16` any of the other row of a pair, each as
-  16 selects say that are the same for all rows: one vector instruction, and two scalars that hold the selects.
+- DPP (`update.dpp`) reads another lane of the same row of 16: any lane of the same four (`quad_perm`), the
+  mirrored lane of eight or sixteen (xor 7 and 15), the lane rotated by eight (xor 8). It is one vector
+  instruction. Two of them give every xor below 16; RDNA does each of these in one (`row_xmask`).
+- `v_permlane16` of RDNA reads any lane of the own row, `v_permlanex16` any lane of the other row of a pair. 16
+  selects, the same for all rows, say which: one vector instruction, and two scalars that hold the selects.
 - `ds_swizzle` reads the lane with any of the low five bits flipped, by the LDS crossbar, at no address.
 - `v_permlane16_swap` and `v_permlane32_swap` exchange the odd rows, or halves, of one register with the even
   ones of another. Of two copies of a word they make one of its even rows and one of its odd ones: a copy, a
   swap and a select give xor 16 and 32.
-- `ds_bpermute` reads any lane, by an address in every lane. It is what is left.
+- `ds_bpermute` reads any lane, by an address in every lane. It does every other shuffle.
 
-The swaps do by themselves what otherwise takes selects: a register bit and lane bit 4 or 5 change places. For
-lane bits 2 and 3 so do two shifts by DPP within the row (`row_shl`, `row_shr`), each of which writes only those
-groups of four lanes that its bank mask names, over the word that the others keep.
+A swap exchanges a register bit with lane bit 4 or 5 without the selects that shuffles would need. For lane bits
+2 and 3 two shifts by DPP within the row do (`row_shl`, `row_shr`): each writes only the groups of four lanes
+that its bank mask names, and the other groups keep their word.
 
 Sources: "AMD Instinct MI200", "MI300" and "CDNA4" ISA, DPP_CTRL, DS_SWIZZLE_B32 and V_PERMLANE*_SWAP_B32;
 "RDNA3" and "RDNA4" ISA, DPP16 controls, V_PERMLANE16_B32 and V_PERMLANEX16_B32.
@@ -40,15 +40,18 @@ _ROW_SHIFT_LEFT, _ROW_SHIFT_RIGHT = 0x100, 0x110
 
 @dataclass(frozen=True, slots=True, order=True)
 class Move:
-    """One instruction that gives each lane the word of another: `control` is DPP_CTRL, the offset of
-    `ds_swizzle`, the lanes that a swap exchanges at a time, or 16 selects of four bits, lane 0's the lowest."""
+    """One instruction that gives each lane the word of another.
+
+    `control` is DPP_CTRL, the offset of `ds_swizzle`, the number of lanes that a swap exchanges at a time, or
+    16 selects of four bits, of which lane 0 has the lowest.
+    """
 
     operation: str
     control: int
 
     @property
     def alu(self) -> int:
-        """Vector instructions of it."""
+        """Vector instructions that the move takes."""
         return {DPP: 1, SWIZZLE: 0, SWAP: 3, IN_ROW: 1, ACROSS_ROWS: 1}[self.operation]
 
     @property
@@ -59,7 +62,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """An instruction: what it does, and its control by the xor of lane numbers that this gives."""
+    """An instruction: its operation, and its control for each xor of lane numbers that it can do."""
 
     operation: str
     controls: Mapping[int, int]
@@ -103,19 +106,21 @@ INSTRUCTIONS: Mapping[str, Instruction] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Native:
-    """An exchange of a register bit with a lane bit without selects: what it is, for which lane bits, and the
-    vector instructions that two words take, copies of words that are still to be read included."""
+class NativeExchange:
+    """An exchange of a register bit with one of `lane_bits` that takes no selects.
+
+    `alu` counts the vector instructions for two words, with the copies of words that are read again later.
+    """
 
     operation: str
     lane_bits: tuple[int, ...]
     alu: int
 
 
-EXCHANGES: Mapping[str, Native] = {
-    "bank_mask": Native(DPP, (2, 3), 3),
-    "v_permlane16_swap": Native(SWAP, (4,), 1),
-    "v_permlane32_swap": Native(SWAP, (5,), 1),
+EXCHANGES: Mapping[str, NativeExchange] = {
+    "bank_mask": NativeExchange(DPP, (2, 3), 3),
+    "v_permlane16_swap": NativeExchange(SWAP, (4,), 1),
+    "v_permlane32_swap": NativeExchange(SWAP, (5,), 1),
 }
 
 CDNA2 = ("quad_perm", "row_half_mirror", "row_mirror", "row_ror:8", "ds_swizzle", "bank_mask")
@@ -129,15 +134,16 @@ AVAILABLE: Mapping[str, tuple[str, ...]] = {
     "hip:gfx1200": RDNA3,
 }
 
-# A vector instruction is 1, a swap 3 of them; a pass through the crossbar takes two clocks of the CU and a wait
-# that not everything hides; `ds_bpermute` takes an address on top. Selects take two scalar registers.
+# In halves of a vector instruction. A swap is three instructions. A pass through the crossbar takes two clocks
+# of the CU and a wait that is not fully hidden; `ds_bpermute` takes an address on top. The selects of a
+# permlane take two scalar registers.
 _WEIGHTS = {DPP: 2, SWAP: 6, SWIZZLE: 7, IN_ROW: 3, ACROSS_ROWS: 3}
 _PERMUTE_WEIGHT = 9
 
 
 @functools.cache
 def _routes(instructions: tuple[str, ...], lanes: int) -> Mapping[int, tuple[Move, ...]]:
-    """The lightest sequence of moves for each xor that has one lighter than `ds_bpermute`."""
+    """The lightest sequence of moves for each xor, if it is lighter than `ds_bpermute` (Dijkstra)."""
     steps = [
         (xor, Move(instruction.operation, control), _WEIGHTS[instruction.operation])
         for instruction in (INSTRUCTIONS[name] for name in instructions if name in INSTRUCTIONS)
@@ -158,7 +164,7 @@ def _routes(instructions: tuple[str, ...], lanes: int) -> Mapping[int, tuple[Mov
 
 
 def route(step: Shuffle, instructions: tuple[str, ...], lanes: int) -> tuple[Move, ...] | None:
-    """The moves that do a shuffle, one after the other; None where it takes `ds_bpermute`."""
+    """The moves that do a shuffle, one after the other; None if it takes `ds_bpermute`."""
     if not instructions:
         return None
     columns = step.lane_columns
@@ -173,7 +179,8 @@ def route(step: Shuffle, instructions: tuple[str, ...], lanes: int) -> tuple[Mov
 
 
 def _inside(step: Shuffle, columns: tuple[int, ...], lanes: int, bits: int) -> list[int]:
-    """The lanes that the first 2^`bits` lanes read, if every so many lanes read each other alike; else none."""
+    """The lanes that the first 2^`bits` lanes read, if every group of 2^`bits` lanes reads within itself in the
+    same way; else an empty list."""
     count = lanes.bit_length() - 1
     own = tuple(1 << bit for bit in range(bits, count))
     if max(step.lane_xor, *columns[:bits]) >> bits or columns[bits:] != own + (0,) * (len(columns) - count):
@@ -182,20 +189,20 @@ def _inside(step: Shuffle, columns: tuple[int, ...], lanes: int, bits: int) -> l
 
 
 @functools.cache
-def natives(instructions: tuple[str, ...]) -> Mapping[int, Native]:
-    """The exchange for each lane bit that has one."""
+def native_exchanges(instructions: tuple[str, ...]) -> Mapping[int, NativeExchange]:
+    """The exchange without selects for each lane bit that has one."""
     found = [EXCHANGES[name] for name in instructions if name in EXCHANGES]
     return {bit: native for native in found for bit in native.lane_bits}
 
 
 def moves_by_vectors(instructions: tuple[str, ...], lanes: int) -> bool:
-    """Whether every xor of lanes has moves that are vector instructions alone."""
+    """True if vector instructions alone can do a shuffle by every xor of lanes."""
     routes = _routes(instructions, lanes)
     return all(xor in routes and not any(move.passes for move in routes[xor]) for xor in range(1, lanes))
 
 
 def shift(lane_bit: int, side: int) -> tuple[int, int]:
-    """(DPP_CTRL, bank mask) with which one side of an exchange takes the other's word over its own.
+    """(DPP_CTRL, bank mask) of the shift that overwrites one side's word of an exchange with the other side's.
 
     >>> [hex(value) for value in (*shift(2, side=0), *shift(3, side=1))]
     ['0x114', '0xa', '0x108', '0x3']
@@ -205,9 +212,9 @@ def shift(lane_bit: int, side: int) -> tuple[int, int]:
 
 
 def work(step: Shuffle | Trade, instructions: tuple[str, ...], lanes: int) -> tuple[float, int]:
-    """(vector instructions, passes through the crossbar that lanes exchange words by) of a step."""
+    """(vector instructions, passes through the LDS crossbar) of a step."""
     if isinstance(step, Trade):
-        return natives(instructions)[step.lane_bit].alu / 2, 0
+        return native_exchanges(instructions)[step.lane_bit].alu / 2, 0
     moves = route(step, instructions, lanes)
     if moves is None:
         return 0, 1

@@ -1,10 +1,9 @@
 """What global memory costs on each GPU: clocks of an SM for the sectors and instructions of an access.
 
 The shape of the costs was measured on an H200 (`bench/accesses.py`): what an instruction takes, and how much
-longer a sector takes where an instruction covers less than a line of 128 bytes. How long a sector takes at all
-goes by the bandwidth that a multiprocessor has each clock, which differs by a factor of seven among the GPUs
-here and is published for all of them. It is taken for granted that others come as near to what is published as
-the H200 does.
+longer a sector takes if an instruction covers less than a line of 128 bytes. The time of a whole sector follows
+from the bytes per clock and multiprocessor, which are published for all these GPUs and differ by a factor of
+seven. Each GPU is assumed to reach the same part of its published bandwidth as the H200 does.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from triton_linear.dialect.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MemoryCosts:
-    """Clocks of an SM for what one warp does in global memory.
+    """Clocks of an SM for the accesses of one warp to global memory.
 
-    sector: 32 bytes of DRAM (half of that from the second-level cache), where a warp's instruction covers whole
-    lines. cached_sector: one that the first-level cache has. instruction: issuing one. loaded, stored: how much
-    longer a sector takes where an instruction covers 128, 64, 32 or fewer bytes of each line; DRAM has to read
-    what is around a part that is stored. skipped: how much longer if an instruction's lanes skip sectors that
-    only later ones of the thread take: its accesses are spread over more pages.
+    sector: 32 bytes of DRAM (half of that from the second-level cache), if a warp's instruction covers whole
+    lines. cached_sector: a sector that the first-level cache holds. instruction: issuing one. loaded, stored:
+    factors on a sector if an instruction covers 128, 64, 32 or fewer bytes of each line; to store part of a
+    sector, DRAM has to read the rest of it. skipped: the factor if an instruction skips sectors that only later
+    instructions of the thread access: its accesses are spread over more pages.
     """
 
     sector: float
@@ -35,13 +34,14 @@ class MemoryCosts:
     skipped: float
 
     def part(self, run: int, is_store: bool) -> float:
-        """How much longer a sector takes by the bytes of a line that one instruction covers, 128 at most."""
+        """The factor on a sector if one instruction covers `run` bytes of a line, 128 at most."""
         return (self.stored if is_store else self.loaded)[3 if run < 32 else 7 - (run.bit_length() - 1)]
 
 
 @dataclass(frozen=True, slots=True)
 class Bandwidth:
-    """What is published of a GPU: multiprocessors, their highest clock in GHz, and GB of memory a second."""
+    """Published figures of a GPU: multiprocessors, their highest clock in GHz, and bandwidth in GB per
+    second."""
 
     gpu: str
     multiprocessors: int
@@ -50,7 +50,7 @@ class Bandwidth:
 
     @property
     def bytes_a_clock(self) -> float:
-        """Bytes for each multiprocessor and clock.
+        """Bytes per multiprocessor and clock.
 
         >>> round(PUBLISHED["cuda:90"].bytes_a_clock, 1)
         18.4
@@ -58,8 +58,7 @@ class Bandwidth:
         return self.gigabytes / (self.multiprocessors * self.gigahertz)
 
 
-# One GPU of each compute capability: where there are several, the one with most memory bandwidth that is made
-# for servers.
+# One GPU of each compute capability: the server GPU with the most memory bandwidth.
 PUBLISHED: Final[Mapping[str, Bandwidth]] = {
     # NVIDIA A100 datasheet (SXM, 80 GB) and Ampere architecture whitepaper: 108 SMs, 1410 MHz.
     "cuda:80": Bandwidth("A100 80 GB", 108, 1.41, 2039),
@@ -91,7 +90,7 @@ H200: Final = MemoryCosts(
 
 
 def published(name: str) -> MemoryCosts:
-    """The costs of a GPU by its published bandwidth; those of the H200 where none is known here.
+    """The costs of a target by its published bandwidth; those of the H200 if `PUBLISHED` lacks the target.
 
     >>> [published(name).sector for name in ("cuda:80", "cuda:89", "cuda:90", "hip:gfx942")]
     [2.19, 12.17, 1.6, 1.6]

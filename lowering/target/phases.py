@@ -1,16 +1,17 @@
 """Which lanes shared memory serves together, and over how many banks, by the kind and width of the access.
 
 A wave or warp is served in phases. The lanes of one phase are a coset of a subspace of the lane numbers, not
-always consecutive ones: a wide load of CDNA takes lanes 0 to 3 with 20 to 23. Lanes of unlike phases never
+always consecutive ones: a wide load of CDNA takes lanes 0 to 3 with 20 to 23. Lanes of different phases never
 conflict. Each bank gives one word in a wavefront.
 
 Sources. NVIDIA: `lowering/target/tiles.py`. AMD: the conflicts that nod-ai/amd-shark-ai measured pair by pair
 on MI300X, MI350X, gfx1100 and gfx1201 (docs/empirical-lds), those of all pairs that HipKittens measured on
 MI355X (analysis/paper_experiments/phases), the ROCm documentation of Composable Kernel ("LDS bank conflicts")
-for wide stores, and rocRoller's LDSBankModel for what has 64 banks on CDNA4. gfx90a was measured nowhere and is
-taken to be as gfx942. Of loads of 32 bits on CDNA4 the sources say one phase of 64 banks or two of 32; the
-latter takes as long in the worst case and is assumed. Stores of RDNA were measured nowhere and are taken to be
-as CDNA's. Loads that transpose are taken to be as loads of their width, stores of 96 bits as those of 128.
+for wide stores, and rocRoller's LDSBankModel for the accesses with 64 banks on CDNA4. No measurement of gfx90a
+was found: it is assumed to be like gfx942. For loads of 32 bits on CDNA4 the sources disagree, one phase of 64
+banks or two of 32; the table has two, which take as long in the worst case. No measurement of RDNA's stores was
+found: they are assumed to be like CDNA's. Transposing loads are assumed to be like loads of their width, and
+stores of 96 bits like those of 128.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ LOAD, STORE = "load", "store"
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The lanes served with lane 0 are the sums of `lanes`, numbers of lanes; a phase is as wide as `banks`."""
+    """One phase: the lanes served with lane 0 are the xors of subsets of `lanes`; the phase has `banks`
+    banks."""
 
     lanes: tuple[int, ...]
     banks: int
@@ -45,7 +47,7 @@ class Service:
         return _order(self.lanes, lanes)
 
     def columns(self, lanes: tuple[int, ...]) -> tuple[int, ...]:
-        """What the lanes of a phase have, a basis of it, where lane bit j has `lanes[j]`."""
+        """A basis of the values that the lanes of a phase have, if lane bit j contributes `lanes[j]` by xor."""
         return f2.extend((), (f2.multiply_vector(lanes, lane) for lane in self.lanes))
 
 
@@ -66,20 +68,22 @@ def consecutive(count: int, banks: int = 32) -> Service:
 
 
 def uniform(lanes: Mapping[int, int]) -> Services:
-    """Phases of so many consecutive lanes, by width, of loads and stores alike."""
+    """Phases of `lanes[size]` consecutive lanes for accesses of `size` bytes, loads and stores alike."""
     return {(kind, size): consecutive(count) for kind in (LOAD, STORE) for size, count in lanes.items()}
 
 
 _PLAIN = uniform({1: 32, 2: 32, 4: 32, 8: 16, 12: 8, 16: 8})
 
 CDNA3: Services = {**_PLAIN, (LOAD, 12): Service((1, 2, 20), 32), (LOAD, 16): Service((1, 2, 20), 32)}
-"""Loads of 128 bits: lanes 0-3 and 20-23, 4-7 and 16-19, 8-11 and 28-31, 12-15 and 24-27; so from 32 on."""
+"""Loads of 128 bits: lanes 0-3 and 20-23, 4-7 and 16-19, 8-11 and 28-31, 12-15 and 24-27; the lanes from 32 on
+in the same way."""
 
 CDNA4: Services = {**CDNA3, (LOAD, 8): consecutive(32, 64), (LOAD, 16): Service((1, 2, 12, 20), 64)}
-"""Loads of 64 and 128 bits have 64 banks; of 128: lanes 0-3, 12-15 and 20-27, the rest of 0-31; so from 32."""
+"""Loads of 64 and 128 bits have 64 banks. Loads of 128 bits: lanes 0-3, 12-15 and 20-27, then the rest of 0-31;
+the lanes from 32 on in the same way."""
 
 RDNA3: Services = CDNA3
-"""Alike as far as 32 lanes go, which is all that a wave of Triton has there."""
+"""The first 32 lanes of CDNA3: Triton's waves have 32 lanes on RDNA."""
 RDNA4: Services = _PLAIN
 """Wide loads take consecutive lanes."""
 

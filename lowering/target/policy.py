@@ -1,13 +1,13 @@
 """Every threshold that decides something, per family of GPUs.
 
-What a GPU is (banks, registers, instructions) is in `targets`, and what its instructions cost in `clocks` and
-`targets`. Here is what neither manual nor measurement of an instruction says: how much must be saved for a
-change to be made, how far is searched, what is taken for granted of the rest of a kernel. `Target.policy` has
-the values of a GPU.
+The facts of a GPU (banks, registers, instructions) are in `targets`, the costs of its instructions in `clocks`
+and `targets`. A threshold is a decision that follows from neither a manual nor the measurement of one
+instruction: the least saving for which a change is made, the bound of a search, an assumption about the rest of
+a kernel. `Target.policy` has the values of a GPU.
 
-Each field has its unit, what it was seen on, and its neutral value: the one with which the rule that it belongs
-to decides nothing, or a search goes on to its end. `python -m bench.ablation` sets each field to its neutral
-value and says which modules change; docs/policy.md has the table.
+Each field has its unit, the kernels that it was seen on, and its neutral value, with which its rule decides
+nothing or its search is not cut short. `python -m bench.ablation` sets each field to its neutral value and says
+which modules change; docs/policy.md has the table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ UNBOUNDED: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """What is known of a field: its unit, and its neutral value."""
+    """The unit of a field and its neutral value."""
 
     unit: str
     neutral: float
@@ -37,153 +37,157 @@ def _threshold(value: float, neutral: float, unit: str) -> Any:
 class Policy:
     """The thresholds of one family of GPUs; the defaults are those of NVIDIA GPUs, seen on an H200."""
 
-    # Whether layouts that were assigned are taken (passes/assignment/assign.py)
+    # Whether an assignment of layouts is applied (passes/assignment/assign.py)
 
     unmeasured_margin: float = _threshold(0.0, 0.0, "part of the clocks")
-    """What must be saved of a module's clocks by layouts, and of a reduction's by taking it apart, because the
-    clocks are another GPU's. 0 where they were measured."""
+    """The least saving for which a module gets other layouts or a reduction is taken apart, if the clocks are
+    another GPU's. 0 for a GPU whose clocks were measured."""
     saved_clocks: float = _threshold(4.0, 0.0, "clocks of an SM")
-    """What must be saved outside memory where conversions go. Seen on scalars and small rows, where less is
-    the rounding of the model."""
+    """The least saving outside global memory if an assignment removes conversions. Seen on scalars and small
+    rows, where a smaller difference is the rounding of the model."""
     margin: float = _threshold(0.005, 0.0, "part of the clocks")
-    """What must be saved of the whole where no conversion goes, or memory has a little more to do."""
+    """The least saving if an assignment removes no conversion, or takes hardly more of global memory."""
     margin_with_memory: float = _threshold(0.03, 0.0, "part of the clocks")
-    """The same where memory has more to do, whose clocks vary more from GPU to GPU."""
+    """The least saving if an assignment takes more of global memory, whose clocks vary more from GPU to GPU."""
     much_less: float = _threshold(0.6, 1.0, "part of a conversion's clocks")
-    """What a conversion may have left to count as one that became much less."""
+    """A conversion that keeps at most this part of its clocks counts as much cheaper."""
     equal_memory: float = _threshold(0.001, 0.0, "part of the clocks of memory")
-    """How much more memory may have to do for as much as before: the model's sums are floating-point."""
+    """An increase of memory clocks up to this counts as none: the model's sums are floating-point."""
     hardly_more_memory: float = _threshold(0.03, 0.0, "part of the clocks of memory")
-    """How much more it may have to do for hardly more."""
+    """An increase of memory clocks up to this counts as hardly more."""
 
     # Which layouts are tried (passes/assignment/candidates.py, passes/analysis)
 
     candidates: int = _threshold(12, UNBOUNDED, "layouts")
     """Layouts that a group chooses from."""
     carried_edges: int = _threshold(3, UNBOUNDED, "edges")
-    """Edges that a layout is carried across."""
+    """Edges of the graph of values across which a layout is propagated as a candidate."""
     meeting_pairs: int = _threshold(6, UNBOUNDED, "pairs of a load and a store")
-    """Pairs for which layouts are made that meet inside warps."""
+    """Pairs for which layouts are made between which a conversion stays inside warps."""
     local_partners: int = _threshold(3, UNBOUNDED, "accesses")
     """Accesses to global memory that an access to shared memory is paired with."""
     spread_starts: int = _threshold(3, UNBOUNDED, "registers")
-    """From how many of its first registers on what a reduction leaves is spread over lanes with copies."""
+    """How many candidates spread the result of a reduction over lanes with copies: from the first register on,
+    from the second, and so on."""
     line_bytes: int = _threshold(64, 128, "bytes")
-    """Bytes of a line that an instruction covers without a loss to speak of (bench/accesses: 64 of 128 take 1.1
-    times as long to load); a layout made to be near another goes no farther."""
+    """The least bytes of a line that one instruction covers in a layout that is made to be near another:
+    bench/accesses has 1.1 times the clocks for loads of 64 of 128 bytes."""
     one_side: float = _threshold(3.0, 1.0, "times")
-    """How much more either side counts, shared or global memory, where the layouts that are cheapest for one
-    are added to that which is cheapest for both."""
+    """The weight of shared memory against global memory, and the reverse, in two searches for the layouts that
+    are cheapest for one of them. They join the layout that is cheapest for both."""
 
-    # What an assignment is charged (passes/assignment/costs.py and plan.py)
+    # The cost of an assignment (passes/assignment/costs.py and plan.py)
 
     unknown_trips: int = _threshold(8, 1, "iterations")
-    """Iterations of a loop whose bounds are not constant."""
+    """Assumed iterations of a loop whose bounds are not constant."""
     new_conversion: float = _threshold(1.5, 1.0, "times")
-    """How much more a conversion is charged where the module has none: whether it hides is not known."""
+    """The factor on a conversion where the module has none: its latency may not be hidden."""
     new_after_local: float = _threshold(3.0, 1.5, "times")
-    """The same for what was just loaded from shared memory, where any thread could have loaded it: a second
-    trip waits for the first, which nothing hides in the loop of a dot. Seen with int8 operands that become
-    bf16. Neutral: as any new conversion."""
+    """The factor on a new conversion of a value that was just loaded from shared memory, where any thread could
+    have loaded it: the second trip waits for the first, and nothing hides that in the loop of a dot. Seen with
+    int8 operands that become bf16. Neutral: `new_conversion`."""
     new_beside_dots: float = _threshold(4.0, 1.5, "times")
-    """The same for what is converted once, beside dots: their registers leave a multiprocessor a CTA or two, so
-    nothing hides what every warp waits for. Seen with the bias of a matmul, which all warps can load: converted
-    from one load it took 8 % of the time of a tile of 64x64, and registers that keep a second of 128x128 out.
-    Neutral: as any new conversion."""
+    """The factor on a new conversion outside loops of a kernel with dots: the registers of dots leave a
+    multiprocessor one or two CTAs, so that nothing hides its latency. Seen with the bias of a matmul, which all
+    warps can load: converted from one load it took 8 % of the time of a tile of 64x64, and in a kernel with
+    tiles of 128x128 so many registers that a second CTA did not fit. Neutral: `new_conversion`."""
     new_saves: float = _threshold(0.03, 0.0, "part of the clocks")
-    """What an assignment must save to have such conversions, where there are no dots: beside these their price
-    says it all. Of 439 kernels of bench/foreign 24 with dots had others if they had to save 5 %, and took 4 %
-    longer in the mean (H100)."""
+    """The least saving of an assignment with new conversions in a kernel without dots; with dots the factor
+    above suffices. Of 439 kernels of bench/foreign, 24 with dots changed if 5 % had to be saved there too, and
+    took 4 % longer in the mean (H100)."""
     unknown_conversion: float = _threshold(200.0, 0.0, "clocks of an SM")
-    """A conversion of layouts that are not known here."""
+    """The cost of a conversion of layouts that this package does not know."""
     waited_for: float = _threshold(1.0, 0.0, "times")
-    """How much more is charged of what a load takes longer than it does, if it goes to shared memory at once.
-    Seen with fp8 operands, where 10 % more for lines that are covered in parts cost 4 to 9 % of all."""
+    """The factor on the additional clocks of a load in another layout, charged once more if its result goes
+    straight to shared memory. Seen with fp8 operands, where loads that covered lines in parts took 10 % longer
+    and the kernels 4 to 9 %."""
     least_weight: float = _threshold(0.3, 0.0, "clocks of memory")
-    """What a clock outside global memory counts at least, against one of it, which hides it but for the end."""
+    """The least weight of a clock outside global memory against a clock of it, which hides all but the end of
+    the former."""
     planned_conversions: int = _threshold(64, UNBOUNDED, "pairs of layouts")
-    """Pairs that are planned for an assignment; those that are not are not chosen either."""
+    """Pairs that are planned for one assignment; pairs that are not planned are not chosen."""
 
     # Reductions taken apart (passes/reductions)
 
     splits_beside_scans: bool = _threshold(False, True, "yes or no")
-    """Whether reductions are taken apart beside a scan, at whose barriers the warps meet anyway. By the model
-    that saved 13 % of a reduction with Triton 3.6 and 26 % with 3.9; a kernel with both in its loop took 10 and
-    9 % longer."""
+    """True if reductions are also taken apart in a kernel with a scan, whose barriers synchronise the warps
+    anyway. By the model that saved 13 % of a reduction with Triton 3.6 and 26 % with 3.9; a kernel with both in
+    its loop took 10 and 9 % longer."""
     spares_shared_memory: bool = _threshold(False, False, "yes or no")
-    """Whether reductions, in other layouts or taken apart, may take no more shared memory than Triton's take in
-    the module, and scratch beside them no more to save barriers. So on AMD GPUs, where the CTAs of a CU share
-    its 64 KiB (gfx950: 160 KiB) and what that costs was not measured."""
+    """True if reductions, in other layouts or taken apart, may take no more shared memory than Triton's take in
+    the module, and scratch beside them takes no more to save barriers. Set for AMD GPUs, where the CTAs of a CU
+    share its 64 KiB (gfx950: 160 KiB) and the cost of that was not measured."""
 
-    # Accesses to shared memory by way of another layout (passes/staging)
+    # Accesses to shared memory through another layout (passes/staging)
 
     staging_left: float = _threshold(0.85, 1.0, "part of an access's clocks")
-    """What an access may keep, with its conversion, to go by way of another layout."""
+    """The most clocks of an access through another layout, with its conversion, for which it is staged."""
     staging_bounded: int = _threshold(48, UNBOUNDED, "layouts")
-    """Layouts for which the least cost of their conversion is asked."""
+    """Layouts for which the lower bound of their conversion is computed."""
     staging_planned: int = _threshold(10, UNBOUNDED, "layouts")
-    """Layouts for which it is planned."""
+    """Layouts for which the conversion is planned."""
     staging_alike: int = _threshold(4, UNBOUNDED, "layouts")
-    """Of these, those with the same least cost."""
+    """Planned layouts with the same lower bound."""
     staging_fillings: int = _threshold(96, 384, "permutations")
-    """Ways to fill the lanes of one pattern that are looked at. Neutral: four times as many; all are up to
+    """Ways to fill the lanes of one pattern that are tried. Neutral: four times as many; there are up to
     600,000."""
     staging_fillings_kept: int = _threshold(3, UNBOUNDED, "permutations")
-    """Of those ways, the ones that are kept."""
+    """Tried ways to fill the lanes that are kept."""
     staging_giving_way: int = _threshold(2, UNBOUNDED, "lane bits")
-    """Lane bits that give way to others."""
+    """Lane bits that are replaced by others."""
 
     # Planners (lowering/planners)
 
     most_registers: int = _threshold(8192, UNBOUNDED, "registers")
-    """Elements of a tensor that a thread may hold, copies included, for a conversion to be planned; its 255
-    registers are 1,020 bytes."""
+    """The most elements of a tensor that a thread holds, copies included, for a conversion to be planned; its
+    255 registers are 1,020 bytes."""
     likely_warps: int = _threshold(8, 0, "warps")
-    """Warps that a multiprocessor holds while it converts, if nothing else is known: two CTAs of four. Neutral:
-    those of one CTA."""
+    """Warps assumed to be resident on a multiprocessor that converts, if nothing else is known: two CTAs of
+    four. Neutral: the warps of one CTA."""
     large_tensor: int = _threshold(128, UNBOUNDED, "registers")
-    """Registers of a thread that a tensor takes from which on layouts and plans of its kernel are priced for
-    the warps of one CTA: with 64 more for all else a multiprocessor holds two CTAs of four warps. Of 409
-    launches of other packages 45 have such a tensor, of which 12 change: on an H100 they became 4.7 % faster
-    in the mean, 6 by more than 2 %, and none slower by as much."""
+    """A kernel with a tensor that takes so many registers of a thread or more is priced for the warps of one
+    CTA: with 64 more for all else a multiprocessor holds two CTAs of four warps. Of 409 launches of other
+    packages 45 have such a tensor, of which 12 change: on an H100 they became 4.7 % faster in the mean, 6 by
+    more than 2 %, and none slower by as much."""
     state_warps: int = _threshold(0, 8, "warps")
-    """The same for conversions and staged accesses of kernels that go through a sequence with a state
-    (passes/analysis/recurrence.py), whose grids are of few CTAs; 0: those of one CTA. Of 409 launches of other
-    packages 62 were below 0.98 of stock Triton's speed with 8, of which 12 below 0.90, and 52 and 8 with 0; of
-    the 19 that changed by 2 % or more, 15 became faster."""
+    """`likely_warps` for conversions and staged accesses of kernels that go through a sequence with a state
+    (passes/analysis/recurrence.py), whose grids have few CTAs; 0: the warps of one CTA. Of 409 launches of
+    other packages 62 were below 0.98 of stock Triton's speed with 8, of which 12 below 0.90, and 52 and 8 with
+    0; of the 19 that changed by 2 % or more, 15 became faster."""
     counts_ctas_of_regions: bool = _threshold(True, False, "yes or no")
-    """Whether conversions of kernels with warp-specialised regions are priced for the warps of their region in
-    as many CTAs as find registers and shared memory (passes/analysis/residency.py), rather than for
-    `likely_warps`. Of bench.gpu_partitions (300 kernels of seed 1) 159 conversions of 56 kernels depend on it:
-    by the model, with the registers that `ptxas` gave these kernels, they take 1.4 % more than the best so,
-    5.9 % more with 8 warps."""
+    """True if kernels with warp-specialised regions are priced for the warps of each region in as many CTAs as
+    find registers and shared memory (passes/analysis/residency.py), rather than for `likely_warps`. In
+    bench.gpu_partitions (300 kernels of seed 1) 159 conversions of 56 kernels depend on it: by the model, with
+    the registers that `ptxas` gave these kernels, they take 0.6 % more than the best with it, 5.9 % with 8
+    warps."""
     region_scratch_bytes: int = _threshold(2048, UNBOUNDED, "bytes for each warp")
-    """Scratch of a warp beyond which an exchange inside warps goes in rounds, in kernels with warp-specialised
-    regions. A round takes a barrier of the warp alone, and all registers of the tensor are live across an
-    exchange of one round. Of bench.gpu_partitions (300 kernels of seed 1) TODO."""
+    """The most scratch of a warp for an exchange inside warps, in kernels with warp-specialised regions; one
+    that needs more goes in several rounds. A round takes a barrier of the warp alone, and fewer registers are
+    live across it. Of bench.gpu_partitions (300 kernels of seed 1) three kernels have larger exchanges: on an
+    H100 they became 6, 11 and 13 % faster."""
     warp_scratch_bytes: int = _threshold(UNBOUNDED, UNBOUNDED, "bytes for each warp")
     """The same in all kernels."""
     leaves_loose_bytes: bool = _threshold(True, False, "yes or no")
-    """Whether conversions inside a CTA of bytes that arithmetic has one to a register are left to Triton, in
+    """True if conversions inside a CTA, of bytes that arithmetic keeps one to a register, are left to Triton in
     kernels with clusters or warp-specialised regions, where plans by words take more instructions
     (lowering/planners/loose.py). Of 34 kernels of bench.gpu_partitions with such conversions 20 were below 0.97
-    of stock Triton's speed on an H100, their mean 0.96. Elsewhere it was not measured."""
+    of stock Triton's speed on an H100, their mean 0.96. Other kernels were not measured."""
     loose_shuffles: float = _threshold(1.25, UNBOUNDED, "times as many instructions")
-    """The same for shuffles of more than one word: how many times the instructions of an exchange that moves
-    bytes as they are. Of 34 kernels of bench.gpu_partitions with shuffles that take more, 20 were below 0.98 of
-    stock Triton's speed on an H100, 0.68 at worst, their mean 0.96; of 18 with shuffles that take less, one
+    """`leaves_loose_bytes` applies to shuffles of more than one word that take so many times the instructions
+    of an exchange without words. Of 34 kernels of bench.gpu_partitions with such shuffles 20 were below 0.98 of
+    stock Triton's speed on an H100, 0.68 at worst, their mean 0.96; of 18 with shuffles that take fewer, one
     was, and their mean 1.05."""
     replacing: float = _threshold(1.15, 1.0, "times")
-    """How many times longer shuffles must take without replacements for these to be made: the other pipe is
-    idle in bench/conversions, but not in every kernel."""
+    """Selects become replacements if a plan by shuffles takes this many times as long without them: the other
+    pipe is idle in bench/conversions, but not in every kernel."""
     exchange_permutes: int = _threshold(3, 0, "permutes for each shuffle")
-    """Up to here, and one for each word, the exchange of lanes with registers before or after shared memory is
-    as good as can be, and no other is looked for."""
+    """The search for an exchange of lanes with registers before or after shared memory ends with one that takes
+    at most this, and one permute for each word."""
     scratch_bytes: int = _threshold(16 * 1024, UNBOUNDED, "bytes")
-    """Scratch that a conversion of four warps or fewer may take before it goes in rounds over less. That of a
-    GPU follows from its shared memory (`targets`)."""
+    """The most scratch of a conversion of four warps or fewer; one that needs more goes in several rounds. The
+    value of a GPU follows from its shared memory (`targets`)."""
     likely_registers: int = _threshold(64, 0, "registers")
-    """Registers of a thread of a kernel that works on tensors, if it is a small one."""
+    """Registers of a thread of a small kernel that works on tensors."""
     registers_beside: int = _threshold(16, 0, "registers")
     """Registers of a thread beside the tensor that it converts: the fewest that kernels of bench/conversions
     need."""
@@ -191,59 +195,60 @@ class Policy:
     # Gathers (lowering/gather)
 
     gather_registers: int = _threshold(224, UNBOUNDED, "registers")
-    """Registers of a thread that are there for a gather: of 255, some are for addresses and what is around."""
+    """Registers of a thread that a gather may take: of 255, some hold addresses and other live values."""
     gather_choices: int = _threshold(64, UNBOUNDED, "registers")
     """Source registers that a result may be chosen from; a thread has 255 registers for everything."""
     gather_words: int = _threshold(8192, UNBOUNDED, "words")
-    """Words that a thread may shuffle or choose from in all, beyond which compilers take too long."""
+    """Words that one thread may shuffle or choose from in all; with more, compilers take too long."""
 
     # Scratch (lowering/emit/scratch.py)
 
     scratch_pieces: int = _threshold(64, UNBOUNDED, "exchanges")
-    """Exchanges in a kernel beyond which only the simplest arrangement of scratch is tried."""
+    """A kernel with more exchanges gets the simplest arrangement of scratch, and no other is tried."""
 
     # Registers (plugin/ptxas)
 
     more_ctas: float = _threshold(1.5, 1.0, "times")
-    """How many times as many CTAs are worth assembling a kernel with a bound on its registers: one more of
-    several hardly shows."""
+    """The least factor on resident CTAs for which a kernel is assembled with a bound on its registers: one more
+    of several CTAs hardly shows."""
     registers_near: float = _threshold(0.35, UNBOUNDED, "part of the bound")
-    """What a kernel may have above the registers of the bound for each time as many CTAs more: 1.35 times
-    as many registers where one CTA becomes two, 1.175 times where two become three."""
+    """The most registers above the bound, for each doubling of resident CTAs: 1.35 times the bound if one CTA
+    becomes two, 1.175 times if two become three."""
     bounded_clocks: float = _threshold(0.07, UNBOUNDED, "part of the clocks")
-    """What a warp may take longer with such a bound for each time as many CTAs more, what is spilled among it:
-    7 % where one CTA becomes two, 3.5 % where two become three. Kernels that took less longer became up to 1.23
-    times as fast, those that took more 3 to 41 % slower (docs/plugin-registers.md)."""
+    """The most that a warp, spills included, may take longer with a bound, for each doubling of resident CTAs:
+    7 % if one CTA becomes two, 3.5 % if two become three. Kernels below it became up to 1.23 times as fast,
+    kernels above it 3 to 41 % slower (docs/plugin-registers.md)."""
     given_up_stack: int = _threshold(512, 1, "bytes")
-    """Bytes of stack with which ptxas is taken to have given up on a kernel of few registers."""
+    """The stack from which on a kernel of few registers counts as one that ptxas gave up on."""
     given_up_registers: int = _threshold(64, 255, "registers")
-    """What few registers are there."""
+    """The most registers of a thread that count as few for `given_up_stack`."""
     loop_left: float = _threshold(0.99, 1.0, "part of the clocks")
-    """What a loop of matrix products may have left of its clocks for another assembly of it to be taken."""
+    """A second assembly of a loop of MMAs is taken if the loop keeps at most this part of its clocks."""
     loop_near: float = _threshold(1.1, 0.0, "times")
-    """How many times the clocks of its own products a loop may take to be left as it is. Assembled once more,
-    loops of matmuls in f16 with 1.08 times had the same clocks; fp8 and TF32 with 2.2 to 2.7 lost 3 to 8 %."""
+    """A loop that takes at most this many times the clocks of its MMAs is not assembled again. In a second
+    assembly, loops of f16 matmuls at 1.08 times kept their clocks; fp8 and TF32 at 2.2 to 2.7 lost 3 to 8 %."""
     serial_loads: float = _threshold(0.1, UNBOUNDED, "part of the clocks")
-    """What a warp must wait for loads that were begun one after another for a kernel to be assembled with more
-    registers. Of 393 kernels of bench/foreign 50 wait so long; of 27 the warps were sooner done then."""
+    """A kernel whose warps wait at least this long for loads that are issued one after another is assembled
+    with more registers. Of 393 kernels of bench/foreign 50 do; the warps of 27 then took less time."""
     registers_more: float = _threshold(1.5, 1.0, "times")
-    """How many times the registers that ptxas took a thread may have in that assembly."""
+    """The factor on the registers that ptxas took, for the assembly with more registers."""
     warp_left: float = _threshold(0.95, 1.0, "part of the clocks")
-    """What a warp may have left of its clocks for that assembly to be taken."""
+    """The assembly with more registers is taken if a warp keeps at most this part of its clocks."""
     tensor_cores_busy: float = _threshold(2.0, 1.0, "times")
-    """A loop stays where the tensor cores take so many times as long for the products of all resident warps."""
+    """A loop is left as it is if the tensor cores take this many times its clocks for the MMAs of all resident
+    warps."""
 
 
 def thresholds() -> dict[str, Threshold]:
-    """What is known of each field, in the order in which they are declared."""
+    """The unit and neutral value of each field, in the order in which the fields are declared."""
     return {entry.name: entry.metadata["threshold"] for entry in fields(Policy)}
 
 
 NVIDIA: Final = Policy()
 """NVIDIA GPUs whose clocks were measured."""
 NVIDIA_UNMEASURED: Final = replace(NVIDIA, unmeasured_margin=0.05, staging_left=0.8, serial_loads=UNBOUNDED)
-"""NVIDIA GPUs whose clocks were not measured. What is published of their pipes is what was measured of the
-H200's; of waits and barriers nothing is. Half of the margins of CDNA, which no GPU has confirmed."""
+"""NVIDIA GPUs whose clocks were not measured. The published rates of their pipes equal the measured ones of the
+H200; waits and barriers are not published. The margins are half of CDNA's. No GPU has confirmed them."""
 CDNA: Final = replace(
     NVIDIA,
     unmeasured_margin=0.1,
@@ -254,8 +259,8 @@ CDNA: Final = replace(
     counts_ctas_of_regions=False,
     region_scratch_bytes=UNBOUNDED,
 )
-"""CDNA, where nothing was measured and clocks follow from manuals."""
+"""CDNA, whose clocks follow from manuals: nothing was measured."""
 RDNA: Final = CDNA
-"""RDNA, where nothing was measured either."""
+"""RDNA: nothing was measured."""
 
 FAMILIES: Final = {"NVIDIA": NVIDIA, "unmeasured NVIDIA": NVIDIA_UNMEASURED, "CDNA": CDNA, "RDNA": RDNA}

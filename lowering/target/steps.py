@@ -1,9 +1,9 @@
-"""The steps of which programs over the 32-bit words of a warp's registers are made: byte permutes and shuffles.
+"""The steps of programs over the 32-bit words of a warp's registers: byte permutes and shuffles.
 
-Elements below 32 bits lie side by side in words, as many as fit, register by register; those words are what a
-kernel keeps them in, so taking them as they are costs nothing. A wider element is a word of its own. A `Pick`
-takes the slots of a new word from one or two others; which, may depend on the thread. That is one PRMT or SEL
-on NVIDIA and one V_PERM or V_CNDMASK on AMD, however much it does: pack, choose and permute at once.
+Elements below 32 bits are packed into words, register by register. A kernel keeps them in these words, so that
+using them costs nothing. A wider element is a word of its own. A `Pick` takes the slots of a new word from one
+or two other words, and its choice may depend on the thread. It packs, chooses and permutes at once, and is one
+PRMT or SEL on NVIDIA and one V_PERM or V_CNDMASK on AMD.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from triton_linear.dialect.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """A word with slot s taken, in alternative a, from slot `picks[a][s]` of `sources`, counted through both.
+    """A word whose slot s is, in alternative a, slot `picks[a][s]` of `sources`, counted through both.
 
-    Bit i of a thread's alternative is parity(masks[i] & thread). A pick of -1 may be anything. Where `replaced`
-    is a source by its position, the step is a choice of whole words, nobody needs that source any more, and it
-    may be overwritten in the threads that take the other.
+    Bit i of a thread's alternative is parity(masks[i] & thread). A pick of -1 may be anything.
+
+    `replaced` is -1, or the position in `sources` of a word that no later step reads, in a choice between two
+    whole words. The step is then a *replacement*: it may overwrite that word in the threads that take the
+    other.
     """
 
     sources: tuple[int, ...]
@@ -28,13 +30,16 @@ class Pick:
     replaced: int = -1
 
     def whole(self) -> tuple[int, ...] | None:
-        """Which source each alternative takes as it is, for at most two; None where one is not whole."""
+        """The position of the source that each of one or two alternatives takes whole.
+
+        None if there are more alternatives, or one of them does not take a whole word.
+        """
         return _whole(self.picks) if len(self.picks) <= 2 else None
 
 
 @functools.lru_cache(maxsize=1024)
 def _whole(alternatives: tuple[tuple[int, ...], ...]) -> tuple[int, ...] | None:
-    """`Pick.whole`; there are few of them."""
+    """`Pick.whole` by its picks, of which few differ."""
     found = []
     for picks in alternatives:
         slots = len(picks)
@@ -49,8 +54,8 @@ def _whole(alternatives: tuple[tuple[int, ...], ...]) -> tuple[int, ...] | None:
 class Shuffle:
     """The `word` of another lane of the warp.
 
-    The lane read is the xor of `lane_columns[j]` over the set bits j of the thread number, xor `lane_xor`;
-    where `lane_columns` is None it is the own lane xor `lane_xor`.
+    The lane read is the xor of `lane_columns[j]` over the set bits j of the thread number, xor `lane_xor`. If
+    `lane_columns` is None, it is the own lane xor `lane_xor`.
     """
 
     word: int
@@ -60,10 +65,10 @@ class Shuffle:
 
 @dataclass(frozen=True, slots=True)
 class Trade:
-    """Word `side` of two after a bit of the lanes and the choice between the words have changed places.
+    """Word `side` of two words after a lane bit and the bit that numbers the two words have changed places.
 
-    A lane whose bit `lane_bit` is `side` keeps `words[side]`; the others take the other word of the lane that
-    differs in that bit. Both sides of the same words are one instruction, or two that need no condition.
+    A lane whose bit `lane_bit` is `side` keeps `words[side]`; every other lane takes the other word of the lane
+    that differs in that bit. Both sides of the same words are one instruction, or two that need no predicate.
     """
 
     words: tuple[int, int]

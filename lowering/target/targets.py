@@ -1,7 +1,7 @@
 """What the planners need to know of a GPU, as data.
 
-Selects and byte permutes run on one pipe; a multiplication under a predicate, which can replace a word in
-place, on another (`bench/calibrate.py`: SEL and @P IMAD in turn take as long as either half alone).
+Selects and byte permutes run on one pipe. A predicated multiplication by one, which can overwrite a word in
+place, runs on another (`bench/calibrate.py`: alternating SEL and @P IMAD take as long as half of them alone).
 
 Which instructions an NVIDIA GPU has, and how many lanes share a wavefront, is in `lowering/target/tiles.py`.
 
@@ -9,23 +9,24 @@ Shared-memory capacities: CUDA programming guide, table of technical specificati
 (the maximum a thread block may ask for), and the CDNA ISA manuals (LDS per work-group). Banks and phases:
 `lowering/target/phases.py`; one wavefront per clock, on every target listed here.
 
-What a multiprocessor (SM, CU) has for all its CTAs: the same table, where each CTA is charged 1 KiB of shared
-memory more; and the CDNA ISA manuals: 512 vector registers for each lane of four SIMDs, 8 waves on each. RDNA3
-and RDNA4 (gfx1100, gfx1200; GPUOpen on occupancy, LLVM's table of registers): 1536 for each of 32 lanes of two
-SIMDs, 16 waves on each. A workgroup may spread over two CUs there, each with half of the LDS; all is counted
-for one.
+What a multiprocessor (SM, CU) has for all its CTAs is from the same table, which charges each CTA 1 KiB of
+shared memory more, and from the CDNA ISA manuals: 512 vector registers for each lane of four SIMDs, 8 waves on
+each SIMD. RDNA3 and RDNA4 (gfx1100, gfx1200; GPUOpen on occupancy, LLVM's table of registers) have 1536 for
+each of the 32 lanes of two SIMDs, and 16 waves on each SIMD. An RDNA workgroup may spread over two CUs, each
+with half of the LDS; this table counts both as one.
 
 Instruction costs are clocks per warp instruction and SM with 16 warps resident, measured on one H200
 (`Target.measured`). On other NVIDIA GPUs they are the H200's, which is what the CUDA programming guide says of
 them (arithmetic instructions, results per clock and SM): 32 lanes of shuffles and 64 of integer operations,
 permutes and selects among them, from compute capability 8.0 to 9.0, and 128 bytes of shared memory. For 10.0
 and above the guide's table was not found here; descriptions of Blackwell have 128 lanes of 32-bit integers,
-which would halve `alu`, if it holds for selects and permutes. What differs is `float_alu`, with 64 lanes for
-8.0 and 128 for the others, and global memory (`memory`). Waits and barriers are published for none.
+which would halve `alu`, if it holds for selects and permutes. Two costs differ from the H200's: `float_alu`,
+with 64 lanes for 8.0 and 128 for the others, and global memory (`memory`). NVIDIA publishes neither waits nor
+the time of barriers.
 
-Those of AMD targets follow from the issue rates of the CDNA ISA manuals: a wave of 64 takes four clocks per
-vector instruction on a 16-lane SIMD, and LDS serves a wavefront per clock and CU. What those of RDNA follow
-from stands beside them. What both take for global memory and arithmetic is the H200's.
+The costs of AMD targets follow from the issue rates of the CDNA ISA manuals: a wave of 64 takes four clocks per
+vector instruction on a 16-lane SIMD, and LDS serves a wavefront per clock and CU. The sources for RDNA stand
+beside its costs. For global memory and float arithmetic both have the H200's costs.
 """
 
 from __future__ import annotations
@@ -48,14 +49,19 @@ from triton_linear.lowering.target.policy import CDNA, NVIDIA, NVIDIA_UNMEASURED
 class InstructionCosts:
     """Clocks of one warp instruction (`shuffle`, `alu`), of one `wavefront`, of one barrier.
 
-    Shuffles and wavefronts share a pipe; selects and permutes have one of their own, replacements another as
-    fast. A warp that has its scheduler to itself issues a shuffle every `lone_shuffle` clocks, arithmetic every
-    `lone_alu`, an access every `lone_access` beside its wavefronts. Of all that, `alone` and of replacements
-    `alone_beside` are not hidden by one another; results take `shuffle_wait`, `memory_wait`, `barrier_wait`,
-    those of vector instructions alone `select_wait`. A barrier takes `meeting` for each warp that comes to it
-    with loads under way: all wait for the slowest, and no warp begins the next iteration of a loop early.
-    Adding or multiplying 32-bit floats takes `float_alu`. A warp that loads from the shared memory of another
-    CTA takes `far_sector` for each sector of 32 bytes that its lanes touch there.
+    Shuffles and wavefronts share a pipe. Selects and permutes have a second pipe, and replacements (see
+    `target.steps.Pick`) a third, as fast as the second.
+
+    lone_shuffle, lone_alu, lone_access: clocks between two instructions of a warp that has its scheduler to
+    itself; an access takes its wavefronts on top.
+    alone, alone_beside: the part of these issue times, of replacements in the second case, that the warp's
+    other instructions do not hide.
+    shuffle_wait, memory_wait, barrier_wait, select_wait: latency of a result; `select_wait` if only vector
+    instructions made it.
+    meeting: what a barrier takes for each warp that comes to it with loads in flight, because all warps wait
+    for the slowest and none begins the next iteration of a loop early.
+    float_alu: one addition or multiplication of 32-bit floats.
+    far_sector: each sector of 32 bytes that a warp's lanes load from the shared memory of another CTA.
     """
 
     shuffle: float
@@ -77,11 +83,13 @@ class InstructionCosts:
     far_sector: float = 0.0
 
     def clocks(self, memory: float, alu: float, beside: float = 0, far: float = 0) -> float:
-        """Clocks of `memory` clocks on the shuffle and shared-memory pipe, with `alu` instructions, those that
-        run `beside` them on another pipe, and `far` clocks between the multiprocessors of a cluster.
+        """Clocks that four pipes take together.
 
-        Pipes that work at a time delay each other a little, the more the closer their loads are: the cubic norm
-        is within 10 % of what bench/conversions measures.
+        memory: clocks of the shuffle and shared-memory pipe. alu: selects and permutes. beside: replacements,
+        on a pipe of their own. far: clocks of the network between the multiprocessors of a cluster.
+
+        Pipes that work at the same time delay each other a little, and most if they are equally busy. The cubic
+        norm is within 10 % of what bench/conversions measures.
         """
         cubes = memory**3 + (alu * self.alu) ** 3 + (beside * self.alu) ** 3 + far**3
         return float(cubes ** (1 / 3))
@@ -100,25 +108,27 @@ class Target:
     policy: Policy = field(hash=False)
     memory: MemoryCosts = field(hash=False)
     measured: str = ""
-    """The GPU whose clocks the costs are, if they were measured on this target; else they are published, or
-    derived, or another GPU's."""
+    """The GPU on which the costs of this target were measured. Empty if they are published, derived or another
+    GPU's."""
     banks: int = 32
     bank_bytes: int = 4
     max_access_bytes: int = 16
     load_matrix: tuple[str, ...] = ()
     store_matrix: tuple[str, ...] = ()
-    """Loads and stores that transpose, of `transposing.FORMS`."""
+    """Names of instructions that transpose as they load or store, from `transposing.FORMS`."""
     loads_not_taken: frozenset[int] = frozenset()
-    """Widths in bytes of loads that plans do without, but where it is what stores and loads share."""
+    """Widths in bytes of loads that plans avoid, unless it is the widest vector of both stores and loads."""
     replaces_beside_selects: bool = False
+    """True if replacements (see `target.steps.Pick`) run on another pipe than selects."""
     lane_instructions: tuple[str, ...] = ()
-    """Those that move words between lanes by a fixed xor (AMD's, see `lowering/target/lanes.py`)."""
+    """Instructions that move words between lanes by a fixed xor (AMD's, see `lowering/target/lanes.py`)."""
     waits_before_stores: bool = False
-    """Whether an exchange whose stores lie apart begins with a barrier of the warp (see `Machine.together`)."""
+    """True if an exchange whose stores lie apart begins with a barrier of the warp (see
+    `InstructionWriter.keep_loads_in_flight`)."""
     scratch_grows: bool = False
-    """Whether a CTA of more warps may take more, in proportion."""
+    """True if the scratch limit of a CTA grows in proportion to its warps."""
     resident_warps: int = 64
-    """Warps that a multiprocessor takes."""
+    """The most warps that a multiprocessor holds."""
     registers: int = 64 * 1024
     """Registers of 32 bits that a multiprocessor has."""
     reserved_shared_bytes: int = 0
@@ -126,12 +136,12 @@ class Target:
 
     @property
     def likely_warps(self) -> int:
-        """Warps that a multiprocessor holds while it converts, if nothing else is known."""
+        """Warps assumed to be resident on a multiprocessor that converts, if nothing else is known."""
         return self.policy.likely_warps
 
     @property
     def spelled(self) -> str:
-        """The text by which `target` finds this one: its name, and the thresholds that are not the table's.
+        """The text from which `target` returns this target: its name, and the thresholds that were changed.
 
         >>> with_policy(target("cuda:90"), likely_warps=16).spelled
         'cuda:90{likely_warps=16}'
@@ -148,25 +158,25 @@ class Target:
 
     @property
     def has_clusters(self) -> bool:
-        """Whether CTAs of a cluster can load from each other's shared memory."""
+        """True if CTAs of a cluster can load from each other's shared memory."""
         return self.vendor == "nvidia" and int(self.name.removeprefix("cuda:")) >= _FIRST_WITH_CLUSTERS
 
     @property
     def shuffles_in_segments(self) -> bool:
-        """Whether shuffles can take bits of the lane from the one that asks."""
+        """True if a shuffle can take some bits of the lane that it reads from the reading lane's own number."""
         return self.vendor == "nvidia"
 
     @property
     def wavefront_bytes(self) -> int:
-        """Bytes that shared memory serves at once at most: every bank one word."""
+        """The most bytes of one wavefront: one word of every bank."""
         return self.banks * self.bank_bytes
 
     def most_bytes(self, kind: str) -> int:
-        """Bytes of a wavefront of the widest loads or stores."""
+        """Bytes of one wavefront of the widest loads or stores (`kind`)."""
         return self.service(kind, self.max_access_bytes).banks * self.bank_bytes
 
     def scratch_limit(self, warps: int) -> int:
-        """Bytes of scratch that a CTA of `warps` warps may take where nothing else is known.
+        """Bytes of scratch that a CTA of `warps` warps may take, if nothing else is known.
 
         >>> target("hip:gfx942").scratch_limit(8), target("cuda:90").scratch_limit(8)
         (32768, 32768)
@@ -175,10 +185,10 @@ class Target:
         return bytes_ * max(4, warps) // 4 if self.scratch_grows else bytes_
 
     def shared_budget(self, warps: int, words: int) -> int:
-        """Bytes that a CTA of `warps` warps can ask for without being what limits the CTAs of a multiprocessor.
+        """Bytes of shared memory that a CTA of `warps` warps can take without lowering the occupancy.
 
-        Its threads hold a tensor of `words` registers and a few others, and `Policy.likely_registers` at least.
-        The CTAs that find registers share the memory.
+        Registers alone decide how many CTAs are resident: a thread holds a tensor of `words` registers and
+        `Policy.registers_beside`, and `Policy.likely_registers` at least. Those CTAs share the memory equally.
 
         >>> target("cuda:90").shared_budget(4, 16), target("cuda:90").shared_budget(4, 128)
         (28160, 76800)
@@ -190,7 +200,7 @@ class Target:
         return min(self.max_shared_bytes, whole // ctas - self.reserved_shared_bytes)
 
     def service(self, kind: str, access_bytes: int) -> Service:
-        """How loads or stores are served, of which each lane touches `access_bytes` bytes.
+        """The phases of loads or stores (`kind`) of `access_bytes` bytes a lane.
 
         >>> [target("cuda:90").service("load", size).count for size in (1, 4, 8, 16)]
         [32, 32, 16, 8]
@@ -199,7 +209,7 @@ class Target:
 
 
 def with_policy(gpu: Target, **thresholds: Any) -> Target:
-    """A target with some other thresholds.
+    """Return `gpu` with the given fields of its policy changed.
 
     >>> with_policy(target("cuda:90"), likely_warps=16).likely_warps
     16
@@ -208,23 +218,26 @@ def with_policy(gpu: Target, **thresholds: Any) -> Target:
 
 
 def measured(clocks: Mapping[str, tuple[float, float, float | None]]) -> dict[str, float]:
-    """The costs that bench/calibrate.py measures, from its (busy, alone, chain) by instruction."""
-    trip = "st.shared.b32 + ld.shared.b32", "st.shared.b32 + bar.warp.sync + ld.shared.b32"
+    """The costs that bench/calibrate.py measures, from its (busy, alone, chain) of each instruction."""
+    without_barrier, with_barrier = (
+        "st.shared.b32 + ld.shared.b32",
+        "st.shared.b32 + bar.warp.sync + ld.shared.b32",
+    )
     return {
         "shuffle": round(clocks["shfl.bfly"][0], 2),
         "alu": round((clocks["prmt"][0] + clocks["selp"][0]) / 2, 2),
         "wavefront": round((clocks["ld.shared.v4.b32"][0] + clocks["st.shared.v4.b32"][0]) / 8, 2),
-        "warp_barrier": round(max(0.0, clocks[trip[1]][0] - clocks[trip[0]][0]), 2),
+        "warp_barrier": round(max(0.0, clocks[with_barrier][0] - clocks[without_barrier][0]), 2),
         "lone_shuffle": round(clocks["shfl.bfly"][1], 1),
         "lone_alu": round(clocks["prmt"][1], 2),
     }
 
 
-# The figures here were fitted to the round trips of bench/conversions on an H200. A barrier of 4 warps takes 8
-# clocks when other CTAs fill in, 2 for each warp, and Triton puts one of its own before some exchanges.
+# These costs were fitted to the round trips of bench/conversions on an H200. A barrier of 4 warps takes 8
+# clocks, 2 for each warp, while other CTAs fill in, and Triton puts one of its own before some exchanges.
 # `meeting` was fitted to row softmax plus transpose: the conversion of 16 warps in its loop takes 184 clocks,
 # 128 of them the exchange itself. `far_sector` was fitted to bench.gpu_random --clusters on an H100: 300
-# conversions, each by stock Triton and by plans that did not look at sectors, within 15 % in the mean.
+# conversions, each by stock Triton and by plans chosen without `far_sector`; the mean error is 15 %.
 _NVIDIA = InstructionCosts(
     **measured(H200),
     cta_barrier=3.0,
@@ -250,12 +263,12 @@ _AMD = InstructionCosts(
     select_wait=0.0,
 )
 
-# RDNA, derived: two SIMDs of a CU each issue a vector instruction of a wave of 32 lanes a clock (dual issue is
-# not counted on), whose result takes five (LLVM's GFX10SpeedModel, Write32Bit): a wave alone is taken to have
-# other words to work on for half of them. LDS: 32 banks of 4 bytes a clock, one pass for 32 lanes. Measured by
-# others: reads that a wave makes in a row take 10.8 clocks each for 32 bits, and 16.0 for 128, on a Radeon RX
-# 9070 XT (nod-ai/amd-shark-ai, docs/empirical-lds). Waits and barriers were found nowhere and are those of
-# CDNA.
+# RDNA, derived: each of the two SIMDs of a CU issues one vector instruction of a wave of 32 lanes per clock
+# (dual issue is not counted on). Its result takes five clocks (LLVM's GFX10SpeedModel, Write32Bit), half of
+# which a lone wave is assumed to fill with other words. LDS: 32 banks of 4 bytes per clock, one pass for 32
+# lanes. Measured by others: successive reads of a wave take 10.8 clocks each for 32 bits, and 16.0 for 128, on
+# a Radeon RX 9070 XT (nod-ai/amd-shark-ai, docs/empirical-lds). No source was found for waits and barriers:
+# they are CDNA's.
 _RDNA = InstructionCosts(
     shuffle=1.0,
     alu=0.5,
@@ -272,7 +285,7 @@ _RDNA = InstructionCosts(
 )
 
 _MEASURED = {"cuda:90": "NVIDIA H200"}
-"""The targets whose costs were measured, and on which GPU."""
+"""The GPU on which the costs of a target were measured, by target; targets without measurements are absent."""
 
 _FIRST_WITH_CLUSTERS = 90
 """The first compute capability whose CTAs come in clusters (PTX ISA, `mapa`)."""
@@ -319,9 +332,9 @@ def _make(name: str, kib: int) -> Target:
             reserved_shared_bytes=1024,
         )
     rdna = name.startswith(("hip:gfx11", "hip:gfx12"))
-    # Kernels with matmuls hold 128 registers and more in each lane, which leaves a CU 16 waves; one of
-    # RDNA 24 of half as many lanes. Each four of them may take a quarter of 64 KiB, or an eighth, or a fifth of
-    # 160 KiB: that takes none away.
+    # Kernels with matmuls hold 128 registers and more in each lane, so that a CU of CDNA holds 16 waves of 64
+    # lanes and one of RDNA 24 of 32. For each four waves a CTA may take 16 KiB of 64, on RDNA 8 of 64, and 32
+    # of 160 on gfx950: that does not lower the occupancy.
     return Target(
         name,
         "amd",
@@ -333,8 +346,8 @@ def _make(name: str, kib: int) -> Target:
         memory.published(name),
         banks=max(service.banks for service in phases.AMD[name].values()),
         load_matrix=("ds_read_b64_tr_b16", "ds_read_b64_tr_b8") if name == "hip:gfx950" else (),
-        # Results of conversions by contiguous ds_read_b64 were seen to vary from run to run on gfx950, with
-        # LLVM at -O3 (llvm-project issue 206825, open; Triton does without them for some conversions since).
+        # On gfx950, with LLVM at -O3, results of conversions by contiguous ds_read_b64 were seen to vary from
+        # run to run (llvm-project issue 206825, open; Triton avoids them for some conversions since).
         loads_not_taken=frozenset({8} if name == "hip:gfx950" else ()),
         lane_instructions=lanes.AVAILABLE[name],
         scratch_grows=True,
@@ -347,38 +360,38 @@ TARGETS = {name: _make(name, kib) for name, kib in _SHARED_KIB.items()}
 
 
 def target(name: str) -> Target:
-    """The target called `name`, which may say other thresholds than those of its policy.
+    """The target called `name`, with the thresholds that stand in braces behind its name.
 
     >>> target("cuda:90{likely_warps=16}").likely_warps
     16
 
-    Raises ValueError for a name that is not in the table, listing those that are, and for a threshold that is
-    none.
+    Raises ValueError for a name that is not in the table, with a list of the known ones, and for a threshold
+    that does not exist.
     """
-    plain, brace, said = name.partition("{")
+    plain, brace, changed = name.partition("{")
     found = TARGETS.get(re.sub(r"^cuda:sm_?", "cuda:", plain))
     if found is None:
         raise ValueError(f"unknown target '{plain}'; known: {', '.join(TARGETS)}")
     if not brace:
         return found
-    if not said.endswith("}"):
+    if not changed.endswith("}"):
         raise ValueError(f"target '{name}' has no closing brace")
-    return _with_thresholds(found.name, said[:-1])
+    return _with_thresholds(found.name, changed[:-1])
 
 
 @functools.lru_cache(maxsize=64)
-def _with_thresholds(name: str, said: str) -> Target:
-    """One object for one name: what is planned is kept by it."""
-    return with_policy(TARGETS[name], **thresholds_of(said))
+def _with_thresholds(name: str, changed: str) -> Target:
+    """Equal text gives the same object, which is the key of the planners' caches."""
+    return with_policy(TARGETS[name], **thresholds_of(changed))
 
 
 def thresholds_of(text: str) -> dict[str, bool | int | float]:
-    """Values of thresholds, as a target's name has them.
+    """Parse the thresholds that stand in braces behind a target's name.
 
     >>> thresholds_of("likely_warps=16, margin=0.5, splits_beside_scans=1")
     {'likely_warps': 16, 'margin': 0.5, 'splits_beside_scans': True}
 
-    Raises ValueError for a threshold that there is not, and for what is no value of one.
+    Raises ValueError for a threshold that does not exist, and for a value that is not of its type.
     """
     known = {entry.name: type(getattr(NVIDIA, entry.name)) for entry in fields(Policy)}
     found: dict[str, bool | int | float] = {}

@@ -25,10 +25,10 @@ _identity = LinearLayout.identity_1d
 
 @dataclass(frozen=True, slots=True)
 class TensorShape:
-    """The shape of an instruction; `tile` says which word each register of each lane holds, from the row and
-    column of the address on.
+    """The shape of an instruction; `tile` maps each register and lane to a word (row, column), relative to the
+    address.
 
-    rows: how many rows it reaches. most: the greatest repeat. halves: whether the upper half of the lanes has a
+    rows: the rows that it reaches. most: the greatest repeat. halves: true if the upper half of the lanes has a
     place of its own, given as a distance from the address.
     """
 
@@ -44,10 +44,10 @@ class TensorShape:
         return self.tile.in_dim_size(REGISTER)
 
     def repeated(self, repeat: int, spread: bool = False) -> LinearLayout:
-        """The word of each register and lane, `repeat` tiles side by side.
+        """The word of each register and lane, for `repeat` tiles side by side.
 
-        `spread`: two elements of 16 bits in a register, each in a column of its own (`.pack::16b` and
-        `.unpack::16b`); a register then stands for two columns, the first of which is said.
+        `spread`: a register holds two elements of 16 bits, each in a column of its own (`.pack::16b` and
+        `.unpack::16b`); the layout gives the first of the two columns.
         """
         columns = LinearLayout.zeros_1d(1, REGISTER, COL, 2) if spread else LinearLayout.empty()
         return (columns * self.tile * _identity(repeat, REGISTER, COL)).transpose_outs((ROW, COL))
@@ -89,7 +89,7 @@ SHAPES: Final = (
     ),
     TensorShape("16x32bx2", _tile(_identity(16, LANE, ROW)), 16, 128, halves=True),
 )
-"""In the order in which Triton tries them; one register layout has at most one."""
+"""In the order in which Triton tries them; at most one fits a register layout."""
 
 QUARTER_BASES: Final = ((32, 0), (64, 0))
 """Row and column at which the quarters of warp 1 and warp 2 begin."""

@@ -1,10 +1,9 @@
 """The instructions that move data inside a CTA on NVIDIA GPUs, as data.
 
-Each has its PTX, with words `d`, double words `e`, predicate `p` and address `a`; the compute capability that
-brought it; the bytes that it moves for each lane; and, where it reaches shared memory, of how many lanes the
-addresses are served together. `lowering/target/clocks.py` has what was measured of them on one
-H200; what is not there was not measured. Availability is from the PTX ISA, in the section named, and the tests
-ask ptxas.
+Each has its PTX, with words `d`, double words `e`, predicate `p` and address `a`; the first compute capability
+that has it; the bytes that it moves for each lane; and, if it accesses shared memory, the number of lanes whose
+addresses are served together. `lowering/target/clocks.py` has the clocks of those that were measured on an
+H200. Availability is from the named section of the PTX ISA, and the tests check it with ptxas.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ WAVEFRONT_BYTES = 128
 
 @dataclass(frozen=True, slots=True)
 class InstructionClocks:
-    """Clocks of one warp instruction: `busy` with 16 warps at work, `alone` with one, `chain` where each waits
-    for the one before; None where that was not measured."""
+    """Clocks of one warp instruction: `busy` with 16 resident warps, `alone` with one, `chain` if each depends
+    on the result of the one before; None if that was not measured."""
 
     busy: float
     alone: float
@@ -32,8 +31,8 @@ class InstructionClocks:
 class Tile:
     """One instruction; `name` is what bench/calibrate.py calls it.
 
-    since: the first compute capability that has it, as in `sm_90`; 0: all have it. phase_lanes: lanes whose
-    addresses one wavefront serves, 0 where there are none. also: other PTX for the same machine instruction.
+    since: the first compute capability that has it, 90 for `sm_90`; 0: all have it. phase_lanes: lanes whose
+    addresses one wavefront serves, 0 without addresses. also: other PTX for the same machine instruction.
     """
 
     name: str
@@ -46,12 +45,12 @@ class Tile:
 
     @property
     def wavefronts(self) -> int:
-        """The least that its bytes take; 0 for an instruction that moves registers alone."""
+        """The fewest wavefronts for its bytes; 0 for an instruction without an access to shared memory."""
         return max(1, self.lane_bytes * LANES // WAVEFRONT_BYTES) if self.phase_lanes else 0
 
     @property
     def clocks(self) -> InstructionClocks | None:
-        """What was measured on an H200."""
+        """Its clocks as measured on an H200, if they were."""
         found = H200.get(self.name)
         return None if found is None else InstructionClocks(*found)
 
@@ -62,7 +61,7 @@ def _words(count: int, name: str = "d") -> str:
 
 
 def _shared() -> Iterator[Tile]:
-    """Every lane has an address of its own: 32 share a wavefront, fewer where each has more than a word."""
+    """Accesses with an address in each lane: 32 lanes share a wavefront, fewer if each has more than a word."""
     rows = (
         ("u8", 1, 1, ()),
         ("u16", 2, 1, (f"v2.u8 {_words(2)}",)),
@@ -81,7 +80,7 @@ def _shared() -> Iterator[Tile]:
 
 
 def _matrix() -> Iterator[Tile]:
-    """Eight lanes have the addresses of a matrix's rows of 16 bytes, and a matrix is 128 bytes."""
+    """Accesses of matrices of 128 bytes; eight lanes have the addresses of the rows of 16 bytes."""
     for count in (1, 2, 4):
         words = _words(count) if count > 1 else "{d0}"
         for trans in ("", ".trans"):
@@ -114,12 +113,12 @@ _BY_NAME = {tile.name: tile for tile in TILES}
 
 
 def tile(name: str) -> Tile:
-    """The instruction called `name`; raises KeyError where there is none."""
+    """The instruction called `name`; raises KeyError if there is none."""
     return _BY_NAME[name]
 
 
 def available(capability: int) -> tuple[Tile, ...]:
-    """What a GPU of a compute capability has.
+    """The instructions of a GPU of a compute capability.
 
     >>> [t.name for t in TILES if t not in available(90)][:2]
     ['ldmatrix.m16n16.x1.trans.b8', 'ldmatrix.m16n16.x2.trans.b8']
@@ -128,7 +127,7 @@ def available(capability: int) -> tuple[Tile, ...]:
 
 
 def phase_lanes(capability: int) -> dict[int, int]:
-    """Lanes served together, by the bytes that each touches of shared memory.
+    """The number of lanes served together, by the bytes of shared memory that each accesses.
 
     >>> phase_lanes(80)
     {1: 32, 2: 32, 4: 32, 8: 16, 16: 8}

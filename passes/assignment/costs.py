@@ -12,7 +12,7 @@ from dataclasses import field
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType, element_type
-from triton_linear.lowering.planners.bound import BoundedSide, Bounds, Least
+from triton_linear.lowering.planners.bound import BoundedSide, Bounds, LowerBound
 from triton_linear.lowering.planners.conversion import Reach
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.targets import Target
@@ -156,7 +156,7 @@ class AssignmentCosts:
         bounds = self.bounds.get((element, bits))
         if bounds is None:
             bounds = self.bounds[element, bits] = Bounds(element, self.target, bits)
-        clocks: dict[Least, float] = {}
+        clocks: dict[LowerBound, float] = {}
         table: list[list[float | None]] = []
         for given, source in zip(givens, sources, strict=True):
             row: list[float | None] = []

@@ -20,7 +20,7 @@ from triton_linear.lowering.plan.plans import (
     SharedPlan,
     ShufflePlan,
 )
-from triton_linear.lowering.planners.loose import permutes_too_many
+from triton_linear.lowering.planners.loose import additional_instructions
 from triton_linear.lowering.strategies import PLANNERS, Tensor
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.accumulators import changed_signs
@@ -188,7 +188,7 @@ def _instructions_more(conversion: Operation, plan: Plan | None, gpu: Target, ta
     src, dst = table.of(source), table.of(result)
     if not isinstance(src, LinearLayout) or not isinstance(dst, LinearLayout):
         return 0
-    return permutes_too_many(plan, src, dst, element_of(source), gpu)
+    return additional_instructions(plan, src, dst, element_of(source), gpu)
 
 
 def _hand_on(conversion: Operation, axes: AxisAnalysis) -> str | None:

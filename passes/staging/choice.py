@@ -177,7 +177,7 @@ def _bounded(
     for number, found in enumerate(tried[: policy.staging_bounded]):
         layout = found.layout(wanted)
         sides = (wanted, layout) if local.is_store else (layout, wanted)
-        ways = least_cost(*sides, element, target).ways
+        ways = least_cost(*sides, element, target).by_planner
         for kind in ("registers", "shuffle"):
             if kind in ways:
                 price = _price_in(local, layout, ways[kind], target)

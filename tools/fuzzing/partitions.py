@@ -22,7 +22,7 @@ from triton_linear.lowering.interpreter.verify import element_patterns, held_ele
 from triton_linear.lowering.interpreter.warps import WarpsOutcome, simulate_warps
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.planners.conversion import conversion as conversion_between
-from triton_linear.lowering.planners.shared import beside_ranks
+from triton_linear.lowering.planners.shared import with_ranks_as_warps
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.fuzzing.evaluate import mask_of
@@ -70,7 +70,7 @@ def _pair(rng: random.Random, target: Target, warps: int, ctas: int) -> Pair:
         source, destination = (drawn_layout(pair, side) for side in (pair.source, pair.destination))
         if (
             _block(source) == _block(destination)
-            or beside_ranks(conversion_between(source, destination)) is not None
+            or with_ranks_as_warps(conversion_between(source, destination)) is not None
         ):
             return pair
 

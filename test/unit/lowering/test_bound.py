@@ -9,7 +9,7 @@ import pytest
 
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import ShufflePlan
-from triton_linear.lowering.plan.words import spread
+from triton_linear.lowering.plan.words import with_replacements
 from triton_linear.lowering.planners.bound import BoundedSide, least_cost, relation
 from triton_linear.lowering.planners.conversion import Hardware, between, reach_between
 from triton_linear.lowering.planners.exchange import cheapest, cost_of_shared, exchange_plans
@@ -56,10 +56,10 @@ def test_no_way_is_cheaper(name):
         for cost, plan in candidates(source, destination, element, gpu):
             # Selects within threads are a plan of the planner of shuffles.
             kind = "shuffle" if plan.kind == "registers" and cost.clocks else plan.kind
-            if kind in compared and "registers" not in least.ways:
+            if kind in compared and "registers" not in least.by_planner:
                 for warps in (1, 8, 32):
-                    assert least.ways[kind].expected(warps) <= cost.expected(warps) * (1 + 1e-9)
-                compared[kind].append(least.ways[kind].expected(8) / cost.expected(8))
+                    assert least.by_planner[kind].expected(warps) <= cost.expected(warps) * (1 + 1e-9)
+                compared[kind].append(least.by_planner[kind].expected(8) / cost.expected(8))
     # What lanes exchange without the crossbar takes almost nothing at best, and much with copies.
     near = 0.3 if name == "hip:gfx942" else 0.15 if gpu.vendor == "amd" else 0.5
     for kind, shares in compared.items():
@@ -120,7 +120,7 @@ def test_no_selects_are_replaced_where_that_cannot_pay(name):
         bare = replace(
             plan, steps=tuple(replace(s, replaced=-1) if isinstance(s, Pick) else s for s in plan.steps)
         )
-        beside = replace(bare, steps=spread(bare.steps, bare.outputs, given))
+        beside = replace(bare, steps=with_replacements(bare.steps, bare.outputs, given))
         pays = cost_of_shuffle(bare, element, gpu).clocks > gpu.policy.replacing * (
             cost_of_shuffle(beside, element, gpu).clocks
         )

@@ -19,7 +19,7 @@ from triton_linear.lowering.gather.memory import (
     plan_legacy_gather,
 )
 from triton_linear.lowering.gather.select import cost_of, is_warp_local, select_gather, stock_cost
-from triton_linear.lowering.gather.shuffles import cost_of_gather, plan_gather, unmasked
+from triton_linear.lowering.gather.shuffles import cost_of_gather, lane_shift, plan_gather
 from triton_linear.lowering.interpreter.verify import Verdict
 from triton_linear.lowering.interpreter.verify_gather import verify_gather
 from triton_linear.lowering.plan.element import element_type
@@ -230,8 +230,8 @@ def test_lanes_on_the_axis_take_no_arithmetic_where_shuffles_keep_the_rest() -> 
 
 def test_an_index_is_shifted_alone_where_no_other_bit_of_it_reaches_the_lane() -> None:
     """Bit 0 names a lane and bit 1 a register: where lane bit 1 is not kept, bit 1 of the index has to go."""
-    assert unmasked((1, 0), 0b11110, 32) == 0
-    assert unmasked((1, 0), 0b11100, 32) is None
+    assert lane_shift((1, 0), 0b11110, 32) == 0
+    assert lane_shift((1, 0), 0b11100, 32) is None
 
 
 def test_a_plan_that_takes_too_much_is_made_only_where_there_is_no_other() -> None:

@@ -11,7 +11,7 @@ from triton_linear.lowering.emit.parts import parts_of
 from triton_linear.lowering.emit.text import FunctionWriter
 from triton_linear.lowering.emit.words import WordWriter
 from triton_linear.lowering.interpreter.simulate import simulate
-from triton_linear.lowering.target.lanes import natives
+from triton_linear.lowering.target.lanes import native_exchanges
 from triton_linear.lowering.target.steps import Shuffle, Trade
 from triton_linear.lowering.target.targets import target
 
@@ -48,7 +48,7 @@ def test_every_xor_reads_that_lane(name: str) -> None:
 def test_trades_are_what_they_say(name: str) -> None:
     gpu = target(name)
     lane = np.arange(gpu.lanes)
-    bits = sorted(natives(gpu.lane_instructions))
+    bits = sorted(native_exchanges(gpu.lane_instructions))
     assert {2, 3} <= set(bits)
     for bit in bits:
         given, found = run(name, [Trade((0, 1), bit, 0), Trade((0, 1), bit, 1)], 2)

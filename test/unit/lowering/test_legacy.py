@@ -15,7 +15,7 @@ import pytest
 from bench.legacy.cases import CASES, NEW, Case, kernel
 from triton_linear.dialect import encodings
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.lowering.baseline.legacy import Manner, manner, select_legacy
+from triton_linear.lowering.baseline.legacy import EncodingTraits, select_legacy, traits_of
 from triton_linear.lowering.emit.bodies import emit, signature_of
 from triton_linear.lowering.interpreter.verify import Verdict, verify_conversion
 from triton_linear.lowering.plan.element import element_type
@@ -216,17 +216,19 @@ def test_clusters_are_left_to_triton() -> None:
     assert found.plan is None and "clusters, here of 2 CTAs" in str(found.rejected[0])
 
 
-def test_manners() -> None:
+def test_traits_of_encodings() -> None:
     row = encodings.parse(CASES[0].source)
-    assert manner(row, (128, 64)) == Manner((1, 0), (8, 64), (1, 4))
-    assert manner(encodings.parse(MMA), (128, 64)) == Manner((1, 0), (64, 8), (1, 2), borrows=True)
+    assert traits_of(row, (128, 64)) == EncodingTraits((1, 0), (8, 64), (1, 4))
+    assert traits_of(encodings.parse(MMA), (128, 64)) == EncodingTraits(
+        (1, 0), (64, 8), (1, 2), takes_other_order=True
+    )
     mfma = "#ttg.amd_mfma<{version = 3, warpsPerCTA = [2, 2], instrShape = [32, 32, 8], isTransposed = true}>"
-    assert manner(encodings.parse(mfma), (128, 64)) == Manner((1, 0), (64, 64), (1, 4))
+    assert traits_of(encodings.parse(mfma), (128, 64)) == EncodingTraits((1, 0), (64, 64), (1, 4))
     linear = (
         "#ttg.linear<{register = [[1, 0], [2, 0]], lane = [[0, 1], [0, 2], [0, 4], [4, 0], [8, 0]], warp = []}>"
     )
     linear = linear.replace("warp = []", "warp = [], block = []")
-    assert manner(encodings.parse(linear), (16, 8)) == Manner((0, 1), (16, 8), (4, 1))
+    assert traits_of(encodings.parse(linear), (16, 8)) == EncodingTraits((0, 1), (16, 8), (4, 1))
 
 
 # Proofs

@@ -195,7 +195,7 @@ def test_the_next_exchange_in_a_part_waits_for_the_loads_of_the_last(
     waits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not waits:
-        monkeypatch.setattr(MACHINES["nvidia"], "together", lambda writer: None)
+        monkeypatch.setattr(MACHINES["nvidia"], "keep_loads_in_flight", lambda writer: None)
     there, back = transpose(32, 1, CUDA)
     writer = FunctionWriter()
     signature = signature_of(there, element_type("i32"))

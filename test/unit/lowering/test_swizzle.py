@@ -9,7 +9,7 @@ import random
 import pytest
 
 from triton_linear.dialect import f2
-from triton_linear.lowering.planners.placement import Exchange, Room, place
+from triton_linear.lowering.planners.placement import Exchange, ExchangeLimits, place
 from triton_linear.lowering.planners.swizzle import Columns, Side, optimal_swizzle
 from triton_linear.lowering.target.targets import target
 
@@ -82,5 +82,5 @@ def test_where_conflicts_cannot_be_avoided_other_vectors_are_taken(name: str) ->
     narrow = Side((), gpu.service("load", 4).columns(loading), 5)
     rest = f2.extend(words, (*lanes, *loading))
     assert optimal_swizzle((), rest, wide, narrow, word_bits=0).conflicts > 1
-    placement = place(exchange, Room(4, gpu, 1 << 20))
+    placement = place(exchange, ExchangeLimits(4, gpu, 1 << 20))
     assert placement.swizzle.conflicts == 1 and placement.store_bits < 2

@@ -12,7 +12,7 @@ import pytest
 from triton_linear.dialect.mlir_adapter import Module, new_context, operations
 from triton_linear.lowering.emit import turns
 from triton_linear.lowering.emit.scratch import ScratchUse, affordable, pieces
-from triton_linear.lowering.emit.turns import Order, Stretch, Turn, Ways
+from triton_linear.lowering.emit.turns import Choice, Order, Stretch, Turn
 
 Program = list["int | tuple[str, list[Program]]"]
 """Exchanges, and (kind, bodies): of a "choice" one body runs, of a "loop" any, any number of times."""
@@ -20,7 +20,7 @@ Program = list["int | tuple[str, list[Program]]"]
 
 def stretch_of(program: Program) -> Stretch:
     return tuple(
-        step if isinstance(step, int) else Ways(tuple(map(stretch_of, step[1])), repeats=step[0] == "loop")
+        step if isinstance(step, int) else Choice(tuple(map(stretch_of, step[1])), repeats=step[0] == "loop")
         for step in program
     )
 
@@ -113,8 +113,8 @@ def test_regions_are_ways_and_all_but_those_of_branches_repeat() -> None:
     one, two, three, four, five, six = (
         numbers[f"test.{name}"] for name in ("one", "two", "three", "four", "five", "six")
     )
-    body: Stretch = (two, Ways(((three,), (four, Ways(((five,),), True))), False))
-    expected: Stretch = (Ways(((one,), body), True), Ways(((six,), ()), True))
+    body: Stretch = (two, Choice(((three,), (four, Choice(((five,),), True))), False))
+    expected: Stretch = (Choice(((one,), body), True), Choice(((six,), ()), True))
     assert turns.stretch_of(module.body, 0, {one, two, three, four, five, six}) == expected
 
 

@@ -11,7 +11,7 @@ import pytest
 from triton_linear.lowering.emit.bodies import emit, signature_of
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import ShufflePlan
-from triton_linear.lowering.plan.words import TooLong, WordBuilder, spread, steering
+from triton_linear.lowering.plan.words import TooLong, WordBuilder, parity_terms, with_replacements
 from triton_linear.lowering.target.steps import Pick, Shuffle
 from triton_linear.lowering.target.targets import target
 
@@ -85,7 +85,7 @@ def test_steering_sums_columns():
     rng = random.Random(5)
     for _ in range(100):
         columns = tuple(rng.randrange(16) for _ in range(6))
-        found = steering(columns)
+        found = parity_terms(columns)
         for x in range(64):
             total = 0
             for bit, column in enumerate(columns):
@@ -127,8 +127,8 @@ def test_half_of_the_choices_overwrite_a_word_that_nobody_needs(sources):
     sent = tuple(Shuffle(word, lane_xor=1) for word in range(3))
     picks = ((0,), (1,))
     choices = tuple(Pick(tuple(word + source for source in sources), (1,), picks) for word in range(3))
-    marked = spread((*sent, *choices), outputs=(6, 7, 8), given=3)
+    marked = with_replacements((*sent, *choices), outputs=(6, 7, 8), given=3)
     own = sources.index(0)
     assert marked == (*sent, replace(choices[0], replaced=own), choices[1], replace(choices[2], replaced=own))
     # The word that stays is needed in the end, and in the place of the other it would be multiplied.
-    assert spread((*sent, *choices), outputs=(0, 1, 2, 6, 7, 8), given=3) == (*sent, *choices)
+    assert with_replacements((*sent, *choices), outputs=(0, 1, 2, 6, 7, 8), given=3) == (*sent, *choices)

@@ -98,11 +98,11 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "emit/shared",
         "emit_exchange",
         "if closing: ...\n"
-        "program = WordWriter(writer, machine, plan.per_word, arrived, loading.given, half)"
+        "program = WordWriter(writer, machine, plan.per_word, loaded, loading.given, half)"
         ".run(loading.steps)\n"
         "words_loaded = [program.word(number) for number in loading.outputs]\n"
         "if closing: ...",
-        "program = WordWriter(writer, machine, plan.per_word, arrived, loading.given, half)"
+        "program = WordWriter(writer, machine, plan.per_word, loaded, loading.given, half)"
         ".run(loading.steps)\n"
         "words_loaded = [program.word(number) for number in loading.outputs]",
         "no barrier of the cluster behind the last loads",
@@ -125,7 +125,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "prove/plans",
-        "_after",
+        "_after_stage",
         "threads.bits if stage.thread_bits else threads.own_bits",
         "threads.bits",
         "the proof lets steps see the CTA's rank that the code does not give them",
@@ -152,23 +152,23 @@ MUTANTS: tuple[CodeMutant, ...] = (
     emitted(
         "emit/turns",
         "order_of",
-        "ways.repeated() if step.repeats else ways",
-        "ways",
+        "choice.repeated() if step.repeats else choice",
+        "choice",
         "exchanges of a loop that take turns are taken to run once",
         TAKE_TURNS,
     ),
     emitted(
         "emit/turns",
         "order_of",
-        "ways.repeated() if step.repeats else ways",
-        "ways.repeated()",
+        "choice.repeated() if step.repeats else choice",
+        "choice.repeated()",
         "one of two branches is taken to follow the other",
         f"{TURNS}::test_turns",
     ),
     emitted(
         "emit/turns",
         "Order.then",
-        "self.first | other.first if self.passed else self.first",
+        "self.first | other.first if self.may_be_empty else self.first",
         "self.first",
         "what follows a loop that runs no iteration is not the first that may come",
         SOUND_TURNS,
@@ -177,7 +177,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     emitted(
         "emit/turns",
         "Order.then",
-        "other.last | self.last if other.passed else other.last",
+        "other.last | self.last if other.may_be_empty else other.last",
         "other.last",
         "an exchange before a branch without any is not the last that may have come",
         SOUND_TURNS,
@@ -187,7 +187,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "emit/turns",
         "Order.repeated",
         "True",
-        "self.passed",
+        "self.may_be_empty",
         "a loop is taken to run one iteration at least",
         SOUND_TURNS,
     ),
@@ -250,7 +250,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     cluster(
         "emit/shared",
-        "_loads.memory_of",
+        "_load_pointers.memory_of",
         'writer.binary("xor", rank, writer.constant(flipped))',
         "rank",
         "`mapa` names one CTA of the cluster for all registers",
@@ -270,14 +270,14 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "planners/exchange",
     ),
     crossing(
-        "_is_near",
-        "any((_far(*place) for place in conv.bits()))",
+        "_reads_own_cta",
+        "any((_changes_rank(*place) for place in conv.bits()))",
         "False",
         "an exchange in the cluster is taken for one in each CTA",
         "planners/shared",
     ),
     crossing(
-        "_far",
+        "_changes_rank",
         "1 << bit if name == 'block' else 0",
         "origin.block",
         "no bit leads to another CTA of the cluster",
@@ -356,7 +356,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "gather/memory",
-        "_Gathered.of",
+        "_Request.of",
         "held.block != beside.block or not all((column in own for column in asked))",
         "False",
         "a gather asks another CTA of the cluster through its own memory",
@@ -397,7 +397,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "prove/exchange",
-        "_ranks",
+        "_rank_columns",
         'name == "load" and plan.ranks is not None',
         "False",
         "the proof has all loads in a cluster from the own CTA",
@@ -430,7 +430,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "interpreter/warps",
-        "_Warps._met",
+        "_Warps._complete_barriers",
         "len(here) > count or (known is not None and not set(here) <= set(known))",
         "False",
         "the interpreter lets a partition wait at the barrier of others",
@@ -438,7 +438,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "interpreter/warps",
-        "_Level._unknown",
+        "_Level._unordered",
         "(writer != _NOBODY) & (writer != self.warp) & late",
         "late & False",
         "the interpreter does not see stores of a neighbour partition",

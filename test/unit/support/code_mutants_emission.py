@@ -73,7 +73,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "emit/parts",
-        "_made_of",
+        "_values_of",
         "rest[:-len(whole) - 1:-1] != whole",
         "False",
         "values that are stored by halves",
@@ -146,7 +146,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "emit/shared",
-        "_loads",
+        "_load_pointers",
         "pointers(writer, thread, plan.load.columns, base)",
         "pointers(writer, thread, plan.load.columns[:-1], base)",
         "last thread bit of load addresses",
@@ -333,7 +333,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     CodeMutant(
         "lowering/prove/exchange.py",
-        "_keep_apart",
+        "_check_warps_apart",
         "(other := _add(pivots, pair, width))",
         "(other := _add(pivots, pair, width)) < 0",
         "warps that reach each other's bytes are not seen",

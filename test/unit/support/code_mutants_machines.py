@@ -75,7 +75,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     planned(
         "planners/shared",
-        "_inside",
+        "_shuffles_between",
         "_renamed(b, named)",
         "_renamed(a, named)",
         "where an exchange before memory leads",

@@ -69,7 +69,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     # --- words
     planned(
         "plan/words",
-        "steering",
+        "parity_terms",
         "(combination >> index & 1) << bit",
         "(combination >> index & 1) << (bit ^ 1)",
         "lane mask of a condition",

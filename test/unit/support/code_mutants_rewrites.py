@@ -52,7 +52,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "gather/shuffles",
-        "unmasked",
+        "lane_shift",
         "None if seen else distance",
         "distance",
         "bits of an index that name registers reach its lane",
@@ -68,7 +68,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "emit/gathers",
-        "_Gather._selected",
+        "_Gather._choose_word",
         'f"{one.word}, {zero.word} : i1"',
         'f"{zero.word}, {one.word} : i1"',
         "arms of a gather's choice",
@@ -76,7 +76,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "emit/gathers",
-        "_Gather._taken",
+        "_Gather._extract",
         "machine.selector([size] * size)",
         "machine.selector([1] * size)",
         "bytes from one element of a gathered word to the next",
@@ -109,7 +109,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "gather/memory",
-        "_Gathered.of",
+        "_Request.of",
         "theirs ^ ours",
         "theirs",
         "warps wait for each other though each gathers of its own",
@@ -117,7 +117,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "gather/memory",
-        "_Gathered.of",
+        "_Request.of",
         "replace(beside, warp=added)",
         "beside",
         "what a warp has is added to where it looks for it",

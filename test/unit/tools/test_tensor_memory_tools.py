@@ -123,12 +123,12 @@ def test_fuzz_draws_programs_that_go_through_tensor_memory() -> None:
 
 def test_fuzz_finds_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     """A load that reaches the next row, as the interpreter is told; stock Triton's code is as wrong then."""
-    right = tensor_memory._Reached.load
+    right = tensor_memory._Access.load
 
-    def other(self: tensor_memory._Reached, machine: object, slots: object) -> None:
+    def other(self: tensor_memory._Access, machine: object, slots: object) -> None:
         right(replace(self, rows=self.rows ^ 1), machine, slots)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(tensor_memory._Reached, "load", other)
+    monkeypatch.setattr(tensor_memory._Access, "load", other)
     totals = fuzz([FuzzPlan("cuda:100", 7, 8, kinds=(TENSOR,))], 0)["cuda:100"]
     assert totals.stock["is wrong"] == totals.modules
 
