@@ -1,4 +1,4 @@
-"""What is known of one compile so far, which its report says in the end."""
+"""The state of one compile, from which its report is made."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 class CompileRecord:
     """One compile under way.
 
-    source: the module behind user passes. upstream: the same in upstream MLIR, where it is at hand. text: the
-    same in generic form, where that was printed. given: conversions before user passes, if there are any.
-    entry: the name of what is kept of the module, if anything is. stays: a compile before has found the kernel
-    to be better than stock Triton's.
+    source: the module after the user passes that run before ours. upstream: that module in upstream MLIR, if it
+    was imported. text: that module in generic form, if it was printed. given: the number of conversions before
+    user passes. entry: the name of the module's entry on disk; "" if there is none. stays: an earlier compile
+    compared this kernel with stock Triton's and took it.
     """
 
     kernel: str
@@ -50,18 +50,18 @@ class CompileRecord:
     passes: tuple[str, ...] = ()
 
     def compiling(self) -> AbstractContextManager[None]:
-        """The time of Triton's own stage: what it takes once, a kernel takes anyway."""
+        """Time a run of Triton's own stage. The first run is no overhead: stock Triton needs it too."""
         again, self.compiled = self.compiled, True
         return self.clock.phase("stock again" if again else "stock")
 
     @contextmanager
     def working(self, phase: str) -> Iterator[None]:
-        """The time of work of the plugin's own, in which Python's garbage collector does not come."""
+        """Time a phase of the plugin. Python's garbage collector does not run in it."""
         with self.clock.phase(phase), garbage.held_back():
             yield
 
     def undo(self) -> None:
-        """The kernel is stock Triton's after all: what was said of its conversions does not hold."""
+        """Drop what was recorded of conversions and gathers, since the stock kernel is compiled."""
         self.conversions, self.gathers, self.staged, self.avoided = (), (), 0, 0
 
     def report(self, target: str) -> Report:

@@ -1,17 +1,18 @@
 """Turning the plugin on and off.
 
-While it is on, four things of Triton's are ours:
+While the plugin is on, it replaces four things in Triton:
 
-- `knobs.runtime.add_stages_inspection_hook`: wraps stages of each compile (`llir`; `ptx` and `cubin`); a hook
-  that was there before is called first, and what it returns counts;
-- `hash` of the NVIDIA and AMD backends: adds the setting's fingerprint, which keeps kernels on disk apart;
-- `triton.runtime.jit.compute_cache_key` and `JITFunction._do_compile`: the same for a process's own kernel
-  cache.
+- `knobs.runtime.add_stages_inspection_hook`: ours wraps stages of each compile (`llir`; `ptx` and `cubin`). It
+  first calls the hook that was installed before, and returns that hook's result;
+- `hash` of the NVIDIA and AMD backends: ours adds the setting's fingerprint, so that kernels compiled under
+  different settings have different keys in the cache on disk;
+- `triton.runtime.jit.compute_cache_key` and `JITFunction._do_compile`: ours add the fingerprint to the keys of
+  the kernel cache in memory.
 
-With the option `autotune`, what `triton_linear.autotuner` names is too. Nothing of all that is left when it is
-off (and no thread is compiling for a launch made while it was on). A compile keeps the setting under which its
-cache key was made, also if another thread turns the plugin on or off meanwhile, or if Triton's asynchronous
-mode runs it later in a thread of its own; so no cache entry holds a kernel of another setting.
+With the option `autotune`, it also replaces what `triton_linear.autotuner` lists. All of this is undone when
+the plugin is off and no thread is still compiling for a launch made while it was on. A compile keeps the
+setting under which its cache key was made, even if another thread turns the plugin on or off meanwhile, or if
+Triton's asynchronous mode runs it later in another thread. So no cache entry holds a kernel of another setting.
 """
 
 from __future__ import annotations
@@ -61,31 +62,33 @@ def install(
 ) -> None:
     """Compile every kernel of this process with the plugin from here on.
 
-    strict: raise where the plugin fails, rather than warn and compile with stock Triton.
-    scratch_limit: most bytes of shared memory one conversion may use as scratch; None leaves it to the
-    target.
-    assign: choose the layouts of a kernel's tensors anew, where that saves conversions.
-    lower: emit code for the conversions that are left, rather than leave them to Triton.
-    occupancy: assemble a kernel within fewer registers where a multiprocessor then takes another CTA.
-    reductions: take reductions across warps apart, where that costs less; not without `lower`.
+    strict: if the plugin fails, raise; otherwise warn and compile with stock Triton.
+    scratch_limit: the most bytes of shared memory one conversion may use as scratch; None: the target's
+    default.
+    assign: choose new layouts for a kernel's tensors if that saves conversions.
+    lower: emit code for the remaining conversions; otherwise Triton lowers them.
+    occupancy: assemble a kernel with fewer registers if another CTA then fits on a multiprocessor.
+    reductions: split reductions across warps into cheaper steps, if there are any; needs `lower`.
     lowering: "linear", or "legacy" for conversions as they were before linear layouts, to measure against.
-    dump: a folder that gets the TTGIR of each kernel that is compiled, before and after the passes.
-    only: patterns, as of file names, of kernels that are compiled with the plugin; none of them for all.
-    skip: patterns of kernels that are left to stock Triton.
-    decisions: the file or URL of what `triton-linear tune` decided; "" for the user's own, "none" for none.
-    exact: give the bits that stock Triton gives: no sum of floats in another order, none rounded elsewhere.
-    autotune: have `triton.autotune` and Inductor measure each configuration with the plugin and without.
-    passes: passes of your own (`ttgir_pass`), or names of files that have some, to run before or after ours.
-    gluon: change the layouts of Gluon kernels too, of all or of those whose name matches one of these patterns.
-    report: a file to which each compile, in whatever process, adds its `Report` as a line of JSON.
-    cache: keep what the passes make of a kernel on disk, in Triton's cache, and take it from there.
-    on_report: called with the `Report` of each compile, in the thread that compiled.
+    dump: a folder for the TTGIR of each compiled kernel, before and after the passes.
+    only: names of the kernels to compile with the plugin, as patterns of file names; empty for all.
+    skip: names of the kernels that stock Triton compiles, as such patterns.
+    decisions: the file or URL of what `triton-linear tune` decided; "" for the user's own file, "none" for
+    none.
+    exact: give the bits that stock Triton gives: no float sum is reordered and no rounding is moved.
+    autotune: have `triton.autotune` and Inductor measure each configuration with the plugin and without it.
+    passes: your own passes (`ttgir_pass`), or names of files that define some, to run before or after ours.
+    gluon: change the layouts of Gluon kernels too: of all, or of those whose name matches one of these
+    patterns.
+    report: a file to which each compile, in any process, appends its `Report` as a line of JSON.
+    cache: keep the results of the passes on disk, in Triton's cache, and reuse them.
+    on_report: a function that is called with the `Report` of each compile, in the thread that compiled.
 
-    Raises `UnsupportedTriton` where the installed Triton is none that this package works with.
+    Raises `UnsupportedTriton` if this package does not work with the installed Triton.
 
-    Again after `install`, the new options replace the old ones; one `uninstall` undoes both. Processes that are
-    started later get the options in the environment variable `TRITON_LINEAR`, but neither `on_report` nor
-    passes that the script that was started defines itself.
+    A second `install` replaces the options of the first; one `uninstall` undoes both. Processes started later
+    get the options through the environment variable `TRITON_LINEAR`, without `on_report` and without passes
+    defined in the script that was started.
     """
     options = Options(
         strict,
@@ -98,7 +101,7 @@ def install(
         os.path.abspath(dump) if dump else "",
         _patterns(only),
         _patterns(skip),
-        _place(decisions),
+        _decisions_source(decisions),
         exact,
         autotune,
         user_passes.chosen(passes),
@@ -118,9 +121,7 @@ def install(
 
 
 def uninstall() -> None:
-    """Undo `install`; without one, do nothing. An `enabled` block that is open stays in force until it
-    ends.
-    """
+    """Undo `install`; do nothing if it was not called. An open `enabled` block stays in force until it ends."""
     environment.come_first()
     with _state.lock:
         _state.installed = None
@@ -149,10 +150,10 @@ def enabled(
     cache: bool = True,
     on_report: Callable[[Report], object] | None = None,
 ) -> AbstractContextManager[list[Report]]:
-    """Compile with the plugin within the block, which gets the list of reports of what is compiled in it.
+    """Compile with the plugin within the block. The block gets a list that fills with the reports of its
+    compiles.
 
-    The options are those of `install`. Blocks nest; the innermost one counts, for every thread of the
-    process.
+    The options are those of `install`. Blocks nest; the innermost one holds for every thread of the process.
     """
     options = Options(
         strict,
@@ -165,7 +166,7 @@ def enabled(
         os.path.abspath(dump) if dump else "",
         _patterns(only),
         _patterns(skip),
-        _place(decisions),
+        _decisions_source(decisions),
         exact,
         autotune,
         user_passes.chosen(passes),
@@ -178,8 +179,8 @@ def enabled(
 
 @contextmanager
 def pinned(options: Options | None) -> Iterator[list[Report]]:
-    """Compile under `options` within the block, None for stock Triton: in this thread alone, whatever is in
-    force; for tools of this package.
+    """Compile under `options` within the block, or with stock Triton if None. This holds for this thread alone,
+    whatever setting is in force for the process. Tools of this package use it.
     """
     triton_versions.require()
     reports: list[Report] = []
@@ -210,16 +211,16 @@ def _patterns(given: bool | str | Iterable[str]) -> str:
     if isinstance(given, bool):
         return "*" if given else ""
     if isinstance(given, str) or not isinstance(given, Iterable):
-        return given  # `Options` says what is wrong with others
+        return given  # `Options` checks the type and raises
     return ":".join(given)
 
 
-def _place(decisions: str | os.PathLike[str]) -> str:
-    """Where decisions are, for processes in other folders too."""
-    place = os.fspath(decisions)
-    if place in ("", NONE) or "://" in place:
-        return place
-    return os.path.abspath(os.path.expanduser(place))
+def _decisions_source(decisions: str | os.PathLike[str]) -> str:
+    """The option `decisions` with an absolute path, so that processes in other folders find the file."""
+    source = os.fspath(decisions)
+    if source in ("", NONE) or "://" in source:
+        return source
+    return os.path.abspath(os.path.expanduser(source))
 
 
 def _listeners(on_report: Callable[[Report], object] | None) -> tuple[Callable[[Report], object], ...]:
@@ -231,7 +232,7 @@ def _listeners(on_report: Callable[[Report], object] | None) -> tuple[Callable[[
 
 
 def _patches() -> tuple[Patch, ...]:
-    """What turning on replaces. Requires: the plugin is off, so what is found is not ours."""
+    """The patches that turn the plugin on. Requires: it is off, so none of the originals is ours."""
     from triton import knobs  # type: ignore[import-untyped, unused-ignore]
     from triton.backends import backends  # type: ignore[import-untyped, unused-ignore]
     from triton.runtime import jit  # type: ignore[import-untyped, unused-ignore]
@@ -274,7 +275,7 @@ class _Decision:
 
     @classmethod
     def drop(cls, backend: Backend) -> None:
-        """Forget what was decided when the backend was hashed before."""
+        """Forget the setting of an earlier hash of this backend."""
         if vars(backend).pop(cls.ATTRIBUTE, None) is not None:
             del vars(backend)["add_stages"]
 
@@ -283,7 +284,7 @@ class _Decision:
         vars(self.backend)["add_stages"] = self.add_stages
 
     def add_stages(self, stages: Stages, options: object, language: object) -> None:
-        """The backend's own `add_stages`; then the wrapping, if no hook of ours did it."""
+        """Call the backend's own `add_stages`; then wrap the stages, unless our hook has done so."""
         self.applied = False
         type(self.backend).add_stages(self.backend, stages, options, language)
         if not self.applied:
@@ -316,9 +317,7 @@ def _key_under(setting: Setting | None, key: str) -> str:
 
 
 def _pinning(stock: Callable[..., object]) -> Callable[..., object]:
-    """Compile and remember under one setting, also where `key` was made under another one (as by
-    `preload`).
-    """
+    """Compile and cache under one setting, even if `key` was made under another one (as by `preload`)."""
 
     @functools.wraps(stock)
     def _do_compile(self: object, key: str, *args: object, **kwargs: object) -> object:
@@ -331,7 +330,8 @@ def _pinning(stock: Callable[..., object]) -> Callable[..., object]:
 
 @contextmanager
 def _pinned_submissions(setting: Setting | None) -> Iterator[None]:
-    """Within the block, what is submitted to Triton's asynchronous mode, if one is active, is pinned too."""
+    """Within the block, pin compiles submitted to Triton's asynchronous mode, if one is active, to
+    `setting`."""
     from triton.runtime import _async_compile  # type: ignore[import-untyped, unused-ignore]
 
     mode = _async_compile.active_mode.get()
@@ -346,7 +346,7 @@ def _pinned_submissions(setting: Setting | None) -> Iterator[None]:
 
 
 class _PinnedMode:
-    """An asynchronous mode of Triton's, as one launch sees it: compiles that it submits run under `setting`."""
+    """Triton's asynchronous mode for one launch: the compiles that it submits run under `setting`."""
 
     def __init__(self, mode: Any, setting: Setting | None) -> None:
         self._mode = mode
@@ -356,7 +356,7 @@ class _PinnedMode:
         return getattr(self._mode, name)
 
     def submit(self, key: object, compile_fn: Callable[[], object], *rest: object) -> object:
-        """What the mode gives for a compile that is pinned in whatever thread runs it."""
+        """Submit a compile that runs under the setting in whichever thread runs it."""
 
         def pinned() -> object:
             with _state.pinned(self._setting):
@@ -366,7 +366,7 @@ class _PinnedMode:
 
 
 class StagesHook:
-    """The hook of `knobs.runtime.add_stages_inspection_hook`, over one that may have been there before."""
+    """Our `knobs.runtime.add_stages_inspection_hook`. `before`: the hook that was installed earlier, if any."""
 
     def __init__(self, before: Callable[..., Any] | None) -> None:
         self.before = before
@@ -394,23 +394,23 @@ class StagesHook:
         return result
 
     def _key(self) -> tuple[str, str]:
-        """What Tritons after 3.6 ask for: a key and a hash of what the hook does to the stages."""
+        """A key and a hash of what the hook does to the stages; releases after Triton 3.6 ask for them."""
         key, digest = self.before() if self.before else ("", "")
         setting = _state.current()
         return (key, digest) if setting is None else (key + setting.fingerprint, digest + setting.fingerprint)
 
 
 def _called_by_compile() -> bool:
-    """Whether `triton.compile` is asking: its cache key is made already, and not under a setting of ours."""
+    """True if `triton.compile` is the caller: it has already made its cache key, without our fingerprint."""
     from triton.compiler import compiler  # type: ignore[import-untyped, unused-ignore]
 
     return _is_called_by(compiler.compile)
 
 
 def _launched_while_off() -> bool:
-    """Whether this is for a launch that came to Triton's own `_do_compile`, not through the one that pins.
+    """True if the launch called Triton's own `_do_compile`, not the replacement that pins the setting.
 
-    An asynchronous compile runs a function that `_do_compile` has defined, in a thread of the executor.
+    An asynchronous compile runs a function defined inside `_do_compile`, in a thread of the executor.
     """
     from triton.runtime import jit  # type: ignore[import-untyped, unused-ignore]
 
@@ -419,7 +419,7 @@ def _launched_while_off() -> bool:
 
 
 def _is_called_by(function: Callable[..., object]) -> bool:
-    """Whether this thread is inside a call of a function written in Python, or of one defined in its body."""
+    """True if this thread is inside a call of a Python function, or of a function defined in its body."""
     code = getattr(function, "__code__", None)
     codes = {code, *(c for c in getattr(code, "co_consts", ()) if isinstance(c, CodeType))}
     frame: FrameType | None = sys._getframe(1)

@@ -1,7 +1,7 @@
-"""From a TritonGPU module to one in which the code of its conversions stands where they were.
+"""Replace the conversions of a TritonGPU module by emitted code.
 
-The plugin compiles what `prepare` gives, and so do the tools that show or check it. Nothing here is imported
-before the first kernel that has something to do: MLIR comes in with it.
+The plugin compiles the result of `prepare`; the tools show or check it. This file imports MLIR, so the plugin
+imports it only at the first kernel that may change.
 """
 
 from __future__ import annotations
@@ -30,14 +30,17 @@ from triton_linear.screen import GLOBAL_ACCESSES, Found, are_short, screened
 Decided = TypeVar("Decided", DecidedConversion, DecidedGather)
 
 LEAST_SCRATCH = 0
-"""A scratch limit that no plan can meet by choice: each takes as little as it can."""
+"""A scratch limit below what any plan needs, so that each plan takes the least it can."""
 EXHAUSTED = "shared memory is exhausted"
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """The text of a kernel with our code in it, the stubs whose code that is, and the bytes of shared memory
-    that it may need; `scratch` says in words how much of it is ours."""
+    """A version of a kernel with emitted code.
+
+    text: the module. stubs: the stubs whose code it has. room: the bytes of shared memory that it may need.
+    scratch: in words, how much of that is scratch of emitted code. apart: no two stubs share bytes of scratch.
+    """
 
     text: str
     stubs: Mapping[str, Stub]
@@ -48,9 +51,8 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A module after the passes. `options` are those that they ran with.
-
-    `differs`: whether anything of it is other than in the stock kernel.
+    """A module after the passes. options: those of the passes. differs: the module or its code differs from the
+    stock kernel.
     """
 
     module: Module
@@ -60,11 +62,11 @@ class Prepared:
     differs: bool
 
     def attempts(self, module: Module | None = None) -> Iterator[Attempt]:
-        """What the backend is to compile, until one needs no more shared memory than it has room.
+        """The versions to compile in turn, until one needs at most its `room` of shared memory.
 
-        Scratch first takes more than it must, where that saves barriers, within a budget. If the kernel then
-        takes more than that, which is an estimate, scratch shares its bytes; last, every plan takes the least
-        it can. `module`: one with some of the kernels alone.
+        The first version uses more scratch than necessary, within an estimated budget, if that saves barriers.
+        In the second, stubs share bytes of scratch. In the last, every plan takes the least it can. `module`: a
+        module with only some of the kernels; None for all.
         """
         stubs = dict(self.rewritten.stubs)
         limit, most = self.options.scratch_limit, self.target.max_shared_bytes
@@ -79,9 +81,9 @@ class Prepared:
         else:
             text, _ = self._embedded(stubs, module, apart=False)
         yield Attempt(text, stubs, most, usual, apart=False)
-        if not lasts:  # such scratch is what it is
+        if not lasts:  # these strategies have no plan with less scratch
             return
-        # Where both regions of some warps and calls are, barriers are not for our code to ask for.
+        # With both warp-specialised regions and calls, emitted code must not need barriers of all warps.
         ops = operations(self.module.operation)
         calls = any(op.name == "tt.call" and op.attributes["callee"].value not in stubs for op in ops)
         all_warps = not (calls and any(op.name == WARP_SPECIALIZE for op in ops))
@@ -102,15 +104,15 @@ class Prepared:
         return found.text, found.budget
 
     def conversions(self, attempt: Attempt | None) -> tuple[DecidedConversion, ...]:
-        """What becomes of each conversion in an attempt; None: the stock kernel is compiled."""
+        """The decision for each conversion in an attempt; None: the stock kernel is compiled."""
         return tuple(self.in_attempt(found, attempt) for found in self.rewritten.conversions)
 
     def gathers(self, attempt: Attempt | None) -> tuple[DecidedGather, ...]:
-        """What becomes of each gather in an attempt; None: the stock kernel is compiled."""
+        """The decision for each gather in an attempt; None: the stock kernel is compiled."""
         return tuple(self.in_attempt(found, attempt) for found in self.rewritten.gathers)
 
     def in_attempt(self, found: Decided, attempt: Attempt | None) -> Decided:
-        """What becomes of one of them."""
+        """The decision for one conversion or gather in an attempt; None: the stock kernel is compiled."""
         if attempt is None and self.differs:
             return replace(found, kind=STOCK, detail=EXHAUSTED, stub=None)
         if attempt is None or found.stub is None:
@@ -129,7 +131,7 @@ def prepare(
 ) -> Prepared:
     """Run the passes over `module`, in place.
 
-    Requires: `options` are those that are left for this module after screening; None: nothing concerns it.
+    Requires: `options` are those that remain after screening the module; None: no pass can change it.
     """
     if options is None:
         return Prepared(module, target, PipelineOptions(), Rewritten(PipelineRun.of_nothing()), differs=False)
@@ -141,7 +143,9 @@ def prepare(
 
 
 def concerning(options: PipelineOptions, module: Module) -> PipelineOptions | None:
-    """What of `options` may change a module of upstream MLIR, as the plugin finds it out of a libtriton one."""
+    """The part of `options` that can change a module of upstream MLIR; None if nothing can.
+
+    Ensures: the result is what the plugin finds by screening the same module in libtriton's MLIR."""
     ops = operations(module.operation)
     found = Found.among(Counter(op.name for op in ops))
 

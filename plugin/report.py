@@ -1,4 +1,4 @@
-"""What happened to the conversions of one kernel, and where the time went.
+"""What the plugin did with the conversions of one kernel, and how long it took.
 
 Every compile that passes through the plugin makes one `Report`. It reaches the `on_report` callback of the
 setting that was in force, the list that `enabled()` yields, and `last_report()`.
@@ -21,27 +21,27 @@ class FallbackWarning(UserWarning):
 
 
 class LimitWarning(UserWarning):
-    """A part of what this package does is left to stock Triton: how to do it with this release is not known."""
+    """A feature is left to stock Triton: this package does not support it with the installed release."""
 
 
 class ReportWarning(UserWarning):
-    """A report did not reach its function or file, or a dump its folder; kernels are compiled."""
+    """A report or a dump could not be delivered. The kernel is compiled all the same."""
 
 
 class Outcome(Enum):
-    """How a kernel left the plugin."""
+    """What the plugin did with a kernel."""
 
     NOTHING_TO_DO = "nothing to do"
-    """It has no conversion, no gather, no reduction and no access to shared memory that might change: stock
-    Triton compiled it, nothing else ran."""
+    """The kernel has no conversion, gather, reduction or access to shared memory that might change. Stock
+    Triton compiled it, and no pass ran."""
     CONVERTED = "converted"
-    """Its conversions went through the passes, and what they made of it was compiled."""
+    """The passes changed the kernel, and the changed kernel was compiled."""
     LEFT = "left to Triton"
-    """No conversion of it needs code of ours, for the reasons the report gives; stock Triton compiled it."""
+    """The kernel runs no code of ours, for the reasons in the report. Stock Triton compiled it."""
     REWRITTEN = "rewritten by user passes"
-    """There is no code of ours in it; stock Triton compiled what user passes made of it."""
+    """Only user passes changed the kernel, and stock Triton compiled their result."""
     FAILED = "failed"
-    """The plugin failed: stock Triton compiled the untouched kernel or, if strict, nobody did."""
+    """The plugin failed. Stock Triton compiled the unchanged kernel or, if strict, the compile raised."""
 
 
 NOOP = "noop"
@@ -52,14 +52,14 @@ FREE = "free"
 
 @dataclass(frozen=True, slots=True)
 class ReportedConversion:
-    """One conversion: its source location, layouts, lowering, and what there is to say about that choice.
+    """One conversion: its source location, layouts, lowering, and a detail of that lowering.
 
     `lowering` is the kind of the plan ("registers", "shuffle", "warp-shared", "cta-shared", "cluster-shared",
-    "padded"), or "noop", or "triton" where no plan was found; then `detail` is the reason. Where there is a
-    plan, `detail` is its one-line summary. "free" is one that was left out to see what the kernel takes
-    without: its result is garbage. `partials`: it is none of the kernel's, but brings partial results of a
-    reduction together, which was taken apart. `made`: it is none of the kernel's either, but came with
-    layouts that were chosen, or where an access goes by way of another layout.
+    "padded"), and `detail` is the plan's one-line summary. It is "triton" if no plan was found; `detail` is
+    then the reason. It is "noop" if nothing moves. It is "free" if the conversion was omitted to measure the
+    kernel without it: its result is garbage. Two kinds of conversions are not in the kernel that Triton made:
+    `partials` ones combine partial results of a reduction that was split; `made` ones come from chosen layouts,
+    or from accesses that are staged through another layout.
     """
 
     location: str
@@ -72,7 +72,7 @@ class ReportedConversion:
 
     @property
     def own(self) -> bool:
-        """Whether it is one of the kernel's, as Triton made that."""
+        """True if the conversion is in the kernel that Triton made."""
         return not (self.made or self.partials)
 
     @property
@@ -85,8 +85,8 @@ class ReportedConversion:
 class ReportedGather:
     """One gather: its source location, the types of its source and index, and its lowering.
 
-    `lowering` is "gather" where the kernel runs code that this package emitted for it, `detail` then sums that
-    up; "triton" where it is left to Triton, for the reason in `detail`.
+    `lowering` is "gather" if the kernel runs code that this package emitted for it; `detail` is then a summary.
+    It is "triton" if Triton lowers it; `detail` is then the reason.
     """
 
     location: str
@@ -103,15 +103,15 @@ class ReportedGather:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One compile: `seen` conversions were in the kernel, `seconds` are exclusive per phase.
+    """One compile: what became of the kernel's conversions and gathers, and the seconds of each phase.
 
-    `seen` counts operations before any pass. Of these, `ours` run code of this package, `noop` move nothing,
-    `folded` were removed, `avoided` are not needed with the layouts that were chosen, and `kept` are lowered by
-    Triton; they add up, and `made` are beside them. `conversions` has those that are in the kernel at last.
-    `staged` counts accesses to shared memory that go by way of another layout: each brings a conversion.
-    `variant` is the one that was decided on by measuring, if one was (`triton_linear.variants`). `key` tells
-    the kernel among those that were decided about; empty where nobody asked. `passes` are the user passes
-    that changed the kernel.
+    `seen` counts the conversions before any pass. Of these, `ours` run code of this package, `noop` move
+    nothing, `folded` were removed, `avoided` are not needed with the chosen layouts, `free` were omitted for
+    measuring, and `kept` are lowered by Triton; the six add up to `seen`. `made` conversions come on top.
+    `conversions` lists those of the compiled kernel. `staged` counts accesses to shared memory that are staged
+    through another layout; each adds a conversion. `seconds` of a phase exclude the phases inside it. `variant`
+    is the variant chosen by measuring, if any (`triton_linear.variants`). `key` identifies the kernel among
+    decisions; it is empty if no decisions were looked up. `passes` are the user passes that changed the kernel.
     """
 
     kernel: str
@@ -132,13 +132,13 @@ class Report:
 
     @property
     def own(self) -> tuple[ReportedConversion, ...]:
-        """Conversions of the kernel as Triton made it that are still there."""
+        """Remaining conversions that were in the kernel that Triton made."""
         return tuple(conversion for conversion in self.conversions if conversion.own)
 
     @property
     def made(self) -> tuple[ReportedConversion, ...]:
-        """Conversions that were not in the kernel: layouts that were chosen, accesses that go by way of another
-        layout and reductions that were taken apart have brought them."""
+        """Conversions that were not in the kernel that Triton made. They come from chosen layouts, from
+        accesses staged through another layout and from reductions that were split."""
         return tuple(conversion for conversion in self.conversions if not conversion.own)
 
     @property
@@ -148,7 +148,7 @@ class Report:
 
     @property
     def emitted(self) -> int:
-        """Conversions that run code of this package, those that were made included."""
+        """Conversions that run code of this package, `made` ones included."""
         return sum(conversion.ours for conversion in self.conversions)
 
     @property
@@ -158,28 +158,28 @@ class Report:
 
     @property
     def free(self) -> int:
-        """Conversions that were left out, for measuring; if there are any, the kernel's results are garbage."""
+        """Conversions omitted for measuring. If there are any, the kernel's results are garbage."""
         return _count(self.own, FREE)
 
     @property
     def folded(self) -> int:
-        """The kernel's conversions that the passes removed where layouts stayed."""
+        """The kernel's conversions that the passes removed without changing layouts."""
         converted = self.outcome is Outcome.CONVERTED
         return self.seen - self.avoided - len(self.own) if converted else 0
 
     @property
     def kept(self) -> int:
-        """The kernel's conversions that Triton lowers, whether they are listed with a reason or not."""
+        """The kernel's conversions that Triton lowers, whether `conversions` lists them or not."""
         return self.seen - self.ours - self.noop - self.free - self.folded - self.avoided
 
     @property
     def left(self) -> tuple[ReportedConversion, ...]:
-        """Conversions that Triton lowers, each with the reason; those that were made are among them."""
+        """Conversions that Triton lowers, each with the reason, `made` ones included."""
         return tuple(conversion for conversion in self.conversions if conversion.lowering == TRITON)
 
     @property
     def overhead(self) -> float:
-        """Seconds that stock Triton alone would not have spent."""
+        """Seconds spent beyond those of stock Triton's compile."""
         return sum(seconds for phase, seconds in self.seconds.items() if phase != "stock")
 
     def __str__(self) -> str:
@@ -221,7 +221,7 @@ def _count(conversions: Iterable[ReportedConversion], lowering: str) -> int:
 
 
 def _line(conversion: ReportedConversion) -> str:
-    """What is said of a conversion."""
+    """The line of a printed report about a conversion."""
     whose = "of partial results, " if conversion.partials else "made, " if conversion.made else ""
     lowering = "left to Triton" if conversion.lowering == TRITON else conversion.lowering
     detail = conversion.detail.removeprefix(f"{lowering}: ")
@@ -229,7 +229,7 @@ def _line(conversion: ReportedConversion) -> str:
 
 
 def _once(lines: Iterable[str]) -> list[str]:
-    """Each line once, with the number of times where it is several.
+    """Each distinct line once, followed by its count if that is above 1.
 
     >>> _once(["a", "b", "a"])
     ['a, 2 times', 'b']
@@ -271,11 +271,11 @@ _last: Report | None = None
 
 
 def last_report() -> Report | None:
-    """The report of the compile that finished last in this process, in any thread; None before the first."""
+    """The report of the latest finished compile of this process, in any thread; None before the first."""
     return _last
 
 
 def publish(report: Report) -> None:
-    """Make `report` the one that `last_report()` gives."""
+    """Make `report` the result of `last_report()`."""
     global _last  # noqa: PLW0603
     _last = report

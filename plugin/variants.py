@@ -1,8 +1,8 @@
-"""The ways in which a kernel can be compiled that measuring chooses from (`triton-linear tune`).
+"""The variants of a kernel from which `triton-linear tune` chooses by measuring.
 
-A variant is a change of the options that are in force. What differs is what no model decides for every kernel:
-whether the plugin acts at all, which of its parts do, which of several assignments of layouts is taken, for how
-many warps plans are priced, and how registers are bounded.
+A variant is a change of the options in force. Variants differ in what no model decides right for every kernel:
+whether the plugin compiles the kernel, with which of its parts, with which assignment of layouts, for how many
+warps plans are priced, and how registers are bounded.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from triton_linear.setting import Options
 STOCK: Final = "stock"
 OURS: Final = "ours"
 COMPARED: Final = (STOCK, OURS)
-"""What every decision is between, beside other variants: what is compiled without one, and the risk of none."""
+"""The variants that every decision compares: stock Triton, and what is compiled without a decision."""
 
 _BUSY_WARPS: Final = 16
-"""Warps of an SM for which throughput counts: two CTAs of eight, or four of four."""
+"""Warps of a busy multiprocessor: two CTAs of eight warps, or four of four."""
 _NO_MARGIN: Final = (
     "saved_clocks",
     "margin",
@@ -32,7 +32,7 @@ _NO_MARGIN: Final = (
 
 @dataclass(frozen=True)
 class Variant:
-    """One way: its name, what it is in a line, and the options that are other than those in force.
+    """A variant: its name, a description in one line, and its changes of the options in force.
 
     `changes` is None for stock Triton.
     """
@@ -42,7 +42,7 @@ class Variant:
     changes: Mapping[str, Any] | None = field(default_factory=dict)
 
     def of(self, options: Options) -> Options | None:
-        """The options to compile a kernel with where `options` are in force; None: by stock Triton."""
+        """The options of this variant if `options` are in force; None: compile with stock Triton."""
         return None if self.changes is None else replace(options, **self.changes)
 
 
@@ -86,13 +86,13 @@ VARIANTS: Final = {
         ),
     )
 }
-"""All of them by name; where two are equally fast, the first counts."""
+"""The variants by name. Of equally fast ones, the first is chosen."""
 
 
 def variant(name: str) -> Variant:
     """The variant called `name`.
 
-    Raises ValueError for a name that there is not.
+    Raises ValueError if there is none.
     """
     try:
         return VARIANTS[name]

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from triton_linear.lowering.target.targets import Target
 
 GLUON = "GLUON"
-"""The name of the language, among Triton's, in which authors write layouts."""
+"""Triton's name of the language in which authors write the layouts."""
 
 
 def are_own(backend: Backend, stages: Stages) -> bool:
-    """Whether stages are those that the backend itself has made, none of them somebody else's."""
-    made = inspect.unwrap(type(backend).add_stages)
-    own = [code for code in made.__code__.co_consts if isinstance(code, CodeType)]
+    """True if the backend's own `add_stages` made every stage, and no other hook replaced one."""
+    add_stages = inspect.unwrap(type(backend).add_stages)
+    own = [code for code in add_stages.__code__.co_consts if isinstance(code, CodeType)]
     return all(getattr(stage, "__code__", None) in own for stage in stages.values())
 
 
@@ -38,9 +38,9 @@ def wrap_stages(
     setting: Setting,
     hook: Callable[[], object] | None = None,
 ) -> None:
-    """Put the plugin into the stages of a compile; where it fails to, they stay (strict: it is raised).
+    """Wrap the stages of a compile. If that fails, leave them as they are and warn (strict: raise).
 
-    hook: somebody's that has been called with the stages, which were the backend's own before.
+    hook: another hook that was called before with the backend's own stages, and may have changed them.
     """
     if "llir" not in stages:
         return
@@ -57,15 +57,15 @@ def wrap_stages(
 
 
 def _what_others_do(backend: Backend, stages: Stages, hook: Callable[[], Any] | None) -> str | None:
-    """What others have made of the stages: "" where they are the backend's own; what the hook tells Triton for
-    its cache; None where nobody says."""
+    """A key of how other hooks changed the stages: "" if they are the backend's own; else the key and hash that
+    `hook` gives Triton for its cache; None if it gives none."""
     if are_own(backend, stages):
         return ""
     if hook is None:
         return None
     try:
         key, digest = hook()
-    except Exception:  # Triton 3.6 does not ask, and a hook need not answer
+    except Exception:  # Triton 3.6 never calls a hook without arguments, so it need not support that
         return None
     return f"{key} {digest}"
 
@@ -73,9 +73,9 @@ def _what_others_do(backend: Backend, stages: Stages, hook: Callable[[], Any] | 
 def _wrapped(
     stages: Stages, options: object, language: object, target: str, setting: Setting, others: str | None
 ) -> Stages:
-    """The stages that take the places of those of the same names.
+    """Our stages, which replace those of the same names.
 
-    others: what somebody else has done to them before; None: that is not known, and nothing is kept.
+    others: the key of how other hooks changed the stages; None: it is not known, and nothing is kept on disk.
     """
     from triton_linear.stage import LLIRStage
 
