@@ -1,7 +1,7 @@
-"""The stage `llir` with the plugin in it: TritonGPU IR to LLVM IR.
+"""The stage `llir`, from TritonGPU IR to LLVM IR, with the plugin's passes.
 
-Why this stage and not `ttgir`: Triton's cached `.ttgir` stays its own, sources that are `.ttgir` files come
-through here too, and the untouched module is at hand when something fails.
+Why this stage and not `ttgir`: the `.ttgir` in Triton's cache stays stock Triton's, kernels given as `.ttgir`
+files pass through this stage too, and the unchanged module is at hand if the plugin fails.
 """
 
 from __future__ import annotations
@@ -29,21 +29,22 @@ if TYPE_CHECKING:
     from triton_linear.kept.comparisons import KeptComparisons
 
 UNNAMED = "unnamed"
-"""The name of a kernel that does not say its own."""
-_REFUSED = "Triton refused the module with our code: what MLIR printed to the standard error is about that one"
-_WRITTEN = "layouts are those that the author of this Gluon kernel wrote; gluon=True lets them be changed"
-"""What is said of a kernel whose layouts stay."""
+"""The name in reports of a kernel whose own name could not be read."""
+_REFUSED = "Triton refused the module with our code: the errors that MLIR printed are about that module"
+_LAYOUTS_KEPT = "layouts are those that the author of this Gluon kernel wrote; gluon=True lets them be changed"
+"""The remark on a Gluon kernel whose layouts the plugin leaves as they are."""
 
-_AWAITED = "dots are waited for whose registers the code of Triton overwrites while they are read"
+_DOTS_AWAITED = "dots are waited for, since Triton's code overwrites registers while dots read them"
 
 
 class LLIRStage:
-    """`stock`, the stage that was there, which gets a module with emitted code where conversions were.
+    """The original stage `stock`, run on a module whose conversions the plugin has replaced by emitted code.
 
-    converted: whether the kernel is compiled with code of ours. options: those that hold for it, once it was
-    decided about. gluon: the kernel is written in Gluon. awaited: a later stage calls `finish` where the kernel
-    is converted; the report waits for it. comparisons: those of other compiles, which spare this one its own;
-    None: they do not count. vetoed: one of them has decided for stock Triton's kernel.
+    converted: the kernel was compiled with code of ours. options: the options for this kernel; decisions may
+    change them. gluon: the kernel is written in Gluon. finishes_later: a later stage calls `finish` if the
+    kernel is converted, and the report is delivered then. comparisons: results of comparing with stock Triton's
+    kernel in earlier compiles, which are reused; None: do not use them. vetoed: such a result chose stock
+    Triton's kernel.
     """
 
     def __init__(self, stock: Compile, target: str, setting: Setting, *, gluon: bool = False) -> None:
@@ -54,198 +55,204 @@ class LLIRStage:
         self._gluon = gluon
         self.converted = False
         self.options = setting.options
-        self.awaited = False
+        self.finishes_later = False
         self.vetoed = False
         self.comparisons: KeptComparisons | None = None
-        self._attempt: CompileRecord | None = None
-        self._before: tuple[TritonModule, dict[str, Any], str] | None = None
+        self._record: CompileRecord | None = None
+        self._stock_input: tuple[TritonModule, dict[str, Any], str] | None = None
 
     @property
     def planned_for(self) -> str:
-        """The target, with the thresholds that hold for the kernel."""
+        """The target with changed thresholds, if there are any: a name that `targets.target` reads."""
         return f"{self._target}{{{self.options.thresholds}}}" if self.options.thresholds else self._target
 
     def __call__(self, src: TritonModule, metadata: Metadata) -> str:
-        """LLVM IR of `src`; `metadata` gets what the stock stage adds.
+        """Compile `src` to LLVM IR. `metadata` gets what the stock stage adds.
 
-        Ensures: where the plugin fails, the result and `metadata` are those of the stock stage on the
-        untouched `src` (strict: the failure is raised).
+        Ensures: if the plugin fails, the result and `metadata` are those of the stock stage on the unchanged
+        `src` (strict: the failure is raised).
         """
-        attempt = CompileRecord(UNNAMED, PhaseClock())
-        before = dict(metadata) if self.awaited else {}
+        record = CompileRecord(UNNAMED, PhaseClock())
+        before = dict(metadata) if self.finishes_later else {}
         try:
-            llir = self._compile(src, metadata, attempt)
+            llir = self._compile(src, metadata, record)
         except BaseException:
             with fallback.without_room():
-                self._outlets.tell(attempt.report(self._target))
+                self._outlets.tell(record.report(self._target))
             with suppress(OSError):
-                self._outlets.dump(attempt.kernel, attempt.before, attempt.after)
+                self._outlets.dump(record.kernel, record.before, record.after)
             raise
-        self._attempt = attempt
-        self.converted = attempt.outcome is Outcome.CONVERTED
-        if not (self.awaited and self.converted):
+        self._record = record
+        self.converted = record.outcome is Outcome.CONVERTED
+        if not (self.finishes_later and self.converted):
             self.finish()
-        elif not (attempt.variant or self.options.keyed):
-            self._before = attempt.source or src, before, llir
+        elif not (record.variant or self.options.keyed):
+            self._stock_input = record.source or src, before, llir
         return llir
 
     def __del__(self) -> None:
-        """The later stage never came: somebody's hook has taken it out, or only LLVM IR was wanted."""
+        """Deliver the report if no later stage did: another hook removed it, or only LLVM IR was compiled."""
         with suppress(Exception):
             self.finish()
 
     def stock_again(self, llir: object) -> tuple[str, Metadata] | None:
-        """LLVM IR of the kernel without code of ours, with its metadata, where `llir` is what became of it.
+        """Compile the kernel without code of ours: its LLVM IR and metadata.
 
-        None where there is nothing to compare: the kernel is stock Triton's, measuring decides about it, or
-        somebody has changed or replaced `llir` since (another stage, TRITON_KERNEL_OVERRIDE, `ir_override`)."""
-        if self._before is None or self._attempt is None or self._before[2] != llir:
+        llir: the result of this stage, as it reached the later stage. None if there is nothing to compare: the
+        kernel is already stock Triton's, a decision chose its variant, an earlier compile compared it, or
+        `llir` was changed or replaced meanwhile (another stage, TRITON_KERNEL_OVERRIDE, `ir_override`)."""
+        if self._stock_input is None or self._record is None or self._stock_input[2] != llir:
             return None
-        if self._attempt.stays:
+        if self._record.stays:
             return None
-        src, metadata, _ = self._before
-        self._before = None
-        return self._stock(self._changed(src, "after", self._attempt), metadata), metadata
+        src, metadata, _ = self._stock_input
+        self._stock_input = None
+        return self._stock(self._run_user_passes(src, "after", self._record), metadata), metadata
 
     def compared(self, vetoed: str) -> None:
-        """Keep what comparing with stock Triton's kernel has shown; `vetoed`: why that is taken, if it is."""
-        if self.comparisons is not None and self._attempt is not None and self._attempt.entry:
+        """Keep the result of a comparison with stock Triton's kernel. vetoed: why that is taken; "" if ours
+        is."""
+        if self.comparisons is not None and self._record is not None and self._record.entry:
             from triton_linear.kept.comparisons import Comparison
 
-            self.comparisons.write(self._attempt.entry, Comparison(vetoed, self._attempt.remarks))
+            self.comparisons.write(self._record.entry, Comparison(vetoed, self._record.remarks))
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """Count what a later stage does for the kernel within the block, as long as its report waits."""
-        return nullcontext() if self._attempt is None else self._attempt.clock.phase(name)
+        """Count the time of the block under this name in the kernel's report, if it is not delivered yet."""
+        return nullcontext() if self._record is None else self._record.clock.phase(name)
 
     def finish(self, vetoed: str = "") -> None:
-        """Report what became of the kernel; `vetoed`: why it is stock Triton's after all.
+        """Deliver the report of the kernel, once. vetoed: why stock Triton's kernel is taken; "" if ours is.
 
-        Raises what a listener raised, if that is asked for.
+        Strict: raises the first exception of a listener.
         """
-        attempt, self._attempt, self._before = self._attempt, None, None
-        if attempt is None:
+        record, self._record, self._stock_input = self._record, None, None
+        if record is None:
             return
         if vetoed:
-            attempt.outcome = Outcome.REWRITTEN if attempt.passes else Outcome.LEFT
-            attempt.after = attempt.before
-            attempt.undo()
-            attempt.remarks += (vetoed,)
+            record.outcome = Outcome.REWRITTEN if record.passes else Outcome.LEFT
+            record.after = record.before
+            record.undo()
+            record.remarks += (vetoed,)
         failures: list[Exception] = []
         with fallback.without_room():
-            failures = self._outlets.tell(attempt.report(self._target))
-        self._outlets.dump(attempt.kernel, attempt.before, attempt.after)
+            failures = self._outlets.tell(record.report(self._target))
+        self._outlets.dump(record.kernel, record.before, record.after)
         if failures and self._setting.options.strict:
             raise failures[0]
         for error in failures:
-            text = f"on_report failed for kernel '{attempt.kernel}': {type(error).__name__}: {error}"
+            text = f"on_report failed for kernel '{record.kernel}': {type(error).__name__}: {error}"
             warnings.warn(f"triton_linear: {text}", ReportWarning, stacklevel=2)
-        if attempt.outcome is not Outcome.NOTHING_TO_DO:
+        if record.outcome is not Outcome.NOTHING_TO_DO:
             limited.warn(self._target)
 
-    def _compile(self, src: TritonModule, metadata: Metadata, attempt: CompileRecord) -> str:
+    def _compile(self, src: TritonModule, metadata: Metadata, record: CompileRecord) -> str:
         if self._setting.options.dump:
-            attempt.before = attempt.after = str(src)
+            record.before = record.after = str(src)
         try:
-            llir = self._try(src, metadata, attempt)
+            llir = self._compile_with_plugin(src, metadata, record)
         except UnknownTarget as error:
             if self._setting.options.strict:
-                attempt.outcome, attempt.error = Outcome.FAILED, error
+                record.outcome, record.error = Outcome.FAILED, error
                 raise
-            llir, attempt.remarks = None, (str(error),)
-            self._warn(attempt, error, metadata)
+            llir, record.remarks = None, (str(error),)
+            self._warn(record, error, metadata)
         except Exception as error:
-            llir, attempt.outcome, attempt.error = None, Outcome.FAILED, error
-            if attempt.passes and not isinstance(error, PassError):
-                attempt.remarks += (f"user passes had changed it: {', '.join(attempt.passes)}",)
-            attempt.undo()
+            llir, record.outcome, record.error = None, Outcome.FAILED, error
+            if record.passes and not isinstance(error, PassError):
+                record.remarks += (f"user passes had changed it: {', '.join(record.passes)}",)
+            record.undo()
             if self.options.passes:
-                attempt.seen = attempt.given
-            attempt.passes = ()
+                record.seen = record.given
+            record.passes = ()
             if self._setting.options.strict:
                 raise
         if llir is not None:
             return llir
-        with attempt.compiling():
+        with record.compiling():
             llir = self._stock(src, metadata)
-        if attempt.error is not None:
-            self._warn(attempt, attempt.error, metadata)
+        if record.error is not None:
+            self._warn(record, record.error, metadata)
         return llir
 
-    def _try(self, src: TritonModule, metadata: Metadata, attempt: CompileRecord) -> str | None:
-        """The kernel as the plugin would have it, or None where the stock stage is to compile `src`."""
-        attempt.kernel = src.get_entry_func_name()
-        if reason := self._left_out(src, metadata, attempt):
-            attempt.seen = count_operations(src).conversions
-            attempt.remarks = (reason,)
+    def _compile_with_plugin(self, src: TritonModule, metadata: Metadata, record: CompileRecord) -> str | None:
+        """LLVM IR from the plugin; None if the stock stage is to compile `src`."""
+        record.kernel = src.get_entry_func_name()
+        if reason := self._reason_for_stock(src, metadata, record):
+            record.seen = count_operations(src).conversions
+            record.remarks = (reason,)
             return None
         if self.options.passes:
-            return self._with_passes(src, metadata, attempt)
-        return self._ours(src, metadata, attempt)
+            return self._compile_with_user_passes(src, metadata, record)
+        return self._run_pipeline(src, metadata, record)
 
-    def _with_passes(self, src: TritonModule, metadata: Metadata, attempt: CompileRecord) -> str | None:
-        """The kernel with user passes before and after ours, or None where nothing is to change it."""
-        attempt.seen = attempt.given = count_operations(src).conversions
+    def _compile_with_user_passes(
+        self, src: TritonModule, metadata: Metadata, record: CompileRecord
+    ) -> str | None:
+        """LLVM IR of the kernel after user passes and ours; None if no pass changes it."""
+        record.seen = record.given = count_operations(src).conversions
         if mode := _instrumentation_mode(metadata):
-            attempt.remarks = (f"instrumentation mode '{mode}' is on, and user passes do not run",)
+            record.remarks = (f"instrumentation mode '{mode}' is on, and user passes do not run",)
             return None
-        attempt.source = self._changed(src, "before", attempt)
-        changed_before = attempt.passes
+        record.source = self._run_user_passes(src, "before", record)
+        changed_before = record.passes
         try:
-            llir = self._ours(attempt.source, metadata, attempt)
-        except UnknownTarget as error:  # which keeps ours from running, and no one else's
+            llir = self._run_pipeline(record.source, metadata, record)
+        except UnknownTarget as error:  # our passes cannot run, but user passes can
             if self._setting.options.strict:
                 raise
-            llir, attempt.remarks = None, (str(error),)
-            self._warn(attempt, error, metadata)
+            llir, record.remarks = None, (str(error),)
+            self._warn(record, error, metadata)
         if llir is not None:
             return llir
-        attempt.passes = changed_before
-        module = self._changed(attempt.source, "after", attempt)
-        if not attempt.passes:
+        record.passes = changed_before
+        module = self._run_user_passes(record.source, "after", record)
+        if not record.passes:
             return None
         after = str(module) if self._setting.options.dump else ""
         trial = dict(metadata)
         try:
-            with attempt.compiling():
+            with record.compiling():
                 llir = self._stock(module, trial)
         except Exception as error:
-            raise PassError(f"Triton cannot compile what {', '.join(attempt.passes)} made of it") from error
+            raise PassError(f"Triton cannot compile what {', '.join(record.passes)} made of it") from error
         metadata.update(trial)
-        attempt.outcome, attempt.after = Outcome.REWRITTEN, after
+        record.outcome, record.after = Outcome.REWRITTEN, after
         return llir
 
-    def _changed(self, module: TritonModule, when: str, attempt: CompileRecord) -> TritonModule:
-        """What user passes make of a module: `module` itself where they change nothing."""
+    def _run_user_passes(self, module: TritonModule, when: str, record: CompileRecord) -> TritonModule:
+        """Run the user passes that come `when` ("before" or "after" ours): the new module, or `module` itself
+        if they change nothing."""
         passes = [each for each in self.options.passes if each.when == when]
         if not passes:
             return module
-        with attempt.working("import"):
+        with record.working("import"):
             from triton_linear.dialect import bridge  # noqa: F401
-        upstream = self._upstream(module, attempt)
-        made = self._run(passes, upstream, module.context, attempt)
+        upstream = self._take_upstream(module, record)
+        made = self._run_passes(passes, upstream, module.context, record)
         if made is None:
-            attempt.upstream = upstream
+            record.upstream = upstream
             return module
         return made
 
     @staticmethod
-    def _upstream(module: TritonModule, attempt: CompileRecord) -> Module:
-        """A module in upstream MLIR, for its taker to change."""
+    def _take_upstream(module: TritonModule, record: CompileRecord) -> Module:
+        """The module in upstream MLIR, imported unless `record` has it. The caller may change it, so `record`
+        no longer has it."""
         from triton_linear.dialect import bridge
 
-        found, attempt.upstream = attempt.upstream, None
-        with attempt.working("to MLIR"):
+        found, record.upstream = record.upstream, None
+        with record.working("to MLIR"):
             if found is not None:
                 return found
-            text = attempt.text or bridge.generic_text(module)
+            text = record.text or bridge.generic_text(module)
             return bridge.generic_to_upstream(text, bridge.upstream_context())
 
-    def _run(
-        self, passes: Sequence[UserPass], module: Module, context: object, attempt: CompileRecord
+    def _run_passes(
+        self, passes: Sequence[UserPass], module: Module, context: object, record: CompileRecord
     ) -> TritonModule | None:
-        """Run user passes over a module of upstream MLIR, in place; what Triton takes it for if they
-        change it."""
+        """Run user passes over a module of upstream MLIR, in place: the same module for Triton, or None if they
+        do not change it."""
         from triton_linear.dialect import bridge
 
         made: list[TritonModule] = []
@@ -253,45 +260,45 @@ class LLIRStage:
         def verify(changed: Module) -> None:
             made[:] = [cast(TritonModule, bridge.to_triton(changed, context))]
 
-        with attempt.clock.phase("user passes"):
+        with record.clock.phase("user passes"):
             changed = user_passes.run_passes(passes, module, verify)
-        attempt.passes += tuple(name for name in changed if name not in attempt.passes)
+        record.passes += tuple(name for name in changed if name not in record.passes)
         return made[0] if made else None
 
-    def _ours(self, src: TritonModule, metadata: Metadata, attempt: CompileRecord) -> str | None:
-        """The kernel as the plugin would have it, or None where `src` has no need of code of ours."""
-        asked = self.options.pipeline_for(attempt.kernel, gluon=self._gluon)
-        with attempt.working("screen"):
+    def _run_pipeline(self, src: TritonModule, metadata: Metadata, record: CompileRecord) -> str | None:
+        """LLVM IR from our passes; None if they have nothing to do, or must not run."""
+        asked = self.options.pipeline_for(record.kernel, gluon=self._gluon)
+        with record.working("screen"):
             found = count_operations(src)
-            attempt.seen = found.conversions
+            record.seen = found.conversions
             options = screened(asked, found, lambda: has_short_rows(src))
         if options is None:
-            attempt.outcome = Outcome.NOTHING_TO_DO
+            record.outcome = Outcome.NOTHING_TO_DO
         elif mode := _instrumentation_mode(metadata):
-            attempt.remarks = (f"instrumentation mode '{mode}' is on, and cannot see into code of ours",)
+            record.remarks = (f"instrumentation mode '{mode}' is on, and cannot see into code of ours",)
         else:
             if asked != self.options.pipeline:
-                attempt.remarks += (_WRITTEN,)
-            return self._convert(src, metadata, attempt, options)
+                record.remarks += (_LAYOUTS_KEPT,)
+            return self._convert(src, metadata, record, options)
         return None
 
-    def _left_out(self, src: TritonModule, metadata: Metadata, attempt: CompileRecord) -> str | None:
-        """Why stock Triton is to compile the kernel, by its name or by what was decided.
+    def _reason_for_stock(self, src: TritonModule, metadata: Metadata, record: CompileRecord) -> str | None:
+        """The reason why stock Triton is to compile the kernel: its name, or a decision. None if there is none.
 
-        Ensures: else `options` are those to compile it with."""
+        Ensures: if None, `options` are those for this kernel."""
         setting = self._setting
         self.options = setting.options
-        if reason := setting.options.leaves_out(attempt.kernel):
+        if reason := setting.options.leaves_out(record.kernel):
             return reason
         if not (setting.decisions or setting.options.keyed):
             return None
-        with attempt.working("decision"):
-            attempt.key = kernel_digest(src.str_nodebug(), metadata)
+        with record.working("decision"):
+            record.key = kernel_digest(src.str_nodebug(), metadata)
             ptxas = ptxas_version(self._target) if setting.decisions else ""
-            name = setting.decisions.variant(attempt.key, self._target, ptxas)
+            name = setting.decisions.variant(record.key, self._target, ptxas)
         if name is None:
             return None
-        attempt.variant = name
+        record.variant = name
         options = variant(name).of(setting.options)
         if options is None:
             return "stock Triton was measured to be fastest"
@@ -299,9 +306,9 @@ class LLIRStage:
         return None
 
     def _convert(
-        self, src: TritonModule, metadata: Metadata, attempt: CompileRecord, options: PipelineOptions
+        self, src: TritonModule, metadata: Metadata, record: CompileRecord, options: PipelineOptions
     ) -> str | None:
-        """The kernel with its conversions replaced, or None where the stock stage is to compile `src`."""
+        """LLVM IR with the conversions replaced; None if the stock stage is to compile `src`."""
         from triton_linear.dialect import libtriton
         from triton_linear.lowering.target import targets
 
@@ -312,44 +319,44 @@ class LLIRStage:
             raise UnknownTarget(f"no table for {self._target}; known: {names}") from error
         entry = None
         if self.options.cache and not self.options.passes:
-            with attempt.working("to MLIR"):
-                attempt.text = libtriton.generic_text(src)
-            with attempt.working("known"):
-                entry = known.Known.of(attempt.text, attempt.kernel, self.planned_for, options)
+            with record.working("to MLIR"):
+                record.text = libtriton.generic_text(src)
+            with record.working("known"):
+                entry = known.Known.of(record.text, record.kernel, self.planned_for, options)
                 outcome = entry.read()
-            if self._is_vetoed(entry.name, attempt):
+            if self._is_vetoed(entry.name, record):
                 return None
             if outcome is not None:
-                remarks = attempt.remarks
+                remarks = record.remarks
                 with suppress(known.Unfinished):
-                    return self._first_that_fits(outcome, iter(outcome.made), src, metadata, attempt)
-                attempt.remarks = remarks
-        with attempt.working("import"):
+                    return self._first_that_fits(outcome, iter(outcome.made), src, metadata, record)
+                record.remarks = remarks
+        with record.working("import"):
             from triton_linear import pipeline
-        upstream = self._upstream(src, attempt)
-        with attempt.working("passes"):
+        upstream = self._take_upstream(src, record)
+        with record.working("passes"):
             prepared = pipeline.prepare(upstream, options, target)
         if prepared.differs and (after_ours := [one for one in self.options.passes if one.when == "after"]):
-            self._run(after_ours, prepared.module, src.context, attempt)
+            self._run_passes(after_ours, prepared.module, src.context, record)
         tried: list[known.TriedVersion] = []
         versions = known.versions(prepared, tried)
-        llir = self._first_that_fits(known.PassResults.of(prepared), versions, src, metadata, attempt)
+        llir = self._first_that_fits(known.PassResults.of(prepared), versions, src, metadata, record)
         if entry is not None:
-            with attempt.working("known"):
+            with record.working("known"):
                 entry.write(known.PassResults.of(prepared, tried))
         return llir
 
-    def _is_vetoed(self, entry: str, attempt: CompileRecord) -> bool:
-        """Whether a compile before this one has found stock Triton's kernel to be the better one."""
-        attempt.entry = entry
-        if self.comparisons is None or attempt.variant or self.options.keyed:
+    def _is_vetoed(self, entry: str, record: CompileRecord) -> bool:
+        """True if an earlier compile compared the kernel with stock Triton's and took that one."""
+        record.entry = entry
+        if self.comparisons is None or record.variant or self.options.keyed:
             return False
-        with attempt.working("known"):
+        with record.working("known"):
             found = self.comparisons.read(entry)
-        attempt.stays = found is not None and not found.vetoed
-        if found is None or attempt.stays:
+        record.stays = found is not None and not found.vetoed
+        if found is None or record.stays:
             return False
-        attempt.remarks = (*found.remarks, found.vetoed)
+        record.remarks = (*found.remarks, found.vetoed)
         self.vetoed = True
         return True
 
@@ -359,55 +366,56 @@ class LLIRStage:
         versions: Iterator[known.TriedVersion],
         src: TritonModule,
         metadata: Metadata,
-        attempt: CompileRecord,
+        record: CompileRecord,
     ) -> str | None:
-        """The first version that needs no more shared memory than it may; None where that is the stock kernel.
+        """LLVM IR of the first version that fits in shared memory; None if that is the stock kernel.
 
-        Raises Unfinished where more versions are needed than are known.
+        Raises Unfinished if no version in `versions` fits, and the passes have to make more.
         """
         from triton_linear.dialect import libtriton
         from triton_linear.lowering.emit.marks import without_marks
 
-        attempt.staged, attempt.avoided = outcome.staged, outcome.avoided
+        record.staged, record.avoided = outcome.staged, outcome.avoided
         while True:
-            with attempt.working("embed"):
+            with record.working("embed"):
                 made = next(versions, None)
             if made is None:
                 raise known.Unfinished
-            attempt.conversions, attempt.gathers = known.told(made)
+            record.conversions, record.gathers = known.told(made)
             version = made.version
             if version is None and outcome.differs:
-                attempt.staged = attempt.avoided = 0
-                attempt.conversions = tuple(found for found in attempt.conversions if found.own)
-            elif version is None and attempt.seen == 0 and not attempt.gathers:
-                attempt.outcome = Outcome.NOTHING_TO_DO
+                record.staged = record.avoided = 0
+                record.conversions = tuple(found for found in record.conversions if found.own)
+            elif version is None and record.seen == 0 and not record.gathers:
+                record.outcome = Outcome.NOTHING_TO_DO
             if version is None:
                 return None
-            with attempt.working("to Triton"):
+            with record.working("to Triton"):
                 module = cast(TritonModule, libtriton.parse_triton(version.text, src.context))
             after = str(module) if self._setting.options.dump else ""
             trial = dict(metadata)
             try:
-                with attempt.compiling():
+                with record.compiling():
                     llir = without_marks(self._stock(module, trial))
             except Exception:
-                attempt.remarks += (_REFUSED,)
+                record.remarks += (_REFUSED,)
                 raise
             if (shared := trial.get("shared") or 0) <= version.room:
                 metadata.update(trial)
-                attempt.outcome, attempt.after = Outcome.CONVERTED, after
-                attempt.remarks += (_AWAITED,) * outcome.awaited
+                record.outcome, record.after = Outcome.CONVERTED, after
+                record.remarks += (_DOTS_AWAITED,) * outcome.awaited
                 return llir
             has = f"which may take {version.room}" if version.apart else f"{self._target} has {version.room}"
-            attempt.remarks += (f"{shared} bytes of shared memory with {version.scratch}, {has}",)
+            record.remarks += (f"{shared} bytes of shared memory with {version.scratch}, {has}",)
 
-    def _warn(self, attempt: CompileRecord, error: Exception, metadata: Metadata) -> None:
-        remarks = attempt.remarks
-        fallback.warn(self._setting, attempt.kernel, self._target, error, metadata, remarks=remarks)
+    def _warn(self, record: CompileRecord, error: Exception, metadata: Metadata) -> None:
+        remarks = record.remarks
+        fallback.warn(self._setting, record.kernel, self._target, error, metadata, remarks=remarks)
 
 
 def _instrumentation_mode(metadata: Metadata) -> str:
-    """The instrumentation that Triton's stages add to this kernel, as its concurrency sanitizer; "" if none."""
+    """The instrumentation that Triton adds to this kernel, for example its concurrency sanitizer; "" if
+    none."""
     from triton import knobs  # type: ignore[import-untyped, unused-ignore]
 
     mode: str = knobs.compilation.instrumentation_mode or metadata.get("instrumentation_mode") or ""

@@ -119,7 +119,7 @@ def _wrapped(
         decisions, stage.comparisons = KeptDirectives(how), KeptComparisons(assembled)
     assembler = Assembler(stages["ptx"], stages["cubin"], applies, gpu, fails, again, decisions, warps)
     veto = Veto(assembler, stages["ptx"], stages["cubin"], stage, fails)
-    stage.awaited = True
+    stage.finishes_later = True
     return {"llir": stage, "ptx": veto.ptx, "cubin": veto.cubin}
 
 

@@ -77,7 +77,7 @@ def test_a_module_of_ours_that_triton_cannot_lower_is_dropped(monkeypatch: pytes
     assert ours.metadata._fields == stock.metadata._fields
     assert (reports[0].outcome, reports[0].ours, reports[0].seen) == (Outcome.FAILED, 0, 1)
     assert reports[0].remarks == (
-        "Triton refused the module with our code: what MLIR printed to the standard error is about that one",
+        "Triton refused the module with our code: the errors that MLIR printed are about that module",
     )
 
 

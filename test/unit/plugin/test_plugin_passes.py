@@ -184,8 +184,8 @@ def test_the_kernel_that_a_veto_takes_has_them_too(monkeypatch: pytest.MonkeyPat
     finish = LLIRStage.finish
 
     def asked(stage: LLIRStage, vetoed: str = "") -> None:
-        if stage._before is not None:
-            found = stage.stock_again(stage._before[2])
+        if stage._stock_input is not None:
+            found = stage.stock_again(stage._stock_input[2])
             assert found is not None
             again.append(found[0])
         finish(stage, vetoed)
