@@ -1,13 +1,13 @@
-"""Which variant of a kernel was measured to be the fastest, kept in one file (SQLite) that every process reads.
+"""Decisions: which variant of a kernel was measured to be the fastest. An SQLite file keeps them.
 
-A decision is about one kernel, on one kind of GPU, as one Triton, one ptxas and one state of this package make
-it. `triton-linear tune` makes decisions; the plugin follows them in every compile. They are read once for each
-setting: a process sees those that were there when it first compiled, and its cache keys say which.
+A decision holds for one kernel, one kind of GPU, and one version of Triton, ptxas and this package.
+`triton-linear tune` makes decisions; the plugin follows them in every compile. It reads the file once for each
+setting, at the first compile, and its cache keys contain a digest of the decisions.
 
     decisions = "" | "none" | FILE | URL "#sha256=" DIGEST
 
-"" is the user's own file, `decisions.sqlite` in `folder()`, if there is one. A URL is read by `fsspec`, once:
-what was read is kept beside that file, under its digest.
+"" is the user's own file, `decisions.sqlite` in `folder()`, if it exists. `fsspec` downloads a URL once; the
+copy is kept in the same folder, under its digest.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ NONE: Final = "none"
 FILE: Final = "decisions.sqlite"
 
 _APPLICATION: Final = 0x746C6431
-"""What SQLite's header says of whose file it is: "tld1"."""
+"""SQLite's application id of our files: "tld1"."""
 _PATIENCE: Final = 30.0
-"""Seconds to wait for another process that writes."""
+"""Seconds to wait for another process that is writing."""
 _HASH: Final = "#sha256="
 
 
@@ -41,13 +41,16 @@ class DecisionError(Exception):
 
 
 class DecisionWarning(UserWarning):
-    """Decisions were asked for, or are there, and cannot be followed."""
+    """Decisions cannot be read, so none are followed."""
 
 
 @dataclass(frozen=True, order=True)
 class Circumstances:
-    """What a decision holds for: a kernel by its digest (`kernel_digest`), the GPU's name and Triton's name of
-    its kind, and the versions of what compiles it. Without a GPU, and on AMD's, the GPU's name is empty."""
+    """What a decision holds for.
+
+    kernel: its digest (`kernel_digest`). gpu: the GPU's name; empty without a GPU and for AMD. target: Triton's
+    name of the target. triton, ptxas, package: the versions that compile the kernel.
+    """
 
     kernel: str
     gpu: str
@@ -59,9 +62,11 @@ class Circumstances:
 
 @dataclass(frozen=True)
 class Decision:
-    """The variant that is taken, and what was measured: how many times faster than stock Triton's it is, with
-    the interval that holds 95 of 100 such figures. `name` is the kernel's, `measured` when that was, as
-    `now_text` has it: later ones are greater."""
+    """The variant to compile, and its measured speed.
+
+    ratio: stock Triton's time divided by the variant's. low, high: its 95 % interval. name: the kernel's name.
+    measured: when, in the format of `now_text`, so that later times compare greater.
+    """
 
     circumstances: Circumstances
     variant: str
@@ -84,14 +89,14 @@ CREATE TABLE IF NOT EXISTS decisions ({_TEXTS},
 
 
 def now_text() -> str:
-    """Date and time (UTC), as a decision has them."""
+    """Date and time (UTC) in the format of `Decision.measured`."""
     import datetime
 
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def default_file() -> Path:
-    """The user's own file, which may not be there."""
+    """The user's own file, which may not exist."""
     return folder() / FILE
 
 
@@ -99,7 +104,7 @@ def default_file() -> Path:
 class DecisionFile:
     """A file of decisions. Each call opens it anew; several processes may read and write it at once.
 
-    All methods raise DecisionError where the file is damaged, not of this package, or cannot be used.
+    All methods raise DecisionError if the file is damaged, is not of this package, or cannot be opened.
     """
 
     path: Path
@@ -111,7 +116,7 @@ class DecisionFile:
         return [_decision(row) for row in rows]
 
     def put(self, decisions: Iterable[Decision]) -> None:
-        """Add decisions, in place of those for the same circumstances: all of them, or none if it fails."""
+        """Add decisions and replace those for the same circumstances: all of them, or none if it fails."""
         marks = ", ".join("?" * len(_KEY + _VALUES))
         rows = [
             (*astuple(each.circumstances), *(getattr(each, name) for name in _VALUES)) for each in decisions
@@ -153,7 +158,7 @@ class DecisionFile:
             connection.close()
 
     def _check(self, connection: sqlite3.Connection, mode: str) -> None:
-        """Fail where the file is somebody else's; a new one becomes ours."""
+        """Raise DecisionError if the file is not of this package; set up a new one."""
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         if application == _APPLICATION:
             kinds = connection.execute("SELECT type FROM sqlite_master WHERE name = 'decisions'").fetchall()
@@ -168,7 +173,7 @@ class DecisionFile:
 
 
 def _decision(row: tuple[object, ...]) -> Decision:
-    """Raises DecisionError where a row holds no decision, as in a file that somebody edited."""
+    """The decision in a row. Raises DecisionError if there is none, as in a file that somebody edited."""
     texts, figures = row[: len(_KEY) + 2], row[len(_KEY) + 2 : -1]
     if not all(isinstance(text, str) for text in (*texts, row[-1])):
         raise DecisionError("a decision has no text where one belongs")
@@ -179,8 +184,8 @@ def _decision(row: tuple[object, ...]) -> Decision:
 
 @dataclass(frozen=True)
 class Decisions:
-    """The variants to be taken here, by kernel, target and ptxas. `digest` is of all that may make a difference
-    to a compile; empty without decisions."""
+    """The variants to compile, by kernel, target and ptxas. digest: of these variants; empty if there are
+    none."""
 
     variants: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     digest: str = ""
@@ -189,13 +194,13 @@ class Decisions:
         return bool(self.variants)
 
     def variant(self, kernel: str, target: str, ptxas: str) -> str | None:
-        """The name of the variant for a kernel; None where nothing was decided."""
+        """The name of the variant for a kernel; None if there is no decision."""
         return self.variants.get((kernel, target, ptxas))
 
     @classmethod
     def among(cls, decisions: Iterable[Decision], triton: str, package: str, gpus: frozenset[str]) -> Decisions:
-        """Those made with this Triton and package that hold for all of the GPUs, or without any for all that
-        were measured: where two differ, which GPU a compile is for is not known."""
+        """The decisions for this Triton and package that agree for all of these GPUs; if `gpus` is empty, for
+        all measured GPUs. A compile does not know which GPU it is for, so it follows none if they differ."""
         found: dict[tuple[str, str, str], dict[str, str]] = {}
         for each in decisions:
             about = each.circumstances
@@ -215,10 +220,10 @@ NO_DECISIONS: Final = Decisions()
 
 
 def load(place: str) -> Decisions:
-    """The decisions for this machine, its Triton and these sources, that `place` has.
+    """The decisions at `place` that hold for this machine, its Triton and these sources.
 
-    Raises DecisionError where they cannot be read; the user's own file need not be there, nor in a folder that
-    may be looked into.
+    Raises DecisionError if they cannot be read. The user's own file may be missing, or in a folder without
+    access: then there are no decisions.
     """
     if place == NONE:
         return NO_DECISIONS
@@ -235,7 +240,7 @@ def load(place: str) -> Decisions:
 def file_of(place: str) -> Path:
     """The file that `place` names, fetched if it is a URL.
 
-    Raises DecisionError where that fails, or what comes is not what the digest says.
+    Raises DecisionError if that fails, or if the file does not have the digest in the URL.
     """
     if "://" not in place:
         return Path(place).expanduser() if place else default_file()
@@ -263,8 +268,8 @@ def file_of(place: str) -> Path:
 
 
 def _fetched(address: str) -> bytes:
-    """What is at a URL. Whatever goes wrong on the way is the address's fault: libraries of stores raise all
-    kinds of exceptions."""
+    """The content at a URL. Raises DecisionError for any exception: file systems of `fsspec` raise all
+    kinds."""
     try:
         import fsspec
     except ImportError as error:
@@ -288,12 +293,13 @@ UNSEEN: Final = (
     "waves_per_eu",
     "wgp_cu_mode",
 )
-"""Options of a compile that TTGIR does not show and that the stages behind it follow, of all releases."""
+"""Compile options, of all releases, that later stages follow but that do not show in TTGIR."""
 
 
 def kernel_digest(ttgir: str, options: Mapping[str, object] = MappingProxyType({})) -> str:
-    """What tells a kernel from others: the digest of its TTGIR without places in the source, and of those
-    options of its compile that do not show there.
+    """The identity of a kernel: the digest of its TTGIR, and of the compile options that do not show there.
+
+    Requires: `ttgir` has no source locations.
 
     >>> kernel_digest("module {}")[:16]
     'fd224b3138074712'
@@ -307,7 +313,7 @@ def kernel_digest(ttgir: str, options: Mapping[str, object] = MappingProxyType({
 
 
 def ptxas_version(target: str) -> str:
-    """The version of the assembler for a target as Triton names it, as "12.9.86"; empty where there is none.
+    """The version of ptxas for a target in Triton's notation, for example "12.9.86"; empty if it has no ptxas.
 
     >>> ptxas_version("hip:gfx942")
     ''

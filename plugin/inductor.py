@@ -1,17 +1,17 @@
-"""What torch.compile needs to know of the setting in force.
+"""Have torch.compile follow the setting in force.
 
-Inductor has caches of its own above Triton's, and compiles in worker processes. It takes a kernel that a worker
-made as it comes, and makes no key for it. So:
+Inductor has its own caches above Triton's, and compiles in worker processes. It uses the kernels of a worker
+without making Triton's cache key for them. So:
 
-- `torch.compiler.config.cache_key_tag`, which its caches of graphs have in their keys, gets the setting's
-  fingerprint added;
-- `torch.utils._triton.triton_hash_with_backend` keeps its result, which stands in the source of each kernel
-  and so in the names of the files, modules and autotuning results kept for it. It is made anew for each
-  setting: it asks the backend's `hash`, which has the fingerprint;
+- the setting's fingerprint is appended to `torch.compiler.config.cache_key_tag`, which is in the keys of
+  Inductor's graph caches;
+- the cached result of `torch.utils._triton.triton_hash_with_backend` is cleared when the setting changes. That
+  function calls the backend's `hash`, which has the fingerprint. Its result is in the source of each generated
+  kernel, and so in the names of the kernel's files, modules and autotuning results;
 - the `submit` of Inductor's two kinds of pools sends the setting along with each job. The worker runs the job
-  under it, whatever it was started with.
+  under that setting, whatever setting it was started with.
 
-Where torch has none of these, nothing is done. It is never imported from here.
+If torch lacks one of these, that part does nothing. This file never imports torch.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ _patched: set[type] = set()
 
 
 def follow(setting: Setting | None) -> None:
-    """Put torch, as far as it is imported, under `setting`, the one in force. Called when that has changed, and
-    when more of torch is imported.
+    """Have the imported parts of torch follow `setting`, the one in force. Called when the setting changes and
+    when another part of torch is imported.
     """
     global _followed  # noqa: PLW0603
     if "torch" not in sys.modules:
         return
     try:
         fingerprint = setting.fingerprint if setting is not None else None
-    except (DecisionError, DecisionWarning):  # so does each compile, and nothing is cached by this
+    except (DecisionError, DecisionWarning):  # each compile raises it too, so nothing is cached under this key
         fingerprint = f"{FINGERPRINT}-unreadable"
     try:
         _follow_tag(fingerprint)
@@ -92,8 +92,8 @@ def _forget_backend_hash() -> None:
 
 
 def _patch_pools() -> None:
-    """Have pools send the setting along. This stays: a worker that was started while the plugin was on has to
-    be told that it is off.
+    """Have pools send the setting with each job. This is not undone: workers that were started while the plugin
+    was on need to learn that it is off.
     """
     for module, name in _POOLS:
         pool = getattr(sys.modules.get(module), name, None)
@@ -117,19 +117,19 @@ def _submitting(stock: Callable[..., object]) -> Callable[..., object]:
 
 
 def _retire_pool() -> None:
-    """Have Inductor start a new pool: workers from before may not be able to import this package."""
+    """Have Inductor start a new pool: workers of an older one may not be able to import this package."""
     asynchronous: Any = getattr(sys.modules.get("torch._inductor.async_compile"), "AsyncCompile", None)
     if clear := getattr(getattr(asynchronous, "process_pool", None), "cache_clear", None):
         clear()
-        asynchronous._ready_future = None  # the old one's
+        asynchronous._ready_future = None  # it belongs to the old pool
 
 
 @dataclass(frozen=True)
 class Job:
-    """A call to be made in a worker, under the setting and with the tag of the process that submits it.
+    """A call to run in a worker under the setting and the cache key tag of the submitting process.
 
-    `decided` is what that process follows, whatever the file says by now and wherever a worker would look for
-    it; a worker that is told none reads it."""
+    decided: the decisions that the submitting process follows; they replace the worker's own, as the file may
+    have changed or may have another path there. None: the worker reads the file."""
 
     function: Callable[..., object]
     options: Options | None
@@ -160,7 +160,7 @@ class Job:
 
 
 _settings: dict[tuple[Options, str | None], Setting] = {}
-"""Those of a worker's jobs, by their options and decisions; they know what was warned of."""
+"""The settings of a worker's jobs, by options and decisions. They are kept, since a setting warns only once."""
 
 
 def _setting(options: Options, decided: Decisions | None) -> Setting:

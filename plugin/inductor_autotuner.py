@@ -1,18 +1,20 @@
-"""Inductor's autotuner: each configuration with the plugin and without, where a setting asks for that.
+"""Have Inductor's autotuner measure each configuration with the plugin and without it.
 
-In `torch._inductor.runtime.triton_heuristics`, as it is in PyTorch 2.13:
+Under a setting with the option `autotune`, three functions of `torch._inductor.runtime.triton_heuristics` (as
+in PyTorch 2.13) are wrapped:
 
-- `check_autotune_cache` sees all configurations of a kernel that is generated: it gets each of them twice,
-  marked. Inductor keeps its choice under keys that have these in them;
-- `CachingAutotuner._precompile_config` compiles one: the mark is taken out for that, and stock Triton compiles
-  where it says so. What is compiled goes on with the mark, through further tuning and into the file that keeps
-  the best;
-- `CachingAutotuner._precompile_worker` compiles all of a kernel: those without the plugin go that are no other
-  binary than with it, so a kernel that the plugin leaves as it is is not measured for it.
+- `check_autotune_cache` gets all configurations of a generated kernel: the wrapper passes each of them twice,
+  with the marks ON and OFF. Inductor's keys for its choice contain the configurations with their marks;
+- `CachingAutotuner._precompile_config` compiles one configuration: the wrapper removes the mark first, and has
+  stock Triton compile if it is OFF. The result gets the mark back, and keeps it in further tuning and in the
+  file of the best configuration;
+- `CachingAutotuner._precompile_worker` compiles all configurations of a kernel: the wrapper drops those without
+  the plugin whose binary is the same as with it. So a kernel that the plugin does not change is not measured.
 
-Inductor measures on copies of what a kernel writes, so it can do that for kernels with one configuration too.
-Where it is to be deterministic, nothing is measured. The wrappers stay, and do nothing where no setting with
-`autotune` is in force: what was generated under one has marks.
+Inductor measures on copies of the tensors that a kernel writes, so a kernel with one configuration is
+measured too. If Inductor is told to be deterministic, nothing is measured. The wrappers are not removed when
+such a setting ends, since configurations of kernels generated under it have marks; the others they then leave
+alone.
 """
 
 from __future__ import annotations
@@ -30,42 +32,42 @@ from triton_linear.report import LimitWarning
 from triton_linear.tuned_configs import OFF, ON, mark_of, marked, with_and_without
 
 MODULE = "torch._inductor.runtime.triton_heuristics"
-_FUNCTIONS = {
+_PARAMETERS = {
     "check_autotune_cache": ("configs", "filename", "inductor_meta"),
     "CachingAutotuner._precompile_config": ("self", "cfg"),
     "CachingAutotuner._precompile_worker": ("self",),
 }
-"""What is wrapped, and its parameters."""
+"""The wrapped functions and their parameters."""
 _DETERMINISTIC = ("deterministic", "are_deterministic_algorithms_enabled")
 _WRAPPED = "_triton_linear_tunes"
 
 
 def wrap() -> None:
-    """Wrap Inductor's functions, if they are imported and not wrapped yet."""
+    """Wrap Inductor's functions, unless they are wrapped or not yet imported."""
     module: Any = sys.modules.get(MODULE)
     if module is None or hasattr(module, _WRAPPED):
         return
     setattr(module, _WRAPPED, True)
-    if reason := _unknown(module):
+    if reason := _unsupported_reason(module):
         text = f"autotune=True does nothing for torch.compile: {reason}"
         warnings.warn(f"triton_linear: {text}", LimitWarning, stacklevel=3)
         return
     autotuner = module.CachingAutotuner
-    module.check_autotune_cache = _offering(module.check_autotune_cache)
-    autotuner._precompile_config = _compiling(autotuner._precompile_config)
-    autotuner._precompile_worker = _dropping(autotuner._precompile_worker)
+    module.check_autotune_cache = _wrap_check_autotune_cache(module.check_autotune_cache)
+    autotuner._precompile_config = _wrap_precompile_config(autotuner._precompile_config)
+    autotuner._precompile_worker = _wrap_precompile_worker(autotuner._precompile_worker)
 
 
-def _unknown(module: Any) -> str | None:
-    """Why it is not known how to have Inductor try both; None where it is."""
-    for path, parameters in _FUNCTIONS.items():
+def _unsupported_reason(module: Any) -> str | None:
+    """The reason why this Inductor is not supported; None if it is."""
+    for path, parameters in _PARAMETERS.items():
         found = functools.reduce(lambda owner, name: getattr(owner, name, None), path.split("."), module)
         if found is None or tuple(inspect.signature(found).parameters) != parameters:
             return f"its Inductor has no {path}({', '.join(parameters)})"
     return None
 
 
-def _offering(stock: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_check_autotune_cache(stock: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(stock)
     def check_autotune_cache(
         configs: Sequence[Any], filename: str | None, inductor_meta: Mapping[str, Any]
@@ -90,7 +92,7 @@ def _applies(configs: Sequence[Any], inductor_meta: Mapping[str, Any]) -> bool:
     )
 
 
-def _compiling(stock: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_precompile_config(stock: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(stock)
     def _precompile_config(tuner: Any, cfg: Any) -> Any:
         mark = mark_of(cfg)
@@ -109,19 +111,19 @@ def _compiling(stock: Callable[..., Any]) -> Callable[..., Any]:
     return _precompile_config
 
 
-def _dropping(stock: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_precompile_worker(stock: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(stock)
     def _precompile_worker(tuner: Any) -> None:
         compiled = bool(tuner.compile_results)
         stock(tuner)
         if not compiled:
-            tuner.compile_results = _different(tuner.compile_results)
+            tuner.compile_results = _drop_same_binaries(tuner.compile_results)
 
     return _precompile_worker
 
 
-def _different(results: Sequence[Any]) -> list[Any]:
-    """What was compiled, less those without the plugin that are the same binary as with it."""
+def _drop_same_binaries(results: Sequence[Any]) -> list[Any]:
+    """The compiled configurations except those without the plugin whose binary is the same as with it."""
     ours = {str(marked(each.config, None)): _binary(each) for each in results if mark_of(each.config) == ON}
 
     def is_other(result: Any) -> bool:
@@ -134,7 +136,7 @@ def _different(results: Sequence[Any]) -> list[Any]:
 
 
 def _binary(result: Any) -> object:
-    """The binary of something compiled, as either kind of launcher has it; None where it is not known."""
+    """The binary of a compiled configuration, as either kind of launcher has it; None if it is not found."""
     kernel = result.kernel
     for name in ("kernel", "cubin_raw"):
         if isinstance(code := getattr(kernel, name, None), bytes):

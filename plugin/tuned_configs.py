@@ -1,7 +1,7 @@
-"""Configurations of autotuners, marked as those with the plugin or without.
+"""Autotuner configurations with a mark: compile with the plugin or without it.
 
-The mark is one of a configuration's `kwargs`: both autotuners carry these along wherever a configuration goes,
-print them, and keep them in their caches on disk. What launches or compiles takes the mark out again.
+The mark is one of a configuration's `kwargs`. Triton's and Inductor's autotuners copy, print and cache these
+with the configuration. The wrapped functions that launch or compile a configuration remove the mark first.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 MARK: Final = "triton_linear"
-"""The name among `kwargs`; its value is ON or OFF."""
+"""The name of the mark among `kwargs`; its value is ON or OFF."""
 ON: Final = "on"
 OFF: Final = "off"
 
 
 def mark_of(config: Any) -> str | None:
-    """The mark of a configuration; None where it has none."""
+    """The mark of a configuration; None if it has none."""
     found: str | None = (getattr(config, "kwargs", None) or {}).get(MARK)
     return found
 
 
 def marked(config: Any, mark: str | None) -> Any:
-    """A copy of a configuration with another mark; None takes it out."""
+    """A copy of a configuration with this mark, or without a mark if None."""
     made = copy.copy(config)
     made.kwargs = {name: value for name, value in config.kwargs.items() if name != MARK}
     if mark is not None:
@@ -32,9 +32,9 @@ def marked(config: Any, mark: str | None) -> Any:
 
 
 def with_and_without(configs: Sequence[Any], on: str | None) -> list[Any]:
-    """Each configuration with the plugin and without; those with it come first, and count where both are equal.
+    """All configurations with the plugin, then all without it; so of equally fast ones, that with it is chosen.
 
-    on: the mark of the first; None leaves them the objects that they are.
+    on: the mark of those with the plugin; None: they are the objects in `configs`, without a mark.
 
     >>> from types import SimpleNamespace
     >>> [mark_of(each) for each in with_and_without([SimpleNamespace(kwargs={"BLOCK": 64})], ON)]
