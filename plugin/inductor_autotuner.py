@@ -13,8 +13,7 @@ in PyTorch 2.13) are wrapped:
 
 Inductor measures on copies of the tensors that a kernel writes, so a kernel with one configuration is
 measured too. If Inductor is told to be deterministic, nothing is measured. The wrappers are not removed when
-such a setting ends, since configurations of kernels generated under it have marks; the others they then leave
-alone.
+such a setting ends, since configurations of kernels generated under it have marks. They leave others alone.
 """
 
 from __future__ import annotations

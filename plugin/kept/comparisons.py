@@ -1,8 +1,8 @@
-"""Whether a kernel is stock Triton's after all, kept for the next process that compiles it (`store`).
+"""Keep on disk whether our kernel or stock Triton's was better (`store`).
 
-To find that out takes a second compile of kernels that take long as it is. Both kernels follow from the module,
-the options and what LLVM is told by the environment; what ptxas makes of them from its version and its options.
-Where somebody else has changed the stages, it follows from that as well.
+A comparison compiles the kernel a second time, and kernels that are compared take long to compile. Its result
+depends on the module, the options, the environment variables that LLVM follows, the version and options of
+ptxas, and the changes of other hooks to the stages. All of these are in the key.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from triton_linear.kept import store
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What comparing has shown. vetoed: why stock Triton's kernel is taken; "" where it is not. remarks: those
-    on ours before that."""
+    """The result of a comparison. vetoed: why stock Triton's kernel is taken; "" if ours is. remarks: those of
+    the compile before the comparison."""
 
     vetoed: str
     remarks: tuple[str, ...] = ()
@@ -24,16 +24,16 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class KeptComparisons:
-    """What comparing kernels that are assembled alike has shown.
+    """The results on disk of comparing kernels that are assembled in one way.
 
-    how: ptxas, its options, and what others do in the stages. It must not know the stage that asks, which would
-    keep itself alive.
+    how: a key of ptxas, its options, and the changes of other hooks to the stages. It must not refer to the
+    stage `llir`: that stage refers to this object, and the cycle would keep it alive.
     """
 
     how: Callable[[], str]
 
     def read(self, module: str) -> Comparison | None:
-        """What is kept about a module, told by its own entry's name; None where nothing is."""
+        """The result for a module, by the name of the module's own entry; None if there is none."""
         entry = store.read(self._name(module))
         if entry is None:
             return None
@@ -42,9 +42,9 @@ class KeptComparisons:
             return None
         return Comparison(vetoed, tuple(remarks))
 
-    def write(self, module: str, found: Comparison) -> None:
-        """Keep what comparing has shown."""
-        store.write(self._name(module), {"vetoed": found.vetoed, "remarks": list(found.remarks)})
+    def write(self, module: str, comparison: Comparison) -> None:
+        """Keep the result for a module."""
+        store.write(self._name(module), {"vetoed": comparison.vetoed, "remarks": list(comparison.remarks)})
 
     def _name(self, module: str) -> str:
         from triton._C.libtriton import (  # type: ignore[import-untyped, unused-ignore]

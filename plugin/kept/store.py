@@ -1,14 +1,14 @@
-"""What compiles have found out, kept on disk between processes: beside Triton's kernels, in its cache's folder.
+"""A store of results on disk, in Triton's cache folder, that later compiles reuse.
 
-An entry is a file named by the digest of all that it depends on. It is written under another name and then
-renamed, so a reader finds the whole of it or nothing, however many write; and it begins with the digest of the
-rest, so one that is damaged counts as none. A compile never fails for an entry that cannot be read or written.
+An entry is a file named by the digest of everything it depends on. It is written under another name and then
+renamed, so readers find a whole entry or none, however many processes write. It begins with the digest of its
+content, so a damaged entry counts as missing. A compile never fails because an entry cannot be read or written.
 
-Entries are spread over folders by the first digits of their names. Who finds that a folder has become too large
-removes from it what was used longest ago. To look takes ten times as long as to write, so one write in some
-looks, the more often the more it writes: the checksum of what is written decides, which is as good as drawing
-lots. So processes need not know of each other, and a folder is hardly ever larger than it may be by more than a
-few of these parts.
+Entries are spread over folders by the first digit of their names. A process that finds a folder too large
+removes the least recently used entries. Measuring a folder takes ten times as long as writing an entry, so only
+a random part of the writes measures, with a probability proportional to the bytes written. The checksum of the
+content serves as the random number. So processes need not coordinate, and a folder seldom exceeds its limit by
+more than a few times `FOLDER_BYTES / _PARTS`.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = "triton_linear"
-"""The name of ours in Triton's cache, whose own folders have digests for names."""
+"""The store's folder in Triton's cache. Triton's own folders have digests as names."""
 _DIGITS = 1
 FOLDER_BYTES = 16 << 20
-"""What entries of one of the 16 folders may take together: as much as some 1,000 modules."""
+"""The most bytes of all entries in one of the 16 folders: some 1,000 modules."""
 _PARTS = 64
-"""How many times one looks while as much is written as a folder may take, in the mean."""
+"""How often on average a folder is measured while `FOLDER_BYTES` are written to it."""
 ENTRY_BYTES = FOLDER_BYTES // 4
-"""What one entry may take; a usual one has 16 KiB."""
+"""The most bytes of one entry; a usual one has 16 KiB."""
 _LEVEL = 1
-"""Of zlib: how hard it tries. More than this saves a tenth of the bytes and takes five times as long."""
+"""The level of zlib. Higher levels save a tenth of the bytes and take five times as long."""
 
 
 def digest(*parts: str) -> str:
-    """A name for what depends on these texts.
+    """The name of an entry that depends on these texts.
 
     >>> digest("ab", "c") == digest("a", "bc")
     False
@@ -46,7 +46,7 @@ def digest(*parts: str) -> str:
 
 
 def read(name: str) -> Mapping[str, Any] | None:
-    """The entry of this name; None where there is none that is whole."""
+    """The entry of this name; None if there is none, or if it is damaged."""
     try:
         path = _path(name)
         data = path.read_bytes()
@@ -54,17 +54,17 @@ def read(name: str) -> Mapping[str, Any] | None:
         if hashlib.sha256(body).digest() != data[: -len(body)]:
             return None
         entry = json.loads(zlib.decompress(body))
-    except Exception:  # whatever is wrong with it, the passes run
+    except Exception:  # a damaged entry counts as missing
         return None
-    with suppress(OSError):  # a folder may be for reading only
+    with suppress(OSError):  # the folder may be read-only
         os.utime(path)
     return entry if isinstance(entry, dict) else None
 
 
 def write(name: str, entry: Mapping[str, Any]) -> None:
-    """Keep an entry, which JSON can hold, under this name, unless it is larger than `ENTRY_BYTES`.
+    """Keep an entry under this name, unless it is larger than `ENTRY_BYTES`. Nothing is raised if that fails.
 
-    Whatever goes wrong, the kernel that it is about is compiled: nothing is raised.
+    Requires: JSON can represent the entry.
     """
     temporary = None
     with suppress(Exception):
@@ -75,34 +75,36 @@ def write(name: str, entry: Mapping[str, Any]) -> None:
         path = _path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{name}.{os.getpid()}.{secrets.token_hex(4)}")
-        with temporary.open("xb") as file:  # who may read it is as for Triton's own files
+        with temporary.open("xb") as file:  # with the permissions of Triton's own files
             file.write(checksum + body)
         os.replace(temporary, path)
         temporary = None
-        if _looks(checksum, len(body)):
-            _bound(path.parent)
+        if _measures_folder(checksum, len(body)):
+            _shrink(path.parent)
     if temporary is not None:
         with suppress(OSError):
             temporary.unlink()
 
 
-def _looks(checksum: bytes, size: int) -> bool:
-    """Whether who has written so many bytes, of this checksum, looks how large the folder is: on `size` in
-    `FOLDER_BYTES // _PARTS` of all checksums.
+def _measures_folder(checksum: bytes, size: int) -> bool:
+    """True if a write of `size` bytes with this checksum is to measure the folder. Of all checksums, the
+    fraction `size / (FOLDER_BYTES // _PARTS)` gives True.
 
-    >>> _looks(bytes(32), 1), _looks(bytes([255] * 32), 1), _looks(bytes([255] * 32), FOLDER_BYTES)
-    (True, False, True)
+    >>> _measures_folder(bytes(32), 1), _measures_folder(bytes([255] * 32), 1)
+    (True, False)
+    >>> _measures_folder(bytes([255] * 32), FOLDER_BYTES)
+    True
     """
     drawn = int.from_bytes(checksum[:4], "big")
     return drawn * (FOLDER_BYTES // _PARTS) < size << 32
 
 
-def _bound(folder: Path) -> None:
-    """Remove what was used longest ago from a folder that is too large, until it is half as large."""
+def _shrink(folder: Path) -> None:
+    """If a folder exceeds `FOLDER_BYTES`, remove the least recently used entries until half of that is left."""
     entries = []
     with os.scandir(folder) as found:
         for one in found:
-            with suppress(OSError):  # another process was here
+            with suppress(OSError):  # another process removed it
                 entries.append((one.stat().st_mtime, one.stat().st_size, one.path))
     entries.sort()
     total = sum(size for _, size, _ in entries)
@@ -112,9 +114,9 @@ def _bound(folder: Path) -> None:
         try:
             os.unlink(path)
         except FileNotFoundError:
-            pass  # another process was here
+            pass  # another process removed it
         except OSError:
-            continue  # of another user, or no file
+            continue  # it is another user's, or not a file
         total -= size
         if total <= FOLDER_BYTES // 2:
             return

@@ -1,34 +1,36 @@
-"""Which directive of PTX is worth a try for a kernel of ours, and when it is taken.
+"""Choose a PTX directive on registers for a kernel of ours, and say whether its cubin is better with it.
 
-A multiprocessor takes as many CTAs as find registers, and ptxas does not look where that number jumps: a kernel
-of 8 warps with 136 registers a thread has a multiprocessor to itself, with 128 it shares it with another. So a
-kernel of ours that is a little above such a jump is assembled once more, with a bound on its registers
-(`.maxnreg`: PTX ISA, performance-tuning directives), and that is taken if a warp takes hardly more clocks then.
+Each kernel with a directive is assembled once more; `serves` compares the two cubins. The cases are:
 
-Nor does it know of shared memory, which Triton asks for at launch. So it spares registers for CTAs that will
-find no memory, and loads operands of MMAs just before they are used. A kernel of ours that
-multiplies by `mma.sync` and finds memory for fewer CTAs than registers is assembled once more with the number
-for which there is memory (`.minnctapersm`).
+One more CTA. The number of CTAs on a multiprocessor falls in steps as registers per thread rise, and ptxas does
+not look at these steps: of a kernel of 8 warps, one CTA fits with 136 registers a thread, and two with 128. So
+a kernel of ours slightly above a step gets a bound on its registers (`.maxnreg`: PTX ISA, performance-tuning
+directives). It is taken if a warp takes hardly more clocks with it.
 
-MMAs by `wgmma` load no such operands, but where ptxas spares registers it may put what an iteration
-computes behind them, where nothing goes on beside it, and a change after the loop is enough for that.
-A kernel of ours that has such a loop is assembled once more with the number of CTAs that find memory and
-registers anyway, if these leave a thread more registers than it has, and that is taken if its loops have fewer
-clocks. The instructions say those: what each takes, and that of memory where it waits for a load that was put
-behind the MMAs. They do not say how warps wait for the unit for exponentials that all of a multiprocessor
-share: loops of attention, of which two CTAs are resident, took 1 to 3 % longer with 5 % fewer clocks, while
-loops that unpack mxfp4 took up to 15 % less time. So loops with such instructions, and those that wait for MMAs
-anyway, their own or those of other warps, stay where several CTAs are; and a loop that takes hardly more clocks
-than its own MMAs stays everywhere, as no other order of its instructions spares those.
+`mma.sync`. ptxas does not know the shared memory, which Triton asks for at launch. So it saves registers for
+CTAs that do not fit in memory, and loads operands of MMAs just before they are used. A kernel of ours with
+`mma.sync` gets the number of CTAs that fit in memory (`.minnctapersm`), if more would fit by registers.
 
-Elsewhere, where it spares registers, it begins some loads from global memory only when others have come. A
-kernel of ours that so waits for a large part of its time (`warp_clocks`) is assembled once more for no more
-CTAs than leave each thread half as many registers again; so is one with MMAs by `wgmma` that finds memory for
-fewer CTAs than registers. That is taken if a warp takes fewer clocks, by itself and for each of the CTAs that
-find room then.
+`wgmma`. These MMAs load no such operands. But to save registers, ptxas may move what an iteration computes
+behind its MMAs, where nothing runs beside it; a change of the code after the loop is enough to cause that. A
+kernel of ours with such a loop gets the number of CTAs that fit in memory and registers anyway, if a thread can
+then have more registers than it uses. It is taken if its loops take fewer clocks. Clocks are read off the
+instructions: the issue clocks of each, and those of memory where a warp waits for a load that was moved behind
+the MMAs. The instructions do not show how warps wait for the unit for exponentials, which all warps of a
+multiprocessor share: loops of attention with two resident CTAs took 1 to 3 % longer with 5 % fewer clocks,
+while loops that unpack mxfp4 took up to 15 % less time. So with several resident CTAs, loops are left alone if
+they use that unit, or if they wait for MMAs anyway, their own or those of other warps. A loop that takes hardly
+more clocks than its own MMAs is always left alone, as no other order of its instructions can save those.
 
-And of a large kernel without barriers it may make one of 32 registers that spills most of what it works on,
-with 255 at hand. Told that it may have them (`.maxnreg` too), it spills what has to be.
+Serial loads. To save registers, ptxas may begin some loads from global memory only when others have arrived. A
+kernel of ours that waits like this for a large part of its time (`warp_clocks`) gets the largest number of CTAs
+that leaves each thread half as many registers again. So does a kernel with `wgmma` for which fewer CTAs fit in
+memory than by registers. It is taken if a warp takes fewer clocks, and not more relative to the number of
+resident CTAs.
+
+Spills without need. ptxas may assemble a large kernel without barriers with 32 registers and spill most of what
+it works on, though 255 are available. Given the bound of 255 explicitly (`.maxnreg`), it spills only what it
+must.
 """
 
 from __future__ import annotations
@@ -46,23 +48,23 @@ if TYPE_CHECKING:
     from triton_linear.lowering.target.targets import Target
 
 MMA_CLOCKS = 64
-"""For how many the tensor cores are at an MMA of 64x128x16 in f16 (2048 multiplications and additions a clock);
-of other elements, what one instruction multiplies takes as long."""
+"""Clocks of the tensor cores for an MMA of 64x128x16 in f16 (2048 multiply-adds a clock). An MMA instruction on
+other elements takes as long, with its own size of K."""
 MMA_COLUMNS = 128
 MEMORY_CLOCKS = 200
-"""What an access to global memory takes at least, where L2 has it (Luo et al., arXiv 2402.13499)."""
+"""The least clocks of an access to global memory that hits L2 (Luo et al., arXiv 2402.13499)."""
 FAR_CLOCKS = 480
-"""What it takes where L2 does not have it (the same, H100)."""
+"""Clocks of an access to global memory that misses L2 (the same study, H100)."""
 BOUND = ".maxnreg"
 """The directive that bounds the registers of a thread."""
 CTAS = ".minnctapersm"
-"""The directive that says how many CTAs are to find registers."""
+"""The directive that says how many CTAs registers must suffice for."""
 
 _MMA = re.compile(r"^\s*mma\.sync\b", re.M)
 _WGMMA = re.compile(r"^\s*wgmma\.mma_async\.\S*\.m64n(\d+)k", re.M)
 _GROUP_WARPS = 4
 _TENSOR_COLUMNS = 512
-"""Columns of tensor memory that a multiprocessor has (PTX ISA, tensor memory)."""
+"""Columns of tensor memory of a multiprocessor (PTX ISA, tensor memory)."""
 
 
 def advise(
@@ -73,10 +75,10 @@ def advise(
     gpu: Target,
     own_warps: int | None = None,
 ) -> Advice | None:
-    """A directive for a kernel that uses so much, if one is worth a try.
+    """The directive to try for a kernel, or None.
 
-    text: its PTX. made: what that became. own_warps: those that the kernel was to have; where there are more,
-    they are of warp-specialised regions.
+    text: its PTX. made: its cubin without a directive. threads: those of a CTA. own_warps: warps of the kernel
+    without those of warp-specialised regions; None: there are no others.
     """
     policy = gpu.policy
     warps = max(1, threads // gpu.lanes)
@@ -88,23 +90,25 @@ def advise(
     used = made.usage.registers
     if made.usage.stack >= policy.given_up_stack and used <= policy.given_up_registers:
         return Advice(f"{BOUND} {min(MOST, gpu.registers // threads // UNIT * UNIT)}")
-    alike = own_warps is None or warps <= own_warps  # warps of regions run a part of the code
-    room = Room(most, warps, gpu, alike and policy.serial_loads < 1)
-    apart = 0 < most < resident(used, warps, gpu.registers, gpu.lanes)
-    multiplies = apart and _MMA.search(text) is not None
-    if not multiplies and (waiting := _sooner(made, room, policy.serial_loads)):
+    same_code = own_warps is None or warps <= own_warps  # warps of regions run only a part of the code
+    residency = Residency(most, warps, gpu, same_code and policy.serial_loads < 1)
+    memory_bound = 0 < most < resident(used, warps, gpu.registers, gpu.lanes)
+    multiplies = memory_bound and _MMA.search(text) is not None
+    if not multiplies and (waiting := _for_serial_loads(made, residency, policy.serial_loads)):
         return waiting
     limit = bound(used, warps, most, gpu)
     if limit is not None:
-        return MoreCtas(f"{BOUND} {limit}", room, 1 + policy.bounded_clocks / room.ctas(used))
+        return MoreCtas(f"{BOUND} {limit}", residency, 1 + policy.bounded_clocks / residency.ctas(used))
     if widths := [int(found) for found in _WGMMA.findall(text)]:
-        return _for_loops(made, widths, room) or (_sooner(made, room) if apart else None)
+        return _for_loops(made, widths, residency) or (
+            _for_serial_loads(made, residency) if memory_bound else None
+        )
     return Advice(f"{CTAS} {most}") if multiplies else None
 
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """What PTX became, and what a thread of it takes."""
+    """A cubin, and the registers and stack that a thread of it uses."""
 
     code: object
     usage: Usage
@@ -112,52 +116,55 @@ class Assembled:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A directive that is taken where nothing more is spilled with it."""
+    """A directive that is taken if no more is spilled with it."""
 
     directive: str
 
-    def serves(self, before: Assembled, now: Assembled) -> bool:
-        """Whether what was assembled with it is better than what was before."""
-        return now.usage.stack <= before.usage.stack
+    def serves(self, original: Assembled, candidate: Assembled) -> bool:
+        """True if the cubin assembled with the directive is better than the one without it."""
+        return candidate.usage.stack <= original.usage.stack
 
 
 @dataclass(frozen=True, slots=True)
 class ShorterLoops(Advice):
-    """A directive that is taken where loops of MMAs have less than the part `below` of their clocks left."""
+    """A directive that is taken if loops of MMAs take less than the fraction `below` of their clocks."""
 
     below: float
 
-    def serves(self, before: Assembled, now: Assembled) -> bool:
-        """Whether they have, and as many MMAs, and nothing more is spilled."""
-        old, new = mma_loops(before.code), mma_loops(now.code)
-        if old is None or new is None or old.mmas != new.mmas or now.usage.stack > before.usage.stack:
+    def serves(self, original: Assembled, candidate: Assembled) -> bool:
+        """True if the loops take that few clocks with as many MMAs, and no more is spilled."""
+        old, new = mma_loops(original.code), mma_loops(candidate.code)
+        if old is None or new is None or old.mmas != new.mmas or candidate.usage.stack > original.usage.stack:
             return False
-        return _with_waits(new) < self.below * _with_waits(old)
+        return _clocks_with_waits(new) < self.below * _clocks_with_waits(old)
 
 
 @dataclass(frozen=True, slots=True)
 class MoreCtas(Advice):
-    """A bound on registers that is taken where a warp takes hardly more clocks, what is spilled among them;
-    where clocks cannot be told, nothing more may be spilled.
+    """A bound on registers that is taken if a warp takes hardly more clocks, those of spills included. If
+    clocks are not known, it is taken if no more is spilled.
 
-    most: how many times the clocks a warp may take.
+    most: the largest ratio of a warp's clocks with the bound to those without.
     """
 
-    room: Room
+    residency: Residency
     most: float
 
-    def serves(self, before: Assembled, now: Assembled) -> bool:
-        """Whether it takes no more."""
-        old, new = (self.room.clocks(each) for each in (before, now))
+    def serves(self, original: Assembled, candidate: Assembled) -> bool:
+        """True if the clocks of a warp stay within that ratio."""
+        old, new = (self.residency.clocks(each) for each in (original, candidate))
         if old is None or new is None:
-            return now.usage.stack <= before.usage.stack
+            return candidate.usage.stack <= original.usage.stack
         return new.clocks <= self.most * old.clocks
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """The CTAs of a kernel that find room but for registers, of so many warps each, on a GPU. walked: whether a
-    walk through its code is what each warp does."""
+class Residency:
+    """How many CTAs of a kernel are resident on a multiprocessor.
+
+    most: the CTAs that fit, apart from registers. warps: those of a CTA. walked: every warp runs the whole
+    kernel, so a walk through the code gives the clocks of a warp.
+    """
 
     most: int
     warps: int
@@ -165,16 +172,16 @@ class Room:
     walked: bool
 
     def ctas(self, used: int) -> int:
-        """Those that find registers too, where each thread uses so many."""
+        """The CTAs that fit if each thread uses `used` registers."""
         return min(self.most, resident(used, self.warps, self.gpu.registers, self.gpu.lanes))
 
     def clocks(self, made: Assembled) -> WarpClocks | None:
-        """Those of a warp; None where a walk does not tell."""
+        """The clocks of a warp; None if a walk through the code does not give them."""
         return warp_clocks(made.code, FAR_CLOCKS, self.gpu.policy.unknown_trips) if self.walked else None
 
-    def fewer(self, used: int) -> int | None:
-        """As many of them, or the most below, as leave a thread so many more registers, or all that it can
-        have; None if none do."""
+    def fewer_ctas(self, used: int) -> int | None:
+        """The most CTAs, at most those of now, that leave a thread `registers_more` times `used` registers, or
+        the 255 that it can have; None if there is no such number."""
         wanted = min(MOST, self.gpu.policy.registers_more * used)
         if used + UNIT > wanted:
             return None
@@ -183,34 +190,35 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Sooner(Advice):
-    """A directive that is taken where a warp comes to the end sooner.
+class FewerClocks(Advice):
+    """A directive that is taken if a warp takes fewer clocks with it.
 
-    clocks: of a warp without it. ctas: those that find room then.
+    clocks: those of a warp without it. ctas: the resident CTAs without it.
     """
 
-    room: Room
+    residency: Residency
     clocks: int
     ctas: int
 
-    def serves(self, before: Assembled, now: Assembled) -> bool:
-        """Whether a warp takes that much less, not more for each CTA that is there, and spills no more."""
-        found = self.room.clocks(now)
-        if found is None or now.usage.stack > before.usage.stack:
+    def serves(self, original: Assembled, candidate: Assembled) -> bool:
+        """True if a warp takes a fraction of its clocks below `warp_left`, its clocks divided by the resident
+        CTAs do not rise, and no more is spilled."""
+        new = self.residency.clocks(candidate)
+        if new is None or candidate.usage.stack > original.usage.stack:
             return False
-        left = self.room.ctas(now.usage.registers)
-        part = self.room.gpu.policy.warp_left
-        return found.clocks < part * self.clocks and found.clocks * self.ctas <= self.clocks * left
+        ctas = self.residency.ctas(candidate.usage.registers)
+        fraction = self.residency.gpu.policy.warp_left
+        return new.clocks < fraction * self.clocks and new.clocks * self.ctas <= self.clocks * ctas
 
 
-def _for_loops(made: Assembled, widths: Sequence[int], room: Room) -> Advice | None:
-    """The number of CTAs for a kernel with MMAs of warp groups, of so many columns each."""
-    gpu, policy, used = room.gpu, room.gpu.policy, made.usage.registers
-    ctas = room.ctas(used)
-    if not ctas or used + UNIT > most_registers(ctas, room.warps, gpu):
+def _for_loops(made: Assembled, widths: Sequence[int], residency: Residency) -> Advice | None:
+    """The directive for a kernel with `wgmma` of these numbers of columns, or None."""
+    gpu, policy, used = residency.gpu, residency.gpu.policy, made.usage.registers
+    ctas = residency.ctas(used)
+    if not ctas or used + UNIT > most_registers(ctas, residency.warps, gpu):
         return None
     loops = mma_loops(made.code)
-    groups = ctas * room.warps // _GROUP_WARPS
+    groups = ctas * residency.warps // _GROUP_WARPS
     if (
         loops is None
         or covered(loops, widths, policy.loop_near)
@@ -220,29 +228,29 @@ def _for_loops(made: Assembled, widths: Sequence[int], room: Room) -> Advice | N
     return ShorterLoops(f"{CTAS} {ctas}", policy.loop_left)
 
 
-def _sooner(made: Assembled, room: Room, serial: float = 0.0) -> Advice | None:
-    """A number of CTAs for a kernel whose warps wait for one load after another, for so large a part of their
-    clocks. Where as many warps run as can, they hide such waits."""
+def _for_serial_loads(made: Assembled, residency: Residency, serial: float = 0.0) -> Advice | None:
+    """The directive for a kernel whose warps wait for one load after another, for at least the fraction
+    `serial` of their clocks; else None. With as many resident warps as possible, warps hide such waits."""
     used = made.usage.registers
-    now, fewer = room.ctas(used), room.fewer(used)
-    if fewer is None or now * room.warps >= room.gpu.resident_warps:
+    ctas, fewer = residency.ctas(used), residency.fewer_ctas(used)
+    if fewer is None or ctas * residency.warps >= residency.gpu.resident_warps:
         return None
-    found = room.clocks(made)
-    if found is None or found.serial < serial * found.clocks:
+    warp = residency.clocks(made)
+    if warp is None or warp.serial < serial * warp.clocks:
         return None
-    return Sooner(f"{CTAS} {fewer}", room, found.clocks, now)
+    return FewerClocks(f"{CTAS} {fewer}", residency, warp.clocks, ctas)
 
 
-def _with_waits(loops: Loops) -> int:
-    """The clocks of loops, and what they wait for memory at least."""
+def _clocks_with_waits(loops: Loops) -> int:
+    """The clocks of loops with the least clocks of their waits for memory."""
     return loops.clocks + MEMORY_CLOCKS * loops.waits
 
 
 def hidden(loops: Loops, widths: Sequence[int], groups: int, busy: float) -> bool:
-    """Whether what loops compute goes on beside MMAs, their own or others', or their clocks do not tell.
+    """True if MMAs hide what the loops compute, or if the loops' clocks are not their time.
 
-    widths: columns of the kernel's MMAs. groups: how many of four warps a multiprocessor has. busy: the
-    loops stay where the MMAs of all take so many times as long as theirs.
+    widths: columns of the kernel's MMAs. groups: the resident warp groups (four warps) of a multiprocessor.
+    busy: the MMAs of all groups hide the loops if they take at least `busy` times as long.
 
     >>> matmul = Loops(clocks=277, mmas=4, special=False)
     >>> hidden(matmul, [128], groups=4, busy=2.0), hidden(matmul, [128], groups=2, busy=2.0)
@@ -254,8 +262,7 @@ def hidden(loops: Loops, widths: Sequence[int], groups: int, busy: float) -> boo
 
 
 def covered(loops: Loops, widths: Sequence[int], near: float) -> bool:
-    """Whether loops take hardly more clocks than their own MMAs, up to so many times as many, and wait for
-    nothing else.
+    """True if loops take at most `near` times the clocks of their own MMAs, and do not wait for memory.
 
     >>> covered(Loops(clocks=276, mmas=4, special=False), [128], near=1.1)
     True

@@ -1,11 +1,15 @@
-"""What a cubin says of its kernel: registers, stack, and the clocks of its loops of MMAs.
+"""Read a cubin: its kernel's registers and stack, and the clocks of its loops.
 
-A cubin is an ELF file of 64 bits (System V ABI, object files). `.nv.info` has the attributes that NVIDIA's
-cuobjdump shows as resource usage. Instructions have 16 bytes since compute capability 7.0, which nvdisasm shows
-with their text; in their upper 8 is what the scheduler does after each, as published studies have it for all
-since then (Jia et al., arXiv 1804.06826): four bits from bit 105 are the clocks until the warp's next one,
-three from bit 110 the barrier that its result sets, six from bit 116 the barriers that it waits for. How far a
-branch goes, in words of 4 bytes, is in the 48 bits from bit 34, since 9.0 with 8 more below them from bit 16.
+A cubin is an ELF file of 64 bits (System V ABI, object files). Its section `.nv.info` has the attributes that
+NVIDIA's cuobjdump shows as resource usage. Instructions have 16 bytes since compute capability 7.0; nvdisasm
+shows them with their text. Some bits control the scheduler (Jia et al., arXiv 1804.06826). Counted from the
+lowest bit of an instruction:
+
+- 4 bits from bit 105: the clocks until the warp's next instruction;
+- 3 bits from bit 110: the scoreboard barrier that the result sets;
+- 6 bits from bit 116: a mask of the scoreboard barriers that the instruction waits for;
+- 48 bits from bit 34: the distance of a branch in words of 4 bytes; since compute capability 9.0, 8 lower bits
+  of the distance are in the bits from bit 16.
 """
 
 from __future__ import annotations
@@ -18,42 +22,43 @@ from triton_linear.dialect.records import dataclass
 _ELF = b"\x7fELF\x02"
 _INFO, _CODE = b".nv.info", b".text."
 _REGISTERS, _STACK = 0x2F, 0x12
-"""Attributes in a cubin's section `.nv.info`: a function's registers, and its bytes of stack."""
+"""Attributes in `.nv.info`: the registers of a function, and its bytes of stack."""
 _SIZED = 4
-"""The form of attributes that say how long they are."""
+"""The form of attributes that state their length."""
 
 _INSTRUCTION = struct.Struct("<QQ")
 OPCODE, _FORM = 0x1FF, 0xFFF
 _MMAS = frozenset({0x1F0, 0x1F1, 0x1F2, 0x1F3})
-"""HGMMA, IGMMA, BGMMA and QGMMA: what `wgmma.mma_async` becomes."""
+"""HGMMA, IGMMA, BGMMA and QGMMA: the instructions of `wgmma.mma_async`."""
 _SPECIAL = 0x108
 """MUFU."""
 _BRANCHES = frozenset({0x547, 0x947})
 """BRA, with `.U` and without."""
 _SINCE_7 = frozenset({70, 72, 75, 80, 86, 87, 88, 89})
 _SINCE_9 = frozenset({90, 100, 101, 103, 110, 120, 121})
-"""Compute capabilities, ten times, whose branches are known to look like this (nvdisasm)."""
+"""Ten times the compute capabilities whose branches were checked to have this form (nvdisasm)."""
 _VERSION, _FLAGS = 8, 0x30
-"""Where a cubin says which form its flags have, and where they are: since form 8 the capability is in the
-second byte, before that in the first."""
+"""Offsets of the version of the flags, and of the flags: the compute capability is in their second byte since
+version 8, and in their first byte before."""
 LOAD = 0x181
 """LDG."""
 _MMA_WAIT = 0x9C5
-"""WARPGROUP.DEPBAR; with bit 47, as without it is WARPGROUP.ARRIVE. Eight bits from bit 72 are how many groups
-of MMAs may be under way behind it."""
+"""WARPGROUP.DEPBAR if bit 47 is set, else WARPGROUP.ARRIVE. 8 bits from bit 72 are the number of groups of MMAs
+that may still be in flight after it."""
 _NO_BARRIER = 7
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Registers of a thread, and bytes of its stack, where what is spilled goes."""
+    """The registers of a thread, and the bytes of its stack, which holds spilled values."""
 
     registers: int
     stack: int
 
 
 def usage(cubin: object) -> Usage | None:
-    """What the kernel of a cubin uses; None where that cannot be read, or there are several functions."""
+    """The registers and stack of a cubin's kernel; None if they cannot be read, or if there are several
+    functions."""
     found: dict[int, list[int]] = {_REGISTERS: [], _STACK: []}
     try:
         for attribute, value in _attributes(dict(_sections(cubin))[_INFO]):
@@ -68,12 +73,12 @@ def usage(cubin: object) -> Usage | None:
 
 @dataclass(frozen=True, slots=True)
 class Loops:
-    """The innermost loops of a kernel that have MMAs of warp groups.
+    """The innermost loops of a kernel that have `wgmma`, summed.
 
-    clocks: what a warp takes at least for one iteration, the sum of those after each of their instructions.
-    mmas: how many instructions of those are MMAs. special: whether some are of the unit for
-    exponentials, logarithms and roots. waits: how often a warp waits for loads from global memory that it began
-    while none of its MMAs was under way: for as long as memory takes, nothing of the warp goes on then.
+    clocks: the least clocks of one iteration, the sum of the clocks after each instruction. mmas: the MMA
+    instructions. special: some instruction uses the unit for exponentials, logarithms and roots. waits: how
+    often a warp waits for loads from global memory that it began while none of its MMAs was in flight; the warp
+    is then idle for the latency of memory.
     """
 
     clocks: int
@@ -83,7 +88,7 @@ class Loops:
 
 
 def code(cubin: object) -> bytes | None:
-    """The instructions of a cubin's kernel; None where they cannot be read, or there are several functions."""
+    """The code of a cubin's kernel; None if it cannot be read, or if there are several functions."""
     try:
         (found,) = (data for name, data in _sections(cubin) if name.startswith(_CODE))
     except (struct.error, ValueError, LookupError, OverflowError):
@@ -92,7 +97,7 @@ def code(cubin: object) -> bytes | None:
 
 
 def decoded(cubin: object) -> list[tuple[int, int]]:
-    """The lower and upper halves of the instructions of a cubin's kernel; none where they cannot be read."""
+    """The instructions of a cubin's kernel, each as lower and upper 8 bytes; empty if they cannot be read."""
     try:
         return list(_INSTRUCTION.iter_unpack(code(cubin) or b""))
     except struct.error:
@@ -101,8 +106,7 @@ def decoded(cubin: object) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop: the numbers of its first and last instruction, and the clocks that a warp takes at least to go
-    through all of them once."""
+    """A loop: the numbers of its first and last instruction, and the least clocks of a warp for all of them."""
 
     first: int
     last: int
@@ -110,8 +114,9 @@ class Loop:
 
 
 def loops(cubin: object) -> list[Loop] | None:
-    """Every loop of a kernel, inner ones too, in the order of their first instructions; None where it cannot be
-    read, or how the branches of its compute capability look is not known.
+    """All loops of a kernel, inner ones included, in the order of their first instructions.
+
+    None if the cubin cannot be read, or if the form of branches is not known for its compute capability.
     """
     instructions, known = decoded(cubin), capability(cubin)
     if not instructions or known is None:
@@ -124,8 +129,8 @@ def loops(cubin: object) -> list[Loop] | None:
 
 
 def capability(cubin: object) -> int | None:
-    """Ten times the compute capability that a cubin is for; None where it cannot be read, or how branches look
-    is not known of it."""
+    """Ten times the compute capability of a cubin; None if it cannot be read, or if the form of branches is not
+    known for it."""
     if not isinstance(cubin, bytes) or len(cubin) < _FLAGS + 4 or not cubin.startswith(_ELF):
         return None
     (flags,) = struct.unpack_from("<I", cubin, _FLAGS)
@@ -134,14 +139,14 @@ def capability(cubin: object) -> int | None:
 
 
 def clocks_after(high: int) -> int:
-    """The clocks from an instruction, whose upper half is `high`, to the warp's next one."""
+    """The clocks from an instruction with the upper half `high` to the warp's next instruction."""
     return (high >> 41) & 15
 
 
 def mma_loops(cubin: object) -> Loops | None:
-    """Those of a cubin; None where there are none, or they cannot be read.
+    """The innermost loops with `wgmma` of a cubin; None if there are none, or if they cannot be read.
 
-    Requires: the cubin is for compute capability 9.0, the one that has such MMAs.
+    Requires: the cubin is for compute capability 9.0, the only one with `wgmma`.
     """
     instructions, known = decoded(cubin), capability(cubin)
     mmas = [number for number, (low, _) in enumerate(instructions) if low & OPCODE in _MMAS]
@@ -158,7 +163,7 @@ def mma_loops(cubin: object) -> Loops | None:
 
 
 def _waits(loop: list[tuple[int, int]]) -> int:
-    """How often an iteration waits for loads that it began where no MMA was under way."""
+    """How often an iteration waits for loads that it began while no MMA was in flight."""
     ends = [number for number, (low, high) in enumerate(loop) if _ends_mmas(low, high)]
     if not ends:
         return 0
@@ -177,16 +182,17 @@ def _waits(loop: list[tuple[int, int]]) -> int:
 
 
 def _ends_mmas(low: int, high: int) -> bool:
-    """Whether an instruction waits until no MMA of the warp is under way."""
+    """True if an instruction waits until no MMA of the warp is in flight."""
     return low & _FORM == _MMA_WAIT and bool(low >> 47 & 1) and not high >> 8 & 255
 
 
 def loops_of(instructions: list[tuple[int, int]], capability: int) -> Iterator[tuple[int, int]]:
-    """The first and last instruction of each loop: where a branch goes back to, and the branch."""
+    """The numbers of the first and last instruction of each loop: the target of a backward branch, and the
+    branch."""
     for number, (low, high) in enumerate(instructions):
         if low & _FORM in _BRANCHES:
             words = (low >> 34 | high << 30) & (1 << 48) - 1
-            words -= words >> 47 << 48  # it is signed
+            words -= words >> 47 << 48  # sign-extend
             if capability in _SINCE_9:
                 words = words << 8 | low >> 16 & 255
             target = number + 1 + words * 4 // _INSTRUCTION.size
@@ -195,7 +201,7 @@ def loops_of(instructions: list[tuple[int, int]], capability: int) -> Iterator[t
 
 
 def _innermost(loops: Iterator[tuple[int, int]], mmas: list[int]) -> list[tuple[int, int]]:
-    """The loops that have MMAs, none of them in a loop inside."""
+    """The innermost loops among those with MMAs: none contains another one with MMAs."""
     found: list[tuple[int, int]] = []
     for first, last in sorted(set(loops), key=lambda loop: loop[1] - loop[0]):
         multiplies = any(first <= number <= last for number in mmas)
@@ -205,7 +211,7 @@ def _innermost(loops: Iterator[tuple[int, int]], mmas: list[int]) -> list[tuple[
 
 
 def _sections(cubin: object) -> Iterator[tuple[bytes, bytes]]:
-    """The sections of an ELF file, with their names."""
+    """The name and content of each section of an ELF file. Raises ValueError if it is none."""
     if not isinstance(cubin, bytes) or not cubin.startswith(_ELF):
         raise ValueError("no ELF file of 64 bits")
     (table,) = struct.unpack_from("<Q", cubin, 0x28)
@@ -218,7 +224,7 @@ def _sections(cubin: object) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _attributes(info: bytes) -> Iterator[tuple[int, bytes]]:
-    """The attributes that say how long they are; others have two bytes."""
+    """The key and value of each attribute that states its length; the others have values of two bytes."""
     at = 0
     while at + 4 <= len(info):
         form, attribute, size = struct.unpack_from("<BBH", info, at)

@@ -1,4 +1,4 @@
-"""How many CTAs find registers on a multiprocessor, and how many registers a thread may have for that."""
+"""How many CTAs fit on a multiprocessor by registers, and how many registers a thread can then have."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from triton_linear.lowering.target.targets import Target
 
 UNIT = 8
-"""Registers of a thread are given out in multiples of this: a warp gets multiples of 256."""
+"""Registers of a thread are allocated in multiples of this: those of a warp in multiples of 256."""
 MOST = 255
 """Registers that a thread can have (CUDA programming guide, compute capabilities)."""
 
@@ -16,8 +16,8 @@ MOST = 255
 def bound(used: int, warps: int, most: int, gpu: Target) -> int | None:
     """The registers of a thread with which another CTA fits, if that is worth a try; else None.
 
-    `used`: registers of a thread now. `most`: CTAs that there is room for otherwise. The more a CTA adds, the
-    more registers may go for it.
+    used: registers of a thread now. warps: those of a CTA. most: the CTAs that fit, apart from registers. The
+    fewer CTAs are resident now, the more registers may be given up for another one.
 
     >>> from triton_linear.lowering.target.targets import target
     >>> h200 = target("cuda:90")
@@ -33,7 +33,8 @@ def bound(used: int, warps: int, most: int, gpu: Target) -> int | None:
 
 
 def resident(used: int, warps: int, registers: int, lanes: int = 32) -> int:
-    """The CTAs of `warps` warps that find registers, where each thread uses so many.
+    """How many CTAs fit by registers. used: registers of a thread. warps: those of a CTA. registers: those of a
+    multiprocessor.
 
     >>> resident(72, 4, 65536), resident(136, 8, 65536)
     (7, 1)
@@ -42,7 +43,7 @@ def resident(used: int, warps: int, registers: int, lanes: int = 32) -> int:
 
 
 def most_registers(ctas: int, warps: int, gpu: Target) -> int:
-    """The registers that a thread can have where so many CTAs of `warps` warps are to find some.
+    """The most registers a thread can have if `ctas` CTAs of `warps` warps are to fit.
 
     >>> from triton_linear.lowering.target.targets import target
     >>> h200 = target("cuda:90")

@@ -1,10 +1,10 @@
-"""The stages `ptx` and `cubin` with stock Triton's kernel at hand, where ours spills more.
+"""The stages `ptx` and `cubin`, which take stock Triton's kernel if ours spills more.
 
-What a kernel spills goes through memory in its innermost work, and layouts seldom win that back. On an H200, 40
-launches of other packages had kernels that spilled more than stock Triton's (16 with Triton 3.6, 24 with 3.9):
-23 took at least 2 % longer, 11 at least 2 % less, and the geometric mean of all was 0.95 of stock Triton's
-speed. A kernel of ours that spills nothing is not compared, so most are assembled once. What comparing shows is
-kept between processes.
+Spilled values go through memory, usually in the innermost loop, and better layouts seldom make up for that. On
+an H200, 40 launches of other packages had kernels that spilled more than stock Triton's (16 with Triton 3.6, 24
+with 3.9): 23 took at least 2 % longer, 11 at least 2 % less, and the geometric mean of all was 0.95 of stock
+Triton's speed. A kernel of ours without spills is not compared, so most kernels are assembled once. The results
+of comparisons are kept on disk.
 """
 
 from __future__ import annotations
@@ -20,24 +20,28 @@ Metadata = MutableMapping[str, Any]
 
 
 class Compiled(Protocol):
-    """What the stage `llir` knows of a kernel that it has compiled."""
+    """A kernel that the stage `llir` has compiled (`LLIRStage`)."""
 
     def stock_again(self, llir: object) -> tuple[str, Metadata] | None:
-        """LLVM IR of stock Triton's kernel with its metadata; None where there is nothing to compare, or `llir`
-        is not what the stage has made."""
+        """LLVM IR of stock Triton's kernel and its metadata; None if there is nothing to compare, or if `llir`
+        is not the result of the stage."""
 
     def compared(self, vetoed: str) -> None:
-        """Keep what comparing with that has shown; `vetoed`: why it is taken, if it is."""
+        """Keep the result of the comparison. vetoed: why stock Triton's kernel is taken; "" if ours is."""
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Count the time of the block under this name."""
 
     def finish(self, vetoed: str = "") -> None:
-        """The kernel is decided about; `vetoed`: why it is stock Triton's after all."""
+        """Deliver the kernel's report. vetoed: why stock Triton's kernel is taken; "" if ours is."""
 
 
 class Veto:
-    """Both stages of one compile, over an `Assembler` and the stages under that, `ptx` and `cubin`."""
+    """Both stages of one compile.
+
+    assembler: makes our kernel's PTX and cubin. ptx, cubin: the backend's own stages. kernel: what `llir` has
+    compiled. fails: is called with an exception of the comparison; our kernel is then taken.
+    """
 
     def __init__(
         self,
@@ -55,7 +59,7 @@ class Veto:
         self._taken: tuple[object, object] | None = None
 
     def ptx(self, src: object, metadata: Metadata) -> object:
-        """The PTX of our kernel, or of stock Triton's, with its metadata."""
+        """The PTX of our kernel or of stock Triton's; `metadata` becomes that of the same kernel."""
         vetoed = ""
         try:
             text = self._assembler.ptx(src, metadata)
@@ -66,37 +70,37 @@ class Veto:
                 self._taken = None
                 self._fails(error, metadata)
         except BaseException:
-            with suppress(Exception):  # what a listener raises counts less than why the compile fails
+            with suppress(Exception):  # the compile's own exception is raised, not that of a listener
                 self._kernel.finish()
             raise
         self._kernel.finish(vetoed)
         return text
 
     def _better(self, src: object, text: object, metadata: Metadata) -> tuple[str, str] | None:
-        """Stock Triton's PTX and why it is taken; None where ours stays."""
-        ours = usage(self._assembler.cubin_of(text))  # of which what is granted is faster
-        if ours is None or not (spilled := ours.stack - self._assembler.granted):
+        """Stock Triton's PTX and why it is taken; None if ours is."""
+        own = usage(self._assembler.cubin_of(text))  # spills granted for another CTA do not count
+        if own is None or not (spilled := own.stack - self._assembler.granted):
             return None
         with self._kernel.phase("veto"), held_back():
             again = self._kernel.stock_again(src)
             if again is None:
                 return None
-            llir, other = again
-            stock = self._ptx(llir, other)
-            cubin = self._cubin(stock, other)
-        theirs = usage(cubin)
-        if not isinstance(stock, str) or theirs is None:
+            llir, stock_metadata = again
+            stock_text = self._ptx(llir, stock_metadata)
+            cubin = self._cubin(stock_text, stock_metadata)
+        stock = usage(cubin)
+        if not isinstance(stock_text, str) or stock is None:
             return None
-        if theirs.stack >= spilled:
+        if stock.stack >= spilled:
             self._kernel.compared("")
             return None
-        metadata.update(other)  # what others have added stays
-        self._taken = stock, cubin
-        vetoed = f"it would spill {spilled} bytes in each thread, stock Triton's spills {theirs.stack}"
+        metadata.update(stock_metadata)  # entries that other hooks added stay
+        self._taken = stock_text, cubin
+        vetoed = f"it would spill {spilled} bytes in each thread, stock Triton's spills {stock.stack}"
         self._kernel.compared(vetoed)
-        return stock, vetoed
+        return stock_text, vetoed
 
     def cubin(self, src: object, metadata: Metadata) -> object:
-        """The cubin of PTX, which may be there already."""
+        """The cubin of PTX; it may have been assembled already."""
         taken, self._taken = self._taken, None
         return taken[1] if taken is not None and taken[0] == src else self._assembler.cubin(src, metadata)

@@ -136,15 +136,15 @@ def test_a_kernel_that_waits_for_one_load_after_another_gets_more_registers() ->
 def test_it_stays_as_it_is_where_too_few_ctas_would_find_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """A warp gains less than what the CTAs are fewer: no kernel gains by that. Where eight of them ran, nothing
     would be tried."""
-    monkeypatch.setattr(advice.Room, "ctas", lambda room, used: 7 if used < 60 else 1)
+    monkeypatch.setattr(advice.Residency, "ctas", lambda room, used: 7 if used < 60 else 1)
     if time_of(compiled(occupancy=False)).serial:
         assert not directives(compiled())
 
 
 @given(st.integers(16, 255), st.sampled_from([1, 2, 4, 8, 16]), st.integers(1, 32))
 def test_a_thread_may_have_half_as_many_registers_again(used: int, warps: int, most: int) -> None:
-    room = advice.Room(most, warps, H200, walked=True)
-    ctas, found = room.ctas(used), room.fewer(used)
+    room = advice.Residency(most, warps, H200, walked=True)
+    ctas, found = room.ctas(used), room.fewer_ctas(used)
     wanted = min(255, 1.5 * used)
     enough = [n for n in range(1, ctas + 1) if most_registers(n, warps, H200) >= wanted]
     assert found == (max(enough) if enough and used <= 247 else None)
@@ -158,7 +158,7 @@ def test_it_is_off_where_clocks_were_not_measured() -> None:
 
 def test_where_as_many_warps_run_as_can_nothing_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     if time_of(compiled(occupancy=False)).serial:
-        monkeypatch.setattr(advice.Room, "ctas", lambda room, used: H200.resident_warps // room.warps)
+        monkeypatch.setattr(advice.Residency, "ctas", lambda room, used: H200.resident_warps // room.warps)
         assert not directives(compiled())
 
 

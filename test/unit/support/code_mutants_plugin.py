@@ -37,7 +37,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     CodeMutant(
         "plugin/ptxas/advice.py",
-        "_with_waits",
+        "_clocks_with_waits",
         "MEMORY_CLOCKS * loops.waits",
         "loops.waits",
         "a wait for memory counts as a clock",
@@ -46,8 +46,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "plugin/ptxas/advice.py",
         "ShorterLoops.serves",
-        "_with_waits(new) < self.below * _with_waits(old)",
-        "_with_waits(new) <= _with_waits(old)",
+        "_clocks_with_waits(new) < self.below * _clocks_with_waits(old)",
+        "_clocks_with_waits(new) <= _clocks_with_waits(old)",
         "loops that are hardly shorter are taken",
         (f"{OCCUPANCY}::test_loops_of_group_products_are_placed_again_if_that_makes_them_shorter",),
     ),
@@ -70,8 +70,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "plugin/ptxas/advice.py",
         "_for_loops",
-        "ctas * room.warps // _GROUP_WARPS",
-        "room.warps // _GROUP_WARPS",
+        "ctas * residency.warps // _GROUP_WARPS",
+        "residency.warps // _GROUP_WARPS",
         "loops that wait for the products of other warps are assembled again",
         (f"{OCCUPANCY}::test_loops_that_hide_behind_another_cta_stay",),
     ),
@@ -85,8 +85,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     CodeMutant(
         "plugin/ptxas/advice.py",
-        "Sooner.serves",
-        "found.clocks * self.ctas <= self.clocks * left",
+        "FewerClocks.serves",
+        "new.clocks * self.ctas <= self.clocks * ctas",
         "True",
         "more registers are taken whatever CTAs they cost",
         (f"{CLOCKS}::test_it_stays_as_it_is_where_too_few_ctas_would_find_room",),
@@ -102,7 +102,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "plugin/ptxas/advice.py",
         "advise",
-        "1 + policy.bounded_clocks / room.ctas(used)",
+        "1 + policy.bounded_clocks / residency.ctas(used)",
         "1 + policy.bounded_clocks",
         "another CTA may cost as many clocks beside several as beside one",
         (f"{CLOCKS}::test_the_more_ctas_there_are_the_fewer_clocks_another_may_cost",),
@@ -125,7 +125,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     CodeMutant(
         "plugin/kept/store.py",
-        "_looks",
+        "_measures_folder",
         "drawn * (FOLDER_BYTES // _PARTS) < size << 32",
         "False",
         "nobody looks how large a folder has become",
