@@ -102,7 +102,7 @@ def read_module(text: str, context: Context, filename: str) -> Module:
 
 def _with_hints(errors: list[Diagnostic], text: str) -> list[Diagnostic]:
     """Errors about a text, the last with a note where the text has the words of another release of Triton."""
-    marks = release_marks.of_another(text, triton_versions.installed_release())
+    marks = release_marks.foreign_marks(text, triton_versions.installed_release())
     if not marks:
         return errors
     what = "; ".join(map(str, marks))
