@@ -1,4 +1,4 @@
-"""Who holds the shared memory of both sides: `explain`'s ledger, made in a process, as Triton may end it."""
+"""The users of shared memory of both sides: `explain`'s ledger, computed in a child process that may crash."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 
 from triton_linear.tools.diff.assembly import Where
-from triton_linear.tools.diff.made import Made
+from triton_linear.tools.diff.compiled import CompiledKernel
 from triton_linear.tools.explain.ledger import ledger
-from triton_linear.tools.support.errors import keep_captured
+from triton_linear.tools.support.errors import capture_into_stderr
 from triton_linear.tools.support.isolated import Isolation, Lost
 from triton_linear.tools.verify.stock import MEMORY, SECONDS, WARM
 
@@ -17,7 +17,7 @@ _SYMBOL = re.compile(r'"(__ll_\w+)"')
 
 @dataclass(frozen=True)
 class Share:
-    """Who holds shared memory, where, and how many bytes; None where that is not known."""
+    """A user of shared memory: its kind, a description, its bytes (None if not known) and its source line."""
 
     kind: str
     what: str
@@ -26,35 +26,37 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Held:
-    """The bytes that a CTA takes, and everyone who holds some of them."""
+class SharedMemory:
+    """The bytes of shared memory that a CTA takes, and all users of it."""
 
     bytes: int
     shares: tuple[Share, ...]
 
 
-def held(made: tuple[Made, Made], targets: tuple[str, str]) -> tuple[Held | None, Held | None]:
-    """Who holds shared memory; None where the installed Triton does not take the TTGIR of another release."""
-    work = [(one.layouts, target) for one, target in zip(made, targets, strict=True)]
-    found = _known(work[:1]) * 2 if work[0] == work[1] else _known(work)
-    return found[0], found[1]
+def shared_memory(
+    kernels: tuple[CompiledKernel, CompiledKernel], targets: tuple[str, str]
+) -> tuple[SharedMemory | None, SharedMemory | None]:
+    """The shared memory of both kernels; None if the installed Triton cannot parse a kernel's TTGIR."""
+    work = [(kernel.layouts, target) for kernel, target in zip(kernels, targets, strict=True)]
+    results = _computed(work[:1]) * 2 if work[0] == work[1] else _computed(work)
+    return results[0], results[1]
 
 
-def _known(work: list[tuple[str, str]]) -> list[Held | None]:
+def _computed(work: list[tuple[str, str]]) -> list[SharedMemory | None]:
     wanted = [one for one in work if all(one)]
     if not wanted:
         return [None] * len(work)
-    isolation: Isolation[Held] = Isolation(_held, [__name__, *WARM], SECONDS, MEMORY)
+    isolation: Isolation[SharedMemory] = Isolation(_compute, [__name__, *WARM], SECONDS, MEMORY)
     answers = dict(zip(wanted, isolation.map(wanted, 1), strict=True))
-    found = [answers.get(one) for one in work]
-    return [None if isinstance(one, Lost) else one for one in found]
+    results = [answers.get(one) for one in work]
+    return [None if isinstance(one, Lost) else one for one in results]
 
 
-def _held(text: str, target: str) -> Held:
-    keep_captured()
+def _compute(text: str, target: str) -> SharedMemory:
+    capture_into_stderr()
     stubs = dict.fromkeys(_SYMBOL.findall(text), "scratch of triton-linear's code")
-    found = ledger(text, target, stubs, None)
+    memory = ledger(text, target, stubs, None)
     shares = tuple(
-        Share(one.kind, one.what, one.bytes, (one.place.file, one.place.line)) for one in found.holders
+        Share(one.kind, one.what, one.bytes, (one.place.file, one.place.line)) for one in memory.holders
     )
-    return Held(found.peak, shares)
+    return SharedMemory(memory.peak, shares)
