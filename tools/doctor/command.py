@@ -133,6 +133,6 @@ def table_of(results: Sequence[tuple[Probe, Findings, float]]) -> Table:
 
 def in_words(difference: Difference, count: int) -> str:
     """The lines about the first difference of a kind; `count` is the number of differences of that kind."""
-    description = " ".join(difference.said.split())[:_MOST_CHARACTERS]
+    description = " ".join(difference.description.split())[:_MOST_CHARACTERS]
     lines = [f"  {difference.kind}, {count} of its cases, the first one:"]
     return "\n".join([*lines, f"    {difference.case}", f"    {description}"])

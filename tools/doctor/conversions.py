@@ -23,6 +23,6 @@ def fuzzed(counts: Counts) -> Findings:
         if not totals.ok and not totals.failures:
             findings.differences.append(Difference(f"counts for {target}", f"seed {counts.seed}", str(totals)))
         if totals.conversions < share // 2:
-            said = f"stock Triton fails on most: {dict(totals.stock)}"
-            findings.differences.append(Difference(f"few for {target}", f"seed {counts.seed}", said))
+            description = f"stock Triton fails on most: {dict(totals.stock)}"
+            findings.differences.append(Difference(f"few for {target}", f"seed {counts.seed}", description))
     return findings

@@ -27,7 +27,7 @@ class Difference:
 
     kind: str
     case: str
-    said: str
+    description: str
 
 
 @dataclass
@@ -44,11 +44,11 @@ class Findings:
         note_case(f"{kind}: {case}")
         self.cases += 1
         try:
-            said = difference()
+            description = difference()
         except Exception as error:
-            said = f"{type(error).__name__}: {error}"
-        if said is not None:
-            self.differences.append(Difference(kind, case, said))
+            description = f"{type(error).__name__}: {error}"
+        if description is not None:
+            self.differences.append(Difference(kind, case, description))
 
     def add(self, other: Findings) -> None:
         """Add the findings of another call."""

@@ -64,13 +64,13 @@ def check_script(script: str, module: bool) -> None:
 
 def gpu_name(what: str) -> str:
     """The GPU's name. Fails if there is none; `what` is the command that needs it."""
-    asked = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", _GPU], capture_output=True, text=True, check=False, env=dict(os.environ)
     )
-    if asked.returncode:
-        lines = asked.stderr.strip().splitlines() or ["the process that asked for it crashed"]
+    if process.returncode:
+        lines = process.stderr.strip().splitlines() or ["the process that asked for it crashed"]
         fail(f"{what} needs a GPU to measure on: {lines[-1]}")
-    return asked.stdout.strip().splitlines()[-1]
+    return process.stdout.strip().splitlines()[-1]
 
 
 class Stop(Protocol):

@@ -384,7 +384,7 @@ def kernel_modules(module: Module) -> Iterator[Module]:
 
 
 def check_sizes(module: Module) -> None:
-    """Fail on a tensor with so many elements per thread that Triton's backend would take too long."""
+    """Fail if a tensor has too many elements per thread, with which Triton's backend would take too long."""
     table = LayoutTable()
     for op in operations(module.operation):
         for value in (*op.results, *block_arguments(op)):

@@ -93,7 +93,9 @@ def _text_of_rows(
     shown: Sequence[Subject], view: str | None, target: Target, rows: tuple[int, int], tile: str | None
 ) -> str:
     count, (most, lanes) = len(shown), rows
-    tiles = tiles_of([subject.layout for subject in shown], lambda alike: texts.text_tile(alike, most), tile)
+    tiles = tiles_of(
+        [subject.layout for subject in shown], lambda layouts: texts.text_tile(layouts, most), tile
+    )
     parts = []
     for subject, (size, at) in zip(shown, tiles, strict=True):
         names = [subject.text if count > 1 or subject.source else ""]

@@ -166,8 +166,8 @@ def tiles_of(
     found = []
     for layout in layouts:
         sizes = tuple(size for _, size in layout.out_dims)
-        alike = [other for other in layouts if other.out_dims == layout.out_dims]
-        tile = sizes if asked == "all" else fitting(alike)
+        same_tensor = [other for other in layouts if other.out_dims == layout.out_dims]
+        tile = sizes if asked == "all" else fitting(same_tensor)
         at = (0,) * len(tile) if asked in (None, "all") else place_of_tile(asked or "", layout, tile)
         found.append((tile, at))
     return found

@@ -93,11 +93,11 @@ def memory_text(subject: Subject, target: Target, most_rows: int) -> str:
     """The rows of banks, see `Memory.grid`: at most `most_rows` lines, however wide the rows are, then a line
     about the other elements.
     """
-    from triton_linear.tools.view.text import at_once, grid_lines, wrapped
+    from triton_linear.tools.view.text import columns_per_line, grid_lines, wrapped
 
     memory = Memory(subject, target)
     grid = memory.grid()
-    parts = -(-len(grid.columns) // at_once(grid))
+    parts = -(-len(grid.columns) // columns_per_line(grid))
     rows = max(1, most_rows // parts)
     lines = list(grid_lines(grid, rows))
     lines += [part for line in memory_words(memory, rows) for part in wrapped(line)]
@@ -131,10 +131,10 @@ def access_text(memory: Subject, registers: Subject, target: Target) -> str:
 def _access_lines(accesses: str, asked: tuple[Touch, ...]) -> list[str]:
     total, least = sum(t.wavefronts for t in asked), sum(t.minimum for t in asked)
     lines = [f"{accesses} of warp 0: {total} wavefronts ({least} at least)"]
-    alike: dict[tuple[int, int, int], list[Touch]] = {}
+    kinds: dict[tuple[int, int, int], list[Touch]] = {}
     for touch in asked:
-        alike.setdefault((touch.width, touch.wavefronts, touch.minimum), []).append(touch)
-    for (width, times, minimum), same in alike.items():
+        kinds.setdefault((touch.width, touch.wavefronts, touch.minimum), []).append(touch)
+    for (width, times, minimum), same in kinds.items():
         what = f"access of {width * 8} bits" if len(same) == 1 else f"accesses of {width * 8} bits, each"
         lines.append(f"  {len(same)} {what}: {_wavefronts(times)} ({minimum} at least)")
         phase = max(same[0].phases, key=lambda phase: phase.wavefronts)

@@ -67,8 +67,8 @@ def picture(
 
 
 def _tensors(subjects: Sequence[Subject], target: Target, most: int, tile: str | None) -> list[Panel]:
-    def fitting(alike: Sequence[LinearLayout]) -> Sizes:
-        return tile_of(alike, partial(_fits, alike, len(subjects), most))
+    def fitting(layouts: Sequence[LinearLayout]) -> Sizes:
+        return tile_of(layouts, partial(_fits, layouts, len(subjects), most))
 
     panels = []
     tiles = tiles_of([subject.layout for subject in subjects], fitting, tile)

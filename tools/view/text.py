@@ -33,11 +33,11 @@ def grid_lines(grid: Grid, most_rows: int = MOST_ROWS) -> Iterator[str]:
     """A grid as lines: as many columns side by side as fit, then the others below."""
     shown = grid.cells[:most_rows]
     names = grid.rows[:most_rows]
-    left, wide, beside = max(map(len, (grid.corner, *grid.rows))), _widest(grid), at_once(grid)
+    left, wide, per_line = max(map(len, (grid.corner, *grid.rows))), _widest(grid), columns_per_line(grid)
     if grid.title:
         yield grid.title
-    for start in range(0, len(grid.columns), beside):
-        block = slice(start, start + beside)
+    for start in range(0, len(grid.columns), per_line):
+        block = slice(start, start + per_line)
         line = grid.corner.ljust(left) + "".join("  " + head.ljust(wide) for head in heads(grid)[block])
         yield line.rstrip()
         for name, row in zip(names, shown, strict=True):
@@ -46,7 +46,7 @@ def grid_lines(grid: Grid, most_rows: int = MOST_ROWS) -> Iterator[str]:
         yield f"... {len(grid.cells) - len(shown)} more rows"
 
 
-def at_once(grid: Grid) -> int:
+def columns_per_line(grid: Grid) -> int:
     """The number of columns of a grid that fit a line."""
     left = max(map(len, (grid.corner, *grid.rows)))
     return max(1, (WIDTH - left) // (_widest(grid) + 2))
@@ -63,7 +63,7 @@ def text_tile(layouts: Sequence[LinearLayout], most_rows: int = MOST_ROWS) -> Si
         if prod(tile[:-1]) > most_rows or tile[-1] > WIDTH * MOST_IN_CELL:
             return False
         grids = [grid for layout in layouts for grid in tensor_grids(layout, tile)]
-        return all(len(grid.columns) <= at_once(grid) for grid in grids)
+        return all(len(grid.columns) <= columns_per_line(grid) for grid in grids)
 
     return tile_of(layouts, fits)
 
@@ -98,7 +98,7 @@ def hardware_text(layout: LinearLayout, most_rows: int = MOST_ROWS) -> str:
     while shown[LANE] > max(1, most_rows):
         shown[LANE] //= 2
     grid = hardware_grid(layout, **shown)
-    while shown[REGISTER] > 1 and len(grid.columns) > at_once(grid):
+    while shown[REGISTER] > 1 and len(grid.columns) > columns_per_line(grid):
         shown[REGISTER] //= 2
         grid = hardware_grid(layout, **shown)
     lines = list(grid_lines(grid, most_rows))

@@ -135,7 +135,7 @@ def test_a_crash_is_said_to_differ_and_ends_nothing_else() -> None:
     found = isolated("os:abort", [()], 1)
     assert found.differences == [Difference("crash", "before the first case", "ended by SIGABRT")]
     (raised,) = isolated("os:no_such_function", [()], 1).differences
-    assert raised.said.startswith("AttributeError: ")
+    assert raised.description.startswith("AttributeError: ")
 
 
 def test_a_crash_names_the_case_that_was_tried(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_the_first_case_of_each_kind_is_listed(capsys: pytest.CaptureFixture[str
     found.compare("c", "5", lambda: 1 // 0)  # type: ignore[arg-type,return-value]
     assert found.cases == 5
     assert [each.case for each in found.first_of_each()] == ["2", "3", "5"]
-    assert found.differences[-1].said.startswith("ZeroDivisionError")
+    assert found.differences[-1].description.startswith("ZeroDivisionError")
     asked = list(command.run_probes([Probe("name", "what", "here", lambda _: found)], probe.QUICK))
     assert asked[0][1] is found
     assert re.fullmatch(r"name: what: 5 cases, 4 DIFFER; 0\.0 s\n", capsys.readouterr().out)
@@ -163,7 +163,7 @@ def test_a_probe_that_cannot_be_asked_differs() -> None:
         raise ImportError("no such binding")
 
     ((_, found, _),) = command.run_probes([Probe("name", "what", "here", fails)], probe.QUICK)
-    assert found.differences[0].said == "ImportError: no such binding"
+    assert found.differences[0].description == "ImportError: no such binding"
 
 
 def test_where_stock_triton_fails_on_most_programs_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
