@@ -17,6 +17,11 @@ PARTITIONS: Final = "ttg.warp_specialize.partitions"
 _NUM_WARPS: Final = "partitionNumWarps"
 
 
+def warp_counts(op: Operation) -> list[int]:
+    """The number of warps of each partition of a `ttg.warp_specialize`."""
+    return list(map(int, op.attributes[_NUM_WARPS]))
+
+
 def partition_warps(op: Operation) -> int | None:
     """The number of warps of the partition that contains `op`; None if the kernel's own warps run it."""
     inner, at = op, op.parent
@@ -25,7 +30,7 @@ def partition_warps(op: Operation) -> int | None:
             number = _region_of(at, inner)
             parent = at.parent
             assert parent is not None  # it is nested in a `ttg.warp_specialize`
-            return int(list(parent.attributes[_NUM_WARPS])[number])
+            return warp_counts(parent)[number]
         inner, at = at, at.parent
     return None
 

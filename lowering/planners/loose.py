@@ -12,32 +12,46 @@ from __future__ import annotations
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.packing import loaded_words, stored_words
-from triton_linear.lowering.plan.plans import MemorySide, SharedPlan
+from triton_linear.lowering.plan.plans import MemorySide, SharedPlan, ShufflePlan
 from triton_linear.lowering.planners.conversion import conversion
 from triton_linear.lowering.planners.shared import plan_as_it_is
 from triton_linear.lowering.target.targets import Target
 
 
 def permutes_too_many(
-    plan: SharedPlan, src: LinearLayout, dst: LinearLayout, element: ElementType, target: Target
+    plan: SharedPlan | ShufflePlan, src: LinearLayout, dst: LinearLayout, element: ElementType, target: Target
 ) -> int:
-    """How many more instructions a plan takes than one that moves bytes as they are; 0 where it takes no more.
+    """How many more instructions a plan takes than an exchange through shared memory that moves bytes as they
+    are; 0 if that is not too many.
+
+    Shuffles have no barrier and wait less, so of them `Policy.loose_shuffles` times as many are not too many,
+    nor any number for a single word.
 
     Requires: elements of a byte, one to a register in both layouts.
     """
-    plain = plan_as_it_is(conversion(src, dst), plan.scope, element, target)
-    return max(0, _as_words(plan) - _as_they_are(plain))
+    scope = plan.scope if isinstance(plan, SharedPlan) else "warp"
+    plain = _as_they_are(plan_as_it_is(conversion(src, dst), scope, element, target))
+    if isinstance(plan, SharedPlan):
+        packing = _packing(plan.source_registers, len(plan.outputs), plan.per_word)
+        return max(0, _as_words(plan) + packing - plain)
+    packing = _packing(plan.source_registers, plan.destination_registers, plan.slots)
+    words = plan.gathers + sum(plan.moving(target)) + packing
+    is_many = plan.source_registers > plan.slots and words >= target.policy.loose_shuffles * plain
+    return words - plain if is_many else 0
+
+
+def _packing(given: int, made: int, per_word: int) -> int:
+    """Permutes that put bytes into words, and take them out behind."""
+    return given - max(1, given // per_word) + (made if made > 1 else 0)
 
 
 def _as_words(plan: SharedPlan) -> int:
-    """Instructions of a plan whose bytes are put into words before it, and taken out behind."""
+    """Instructions of a plan between the words of its source and those of its destination."""
     steps = len(stored_words(plan).steps) + len(loaded_words(plan).steps)
     for stage in (plan.before, plan.after):
         if stage is not None:
             steps += stage.gathers + stage.shuffles
-    packed = plan.source_registers - max(1, plan.source_registers // plan.per_word)
-    taken_apart = len(plan.outputs) if len(plan.outputs) > 1 else 0
-    return _accesses(plan.store) + _accesses(plan.load) + steps + packed + taken_apart
+    return _accesses(plan.store) + _accesses(plan.load) + steps
 
 
 def _as_they_are(plan: SharedPlan) -> int:

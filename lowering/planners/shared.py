@@ -55,7 +55,8 @@ def plan_warp_shared(
     """An exchange within each warp, through a slice of scratch per warp."""
     if misfit := _misfit(conv, Reach.WARP):
         return Rejected("warp-shared", misfit)
-    return _plan("warp", conv, element, target, scratch_limit >> len(conv.src.warp))
+    limit = min(scratch_limit >> len(conv.src.warp), target.policy.warp_scratch_bytes)
+    return _plan("warp", conv, element, target, limit)
 
 
 def plan_cta_shared(

@@ -141,22 +141,38 @@ class Policy:
     likely_warps: int = _threshold(8, 0, "warps")
     """Warps that a multiprocessor holds while it converts, if nothing else is known: two CTAs of four. Neutral:
     those of one CTA."""
+    large_tensor: int = _threshold(128, UNBOUNDED, "registers")
+    """Registers of a thread that a tensor takes from which on layouts and plans of its kernel are priced for
+    the warps of one CTA: with 64 more for all else a multiprocessor holds two CTAs of four warps. Of 409
+    launches of other packages 45 have such a tensor, of which 12 change: on an H100 they became 4.7 % faster
+    in the mean, 6 by more than 2 %, and none slower by as much."""
     state_warps: int = _threshold(0, 8, "warps")
     """The same for conversions and staged accesses of kernels that go through a sequence with a state
     (passes/analysis/recurrence.py), whose grids are of few CTAs; 0: those of one CTA. Of 409 launches of other
     packages 62 were below 0.98 of stock Triton's speed with 8, of which 12 below 0.90, and 52 and 8 with 0; of
     the 19 that changed by 2 % or more, 15 became faster."""
-    region_warps: int = _threshold(3, 8, "warps")
-    """The same for those of kernels with warp-specialised regions, where a conversion has the warps of its
-    partition, and few CTAs share a multiprocessor. Of the conversions of bench.gpu_partitions (300 kernels of
-    seed 1) 68 depend on it. By the model, with as many warps as the registers of a kernel let be resident, they
-    take 13 % more than the best with 8, 10 % with 3, 17 % with 0; with those of one CTA 30, 1 and 0 %. On an
-    H100 64 shuffles of a partition of two warps took 1.9 times as long as Triton's 16 vectors by memory."""
+    counts_ctas_of_regions: bool = _threshold(True, False, "yes or no")
+    """Whether conversions of kernels with warp-specialised regions are priced for the warps of their region in
+    as many CTAs as find registers and shared memory (passes/analysis/residency.py), rather than for
+    `likely_warps`. Of bench.gpu_partitions (300 kernels of seed 1) 159 conversions of 56 kernels depend on it:
+    by the model, with the registers that `ptxas` gave these kernels, they take 1.4 % more than the best so,
+    5.9 % more with 8 warps."""
+    region_scratch_bytes: int = _threshold(2048, UNBOUNDED, "bytes for each warp")
+    """Scratch of a warp beyond which an exchange inside warps goes in rounds, in kernels with warp-specialised
+    regions. A round takes a barrier of the warp alone, and all registers of the tensor are live across an
+    exchange of one round. Of bench.gpu_partitions (300 kernels of seed 1) TODO."""
+    warp_scratch_bytes: int = _threshold(UNBOUNDED, UNBOUNDED, "bytes for each warp")
+    """The same in all kernels."""
     leaves_loose_bytes: bool = _threshold(True, False, "yes or no")
     """Whether conversions inside a CTA of bytes that arithmetic has one to a register are left to Triton, in
     kernels with clusters or warp-specialised regions, where plans by words take more instructions
     (lowering/planners/loose.py). Of 34 kernels of bench.gpu_partitions with such conversions 20 were below 0.97
     of stock Triton's speed on an H100, their mean 0.96. Elsewhere it was not measured."""
+    loose_shuffles: float = _threshold(1.25, UNBOUNDED, "times as many instructions")
+    """The same for shuffles of more than one word: how many times the instructions of an exchange that moves
+    bytes as they are. Of 34 kernels of bench.gpu_partitions with shuffles that take more, 20 were below 0.98 of
+    stock Triton's speed on an H100, 0.68 at worst, their mean 0.96; of 18 with shuffles that take less, one
+    was, and their mean 1.05."""
     replacing: float = _threshold(1.15, 1.0, "times")
     """How many times longer shuffles must take without replacements for these to be made: the other pipe is
     idle in bench/conversions, but not in every kernel."""
@@ -233,8 +249,10 @@ CDNA: Final = replace(
     unmeasured_margin=0.1,
     staging_left=0.75,
     spares_shared_memory=True,
+    large_tensor=UNBOUNDED,
     state_warps=8,
-    region_warps=8,
+    counts_ctas_of_regions=False,
+    region_scratch_bytes=UNBOUNDED,
 )
 """CDNA, where nothing was measured and clocks follow from manuals."""
 RDNA: Final = CDNA

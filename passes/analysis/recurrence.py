@@ -7,9 +7,6 @@
 An accumulator of a product alone is carried as well, but nobody reads it before the loop ends. Where the state
 is read, iterations cannot be given to different CTAs, so that such kernels have grids of few CTAs: warps wait
 for their own conversions, and few others hide that.
-
-So it is in kernels with warp-specialised regions: their warps have work of their own, and the registers and the
-shared memory of all of them leave a multiprocessor few CTAs.
 """
 
 from __future__ import annotations
@@ -17,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value
-from triton_linear.dialect.partitions import WARP_SPECIALIZE
-from triton_linear.lowering.target.targets import Target, target, with_policy
 from triton_linear.passes.framework.verifiers import DOTS
 
 _READS = frozenset(
@@ -26,19 +21,6 @@ _READS = frozenset(
 )
 _WAIT = "ttng.warp_group_dot_wait"
 _FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
-
-
-def with_few_warps(gpu: Target, ops: Sequence[Operation]) -> Target:
-    """The GPU to choose ways by for a kernel of these operations: as it is, or with as few warps on each
-    multiprocessor as kernels with a state have (`Policy.state_warps`), or those with warp-specialised regions
-    (`Policy.region_warps`)."""
-    policy = gpu.policy
-    warps = gpu.likely_warps
-    if policy.region_warps < warps and any(op.name == WARP_SPECIALIZE for op in ops):
-        warps = policy.region_warps
-    if policy.state_warps < warps and carries_state(ops):
-        warps = policy.state_warps
-    return gpu if warps == gpu.likely_warps else target(with_policy(gpu, likely_warps=warps).spelled)
 
 
 def carries_state(ops: Sequence[Operation]) -> bool:

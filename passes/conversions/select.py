@@ -11,7 +11,15 @@ from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, StringAttr, operations, producers_of
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
-from triton_linear.lowering.plan.plans import CLUSTER, PADDED, NoOpPlan, Plan, Selection, SharedPlan
+from triton_linear.lowering.plan.plans import (
+    CLUSTER,
+    PADDED,
+    NoOpPlan,
+    Plan,
+    Selection,
+    SharedPlan,
+    ShufflePlan,
+)
 from triton_linear.lowering.planners.loose import permutes_too_many
 from triton_linear.lowering.strategies import PLANNERS, Tensor
 from triton_linear.lowering.target.targets import Target
@@ -21,7 +29,7 @@ from triton_linear.passes.analysis.axis import AxisAnalysis
 from triton_linear.passes.analysis.axis_hints import AxisHints, hints_of
 from triton_linear.passes.analysis.loose import moves_loose_bytes
 from triton_linear.passes.analysis.partial import CALLS, IN_REGION, PartialCode
-from triton_linear.passes.analysis.recurrence import with_few_warps
+from triton_linear.passes.analysis.residency import Residency
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown, element_of
@@ -32,6 +40,7 @@ from triton_linear.passes.framework.planning import (
     ctas_of,
     exact_field,
     lowering_field,
+    warps_of,
 )
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier, every_conversion_is_decided
 from triton_linear.passes.reductions.held import HELD, held_values, is_for_nvidia
@@ -93,7 +102,6 @@ class SelectLowering(Planning):
         conversions = [inner for inner in ops if inner.name == CONVERT]
         if not conversions:
             return
-        gpu = with_few_warps(gpu, ops)
         partial = PartialCode.find(ops)
         ctas = ctas_of(op)
         beside = gpu.policy.leaves_loose_bytes and (ctas > 1 or partial.present)
@@ -102,9 +110,11 @@ class SelectLowering(Planning):
         held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()
         axes = AxisAnalysis(producers_of(ops))
         table = LayoutTable()
+        residency = Residency.of(gpu, ops, warps_of(op), table)
         attributes: dict[Selection, Attribute] = {}
         for conversion in conversions:
             ll.undecide(conversion)
+            gpu = residency.gpu_for(conversion)
             decision = self.decide(conversion, gpu, table, partial)
             if isinstance(decision, Selection):
                 pass_.plans.selections[conversion.operands[0].type, conversion.results[0].type] = decision
@@ -168,7 +178,9 @@ class SelectLowering(Planning):
 
 def _instructions_more(conversion: Operation, plan: Plan | None, gpu: Target, table: LayoutTable) -> int:
     """How many instructions a plan inside a CTA takes more than Triton's way with bytes as they are."""
-    if not isinstance(plan, SharedPlan) or plan.scope == CLUSTER or plan.padding is not None:
+    if not isinstance(plan, SharedPlan | ShufflePlan):
+        return 0
+    if isinstance(plan, SharedPlan) and (plan.scope == CLUSTER or plan.padding is not None):
         return 0
     if not moves_loose_bytes(conversion):
         return 0

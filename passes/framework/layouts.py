@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import field
 from functools import lru_cache
 
 from triton_linear.dialect import encodings
-from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import OpaqueType, RankedTensorType, Type
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType, element_type
@@ -88,3 +89,15 @@ def _of_type(type_: Type) -> Layout | None:
 def element_of(type_: Type) -> ElementType:
     """The element type of a tensor."""
     return element_type(str(type_.element_type))
+
+
+def words_of(type_: Type, table: LayoutTable) -> int:
+    """Registers of 32 bits in which a thread holds a tensor; 0 if its layout or its elements are not known."""
+    layout = table.of(type_)
+    if not isinstance(layout, LinearLayout):
+        return 0
+    try:
+        bits = element_of(type_).bits
+    except ValueError:
+        return 0
+    return math.ceil(layout.in_dim_size(REGISTER) * bits / 32)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any, ClassVar, Final
 
-from triton_linear.dialect.mlir_adapter import Operation
+from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, operations
 from triton_linear.dialect.partitions import WARP_SPECIALIZE
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.strategies import LINEAR, STRATEGIES
-from triton_linear.lowering.target.targets import Target, target
+from triton_linear.lowering.target.policy import UNBOUNDED
+from triton_linear.lowering.target.targets import Target, target, with_policy
 from triton_linear.passes.framework import diagnostics
+from triton_linear.passes.framework.layouts import LayoutTable, words_of
+from triton_linear.passes.framework.plans import Plans
 
 NUM_WARPS: Final = "ttg.num-warps"
 UNORDERED: Final = (
@@ -32,9 +35,14 @@ class Planning:
     )
 
     def gpu(self, module: Operation, pass_: Any) -> Target | None:
-        """The GPU to plan for; None where it is not known, once that is reported and the pass has failed."""
+        """The GPU to plan for, priced for the warps of one CTA if the module has a large tensor.
+
+        None if it is not known: that is reported then, and the pass has failed.
+        """
         try:
-            return _target_of(module, self.target)
+            gpu = _target_of(module, self.target)
+            look_for_large_tensors(module, gpu, pass_.plans)
+            return priced(gpu, pass_.plans)
         except ValueError as error:
             diagnostics.error(module, f"{self.name}: {error}")
             pass_.signal_pass_failure()
@@ -48,6 +56,32 @@ def _target_of(module: Operation, name: str | None) -> Target:
             raise ValueError("module has no 'ttg.target' and the pass no 'target' option")
         name = module.attributes["ttg.target"].value
     return target(name)
+
+
+def look_for_large_tensors(module: Operation, gpu: Target, plans: Plans) -> None:
+    """Note in the plans of a run whether a thread holds a tensor of `Policy.large_tensor` registers or more.
+
+    The first pass that asks decides for all of them. Pointers do not count: what is known of their elements is
+    not held for each.
+    """
+    least = gpu.policy.large_tensor
+    if plans.has_large_tensor is not None or least == UNBOUNDED:
+        return
+    table = LayoutTable()
+    types = {result.type for op in operations(module) for result in op.results}
+    plans.has_large_tensor = any(
+        isinstance(type_, RankedTensorType)
+        and not str(type_.element_type).startswith("!tt.ptr")
+        and words_of(type_, table) >= least
+        for type_ in types
+    )
+
+
+def priced(gpu: Target, plans: Plans) -> Target:
+    """The GPU by which a run prices plans: for the warps of one CTA if its kernel has a large tensor."""
+    if not plans.has_large_tensor or gpu.likely_warps == 0:
+        return gpu
+    return target(with_policy(gpu, likely_warps=0).spelled)
 
 
 def function_of(op: Operation) -> str:
@@ -81,6 +115,12 @@ def ctas_of(module: Operation) -> int:
     """CTAs of a cluster in a module's kernels."""
     attributes = module.attributes
     return int(attributes["ttg.num-ctas"].value) if "ttg.num-ctas" in attributes else 1
+
+
+def warps_of(module: Operation) -> int:
+    """Warps of a CTA outside of partitions; 1 if the module does not say."""
+    attributes = module.attributes
+    return int(attributes[NUM_WARPS].value) if NUM_WARPS in attributes else 1
 
 
 def unfit(module: Operation, ops: list[Operation]) -> str | None:

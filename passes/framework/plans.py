@@ -61,6 +61,8 @@ class Plans:
 
     lowered: the numbers of the module's own conversions (`provenance`) that were there as lowering began; None
     before.
+    has_large_tensor: whether plans are priced for a kernel with a large tensor (`planning`); None before a pass
+    asks.
     """
 
     selections: dict[tuple[Type, Type], Selection] = field(default_factory=dict)
@@ -68,6 +70,7 @@ class Plans:
     conversions: list[DecidedConversion] = field(default_factory=list)
     gathers: list[DecidedGather] = field(default_factory=list)
     lowered: set[int] | None = None
+    has_large_tensor: bool | None = None
 
     def of(self, conversion: Operation) -> Plan | None:
         """The plan of a conversion; None where this run has not planned it."""

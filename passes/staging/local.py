@@ -23,11 +23,11 @@ from triton_linear.passes.analysis.accumulators import changed_signs
 from triton_linear.passes.analysis.addresses import HINTS
 from triton_linear.passes.analysis.equivalence import NotEquivalent, Numbering
 from triton_linear.passes.analysis.global_memory import encoding_text
-from triton_linear.passes.analysis.recurrence import with_few_warps
+from triton_linear.passes.analysis.residency import Residency
 from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown, element_of, memory_of
-from triton_linear.passes.framework.planning import Planning, exact_field, unfit
+from triton_linear.passes.framework.planning import Planning, exact_field, unfit, warps_of
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier
 from triton_linear.passes.reductions.held import HELD, held_values, is_for_nvidia, takes_held
 from triton_linear.passes.staging.choice import Direct, Staging, staging_for
@@ -73,8 +73,8 @@ class LowerLocal(Planning):
         if reason := unfit(op, list(ops)):
             diagnostics.remark(op, f"accesses to shared memory are left to Triton: {reason}")
             return
-        gpu = with_few_warps(gpu, ops)
         table = LayoutTable()
+        gpu = Residency.of(gpu, ops, warps_of(op), table).gpu
         signs = changed_signs(ops)
         held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()
         chosen: list[tuple[Operation, Staging]] = []

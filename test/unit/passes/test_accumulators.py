@@ -15,8 +15,8 @@ from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.examples.spec import gpu_target
+from triton_linear.passes.analysis import residency
 from triton_linear.passes.analysis.accumulators import accumulators, changed_signs
-from triton_linear.passes.conversions import select
 from triton_linear.passes.conversions.outline import OutlineConversions
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.conversions.stubs import ACCUMULATORS, CONVERSION_PREFIX
@@ -61,7 +61,7 @@ COMPUTED = {
 @pytest.fixture(autouse=True)
 def many_warps(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop reads what it carries, and would be converted through memory; shuffles are what is tested."""
-    monkeypatch.setattr(select, "with_few_warps", lambda gpu, _: gpu)
+    monkeypatch.setattr(residency, "carries_state", lambda _: False)
 
 
 @pytest.mark.parametrize("name", ["as it is", *COMPUTED])

@@ -1,4 +1,4 @@
-"""Kernels in which few warps hide how long others wait: those that carry a state, and specialised ones."""
+"""Kernels that carry a state, whose conversions are priced for the warps of one CTA."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import Module, operations
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes import pipeline
-from triton_linear.passes.analysis.recurrence import carries_state, with_few_warps
+from triton_linear.passes.analysis.recurrence import carries_state
+from triton_linear.passes.analysis.residency import Residency
+from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.options import PipelineOptions
 
 B = (
@@ -68,9 +70,9 @@ def test_what_carries_a_state(inside: str, after: str, reads: bool) -> None:
     module = _module(inside, after)
     ops = operations(module.operation)
     assert carries_state(ops) is reads
-    few = with_few_warps(target("cuda:90"), ops)
-    assert few.likely_warps == (0 if reads else target("cuda:90").likely_warps)
-    assert with_few_warps(target("hip:gfx942"), ops) is target("hip:gfx942")
+    priced = Residency.of(target("cuda:90"), ops, 4, LayoutTable()).gpu
+    assert priced.likely_warps == (0 if reads else target("cuda:90").likely_warps)
+    assert Residency.of(target("hip:gfx942"), ops, 4, LayoutTable()).gpu is target("hip:gfx942")
 
 
 @pytest.mark.parametrize(("threshold", "kind"), [("", "warp-shared"), ("{state_warps=8}", "shuffle")])
@@ -82,40 +84,3 @@ def test_a_state_is_converted_the_way_that_is_waited_for_least(threshold: str, k
     assert [conversion.kind for conversion in found.conversions] == [kind]
     behind = pipeline.rewrite(_module(after=STORED.replace("$", "%h")), PipelineOptions(assign=False), gpu)
     assert [conversion.kind for conversion in behind.conversions] == ["shuffle"]
-
-
-SPECIALISED = f"""
-#b = {B}
-#mma = #ttg.nvidia_mma<{{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 32, 16]}}>
-module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:90",
-                   "ttg.threads-per-warp" = 32 : i32}} {{
-tt.func public @specialised(%to: tensor<64x32x!tt.ptr<f32>, #b>, %h: {H}) {{
-  REGION
-  tt.return
-}}
-}}
-"""
-IN_THE_DEFAULT_REGION = f"""ttg.warp_specialize()
-  default {{
-    {STORED.replace("$", "%h")}
-    ttg.warp_yield
-  }}
-  partition0() num_warps(1) {{
-    ttg.warp_return
-  }} : () -> ()"""
-
-
-@pytest.mark.parametrize(
-    ("region", "threshold", "kind"),
-    [
-        (IN_THE_DEFAULT_REGION, "", "warp-shared"),
-        (IN_THE_DEFAULT_REGION, "{region_warps=8}", "shuffle"),
-        (STORED.replace("$", "%h"), "", "shuffle"),
-    ],
-    ids=["specialised", "with many warps", "not specialised"],
-)
-def test_warps_of_specialised_kernels_have_few_beside_them(region: str, threshold: str, kind: str) -> None:
-    text = SPECIALISED.replace("REGION", region)
-    module = bridge.text_to_upstream(text, bridge.upstream_context(), "specialised.ttgir")
-    found = pipeline.rewrite(module, PipelineOptions(assign=False), target(f"cuda:90{threshold}"))
-    assert [conversion.kind for conversion in found.conversions] == [kind]

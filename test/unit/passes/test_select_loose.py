@@ -20,11 +20,19 @@ REGION = (
 LOOSE = "arithmetic has its bytes one to a register on both sides"
 
 
-def module(element: str = "i8", beside: str = REGION, source: str = "%b", stored: str = "%d") -> Module:
+def module(
+    element: str = "i8",
+    beside: str = REGION,
+    source: str = "%b",
+    stored: str = "%d",
+    layouts: tuple[str, str] = (ROWS, COLUMNS),
+    shape: tuple[int, int] = (32, 32),
+) -> Module:
     """A loop that carries rows `%a`, adds to them, `%b`, and converts them to columns, `%c`, which it adds to,
     `%d`. `source`: what is converted; `stored`: what is stored, and made for that."""
-    rows, columns = (f"tensor<32x32x{element}, {layout}>" for layout in (ROWS, COLUMNS))
-    pointers = f"tensor<32x32x!tt.ptr<{element}>, {COLUMNS}>"
+    size = "x".join(map(str, shape))
+    rows, columns = (f"tensor<{size}x{element}, {layout}>" for layout in layouts)
+    pointers = f"tensor<{size}x!tt.ptr<{element}>, {layouts[1]}>"
     added = f"%d = arith.addi %c, %c : {columns}\n" if stored == "%d" else ""
     text = (
         'module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, '
@@ -56,6 +64,23 @@ def test_bytes_of_arithmetic_beside_regions_are_tritons(source: str) -> None:
 
 def test_the_policy_may_have_them_ours() -> None:
     assert reason(module(), "cuda:90{leaves_loose_bytes=0}") == ""
+
+
+WARP = "#ttg.linear<{{register = {}, lane = {}, warp = [[64, 0], [128, 0]], block = []}}>"
+"""256 rows of 32 bytes: of each warp four in a lane, or eight, in rows or columns."""
+LANES = [[0, 4], [0, 8], [0, 16], [1, 0], [2, 0]]
+IN_ROWS = WARP.format([[0, 1], [0, 2], [4, 0], [8, 0], [16, 0], [32, 0]], LANES)
+IN_COLUMNS = WARP.format(
+    [[4, 0], [8, 0], [0, 1], [16, 0], [32, 0], [1, 0]], [[0, 4], [0, 8], [0, 16], [0, 2], [2, 0]]
+)
+
+
+@pytest.mark.parametrize(
+    ("policy", "left"), [("", True), ("{loose_shuffles=1000}", False), ("{leaves_loose_bytes=0}", False)]
+)
+def test_shuffles_of_loose_bytes_are_tritons_where_they_take_a_quarter_more(policy: str, left: bool) -> None:
+    root = module(layouts=(IN_ROWS, IN_COLUMNS), shape=(256, 32))
+    assert reason(root, f"cuda:90{policy}").startswith(LOOSE) is left
 
 
 @pytest.mark.parametrize(

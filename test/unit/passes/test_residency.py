@@ -1,0 +1,131 @@
+"""How many warps a multiprocessor is taken to hold while a kernel with warp-specialised regions converts."""
+
+from __future__ import annotations
+
+import pytest
+
+from triton_linear.dialect import bridge
+from triton_linear.dialect.encodings import layout_of
+from triton_linear.dialect.mlir_adapter import Module, operations
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.plan.plans import SharedPlan
+from triton_linear.lowering.planners.conversion import conversion
+from triton_linear.lowering.planners.shared import plan_warp_shared
+from triton_linear.lowering.target.policy import UNBOUNDED
+from triton_linear.lowering.target.targets import target
+from triton_linear.passes.analysis.residency import Residency
+from triton_linear.passes.conversions.select import SelectLowering
+from triton_linear.passes.framework.base import PassRun
+from triton_linear.passes.framework.layouts import LayoutTable
+from triton_linear.passes.framework.plans import Plans
+
+MEMORY = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>, #ttg.shared_memory"
+
+
+def layouts(warps: int, columns: int) -> tuple[str, str]:
+    """Of 32 rows for each warp: a row in each lane, and two rows in the registers of a lane."""
+    row, column = ([[1 << n, 0] for n in range(5)], [[0, 1 << n] for n in range(columns.bit_length() - 1)])
+    warp = [[32 << n, 0] for n in range(warps.bit_length() - 1)]
+    return (
+        f"#ttg.linear<{{register = {column}, lane = {row}, warp = {warp}, block = []}}>",
+        f"#ttg.linear<{{register = {[row[0], *column[1:]]}, lane = {[column[0], *row[1:]]}, warp = {warp}, "
+        "block = []}>",
+    )
+
+
+def converting(name: str, warps: int, columns: int, pointer: str) -> str:
+    """A tensor that is made, converted between these layouts, and stored."""
+    source, destination = layouts(warps, columns)
+    shape = f"{32 * warps}x{columns}"
+    return (
+        f"%{name}x = tt.splat %{name}f : f32 -> tensor<{shape}xf32, {source}>\n"
+        f"%{name}y = ttg.convert_layout %{name}x : tensor<{shape}xf32, {source}> -> "
+        f"tensor<{shape}xf32, {destination}>\n"
+        f"%{name}p = tt.splat {pointer} : !tt.ptr<f32> -> tensor<{shape}x!tt.ptr<f32>, {destination}>\n"
+        f"tt.store %{name}p, %{name}y : tensor<{shape}x!tt.ptr<f32>, {destination}>\n"
+    )
+
+
+def kernel(partition: int = 1, columns: int = 4, buffer: int = 0, requested: bool = False) -> Module:
+    """Four warps that convert, beside a partition that does. buffer: bytes of shared memory that it has."""
+    memory = f"%m = ttg.local_alloc : () -> !ttg.memdesc<1x{buffer}xi8, {MEMORY}, mutable>\n" if buffer else ""
+    asks = "requestedRegisters = array<i32: 24>" if requested else ""
+    text = (
+        'module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, '
+        'ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : i32} {\n'
+        "tt.func public @kernel(%p: !tt.ptr<f32>, %af: f32) {\n"
+        f"{memory}ttg.warp_specialize(%p, %af) attributes {{{asks}}}\n"
+        f"default {{\n{converting('a', 4, columns, '%p')}ttg.warp_yield\n}}\n"
+        f"partition0(%q: !tt.ptr<f32>, %bf: f32) num_warps({partition}) {{\n"
+        f"{converting('b', partition, columns, '%q')}ttg.warp_return\n}}"
+        " : (!tt.ptr<f32>, f32) -> ()\ntt.return\n}\n}\n"
+    )
+    return bridge.text_to_upstream(text, bridge.upstream_context(), "kernel.ttgir")
+
+
+def likely_warps(module: Module, gpu: str = "cuda:90") -> list[int]:
+    """By which number of warps each of the two conversions is priced."""
+    ops = operations(module.operation)
+    residency = Residency.of(target(gpu), ops, 4, LayoutTable())
+    conversions = [op for op in ops if op.name == "ttg.convert_layout"]
+    return [residency.gpu_for(op).likely_warps for op in conversions]
+
+
+@pytest.mark.parametrize(
+    ("module", "warps"),
+    [
+        pytest.param({}, [4 * 4, 4 * 1], id="64 registers of 256 threads: four CTAs"),
+        pytest.param({"partition": 8}, [2 * 4, 2 * 8], id="of 384 threads: two"),
+        pytest.param({"columns": 32}, [3 * 4, 3 * 1], id="both tensors and 16 registers more: three"),
+        pytest.param({"columns": 128}, [4, 1], id="more than there are: one"),
+        pytest.param({"buffer": 64 << 10}, [3 * 4, 3 * 1], id="64 KiB of shared memory: three"),
+        pytest.param({"requested": True}, [4, 1], id="registers are handed out: one"),
+    ],
+)
+def test_warps_of_the_region_in_as_many_ctas_as_fit(module: dict[str, int], warps: list[int]) -> None:
+    assert likely_warps(kernel(**module)) == warps
+
+
+def test_where_ctas_are_not_counted_the_policy_says() -> None:
+    assert likely_warps(kernel(), "cuda:90{counts_ctas_of_regions=0}") == [8, 8]
+    assert likely_warps(kernel(), "hip:gfx942") == [8, 8]
+
+
+def test_exchanges_in_regions_go_in_rounds() -> None:
+    """A warp has 8 KiB: four rounds of 2 KiB, with a barrier of the warp between them."""
+    gpu = target("cuda:90")
+    module = kernel()
+    ops = operations(module.operation)
+    converts = [op for op in ops if op.name == "ttg.convert_layout"]
+    priced = Residency.of(gpu, ops, 4, LayoutTable()).gpu_for(converts[0])
+    assert gpu.policy.warp_scratch_bytes == UNBOUNDED
+    assert priced.policy.warp_scratch_bytes == gpu.policy.region_scratch_bytes
+    rows, quarters = (
+        layout_of(
+            f"#ttg.blocked<{{sizePerThread = [1, {size}], threadsPerWarp = {lanes}, warpsPerCTA = [1, 1], "
+            "order = [1, 0]}>",
+            (32, 64),
+        )
+        for size, lanes in ((64, "[32, 1]"), (16, "[8, 4]"))
+    )
+    plans = [
+        plan_warp_shared(conversion(rows, quarters), element_type("i32"), one, one.scratch_limit(1))
+        for one in (gpu, priced)
+    ]
+    assert [plan.scratch_bytes for plan in plans if isinstance(plan, SharedPlan)] == [8192, 2048]
+    assert [len(plan.store.rounds) for plan in plans if isinstance(plan, SharedPlan)] == [1, 4]
+
+
+@pytest.mark.parametrize(("columns", "likely"), [(64, 8), (128, 0)])
+def test_kernels_with_a_large_tensor_are_priced_for_one_cta(columns: int, likely: int) -> None:
+    """Of 128 columns of f32 a thread holds 128 registers. The first pass of a run decides for all of them."""
+    run = PassRun(None, Plans())
+    module = kernel(columns=columns)
+    for _ in range(2):
+        priced = SelectLowering("cuda:90").gpu(module.operation, run)
+        assert priced is not None
+        assert priced.likely_warps == likely
+        module = kernel(columns=4)
+    unmeasured = SelectLowering("hip:gfx942").gpu(kernel(columns=columns).operation, PassRun(None, Plans()))
+    assert unmeasured is not None
+    assert unmeasured.likely_warps == 8
