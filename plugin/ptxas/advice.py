@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from triton_linear.dialect.records import dataclass
@@ -104,10 +105,20 @@ def advise(
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """What PTX became, and what a thread of it takes."""
+    """A cubin, and the registers and stack that one thread of it uses.
+
+    walked: the clocks of a warp by the iterations of loops whose number is not known, once they are asked for.
+    """
 
     code: object
     usage: Usage
+    walked: dict[int, WarpClocks | None] = field(default_factory=dict)
+
+    def clocks(self, trips: int) -> WarpClocks | None:
+        """The clocks of a warp; None if the code cannot be walked."""
+        if trips not in self.walked:
+            self.walked[trips] = warp_clocks(self.code, FAR_CLOCKS, trips)
+        return self.walked[trips]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +181,7 @@ class Room:
 
     def clocks(self, made: Assembled) -> WarpClocks | None:
         """Those of a warp; None where a walk does not tell."""
-        return warp_clocks(made.code, FAR_CLOCKS, self.gpu.policy.unknown_trips) if self.walked else None
+        return made.clocks(self.gpu.policy.unknown_trips) if self.walked else None
 
     def fewer(self, used: int) -> int | None:
         """As many of them, or the most below, as leave a thread so many more registers, or all that it can
