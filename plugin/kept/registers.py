@@ -13,8 +13,8 @@ from triton_linear.dialect.sources import source_digest
 from triton_linear.kept import store
 
 _DEBUG = "\n\t.section\t.debug"
-_LINES = "\t.loc\t", "\t.file\t"
-_CALLED = "{}_param_", ".entry {}(", "// @{}\n", "// -- Begin function {}\n"
+_LINES = "\t.loc\t", "\t.file\t", "\t// .globl\t"
+_CALLED = "{}_param_", ".entry {}(", "// @{}\n"
 """Where PTX, as LLVM writes it, tells places in source files and the kernel's name."""
 
 
