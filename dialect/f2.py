@@ -262,9 +262,21 @@ def intersection(u: Sequence[int], v: Sequence[int]) -> tuple[int, ...]:
     >>> intersection((0b001, 0b010), (0b011, 0b100))
     (3,)
     """
-    # A sum of u equals a sum of v if and only if the two coefficient vectors lie in the kernel of [u v].
-    only_u = (1 << len(u)) - 1
-    return reduce(multiply_vector(u, x & only_u) for x in null_space((*u, *v)))
+    # Zassenhaus: of the rows (u, u) and (v, 0), those that cancel on the left are in both spans on the right.
+    width = max([vector.bit_length() for vector in (*u, *v)], default=0)
+    pivots: dict[int, int] = {}
+    both: list[int] = []
+    for row in (*[vector << width | vector for vector in u], *[vector << width for vector in v]):
+        rest = row
+        while rest >> width:
+            stored = pivots.get(rest.bit_length())
+            if stored is None:
+                pivots[rest.bit_length()] = rest
+                break
+            rest ^= stored
+        else:
+            both.append(rest)
+    return reduce(both)
 
 
 def extend(vectors: Iterable[int], candidates: Iterable[int]) -> tuple[int, ...]:
