@@ -1,11 +1,11 @@
-"""TritonGPU IR between libtriton and upstream MLIR, both ways, as text that loses nothing.
+"""Move TritonGPU IR between libtriton and upstream MLIR, in both directions, as text that loses nothing.
 
-`libtriton` prints and parses modules of Triton's; here they cross. Upstream keeps operations, types and
-attributes that it does not know as they stand. Locations travel as part of the text.
+`libtriton` (the module beside this one) prints and parses Triton's modules. Upstream MLIR keeps unknown
+operations, types and attributes as they stand. Locations are part of the text.
 
-What upstream keeps as text it does not look into, so an alias in it, as the parent in
-`#ttg.slice<{dim = 1, parent = #blocked}>`, would lose its meaning. All aliases are expanded on the way in;
-others are introduced on the way out, where they halve the time that libtriton takes to parse.
+Upstream MLIR does not parse the text of an unknown attribute, so an alias in that text, such as the parent in
+`#ttg.slice<{dim = 1, parent = #blocked}>`, would lose its meaning. Therefore all aliases are expanded on the
+way in. New aliases are introduced on the way out, where they halve the time that libtriton takes to parse.
 """
 
 from __future__ import annotations
@@ -59,14 +59,16 @@ _LAYOUT = re.compile(r"#ll\.layout<\{[^{}]*\}, \[[\d, ]*\]>")
 
 
 def upstream_context() -> Context:
-    """A fresh upstream context that has the `ll` dialect and takes every other dialect as it stands."""
+    """A fresh upstream context with the `ll` dialect; it keeps every other dialect as unregistered IR."""
     context = new_context()
     ll.load(context)
     return context
 
 
 def introduce_aliases(text: str) -> str:
-    """`text` with each of Triton's layout encodings written once and named afterwards."""
+    """`text` with an alias for each of Triton's layout encodings, which is written out only in its
+    definition.
+    """
     if any("#ttg." in piece for piece in text.split('"')[1::2]):
         return text
     names: dict[str, str] = {}
@@ -81,20 +83,20 @@ def introduce_aliases(text: str) -> str:
 
 
 def to_upstream(module: Any, context: Context) -> Module:
-    """A libtriton module in `context`, every operation at its location."""
+    """A libtriton module as an upstream module in `context`; every operation keeps its location."""
     return generic_to_upstream(generic_text(module), context)
 
 
 def generic_to_upstream(text: str, context: Context) -> Module:
-    """A module that libtriton has printed in generic form, in `context`."""
+    """Parse the generic form of a module, as libtriton prints it, into `context`."""
     return Module.parse(with_wmma(expand_aliases(text)), context)
 
 
 def text_to_upstream(text: str, context: Context, filename: str = "-") -> Module:
     """Parse `text`, in Triton's syntax or in generic form, as the contents of a file called `filename`.
 
-    Triton's syntax is read, and verified, by libtriton; text in generic form is taken as it stands, with the
-    `ll` attributes that it may carry.
+    libtriton parses and verifies Triton's syntax. Upstream MLIR parses the generic form unchanged, with any
+    `ll` attributes in it.
     """
     if is_generic(text):
         module = Module.parse(expand_aliases(text), context)
@@ -111,9 +113,10 @@ def _renamed(text: str, old: str, new: str) -> str:
 
 
 def to_triton(module: Module, context: Any) -> Any:
-    """A module of ours in libtriton's `context`, verified there; `module` is not changed.
+    """An upstream module as a libtriton module in libtriton's `context`, which verifies it.
 
-    The `ll` attributes stay behind. An encoding that is an `#ll.layout` becomes Triton's `#ttg.linear`.
+    `module` is not changed. Its `ll` attributes are left out, and an `#ll.layout` that is an encoding becomes
+    Triton's `#ttg.linear`.
     """
     return parse_triton(triton_text(module), context)
 
@@ -125,7 +128,7 @@ def triton_text(module: Module) -> str:
 
 
 def without_ll(module: Module) -> tuple[Operation, list[Operation]]:
-    """A copy of `module` without `ll` attributes, and its operations in the order in which they are written."""
+    """A copy of `module` without `ll` attributes, and the operations of the copy in textual order."""
     copy = module.operation.clone()
     ops = operations(copy)
     for op in ops:
@@ -136,7 +139,7 @@ def without_ll(module: Module) -> tuple[Operation, list[Operation]]:
 
 
 def printed(module: Operation) -> str:
-    """The generic text of a module without `ll` attributes, as libtriton can parse it."""
+    """The generic text, which libtriton can parse, of a module that has no `ll` attributes."""
     text = text_of(module, print_generic_op_form=True, enable_debug_info=True)
     if "#ll." in text:
         text = _LAYOUT.sub(lambda m: encodings.linear_encoding_text(ll.layout_from_text(m[0])), text)

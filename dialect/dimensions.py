@@ -38,9 +38,10 @@ def total_bits(dims: Dims) -> int:
 
 @lru_cache(maxsize=4096)
 def moves(old: Dims, new: Dims, minor: Dims = ()) -> tuple[Move, ...]:
-    """How a vector over `old` lies in one over `new`, by names, above the coordinates of `minor`.
+    """The moves that rewrite a vector over `old` as a vector over `new`, matching dimensions by name.
 
-    A dimension that `new` lacks is dropped, one that grows leaves zeros, one that shrinks is truncated.
+    In each dimension the bits of `old` are placed above the bits of `minor`. A dimension that `new` lacks is
+    dropped; one that grows is padded with zeros; one that shrinks is truncated.
 
     >>> moves((("dim0", 4),), (("dim1", 2), ("dim0", 8)), minor=(("dim0", 2),))
     ((0, 3, 2),)
@@ -76,7 +77,7 @@ def realign(vectors: tuple[int, ...], old: Dims, new: Dims) -> tuple[int, ...]:
 
 
 def flattened(in_dim: str, index: int, basis: tuple[int, ...], out_dims: Dims) -> int:
-    """The column of a basis, which must fit the out-dims."""
+    """The basis as one integer over the out-dims. Raises ValueError if a coordinate does not fit."""
     coordinates = fields(out_dims)
     column, outside = 0, len(basis) != len(coordinates)
     for value, (position, mask) in zip(basis, coordinates, strict=False):
@@ -88,7 +89,7 @@ def flattened(in_dim: str, index: int, basis: tuple[int, ...], out_dims: Dims) -
 
 
 def _misfit(in_dim: str, index: int, basis: tuple[int, ...], out_dims: Dims) -> ValueError:
-    """What is wrong with a basis that has another number of coordinates, or one that its out-dim lacks."""
+    """The error for a basis with the wrong number of coordinates, or with a coordinate outside its out-dim."""
     what = f"basis {in_dim}={1 << index} -> {basis}"
     if len(basis) != len(out_dims):
         return ValueError(f"{what} needs one coordinate per out-dim, {len(out_dims)}")
@@ -98,7 +99,7 @@ def _misfit(in_dim: str, index: int, basis: tuple[int, ...], out_dims: Dims) -> 
 
 
 def split(columns: tuple[int, ...], in_bits: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]]:
-    """Hand each in-dim its columns.
+    """Split the columns by in-dim; `in_bits` gives the name and the number of columns of each.
 
     >>> split((1, 2, 4), [("register", 1), ("lane", 2)])
     {'register': (1,), 'lane': (2, 4)}
@@ -116,7 +117,7 @@ def merge_names(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, .
     """Order the union of both lists so that each list keeps its own order.
 
     Choice: a name comes as early as the other list permits, those of `first` before those of `second`.
-    Where the two orders contradict each other, the name that its other list reaches sooner goes first.
+    If the two orders contradict each other, the name with the smaller index in the other list goes first.
 
     >>> merge_names(("lane", "block"), ("warp", "block"))
     ('lane', 'warp', 'block')
@@ -189,7 +190,7 @@ def checked_bits(size: int, what: str) -> int:
 
 
 def checked_name(name: str, what: str) -> str:
-    """Return `name` when it is a string, as every dimension name must be."""
+    """Return `name`. Raises ValueError unless it is a string."""
     if not isinstance(name, str):
         raise ValueError(f"the name of an {what} must be a string, got {name!r}")
     return name
@@ -205,19 +206,19 @@ def checked_dims(dims: Iterable[tuple[str, int]], what: str) -> Dims:
 
 
 def check_distinct(names: Sequence[str], what: str) -> None:
-    """Refuse repeated names."""
+    """Raise ValueError if a name is repeated."""
     if len(set(names)) != len(names):
         raise ValueError(f"{what} names must be distinct, got {join(names)}")
 
 
 def check_permutation(operation: str, names: Sequence[str], known: Sequence[str]) -> None:
-    """Refuse `names` unless it lists the `known` names, each once, in any order."""
+    """Raise ValueError unless `names` is a permutation of `known`."""
     if len(names) != len(known) or set(names) != set(known):
         raise ValueError(f"{operation}: {join(names)} is no permutation of {join(known)}")
 
 
 def check_disjoint(operation: str, a: Iterable[str], b: Iterable[str], what: str) -> None:
-    """Refuse a name that is in both."""
+    """Raise ValueError if a name is in both `a` and `b`."""
     taken = set(a)
     for name in b:
         if name in taken:
@@ -225,7 +226,7 @@ def check_disjoint(operation: str, a: Iterable[str], b: Iterable[str], what: str
 
 
 def known_names(operation: str, names: str | Iterable[str], known: Sequence[str], what: str) -> frozenset[str]:
-    """`names` as a set, a bare string being one name; every name must be known."""
+    """`names` as a set; a bare string is one name. Raises ValueError if a name is not in `known`."""
     result = frozenset((names,) if isinstance(names, str) else names)
     for name in sorted(result):
         if name not in known:
@@ -234,7 +235,7 @@ def known_names(operation: str, names: str | Iterable[str], known: Sequence[str]
 
 
 def check_fit(operation: str, small: Dims, large: Dims, what: str) -> None:
-    """Refuse unless both have the same names and no size of `small` is above that of `large`."""
+    """Raise ValueError unless both have the same names and no size in `small` exceeds its size in `large`."""
     if small == large:
         return
     sizes = dict(large)

@@ -7,8 +7,8 @@ matrix; the functions that need it ask for it.
     columns = (0b01, 0b11)        the matrix  1 1
                                               0 1     row 0 is the lowest bit of every column
 
-Wherever several answers exist the choice is fixed: a solution sets the free variables to zero, where the
-free variables are the columns that depend on columns before them.
+If a system has several solutions, the choice is fixed: the free variables are zero. The free variables are the
+columns that depend on columns before them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Echelon:
         return self._size
 
     def _eliminate(self, vector: int) -> tuple[int, int]:
-        """Return what no stored vector cancels of `vector`, and the combination that was cancelled."""
+        """Reduce `vector` by the stored vectors: return the remainder and the combination that cancelled."""
         pivots = self._pivots
         combination = 0
         while vector:
@@ -96,9 +96,10 @@ def _negative(vector: int) -> ValueError:
 
 
 def enlarges(pivots: dict[int, int], vector: int) -> bool:
-    """Add `vector` to a span, kept by the bit lengths of its members, and tell whether it enlarged it.
+    """Add `vector` to the span in `pivots`, and tell whether it enlarged the span.
 
-    What `Echelon.add` does where no sums are asked for.
+    `pivots` maps a bit length to the stored vector of that length. This is `Echelon.add` without the record of
+    which vectors were summed.
 
     >>> pivots = {}
     >>> enlarges(pivots, 3), enlarges(pivots, 3)
@@ -163,7 +164,7 @@ def rank(columns: Iterable[int]) -> int:
     >>> rank((0b011, 0b110, 0b101))
     2
     """
-    apart = 0  # the sum of unit vectors, most often all that there are
+    units = 0  # the union of the unit vectors; most often every column is one
     others = []
     for column in columns:
         if column < 0:
@@ -171,10 +172,10 @@ def rank(columns: Iterable[int]) -> int:
         if column & (column - 1):
             others.append(column)
         else:
-            apart |= column
+            units |= column
     if not others:
-        return apart.bit_count()
-    known = ~apart
+        return units.bit_count()
+    known = ~units
     pivots: dict[int, int] = {}
     for column in others:  # as `enlarges`, without its calls
         rest = column & known
@@ -184,7 +185,7 @@ def rank(columns: Iterable[int]) -> int:
                 pivots[rest.bit_length()] = rest
                 break
             rest ^= stored
-    return apart.bit_count() + len(pivots)
+    return units.bit_count() + len(pivots)
 
 
 def solve(columns: Iterable[int], target: int) -> int | None:
@@ -261,13 +262,25 @@ def intersection(u: Sequence[int], v: Sequence[int]) -> tuple[int, ...]:
     >>> intersection((0b001, 0b010), (0b011, 0b100))
     (3,)
     """
-    # A sum of u equals a sum of v exactly where the two coefficient vectors lie in the kernel of [u v].
-    only_u = (1 << len(u)) - 1
-    return reduce(multiply_vector(u, x & only_u) for x in null_space((*u, *v)))
+    # Zassenhaus: of the rows (u, u) and (v, 0), those that cancel on the left are in both spans on the right.
+    width = max([vector.bit_length() for vector in (*u, *v)], default=0)
+    pivots: dict[int, int] = {}
+    both: list[int] = []
+    for row in (*[vector << width | vector for vector in u], *[vector << width for vector in v]):
+        rest = row
+        while rest >> width:
+            stored = pivots.get(rest.bit_length())
+            if stored is None:
+                pivots[rest.bit_length()] = rest
+                break
+            rest ^= stored
+        else:
+            both.append(rest)
+    return reduce(both)
 
 
 def extend(vectors: Iterable[int], candidates: Iterable[int]) -> tuple[int, ...]:
-    """Those candidates, in order, that each enlarge the span of `vectors` and the earlier candidates.
+    """The candidates, in order, that enlarge the span of `vectors` and of all candidates before them.
 
     Ensures: the result is independent of `vectors`, and together they span all of both arguments.
 

@@ -13,9 +13,9 @@ _ENCODING = re.compile(r"<(?:\d+x)+i32, (?P<rest>#.*)")
 
 
 def encoding_text(layout: Any, shape: Sequence[int]) -> str:
-    """The attribute that a Gluon layout becomes in the IR of a tensor of this shape.
+    """The encoding attribute of a Gluon layout, as the IR of a tensor of this shape has it.
 
-    Raises ValueError where Gluon or Triton refuses it.
+    Raises ValueError if Gluon or Triton rejects the layout.
     """
     from triton._C.libtriton import gluon_ir  # type: ignore[import-untyped, unused-ignore]
     from triton.experimental.gluon.language import _layouts  # type: ignore[import-untyped, unused-ignore]
@@ -26,7 +26,7 @@ def encoding_text(layout: Any, shape: Sequence[int]) -> str:
     element = builder.get_int32_ty()
     try:
         attribute = layout._to_ir(builder)
-        # An attribute does not print itself, a type with it does.
+        # The bindings print types but not attributes, so a type that has the attribute is printed.
         if isinstance(layout, _layouts.SharedLayout):
             text = str(builder.get_shared_mem_desc_ty(element, list(shape), attribute, list(shape)))
         else:
@@ -35,27 +35,27 @@ def encoding_text(layout: Any, shape: Sequence[int]) -> str:
         raise ValueError(
             f"{layout!r} is no layout of a tensor of shape {list(shape)}: {str(error).strip()}"
         ) from error
-    found = _ENCODING.search(text)
-    if found is None:
+    match = _ENCODING.search(text)
+    if match is None:
         raise ValueError(f"{layout!r} has no encoding: {text}")
-    return attribute_at(found["rest"])
+    return attribute_at(match["rest"])
 
 
 def _check(layout: Any) -> None:
-    """Refuse bases on which Triton's own check ends the process."""
+    """Raise ValueError for bases that would make Triton's own check end the process."""
     groups = [getattr(layout, f"{name}_bases", None) for name in ("reg", "lane", "warp", "block")]
     if all(group is not None for group in groups):
         vectors = [tuple(vector) for group in groups if group for vector in group]
         for vector in vectors:
-            moved = [value for value in vector if value]
-            if len(moved) > 1 or any(value < 0 or value & (value - 1) for value in moved):
+            nonzero = [value for value in vector if value]
+            if len(nonzero) > 1 or any(value < 0 or value & (value - 1) for value in nonzero):
                 raise ValueError(f"{list(vector)}: a basis of DistributedLinearLayout is one power of two")
-        held = [vector for vector in vectors if any(vector)]
-        if len(set(held)) < len(held):
+        nonzero_vectors = [vector for vector in vectors if any(vector)]
+        if len(set(nonzero_vectors)) < len(nonzero_vectors):
             raise ValueError("the bases of DistributedLinearLayout are different ones, or zero")
-    nested = getattr(layout, "parent", None)
-    if nested is not None:
-        _check(nested)
+    parent = getattr(layout, "parent", None)
+    if parent is not None:
+        _check(parent)
 
 
 def attribute_at(text: str) -> str:
@@ -73,9 +73,10 @@ def attribute_at(text: str) -> str:
 
 
 def linear_layout(layout: Any, shape: Sequence[int]) -> LinearLayout:
-    """The linear layout of a tensor of this shape in a Gluon layout; a linear layout is its own.
+    """The linear layout of a tensor that has this shape and Gluon layout; a `LinearLayout` is returned
+    unchanged.
 
-    Raises ValueError for a layout that Triton refuses, or padding, which is not linear.
+    Raises ValueError for a layout that Triton rejects, and for padding, which is not linear.
     """
     if isinstance(layout, LinearLayout):
         return layout
@@ -83,10 +84,10 @@ def linear_layout(layout: Any, shape: Sequence[int]) -> LinearLayout:
 
 
 def distributed_layout(layout: LinearLayout) -> Any:
-    """Gluon's `DistributedLinearLayout` of a layout from register, lane, warp and block.
+    """Gluon's `DistributedLinearLayout` for a layout whose in-dims are register, lane, warp and block.
 
-    Requires: each basis is a power of two in one coordinate, or zero: Triton takes no others.
-    Ensures: `linear_layout` of it, for its shape, is `layout` again.
+    Requires: each basis is a power of two in one coordinate, or zero; Triton accepts no others.
+    Ensures: `linear_layout(distributed_layout(layout), shape) == layout` for the layout's own shape.
 
     Raises ValueError for other bases.
     """
@@ -98,13 +99,13 @@ def distributed_layout(layout: LinearLayout) -> Any:
             f"distributed_layout: the in-dims are {layout.in_dim_names}, not register, lane, warp, block"
         )
     shape = [size for _, size in layout.out_dims]
-    made = language.DistributedLinearLayout(bases[REGISTER], bases[LANE], bases[WARP], bases[BLOCK], shape)
-    _check(made)
-    return made
+    result = language.DistributedLinearLayout(bases[REGISTER], bases[LANE], bases[WARP], bases[BLOCK], shape)
+    _check(result)
+    return result
 
 
 def shared_layout(layout: LinearLayout, alignment: int = 16) -> Any:
-    """Gluon's `SharedLinearLayout` of a layout from offset and block."""
+    """Gluon's `SharedLinearLayout` for a layout whose in-dims are offset and block; `alignment` is in bytes."""
     from triton.experimental.gluon import language  # type: ignore[import-untyped, unused-ignore]
 
     if not layout.has_in_dim("offset"):

@@ -1,12 +1,12 @@
 """A matrix over F2 whose coordinates, on both sides, are grouped into named dimensions.
 
-This is the bookkeeping below `LinearLayout`: storage, validation, questions about dimensions, and every
-operation that renames, regroups, reorders, cuts or joins dimensions without multiplying matrices.
+`LinearLayout` is built on this class. It has the storage, the validation, the queries about dimensions, and
+every operation that renames, regroups, reorders, cuts or joins dimensions without multiplying matrices.
 
 Both sides are flattened in the same way: the first dimension is the most minor one. With in-dims
-`register=4, lane=8`, coordinate 0 and 1 are the bits of `register` and 2 to 4 those of `lane`. Column j of
-the matrix is the image of input coordinate j, a Python int (see `f2`); the out-dims lie in it in the same
-manner. Regrouping a side therefore leaves the columns alone.
+`register=4, lane=8`, coordinates 0 and 1 are the bits of `register`, and 2 to 4 are the bits of `lane`. Column
+j of the matrix is the image of input coordinate j, as a Python int (see `f2`) whose bits are the out-dims,
+flattened likewise. Regrouping a side therefore does not change the columns.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ M = TypeVar("M", bound="LabelledMatrix")
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class LabelledMatrix:
-    """A linear map between labelled F2 spaces, by the images of its input bits.
+    """A linear map between labelled F2 spaces, given by the images of its input bits.
 
     `bases` gives, for each in-dim, the image of each of its bits as one coordinate per out-dim; `out_dims`
     gives each out-dim with its size. Equality is exact: order of dimensions and sizes count.
@@ -89,7 +89,11 @@ class LabelledMatrix:
 
     @classmethod
     def fitted(cls: type[M], bases: Bases, out_dims: Dims) -> M:
-        """As the constructor, where dimensions are known to be right and coordinates to be `int`."""
+        """A faster constructor.
+
+        Requires: names are distinct strings, sizes are powers of two, and coordinates are `int` in nested
+        tuples.
+        """
         known = _columns_onto(out_dims)
         columns: list[int] = []
         for name, vectors in bases:
@@ -129,7 +133,7 @@ class LabelledMatrix:
                 raise ValueError(f"from_matrix: column {index} = {column} does not fit in {out_bits} bits")
         return cls._trusted([(n, s.bit_length() - 1) for n, s in ins], tuple(columns), outs)
 
-    # Questions
+    # Queries
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -159,7 +163,7 @@ class LabelledMatrix:
 
     @property
     def in_dims(self) -> Dims:
-        """Each in-dim with its size, as `out_dims` has it for the outputs."""
+        """Each in-dim with its size, in order."""
         return tuple([(name, 1 << len(vectors)) for name, vectors in self.bases])
 
     @property
@@ -478,5 +482,8 @@ class LabelledMatrix:
 
 @lru_cache(maxsize=1024)
 def _columns_onto(out_dims: Dims) -> dict[tuple[int, ...], int]:
-    """The columns of bases onto these dimensions that were met and fit; layouts share most of theirs."""
+    """The cache of `LabelledMatrix.fitted`: the column of each basis that was seen with these out-dims.
+
+    Layouts share most of their bases.
+    """
     return {}

@@ -1,8 +1,8 @@
-"""TritonGPU IR in and out of libtriton, as text that loses nothing.
+"""Print and parse TritonGPU IR by libtriton, as text that loses nothing.
 
 libtriton's bindings print and parse modules but cannot walk or rewrite them. MLIR prints a module that fails
-its verifier in generic form, which every MLIR parses, so one attribute is made invalid while libtriton prints.
-Upstream MLIR is not needed for any of this, and is not imported.
+its verifier in generic form, which every MLIR parses; so one attribute is made invalid while libtriton prints.
+This file does not import upstream MLIR.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _GENERIC = re.compile(r'^\s*(?:%\S+ = )?"(?:builtin\.module|tt\.func)"\(', re.MU
 
 
 def is_generic(text: str) -> bool:
-    """Whether a module is written in generic form, which is taken as it stands."""
+    """Whether a module is written in MLIR's generic form."""
     return _GENERIC.search(text) is not None
 
 
 class BridgeError(Exception):
-    """IR that one side cannot take from the other."""
+    """libtriton cannot read or print a module."""
 
 
 def triton_context() -> Any:
@@ -51,9 +51,9 @@ def parse_triton(source: str | os.PathLike[str], context: Any) -> Any:
     """Parse and verify text, or the file at a path, with libtriton; messages go to standard error."""
     if isinstance(source, os.PathLike):
         path = os.fspath(source)
-        written = _text_in(path)
-        text = None if written is None else readable(written)
-        if text is None or text == written:
+        original = _text_in(path)
+        text = None if original is None else readable(original)
+        if text is None or text == original:
             return parse_file(path, context)
     else:
         text = readable(source)
@@ -62,24 +62,25 @@ def parse_triton(source: str | os.PathLike[str], context: Any) -> Any:
 
 
 def readable(text: str) -> str:
-    """`text` as libtriton reads it.
+    """`text` rewritten so that the installed libtriton can parse it.
 
-    That is not always as it prints it (`wmma_text`), or as another release has printed it (`cache_policies`).
+    libtriton cannot parse all WMMA encodings that it prints (`wmma_text`), nor the cache policies of other
+    releases (`cache_policies`).
     """
     if not is_generic(text):
-        text = cache_policies.in_words_of(triton_versions.installed_release(), text)
+        text = cache_policies.in_syntax_of(triton_versions.installed_release(), text)
     return with_wmma(text)
 
 
 def with_wmma(text: str) -> str:
-    """`text` with what libtriton does not print of WMMA encodings (`wmma_text`)."""
+    """`text` with the fields of WMMA encodings that libtriton parses but does not print (`wmma_text`)."""
     if wmma_text.lacks_warps(text):
-        text = expand_aliases(text)  # the tensor may have to tell the rank
-    return wmma_text.with_what_is_not_printed(text) if wmma_text.has_bases(text) else text
+        text = expand_aliases(text)  # the rank may have to come from the tensor that has the encoding
+    return wmma_text.completed(text) if wmma_text.has_bases(text) else text
 
 
 def _text_in(path: str) -> str | None:
-    """What a file holds; None where libtriton has to say what is wrong with it."""
+    """The text of a file; None if it cannot be read, so that the error comes from libtriton."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()
@@ -89,7 +90,7 @@ def _text_in(path: str) -> str | None:
 
 @contextmanager
 def in_memory(text: str) -> Iterator[str]:
-    """The path of a file that holds `text`; it takes no disk and leaves nothing behind."""
+    """The path of a file in memory that holds `text` and is gone after the `with` block."""
     descriptor = os.memfd_create("module.mlir")
     try:
         with os.fdopen(descriptor, "wb", closefd=False) as file:
@@ -100,7 +101,7 @@ def in_memory(text: str) -> Iterator[str]:
 
 
 def parse_file(path: str, context: Any) -> Any:
-    """Parse and verify the file at a path as it stands."""
+    """Parse and verify the file at a path, without rewriting it."""
     try:
         module = triton_ir.parse_mlir_module(path, context)
     except RuntimeError as error:
@@ -110,7 +111,7 @@ def parse_file(path: str, context: Any) -> Any:
 
 
 def generic_text(module: Any) -> str:
-    """A libtriton module in generic form with its locations; `module` comes out as it went in."""
+    """A libtriton module in generic form, with its locations. `module` is unchanged afterwards."""
     builder = triton_ir.builder(module.context)
     mark = builder.get_string_attr(_MARK)
     warps = module.get_int_attr(_WARPS)
@@ -122,8 +123,8 @@ def generic_text(module: Any) -> str:
             module.set_attr(_WARPS, builder.get_int32_attr(warps))
         if _GENERIC.search(text):
             return _without_mark(text, f'"{_WARPS}" = {_QUOTED}', f'"{_WARPS}" = {warps} : i32')
-    # Only tensors in registers make the number of warps matter. A module takes no attribute without a dialect
-    # either, but one that is set cannot be taken away again, so this is done to a copy.
+    # Without tensors in registers an invalid number of warps is not an error. An attribute without a dialect
+    # prefix is one too, but the bindings cannot remove an attribute, so it is set on a copy.
     copy = parse_triton(str(module), module.context)
     copy.set_attr(_MARK, mark)
     text = str(copy)
@@ -141,25 +142,25 @@ def _without_mark(text: str, marked: str, unmarked: str) -> str:
 
 
 def expand_aliases(text: str) -> str:
-    """`text` with every alias but those of locations replaced by its meaning; lines keep their numbers.
+    """`text` with all aliases, except those of locations, replaced by their definitions. Line numbers stay.
 
     >>> expand_aliases('#b = #ttg.blocked<{}>\\n%0 : tensor<4xf32, #ttg.slice<{parent = #b}>>')
     '\\n%0 : tensor<4xf32, #ttg.slice<{parent = #ttg.blocked<{}>}>>'
     """
-    meanings: dict[str, str] = {}
+    definitions: dict[str, str] = {}
 
-    def meaning(match: re.Match[str]) -> str:
-        return meanings.get(match[0], match[0])
+    def definition(match: re.Match[str]) -> str:
+        return definitions.get(match[0], match[0])
 
     def define(match: re.Match[str]) -> str:
-        meanings[match["name"]] = _ALIAS.sub(meaning, match["value"])
+        definitions[match["name"]] = _ALIAS.sub(definition, match["value"])
         return ""
 
     text = _DEFINITION.sub(define, text)
-    if not meanings:
+    if not definitions:
         return text
     pieces = text.split('"')
     if not any("#" in piece or "!" in piece for piece in pieces[1::2]):
-        return _ALIAS.sub(meaning, text)
-    pieces[::2] = [_ALIAS.sub(meaning, piece) for piece in pieces[::2]]
+        return _ALIAS.sub(definition, text)
+    pieces[::2] = [_ALIAS.sub(definition, piece) for piece in pieces[::2]]
     return '"'.join(pieces)

@@ -1,7 +1,7 @@
-"""What of the pipeline does not do all of its work with some releases of Triton: one table.
+"""The table of what passes leave out with some releases of Triton.
 
-`triton-linear version` shows it for the Triton at hand, and the plugin warns by it. An entry goes when what it
-says is so no longer.
+`triton-linear version` prints the entries for the installed Triton, and the plugin can warn about them.
+Remove an entry as soon as it no longer holds.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from triton_linear.dialect.triton_versions import (
 
 @dataclass(frozen=True)
 class Limit:
-    """Something that passes do not do with the releases of some spans.
+    """Something that passes leave out with the releases in `spans`.
 
-    what: what is not done, and why: why that is so, or why nothing is lost by it.
-    passes: the names of those concerned. gpus: how the names of the GPUs begin that are concerned; none: all.
-    told: the plugin warns of it, for stock Triton does not make up for it.
+    what: what is left out. why: the reason, or why nothing is lost.
+    passes: the names of the passes. gpus: prefixes of the names of the GPUs concerned; empty means all GPUs.
+    told: the plugin warns the user, because stock Triton does not do this work either.
     """
 
     spans: tuple[Span, ...]
@@ -37,7 +37,7 @@ class Limit:
     told: bool = False
 
     def concerns(self, target: str) -> bool:
-        """Whether it is so for a GPU, given by Triton's name for it (`hip:gfx1100`)."""
+        """Whether the limit holds for a GPU, given by Triton's name for it (`hip:gfx1100`)."""
         return not self.gpus or target.partition(":")[2].startswith(self.gpus)
 
     def __str__(self) -> str:
@@ -75,5 +75,5 @@ LIMITS: Final = (
 
 
 def limits(release: Release) -> Iterator[Limit]:
-    """What is so with a release."""
+    """The limits that hold with a release."""
     return (limit for limit in LIMITS if any(release in span for span in limit.spans))

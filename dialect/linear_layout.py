@@ -1,8 +1,8 @@
 """Linear layouts: where each element of a tensor lives, as a linear map over F2.
 
-A layout maps a place in the hardware to a place in the tensor. Both are named coordinates, the sizes are
+A layout maps a place in the hardware to a place in the tensor. Both places are named coordinates, the sizes are
 powers of two, and the map is linear for XOR: L(x xor y) = L(x) xor L(y). So the images of the powers of two
-say everything. They are the *bases* of the layout.
+determine the map. They are the *bases* of the layout.
 
 The running example is a 16x16 tensor held by two warps of 32 lanes. Each thread holds a patch of 2x2
 elements, each warp has 4 rows of 8 threads, and the warps lie one below the other:
@@ -29,8 +29,8 @@ Register 1 of lane 9 of warp 0 is therefore element (0, 1) xor (0, 2) xor (2, 0)
 >>> patches.apply({REGISTER: 1, LANE: 9, WARP: 0})
 {'dim0': 2, 'dim1': 3}
 
-It is built from smaller ones by the product, which stacks its factors: bits of the left factor are the
-minor ones of every dimension, on both sides.
+The same layout is a product of smaller ones. A product stacks its factors: in every dimension, on both sides,
+the bits of the left factor are the minor ones.
 
 >>> identity = LinearLayout.identity_1d
 >>> registers = identity(2, REGISTER, "dim1") * identity(2, REGISTER, "dim0")
@@ -40,10 +40,10 @@ minor ones of every dimension, on both sides.
 True
 
 Read as a matrix over F2 the bases are its columns, and the algebra is matrix algebra with labels: `compose`
-is the matrix product, `*` the block diagonal, `divide_left` splits a block off, `invert` inverts. Two
-layouts A and B of one tensor give the conversion between them, which place of B holds the element at a place
-of A, as `A.invert_and_compose(B)`. A layout may map several places to one element (zero columns: copies of
-the data) or leave elements out (not surjective); every operation says what it needs.
+is the matrix product, `*` the block diagonal, `divide_left` splits a block off, `invert` inverts. For two
+layouts A and B of one tensor, `A.invert_and_compose(B)` is the conversion from A to B: it maps a place of A
+to the place of B that holds the same element. A layout may map several places to one element (zero columns:
+copies of the data) or leave elements out (not surjective); every operation states what it requires.
 
 One rule for flattening holds everywhere: the first dimension is the most minor one.
 """
@@ -117,7 +117,7 @@ class LinearLayout(LabelledMatrix, Pictured):
 
     @classmethod
     def empty(cls) -> LinearLayout:
-        """The map between spaces of no dimension, neutral for `*`."""
+        """The map between spaces without dimensions: the neutral element of `*`."""
         return cls._trusted((), (), ())
 
     @classmethod
@@ -165,8 +165,8 @@ class LinearLayout(LabelledMatrix, Pictured):
         """L(2^i of in-dim d) = bases[d][i], one coordinate for each out-dim.
 
         Requires: coordinates fit the out-dims; the layout is surjective unless told otherwise.
-        Choice: out-dim sizes that are given nowhere (neither with the names nor after them) are the smallest
-        powers of two that hold the coordinates.
+        Choice: if neither `out_dim_names` nor `out_dim_sizes` gives sizes, they are the smallest powers of two
+        that hold the coordinates.
 
         >>> LinearLayout.from_bases({"lane": [(0, 1), (1, 0)]}, ["dim0", "dim1"]).out_dims
         (('dim0', 2), ('dim1', 2))
@@ -240,11 +240,11 @@ class LinearLayout(LabelledMatrix, Pictured):
 
         With two layouts of one tensor, C says which place of `outer` holds what a place of `self` holds.
 
-        Requires: equal sets of out-dims, none larger in self; outer reaches whatever self reaches.
-        Ensures: C.compose(outer) == self, once the out-dims of self have the sizes and order of outer's.
-        Choice: when the out-dims have equal sizes, an in-dim with the same bases in both maps to itself: what
-        need not move does not, copies included. The other inputs use those in-dims of outer only where no
-        other solution exists, and their free variables are zero.
+        Requires: equal sets of out-dims, none larger in self; the image of outer contains the image of self.
+        Ensures: C.compose(outer) == self, if the out-dims of self have the sizes and order of outer's.
+        Choice: if the out-dims have equal sizes, an in-dim with equal bases in both layouts maps to itself, so
+        that elements and copies that need not move do not move. All other in-dims use these in-dims of outer
+        only if there is no other solution, and their free variables are zero.
 
         >>> a = LinearLayout.from_bases({"lane": [[1], [2]], "warp": [[0]]}, ["dim0"])
         >>> b = LinearLayout.from_bases({"lane": [[2], [1]], "warp": [[0]]}, ["dim0"])
@@ -336,8 +336,9 @@ class LinearLayout(LabelledMatrix, Pictured):
     def divide_left(self, divisor: LinearLayout) -> LinearLayout | None:
         """divisor * C = self, for C = self.divide_left(divisor); None when there is no such C.
 
-        Ensures: C has the in-dims and out-dims of self, in their order, size 1 where nothing is left; the
-        product equals self by names, and exactly unless divisor orders its dimensions otherwise.
+        Ensures: C has the in-dims and out-dims of self, in their order; a dimension that divisor covers has
+        size 1 in C. The product equals self up to the order of dimensions, and exactly if divisor has the
+        same order.
 
         >>> tile = LinearLayout.identity_1d(4, "register", "offset")
         >>> layout = tile * LinearLayout.identity_1d(8, "lane", "offset")
@@ -388,10 +389,9 @@ class LinearLayout(LabelledMatrix, Pictured):
         return self._trusted([(n, s.bit_length() - 1) for n, s in in_dims], tuple(quotient), out_dims)
 
     def is_trivial_over(self, dims: str | Iterable[str]) -> bool:
-        """Tell whether L is the identity on `dims` and apart from that keeps away from them.
+        """Tell whether L is the identity on `dims`, and no other in-dim maps into them.
 
-        Each name must be an in-dim and an out-dim of one size, mapped to itself bit by bit, and no other
-        in-dim may reach it.
+        Each name must be an in-dim and an out-dim of equal size, and each of its bits must map to itself.
 
         >>> (LinearLayout.identity_1d(4, "warp", "warp") * LinearLayout.zeros_1d(2, "lane", "lane")
         ...  ).is_trivial_over(["warp"])
@@ -413,7 +413,7 @@ class LinearLayout(LabelledMatrix, Pictured):
         return True
 
     def quotient(self, dims: str | Iterable[str]) -> LinearLayout | None:
-        """Return what is left of L without `dims`, or None unless L is trivial over them.
+        """Restrict L to the dimensions other than `dims`; None unless L is trivial over `dims`.
 
         >>> layout = LinearLayout.identity_1d(4, "lane", "lane") * LinearLayout.identity_1d(2, "warp", "warp")
         >>> layout.quotient(["warp"]) == LinearLayout.identity_1d(4, "lane", "lane")
@@ -442,9 +442,10 @@ class LinearLayout(LabelledMatrix, Pictured):
         return self.is_injective() and self.is_surjective()
 
     def free_variable_masks(self) -> dict[str, int]:
-        """For each in-dim the mask of the bits whose image is a sum of images of earlier bits.
+        """For each in-dim, the mask of the bits whose image is a sum of images of earlier bits.
 
-        Ensures: the masked bits span as much as the kernel has dimensions; clearing them loses no output.
+        Ensures: the number of masked bits is the dimension of the kernel; every output is reached by an input
+        whose masked bits are zero.
 
         >>> LinearLayout.from_bases({"lane": [[1], [0]], "warp": [[1], [2]]}, ["dim0"]).free_variable_masks()
         {'lane': 2, 'warp': 1}
@@ -480,7 +481,7 @@ class LinearLayout(LabelledMatrix, Pictured):
         return min(1 << run, lowest) if lowest else 1 << run
 
     def equal_ignoring_out_dim_sizes(self, other: LinearLayout) -> bool:
-        """Tell whether the bases and the names agree, whatever room the out-dims have."""
+        """Tell whether the bases and the names of the out-dims are equal; sizes of out-dims are ignored."""
         return self.bases == other.bases and self.out_dim_names == other.out_dim_names
 
     def _rank_text(self) -> str:

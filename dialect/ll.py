@@ -9,8 +9,8 @@ them alphabetically, the layout has them in the order given here.
 
     #ll.plan<"shuffle", {clocks = 6.0 : f64, scratch_bytes = 0, shuffles = 4}, ["registers: ..."]>
 
-is what a conversion will do: the kind of its plan, the figures of its cost, and the planners that were passed
-over, each with its reason. The dialect is defined by IRDL text, so a context that has it parses, verifies
+describes the plan of a conversion: its kind, the figures of its cost, and the planners that were rejected,
+each with the reason. The dialect is defined by IRDL text, so a context that has loaded it parses, verifies
 and prints these attributes like any other.
 """
 
@@ -94,7 +94,7 @@ _ESCAPE = re.compile(r"((?:\\[0-9A-F]{2})+)|\\\\")
 
 
 def is_loaded(context: Context) -> bool:
-    """Whether `context` has the dialect: it then reads `#ll.layout` as more than opaque text."""
+    """Whether `context` has loaded the dialect: if not, `#ll.layout` parses as an opaque attribute."""
     try:
         return not isinstance(Attribute.parse("#ll.layout<{}, []>", context), OpaqueAttr)
     except MLIRError:
@@ -102,7 +102,7 @@ def is_loaded(context: Context) -> bool:
 
 
 def load(context: Context) -> None:
-    """Give `context` the dialect; does nothing where it is loaded already."""
+    """Load the dialect into `context`, unless it is loaded already."""
     if not is_loaded(context):
         load_irdl(context, DEFINITION)
 
@@ -135,7 +135,9 @@ def _ordered(names: Iterable[str]) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def layout_from_text(text: str) -> LinearLayout:
-    """The layout that `text` writes, in the very form in which MLIR prints it.
+    """The layout of an `#ll.layout`.
+
+    Requires: `text` is spelled exactly as MLIR prints it. Raises ValueError otherwise.
 
     >>> layout_from_text('#ll.layout<{lane = [[1], [2]]}, [4]>').apply({"lane": 3})
     {'dim0': 3}
@@ -165,15 +167,17 @@ def layout_from_attribute(attribute: Attribute) -> LinearLayout:
 
 
 def undecide(conversion: Operation) -> None:
-    """Remove what was decided about how a conversion is lowered."""
-    for decided in (PLAN, STOCK, SCRATCH_LIMIT):
-        if decided in conversion.attributes:
-            del conversion.attributes[decided]
+    """Remove the attributes that record how a conversion is to be lowered."""
+    for decision in (PLAN, STOCK, SCRATCH_LIMIT):
+        if decision in conversion.attributes:
+            del conversion.attributes[decision]
 
 
 @dataclass(frozen=True)
 class PlanRecord:
-    """What an `#ll.plan` says: a plan's kind, the figures of its cost, who was passed over and why."""
+    """The contents of an `#ll.plan`: the kind of the plan, the figures of its cost, and the rejected
+    planners.
+    """
 
     kind: str
     figures: tuple[tuple[str, float], ...]
@@ -198,7 +202,7 @@ def plan_attribute(
 
 @lru_cache(maxsize=4096)
 def plan_from_text(text: str) -> PlanRecord:
-    """What the plan attribute printed as `text` says.
+    """The contents of a printed `#ll.plan`.
 
     >>> plan_from_text('#ll.plan<"shuffle", {shuffles = 4}, ["registers: lane=1 moves"]>').rejected
     ('registers: lane=1 moves',)
@@ -211,7 +215,7 @@ def plan_from_text(text: str) -> PlanRecord:
 
 
 def _number(text: str) -> float:
-    """MLIR writes a float as its bits where few decimal digits would not do."""
+    """The value of a printed number; MLIR prints a float as its bits if a short decimal would not be exact."""
     if text.startswith("0x"):
         return float(struct.unpack(">d", bytes.fromhex(text[2:].zfill(16)))[0])
     number: float = json.loads(text)
@@ -219,10 +223,12 @@ def _number(text: str) -> float:
 
 
 def _unescaped(text: str) -> str:
-    """MLIR writes a byte that is not printable ASCII as a backslash and two digits."""
+    """The text of a printed string; MLIR prints a byte that is not printable ASCII as `\\` and two hex
+    digits.
+    """
     return _ESCAPE.sub(lambda m: bytes.fromhex(m[1].replace("\\", "")).decode() if m[1] else "\\", text)
 
 
 def plan_from_attribute(attribute: Attribute) -> PlanRecord:
-    """What an `#ll.plan` says."""
+    """The contents of an `#ll.plan`."""
     return plan_from_text(str(attribute))

@@ -1,7 +1,7 @@
-"""Upstream MLIR's Python bindings as this project uses them.
+"""The adapter to upstream MLIR's Python bindings.
 
-Names that drift between versions of the bindings, and the two calls into MLIR's C API, are here and nowhere
-else. The bindings carry no type marker that type checkers accept, so what is imported here is untyped.
+Only this file uses names that change between versions of the bindings, and only it calls MLIR's C API. The
+bindings have no type marker that type checkers accept, so everything imported from them is untyped.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from typing import Any
 
 from triton_linear.dialect import mlir_provider
 
-with mlir_provider.serving():
-    # Of the extension modules: `mlir.ir` and `mlir.dialects` import numpy, which takes as long as the bindings
-    # themselves, for a few ways to build attributes that this package has no use for.
+with mlir_provider.unsupported_on_failure():
+    # Imported from the extension modules, because `mlir.ir` and `mlir.dialects` import numpy. That takes as
+    # long as importing the bindings, and serves only constructors of attributes that this package does not
+    # use.
     from mlir._mlir_libs import _mlir  # type: ignore[import-untyped, unused-ignore]
     from mlir._mlir_libs._mlir.ir import (  # type: ignore[import-untyped, unused-ignore]
         ArrayAttr,
@@ -89,28 +90,30 @@ __all__ = [
 _IR = "mlir.ir"
 _OURS_AND_TRITONS = ("ll", "tt", "ttg", "ttng", "amdg", "nvws", "gluon", "proton")
 _UPSTREAM = ("arith", "builtin", "cf", "gpu", "math", "scf", "ub")
-"""Dialects of upstream's own in Triton's modules. Passes look at their operations as at any other."""
+"""Upstream dialects that Triton's modules use. Passes access their operations by name, without Python
+classes."""
 
 
-def _go_without_views(*dialects: str) -> None:
-    """Let operations of these dialects have no Python classes of their own, and the bindings know that.
+def _disable_views(*dialects: str) -> None:
+    """Tell the bindings that operations of these dialects have no Python classes.
 
-    Whenever they show an operation, they import the module of its dialect, which is to have its class. If there
-    is none they look for it again each time, which takes longer than all the rest; and upstream's own take
-    tens of milliseconds to import.
+    Whenever the bindings return an operation, they import the module of its dialect to find the operation's
+    class. If there is no such module they search for it each time, which takes longer than everything else;
+    and the modules of upstream dialects take tens of milliseconds to import. So each dialect gets an empty
+    module.
     """
     for dialect in dialects:
         sys.modules[f"{__name__}.{dialect}"] = ModuleType(f"{__name__}.{dialect}")
     _mlir.globals.dialect_search_modules = [__name__, *_mlir.globals.dialect_search_modules]
 
 
-_go_without_views(*_OURS_AND_TRITONS, *_UPSTREAM)
+_disable_views(*_OURS_AND_TRITONS, *_UPSTREAM)
 
 
 def import_views(root: Operation) -> None:
-    """Let operations of the dialects in `root` have the Python classes that upstream has for them.
+    """Import upstream's Python classes for the operations in `root`.
 
-    A user's pass sees them as where it runs without this package, whatever it imports itself.
+    A user's pass then sees operations of the same classes as it would without this package.
     """
     importlib.import_module(_IR)
     for dialect in sorted({op.name.split(".")[0] for op in operations(root)} & set(_UPSTREAM)):
@@ -118,10 +121,10 @@ def import_views(root: Operation) -> None:
 
 
 def new_context() -> Context:
-    """A context that knows the builtin dialect only and takes every other as it stands.
+    """A context that has only the builtin dialect and accepts operations of unregistered dialects.
 
-    Operations of unknown dialects keep all they carry through parsing and printing, whatever version of
-    MLIR wrote them. The bindings' own constructor would register and load every upstream dialect.
+    Parsing and printing such operations loses nothing, whichever version of MLIR printed them. The bindings'
+    own constructor would register and load every upstream dialect.
     """
     context = _mlir.ir._Context()
     context.enable_multithreading(False)
@@ -130,12 +133,12 @@ def new_context() -> Context:
 
 
 def load_upstream(context: Context, dialects: Iterable[str]) -> None:
-    """Let a context know these dialects of upstream's own, for passes that ask what an operation does."""
+    """Load upstream dialects into a context, for passes that need the traits and interfaces of operations."""
     registry = DialectRegistry()
     importlib.import_module("mlir._mlir_libs._mlirRegisterEverything").register_dialects(registry)
     context.append_dialect_registry(registry)
     for dialect in dialects:
-        _ = context.dialects[dialect]  # which loads it
+        _ = context.dialects[dialect]  # the access loads it
 
 
 class _Handle(ctypes.Structure):
@@ -153,7 +156,10 @@ def _pointer(capsule: Any) -> _Handle:
 
 
 def load_irdl(context: Context, text: str) -> None:
-    """Define the dialects that `text` describes in IRDL in `context`; each may be defined there once."""
+    """Define in `context` the dialects that `text` describes in IRDL.
+
+    Requires: none of them is defined in `context` yet.
+    """
     library = ctypes.CDLL(_mlir.__file__)  # finds the C API among the libraries that the bindings link
     try:
         handle, load = library.mlirGetDialectHandle__irdl__, library.mlirDialectHandleLoadDialect
@@ -169,27 +175,28 @@ def load_irdl(context: Context, text: str) -> None:
 
 
 def operations(root: Operation) -> list[Operation]:
-    """`root` and every operation inside it, outermost first, in the order they are written."""
-    found: list[Operation] = []
+    """`root` and every operation inside it, in pre-order, which is the order of the text."""
+    visited: list[Operation] = []
 
     def visit(op: Operation) -> WalkResult:
-        found.append(op)
+        visited.append(op)
         return WalkResult.ADVANCE
 
     try:
         root.walk(visit, WalkOrder.PRE_ORDER)
-    except RuntimeError as error:  # the bindings make one of whatever is raised in there, a user's Ctrl-C too
+    except RuntimeError as error:  # the bindings turn every exception of a walk into one, Ctrl-C too
         if "KeyboardInterrupt" in str(error):
             raise KeyboardInterrupt from error
         raise
-    return found
+    return visited
 
 
 def text_of(op: Operation, **options: bool) -> str:
-    """What `op.get_asm` gives, and several times as fast.
+    """The text that `op.get_asm(**options)` returns, several times as fast.
 
-    To a Python object the bindings write token by token; to a file they write by themselves. This one is in
-    memory. LLVM ends the process where it cannot write, so it is not used where files must not grow.
+    The bindings call Python for each token if they write to a Python object, but not if they write to a file;
+    so this writes to a file in memory. LLVM ends the process if a write fails, so if the process has a limit
+    on file sizes, `get_asm` is used.
     """
     if resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY:
         return str(op.get_asm(**options))
@@ -203,10 +210,9 @@ def text_of(op: Operation, **options: bool) -> str:
 
 
 def producers_of(ops: Iterable[Operation]) -> dict[Value, Operation]:
-    """The operation behind each result of `ops`.
+    """The operation that produces each result of `ops`.
 
-    Asking the bindings for the owner of a value makes them look for a Python class of its operation, which is
-    slow.
+    `value.owner` would be slow: the bindings search for a Python class of the operation.
     """
     return {result: op for op in ops for result in op.results}
 
@@ -214,7 +220,7 @@ def producers_of(ops: Iterable[Operation]) -> dict[Value, Operation]:
 def block_arguments(op: Operation) -> Iterator[Value]:
     """The arguments of every block of every region of `op`, in order."""
     regions = op.regions
-    if len(regions):  # most operations have none, and iterating costs more than asking
+    if len(regions):  # most operations have none, and `len` is faster than an empty iteration
         for region in regions:
             for block in region.blocks:
                 yield from block.arguments
@@ -232,16 +238,16 @@ _OPERATIONS = """
 """
 
 
-def _try_out() -> None:
-    """Raise unless a module with operations nobody knows, and an attribute defined in IRDL, goes through a pass
-    and comes back as it was.
+def _check_bindings() -> None:
+    """Raise ImportError unless the bindings preserve unregistered operations and an attribute defined in IRDL,
+    and run a Python pass.
     """
     context = new_context()
     load_irdl(context, _DIALECT)
     module = Module.parse(f'"builtin.module"() ({{\n{_OPERATIONS}}}) : () -> () loc(unknown)', context)
     seen: list[str] = []
     manager = PassManager("builtin.module", context)
-    manager.add(lambda op, pass_: seen.extend(one.name for one in operations(op)), name="walk")
+    manager.add(lambda op, pass_: seen.extend(inner.name for inner in operations(op)), name="walk")
     manager.run(module.operation)
     if seen != ["builtin.module", "tt.x", "tt.y"]:
         raise ImportError(f"a walk found {', '.join(seen)}")
@@ -258,10 +264,10 @@ def _try_out() -> None:
 
 @contextmanager
 def _extension_as_ir() -> Iterator[None]:
-    """Let the module that the bindings hand operations to passes from be the extension module behind `mlir.ir`.
+    """Make `mlir.ir` name the extension module during the first Python pass.
 
-    They import one of that name at the first pass and keep it. What it adds to the extension is for those who
-    import it, as they do.
+    At that pass the bindings import `mlir.ir` and keep it. The extension module suffices for them, and does not
+    import numpy. Afterwards `import mlir.ir` gives users the full module again.
     """
     if _IR in sys.modules:
         yield
@@ -273,5 +279,5 @@ def _extension_as_ir() -> Iterator[None]:
         del sys.modules[_IR]
 
 
-with mlir_provider.serving(), _extension_as_ir():
-    _try_out()
+with mlir_provider.unsupported_on_failure(), _extension_as_ir():
+    _check_bindings()

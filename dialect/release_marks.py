@@ -1,7 +1,8 @@
-"""Which releases of Triton print a module, as far as its words tell.
+"""Recognise which releases of Triton can have printed a module.
 
-A release reads what another has printed where the two have the same words for it (`cache_policies` translates
-some). Where it does not, what libtriton says is about one word; these marks say that it is another release's.
+A release can parse a module of another release only if both have the same syntax for everything in it
+(`cache_policies` translates some). If it cannot, libtriton complains about one token; these marks add which
+releases print that token.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _FIRST: Final[Release] = (0, 0)
 
 @dataclass(frozen=True)
 class Mark:
-    """What only some releases print: a pattern, its name in words, and those releases."""
+    """Syntax that only some releases print: a pattern, its name for messages, and the releases."""
 
     pattern: re.Pattern[str]
     word: str
@@ -25,11 +26,11 @@ class Mark:
 
     def __str__(self) -> str:
         if self.span.before > KNOWN[-1]:
-            return f"'{self.word}' is what Triton prints from {_said(self.span.since)} on"
-        return f"'{self.word}' is what Triton printed before {_said(self.span.before)}"
+            return f"'{self.word}' is what Triton prints from {_dotted(self.span.since)} on"
+        return f"'{self.word}' is what Triton printed before {_dotted(self.span.before)}"
 
 
-def _said(release: Release) -> str:
+def _dotted(release: Release) -> str:
     return ".".join(map(str, release))
 
 
@@ -49,17 +50,17 @@ MARKS: Final = (
     Mark(re.compile(r"#tt\.cache_policy<"), "#tt.cache_policy", CACHE_POLICIES),
     Mark(re.compile(r"\bcache = \d : i32, evict = \d : i32"), "evict = NUMBER", Span(_FIRST, (3, 9))),
 )
-"""From what 3.6.0, 3.7.0, 3.8.0 and 3.9.0 print of the same kernels."""
+"""Collected by printing the same kernels with 3.6.0, 3.7.0, 3.8.0 and 3.9.0."""
 
 _COMMENT = re.compile(r"//.*")
 
 
-def of_another(text: str, release: Release) -> list[Mark]:
-    """The marks in a module's text that this release does not print.
+def foreign_marks(text: str, release: Release) -> list[Mark]:
+    """The marks in a module's text that `release` does not print.
 
-    >>> [str(mark) for mark in of_another("!tt.tensordesc<tensor<4xf32>>", (3, 9))]
+    >>> [str(mark) for mark in foreign_marks("!tt.tensordesc<tensor<4xf32>>", (3, 9))]
     ["'!tt.tensordesc<tensor<...>>' is what Triton printed before 3.8"]
-    >>> of_another("!tt.tensordesc<tensor<4xf32>>", (3, 7))
+    >>> foreign_marks("!tt.tensordesc<tensor<4xf32>>", (3, 7))
     []
     """
     text = _COMMENT.sub("", text)

@@ -1,4 +1,4 @@
-"""Which sources these are: what was compiled or found out with others counts no more."""
+"""A digest of this package's sources: cached results of other sources are not valid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SOURCES = ("triton_linear", "triton_linear.dialect", "triton_linear.passes", "t
 
 @functools.cache
 def source_digest() -> str:
-    """A digest of every source file that takes part in a compile; none of them is imported for it."""
+    """A digest of every source file that takes part in a compile. It imports none of them."""
     digest = hashlib.sha256()
     for package in _SOURCES:
         for folder in _folders(package):
@@ -26,7 +26,7 @@ def source_digest() -> str:
 
 
 def _files(folder: str) -> Iterator[str]:
-    """The files in a folder, always in one order, without bytecode. `pathlib` would take twice as long."""
+    """The files in a folder, in a fixed order, without bytecode. `pathlib` would take twice as long."""
     for where, folders, names in os.walk(folder):
         folders.sort()
         for name in sorted(names):
@@ -35,7 +35,7 @@ def _files(folder: str) -> Iterator[str]:
 
 
 def _content(path: Path) -> bytes:
-    """What is in a file. One that is gone counts as empty, one that cannot be read as like no other."""
+    """The content of a file: empty if it is gone, random if it cannot be read, so that no digest matches."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

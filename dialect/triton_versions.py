@@ -1,10 +1,11 @@
-"""The releases of Triton that this package is tested with, and in what they differ.
+"""The releases of Triton that this package is tested with, and the differences between them.
 
-Where releases differ, the difference is a `Span` here, and the code that depends on it asks whether the release
-it works for is in that span. What a release brings that nothing here knows, new encodings for instance, is not
-guessed at: it is refused where it is read, and left to Triton. docs/versions.md has the differences in words.
+Each difference is a `Span` here, and code that depends on it tests whether its release is in the span. Anything
+new in a release that this package does not know, for instance an encoding, is never guessed: the parser rejects
+it, and it is left to Triton. docs/versions.md describes the differences.
 
-This module imports neither Triton nor anything that takes long: processes that may turn the plugin on read it.
+This module imports neither Triton nor anything slow, because every process that may turn the plugin on
+imports it.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 Release = tuple[int, int]
-"""Major and minor version; what is fixed in a third number changes nothing that is said here."""
+"""Major and minor version. Patch versions do not differ in anything that this module describes."""
 
 TESTED: Final = ("3.6.0", "3.7.0", "3.7.1", "3.8.0", "3.9.0")
-"""The plugin works with these. The whole suite runs on the last, `make matrix` on the rest. Others, as
-nightlies and builds from source, have to be tried out by `triton-linear doctor` where they are installed."""
+"""The plugin works with these versions. The whole test suite runs on the last, `make matrix` on the rest. Other
+versions, such as nightlies and builds from source, must first be tested by `triton-linear doctor`."""
 
 KNOWN: Final[tuple[Release, ...]] = ((3, 6), (3, 7), (3, 8), (3, 9))
 """The releases whose rules are known, oldest first."""
 
 REFERENCE: Final[Release] = (3, 9)
-"""The release whose rules hold where there is no Triton."""
+"""The release whose rules hold if no Triton is installed."""
 
 
 class Span(NamedTuple):
@@ -47,80 +48,81 @@ COPIES_DROPPED: Final = Span((3, 9))
 """A blocked encoding larger than its tensor has no registers for the copies."""
 
 COPIES_NOT_HELD: Final = Span((3, 9))
-"""What a tensor becomes in LLVM IR has no element for a register that holds a copy of another."""
+"""In LLVM IR, the struct of a tensor has no element for a register that holds a copy of another register."""
 
 DEPENDENT_VECTORS: Final = Span((3, 6), (3, 7))
-"""Basis vectors of a linear encoding may be sums of each other; later only zero may stand more than once."""
+"""Basis vectors of a linear encoding may be sums of each other; later only zero may occur more than once."""
 
 SUMS_OF_BITS: Final = Span((3, 6), (3, 8))
-"""Basis vectors of a linear encoding may have several bits; later each has one, or none."""
+"""Basis vectors of a linear encoding may have several bits; later each has at most one."""
 
 CONTIGUOUS_FIRST: Final = Span((3, 8))
 """A transposed nvmma_shared encoding without swizzle begins with its contiguous dimension."""
 
 SMALL_OPERANDS: Final = Span((3, 8))
-"""The operands of an mma with 8 rows (m8n8k4 of f64) have tiles of their own."""
+"""The operands of an mma with 8 rows (m8n8k4 of f64) have smaller tiles than those of other mmas."""
 
 WMMA_TILES_BY_BASES: Final = Span((3, 7))
-"""A wmma encoding says by basis vectors how warps lie, instead of by their number along each dimension."""
+"""A wmma encoding places warps by basis vectors, instead of by their number along each dimension."""
 
 WMMA_OPERANDS_K_FIRST: Final = Span((3, 7), (3, 8))
-"""Operands of a wmma whose tiles are given by bases have all of K before these, and its CTAs split K; later the
-tiles come first, and CTAs along K hold copies."""
+"""In the operands of a wmma whose tiles are given by bases, all of K comes before the tiles, and CTAs split K;
+later the tiles come first, and CTAs along K hold copies."""
 
 WIDE_DOUBLES_REFUSED: Final = Span((3, 6), (3, 9))
-"""There is no code for dots of f64 whose operands hold neighbours along k, as those made from bytes do."""
+"""Triton cannot lower dots of f64 whose operands hold neighbours along K, as those widened from bytes do."""
 
 TENSOR_MEMORY_BY_LAYOUT: Final = Span((3, 8))
-"""Tensor memory has a dimension for CTAs, and every shape of instruction serves the layouts that fit it."""
+"""Layouts of tensor memory have a dimension for CTAs, and an access may use any instruction shape that fits."""
 
 PADDED_TO_COLUMNS: Final = Span((3, 9))
-"""In tensor memory an element that is narrower than its column is moved by a register of its own, and so is
-what is thinner than a column; before, halves of 32 bits by `.pack::16b`, and what is thinner not at all."""
+"""An access to tensor memory uses one register for each element that is narrower than its column. Before,
+elements of 16 bits in columns of 32 are accessed by `.pack::16b`, and narrower ones cannot be accessed."""
 
 STORES_IN_ASSEMBLY: Final = Span((3, 7), (3, 9))
-"""On NVIDIA GPUs, stores to shared memory are inline assembly, which LLVM keeps whatever is stored."""
+"""On NVIDIA GPUs, stores to shared memory are inline assembly; LLVM keeps it even if the value is undefined."""
 
 BARRIER_0: Final = Span((3, 6), (3, 8))
 """`nvvm.barrier` for the whole CTA is called `nvvm.barrier0`."""
 
 PARTS_TRACKED: Final = Span((3, 9))
-"""The barrier analysis knows which part of a buffer is accessed where its index is a constant."""
+"""The barrier analysis knows which part of a buffer is accessed if the index is a constant."""
 
 ADDRESSES_COLLECTED: Final = Span((3, 9))
-"""The barrier analysis has a set of the addresses of each buffer, and compares these bit by bit, which takes up
+"""The barrier analysis keeps the set of addresses of each buffer, and compares these bit by bit, which takes up
 to 0.3 ms for each KiB of a buffer."""
 
 REDUCTIONS_CONVERT: Final = Span((3, 8))
-"""A reduction across warps converts its partial results, so that lanes have them, and goes on by shuffles."""
+"""A reduction across warps converts its partial results to a layout across lanes, and goes on by shuffles."""
 
 CLUSTERS_ORDERED: Final = Span((3, 9))
-"""Who stores to shared memory that another CTA of the cluster may still read waits for it, whatever the
-operation. In 3.8 only Triton's own conversions do; before, Triton has no code for tensors that cross CTAs."""
+"""Before any operation stores to shared memory that another CTA of the cluster may still read, it waits for
+that CTA. In 3.8 only Triton's own conversions wait; before, Triton cannot lower tensors that cross CTAs."""
 
 CACHE_POLICIES: Final = Span((3, 9))
-"""How long a load or store is to stay in caches is said by one attribute."""
+"""The cache modifier and the eviction policy of a load or store are one attribute."""
 
 HOOK_IN_KEYS: Final = Span((3, 7))
-"""Keys of cached kernels end with what the hook that inspects stages says of itself."""
+"""The key of a cached kernel ends with the key that the hook on Triton's stages returns."""
 
 OPERANDS_OVERWRITTEN: Final = Span((3, 6), (3, 8))
-"""By the PTX, an iteration may write to registers that a dot of the one before still reads. Later it copies
-them first, which ptxas of CUDA 12 undoes."""
+"""In the PTX, an iteration may write to registers that a dot of the previous iteration still reads. Later
+Triton copies the registers first, which ptxas of CUDA 12 undoes."""
 
 
 class UnsupportedTriton(ImportError):
-    """The installed Triton is none that this package works with."""
+    """This package does not work with the installed Triton."""
 
 
 class UnsupportedMLIR(ImportError):
-    """The installed module `mlir` is none that this package works with."""
+    """This package does not work with the installed module `mlir`."""
 
 
 def found() -> str | None:
-    """The version of the Triton that `import triton` gives, which is not imported; None if there is none.
+    """The version of the Triton that `import triton` would import, without importing it; None if there is none.
 
-    The module says it, not the distribution: that may have another name, and a path may go before it.
+    It is read from the module, not from the distribution: the distribution may have another name, and the
+    module may come from another path.
     """
     module = sys.modules.get("triton")
     if module is not None:
@@ -135,15 +137,15 @@ def _found_on_path() -> str | None:
     spec = find_spec("triton")
     if spec is None or spec.origin is None:
         return None
-    said = re.search(r"^__version__ = ['\"]([^'\"]+)", Path(spec.origin).read_text(), re.MULTILINE)
-    return said[1] if said else "unknown"
+    match = re.search(r"^__version__ = ['\"]([^'\"]+)", Path(spec.origin).read_text(), re.MULTILINE)
+    return match[1] if match else "unknown"
 
 
 _TRY = "; run 'triton-linear doctor' to try this one out"
 
 
 def refusal(version: str | None) -> str | None:
-    """Why this package does not work with a version of Triton by itself, None if it does.
+    """The reason why a version of Triton is not supported without a verdict of `doctor`; None if it is.
 
     >>> refusal("3.8.0"), refusal("3.5.1")
     (None, 'found Triton 3.5.1; triton_linear works with 3.6.0, 3.7.0, 3.7.1, 3.8.0 or 3.9.0')
@@ -160,8 +162,8 @@ def refusal(version: str | None) -> str | None:
 
 
 def require() -> None:
-    """Raise `UnsupportedTriton` unless the installed Triton is a tested release, or was tried out by
-    `triton-linear doctor` and found to keep to the rules of one.
+    """Raise `UnsupportedTriton` unless the installed Triton is a tested release, or `triton-linear doctor`
+    found that it follows the rules of one.
     """
     version = found()
     reason = refusal(version)
@@ -184,8 +186,8 @@ def require() -> None:
 
 @cache
 def release_of(version: str | None) -> Release | None:
-    """The release whose rules a version of Triton is taken to keep to: the newest known one that is not above
-    it. None below the oldest, and for what is no version.
+    """The release whose rules a version of Triton is assumed to follow: the newest known release that is not
+    newer than the version. None if the version is older than all known releases, or is not a version.
 
     >>> release_of("3.7.1"), release_of("3.10.0+git1234"), release_of("4.0.0"), release_of("3.5.1")
     ((3, 7), (3, 9), (3, 9), None)
@@ -193,12 +195,12 @@ def release_of(version: str | None) -> Release | None:
     match = re.match(r"(\d+)\.(\d+)", version or "")
     if match is None:
         return None
-    said = (int(match[1]), int(match[2]))
-    return max((release for release in KNOWN if release <= said), default=None)
+    wanted = (int(match[1]), int(match[2]))
+    return max((release for release in KNOWN if release <= wanted), default=None)
 
 
 def installed_release() -> Release:
-    """The release whose rules hold for the installed Triton (`release_of`); the reference release where there
-    is none, or one that is not known.
+    """The release whose rules the installed Triton follows (`release_of`); the reference release if no Triton
+    is installed, or `release_of` does not know it.
     """
     return release_of(found()) or REFERENCE

@@ -1,12 +1,12 @@
-"""What `triton-linear doctor` has found out of Tritons that are no tested releases.
+"""Verdicts of `triton-linear doctor` about versions of Triton that are not tested releases.
 
-A verdict is about one libtriton, told by its SHA-256, and these sources of this package. It is a small file in
-a folder of the user's: `$TRITON_HOME/.triton/triton-linear`, else `$XDG_CACHE_HOME/triton-linear`, else
-`~/.cache/triton-linear`. Hashing a libtriton takes a second, so the file also says where it was seen, of what
-size and age: a process that finds it there as it was does not hash it. A file that cannot be read, or is not
-what `keep` writes, counts as none.
+A verdict is about one libtriton, identified by its SHA-256, and one version of this package's sources. It is
+a small file in a folder of the user: `$TRITON_HOME/.triton/triton-linear`, else
+`$XDG_CACHE_HOME/triton-linear`, else `~/.cache/triton-linear`. Hashing a libtriton takes a second, so the
+file also records the path, size and modification time of each copy that was hashed; a copy that still has
+them is not hashed again. A file that cannot be read or parsed is ignored.
 
-Nothing is read, and nothing hashed, for a release that is tested.
+For a tested release nothing is read or hashed.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.sources import source_digest
 
 TRIAL: Final = "TRITON_LINEAR_TRIAL"
-"""The environment variable by which `doctor` has its own processes take the version that it tries out."""
+"""The environment variable by which `doctor` makes its own processes accept the version that it tests."""
 
 
 @dataclass(frozen=True)
 class Library:
-    """A libtriton as it was seen: a file of this size and age is taken to be the same."""
+    """The path, size in bytes and modification time of a libtriton; a file that has all three is not hashed
+    again.
+    """
 
     path: str
     size: int
@@ -39,7 +41,7 @@ class Library:
 
     @classmethod
     def at(cls, path: Path) -> Library:
-        """What is there. Raises OSError where there is nothing."""
+        """The library at `path`. Raises OSError if there is no file."""
         path = path.resolve()
         status = path.stat()
         return cls(str(path), status.st_size, status.st_mtime_ns)
@@ -47,11 +49,11 @@ class Library:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found out about a Triton.
+    """The result of `doctor` for one Triton.
 
-    triton: its version. rules: the release whose rules were tried. sha256: of its libtriton.
-    sources: the digest of this package's. passed: whether nothing differs. quick: whether few cases were tried.
-    libraries: where that libtriton was seen.
+    triton: its version. rules: the release whose rules were checked. sha256: the digest of its libtriton.
+    sources: the digest of this package's sources. passed: whether it follows the rules. quick: whether only a
+    few cases were checked. libraries: the copies of that libtriton that were hashed.
     """
 
     triton: str
@@ -64,12 +66,12 @@ class Verdict:
 
     @property
     def file(self) -> Path:
-        """Where it is kept."""
+        """The path of the verdict's file."""
         return folder() / f"doctor-{self.sha256[:16]}-{self.sources[:16]}.json"
 
 
 def folder() -> Path:
-    """The folder of verdicts, which may not be there."""
+    """The folder of verdicts, which may not exist."""
     if home := os.environ.get("TRITON_HOME"):
         return Path(home, ".triton", "triton-linear")
     if cache := os.environ.get("XDG_CACHE_HOME"):
@@ -78,7 +80,7 @@ def folder() -> Path:
 
 
 def libtriton() -> Path | None:
-    """The shared library of the Triton that `import triton` gives, which is not imported; None without one."""
+    """The shared library of the installed Triton, without importing Triton; None if none is installed."""
     module = sys.modules.get("triton")
     if module is not None:
         places = list(getattr(module, "__path__", ()))
@@ -103,12 +105,12 @@ def sha256(path: Path) -> str:
 
 
 def is_on_trial(version: str | None) -> bool:
-    """Whether this is a process of `doctor`, which tries out this version."""
+    """Whether this is a process in which `doctor` tests this version."""
     return version is not None and os.environ.get(TRIAL) == version
 
 
 def kept() -> Verdict | None:
-    """The verdict about the installed Triton; None if these sources have made none."""
+    """The stored verdict about the installed Triton; None if there is none for the present sources."""
     path = libtriton()
     if path is None:
         return None
@@ -118,13 +120,13 @@ def kept() -> Verdict | None:
 
 
 def _kept(path: Path, library: Library) -> Verdict | None:
-    found = [verdict for verdict in _all() if verdict.sources == source_digest()]
-    for verdict in found:
+    current = [verdict for verdict in _all() if verdict.sources == source_digest()]
+    for verdict in current:
         if library in verdict.libraries:
             return verdict
-    alike = [verdict for verdict in found if any(seen.size == library.size for seen in verdict.libraries)]
-    digest = sha256(path) if alike else ""
-    for verdict in alike:
+    same_size = [verdict for verdict in current if any(seen.size == library.size for seen in verdict.libraries)]
+    digest = sha256(path) if same_size else ""
+    for verdict in same_size:
         if verdict.sha256 == digest:
             with contextlib.suppress(OSError):  # the next process hashes it again
                 keep(replace(verdict, libraries=(*verdict.libraries, library)))
@@ -133,9 +135,9 @@ def _kept(path: Path, library: Library) -> Verdict | None:
 
 
 def keep(verdict: Verdict) -> Path:
-    """Write a verdict, in place of one about the same libtriton by the same sources; returns where.
+    """Store a verdict, replacing one about the same libtriton and sources, and return the path of its file.
 
-    Ensures: who reads meanwhile finds the old one or the new one. Raises OSError where it cannot be written.
+    Ensures: a concurrent reader sees the old file or the new one. Raises OSError if it cannot be written.
     """
     path = verdict.file
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -153,7 +155,7 @@ def keep(verdict: Verdict) -> Path:
 
 
 def forget() -> int:
-    """Remove what any sources have found out about the installed Triton; returns how many verdicts that was."""
+    """Remove all verdicts about the installed Triton, whatever their sources, and return their number."""
     path = libtriton()
     if path is None:
         return 0
@@ -174,7 +176,7 @@ def _all() -> Iterator[Verdict]:
 
 
 def _read(path: Path) -> Verdict:
-    """Raises an exception of some kind where a file holds no verdict."""
+    """Read a verdict. Raises OSError, ValueError, TypeError or KeyError if the file holds none."""
     data = json.loads(path.read_text(encoding="utf-8"))
     libraries = tuple(
         Library(str(seen["path"]), int(seen["size"]), int(seen["modified"])) for seen in data["libraries"]

@@ -1,11 +1,12 @@
-"""Encodings of wmma in words that libtriton reads.
+"""Complete the wmma encodings that libtriton prints, so that it can parse them again.
 
-From Triton 3.7 on an `#ttg.amd_wmma` has its tiles as bases, `ctaLayout`, and libtriton does not read all that
-it prints: of a kernel of one warp it prints no bases of warps, and of a batched dot it does not print the rank.
-Reading that, it ends the process. Its parser takes both: `ctaLayout = {warp = []}` and `rank = 3`.
+From Triton 3.7 on, an `#ttg.amd_wmma` gives its tiles by bases, `ctaLayout`. For a kernel of one warp
+libtriton does not print the bases of warps, and for a batched dot it does not print the rank. Parsing that
+text ends the process. Its parser accepts both fields if they are present: `ctaLayout = {warp = []}` and `rank
+= 3`.
 
-The rank is that of the bases. Where there are none it is that of the tensor, found by the encodings in between:
-each `#ttg.slice` has one dimension less than its parent.
+The rank is the length of the basis vectors. If there are none, it is the rank of the tensor, plus one for each
+`#ttg.slice` between the tensor and the encoding.
 """
 
 from __future__ import annotations
@@ -25,40 +26,40 @@ _DEFAULT_RANK: Final = 2
 
 
 def has_bases(text: str) -> bool:
-    """Whether there is something to look at."""
+    """Whether `text` has a wmma encoding with bases."""
     return "ctaLayout = {" in text
 
 
 def lacks_warps(text: str) -> bool:
-    """Whether bases of warps are missing somewhere."""
+    """Whether the bases of warps are missing in some wmma encoding."""
     return has_bases(text) and _NO_WARPS.search(text) is not None
 
 
-def with_what_is_not_printed(text: str) -> str:
-    """`text` with the warps and the rank of every wmma encoding that has bases.
+def completed(text: str) -> str:
+    """`text` with the bases of warps and the rank in every wmma encoding that has bases.
 
-    Requires: aliases are expanded where bases of warps are missing.
+    Requires: aliases are expanded if bases of warps are missing.
 
-    >>> with_what_is_not_printed("tensor<16x16xf16, #ttg.amd_wmma<{version = 1, ctaLayout = {}}>>")
+    >>> completed("tensor<16x16xf16, #ttg.amd_wmma<{version = 1, ctaLayout = {}}>>")
     'tensor<16x16xf16, #ttg.amd_wmma<{version = 1, ctaLayout = {warp = []}}>>'
-    >>> with_what_is_not_printed("tensor<2x16x16xf16, #ttg.amd_wmma<{version = 1, ctaLayout = {}}>>")
+    >>> completed("tensor<2x16x16xf16, #ttg.amd_wmma<{version = 1, ctaLayout = {}}>>")
     'tensor<2x16x16xf16, #ttg.amd_wmma<{version = 1, ctaLayout = {warp = []}, rank = 3}>>'
     """
     text = _IN_TENSOR.sub(_in_tensor, text)
-    return _ANYWHERE.sub(lambda found: _completed(found["body"], None), text)
+    return _ANYWHERE.sub(lambda match: _completed_encoding(match["body"], None), text)
 
 
-def _in_tensor(found: re.Match[str]) -> str:
-    rank = found["sizes"].count("x") + found["around"].count("#ttg.slice<")
-    return found["type"] + found["around"] + _completed(found["body"], rank)
+def _in_tensor(match: re.Match[str]) -> str:
+    rank = match["sizes"].count("x") + match["around"].count("#ttg.slice<")
+    return match["type"] + match["around"] + _completed_encoding(match["body"], rank)
 
 
-def _completed(body: str, rank: int | None) -> str:
+def _completed_encoding(body: str, rank: int | None) -> str:
     vectors = _VECTOR.findall(body.partition("instrShape")[0])
     if vectors:
         rank = vectors[0].count(",") + 1
     if "ctaLayout" in body:
-        body = _NO_WARPS.sub(lambda found: "{warp = []" + (", " if found[1] else ""), body)
+        body = _NO_WARPS.sub(lambda match: "{warp = []" + (", " if match[1] else ""), body)
         if rank not in (None, _DEFAULT_RANK) and "rank = " not in body:
             body += f", rank = {rank}"
     return f"#ttg.amd_wmma<{{{body}}}>"

@@ -1,8 +1,8 @@
-"""Six examples as they are used in earnest, and one for AMD GPUs, for the demo, the benches and the tests.
+"""Six realistic examples, and one for AMD GPUs, for the demo, the benchmarks and the tests.
 
-Every module has the Triton kernels, `compile_specs(target)` to compile them with no GPU, and
-`problem(device, target)` to run them on one against PyTorch. Importing them needs Triton alone; PyTorch is
-imported by what runs on a GPU.
+Every module has the Triton kernels, `compile_specs(target)` to compile them without a GPU, and
+`problem(device, target)` to run them on a GPU and compare with PyTorch. Importing them needs only Triton;
+functions that run kernels import PyTorch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EXAMPLES: tuple[ModuleType, ...] = (matmul, attention, fp8_attention, layer_norm
 
 
 AMD_EXAMPLES: tuple[ModuleType, ...] = (mfma_matmul,)
-"""Written for the matrix cores of AMD GPUs; `compile_specs` has nothing for others."""
+"""Examples for the matrix cores of AMD GPUs; for other GPUs their `compile_specs` returns nothing."""
 
 
 def examples(target: GPUTarget) -> tuple[ModuleType, ...]:

@@ -1,4 +1,4 @@
-"""Runs an example on the GPU with and without the plugin: the same bits, right ones, and how fast."""
+"""Run an example on the GPU with and without the plugin; compare the bits, the errors and the times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MODES = ("stock", "plugin")
 
 @dataclass(frozen=True)
 class Comparison:
-    """What two runs on the same input gave; errors are relative to the largest reference value."""
+    """The results of both modes on the same input; errors are relative to the largest reference value."""
 
     identical: bool
     right: Mapping[str, bool]
@@ -32,7 +32,9 @@ class Comparison:
 
 
 def modes(**options: Any) -> Iterator[tuple[str, Callable[[], AbstractContextManager[list[Report]]]]]:
-    """Stock Triton, then the plugin with these options; each gives the list that gathers its reports."""
+    """Stock Triton, then the plugin with these options: names, and context managers that give a list of
+    reports.
+    """
     yield "stock", lambda: nullcontext([])
     yield "plugin", lambda: triton_linear.enabled(**options)
 
@@ -54,7 +56,7 @@ def gpu_name() -> str | None:
 
 
 def compare(example: Any, rounds: int = 3) -> Comparison:
-    """Run and time `example` both ways, in turn `rounds` times; the better time of each counts."""
+    """Run `example` in both modes and time them alternately, `rounds` times each; the shorter time counts."""
     problem = example.problem("cuda", triton.runtime.driver.active.get_current_target())
     expected = problem.reference()
     outputs: dict[str, Mapping[str, Any]] = {}
@@ -67,7 +69,7 @@ def compare(example: Any, rounds: int = 3) -> Comparison:
     for _ in range(rounds):
         for mode, context in modes():
             with context():
-                # In a graph, so that the time is the GPU's and not the launches'.
+                # A CUDA graph excludes the time of launches on the CPU.
                 times[mode].append(triton.testing.do_bench_cudagraph(problem.launch, return_mode="median"))
     errors = {
         mode: max(_error(output[key], expected[key]) for key in expected) for mode, output in outputs.items()

@@ -2,9 +2,9 @@
 
     python -m triton_linear.examples.gluon_transpose     # what each choice costs; with a GPU, its time
 
-The kernel is one; the layouts are its arguments. The first three choices are what is written by hand. The last
-is what `triton_linear.gluon` suggests: `suggest_load_layout` for both ends, `suggest_shared_layout` for the
-memory between them.
+There is one kernel; the layouts are its arguments. The first three choices are layouts as people write them.
+The last is the suggestion of `triton_linear.gluon`: `suggest_load_layout` for the load and the store, and
+`suggest_shared_layout` for the memory between.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ def transpose_kernel(
 
 @dataclass(frozen=True)
 class Layouts:
-    """Of the registers that are loaded, the memory, and the registers that are stored."""
+    """The layouts of the loaded registers, of the shared memory, and of the stored registers."""
 
     load: Any
     shared: Any
     store: Any
 
     def constants(self) -> dict[str, Any]:
-        """What the kernel takes."""
+        """The kernel's constexpr arguments."""
         return {"BLOCK": BLOCK, "LOAD": self.load, "SHARED": self.shared, "STORE": self.store}
 
     def reports(self) -> tuple[toolbox.BankReport, toolbox.BankReport]:
-        """The bank conflicts of what is written and of what is read."""
+        """The bank conflicts of writing and of reading the shared memory."""
         return tuple(  # type: ignore[return-value]
             toolbox.bank_conflicts(self.shared, registers, SHAPE, "f16")
             for registers in (self.load, self.store)
@@ -61,7 +61,7 @@ class Layouts:
 
 
 def choices() -> Mapping[str, Layouts]:
-    """What may be chosen, by name; the first is what is compared with."""
+    """The choices of layouts, by name; the first is the baseline."""
     plain = gl.SwizzledSharedLayout(1, 1, 1, [1, 0])
     rows, columns = (
         gl.BlockedLayout([1, 1], [1, 32], [WARPS, 1], [1, 0]),
@@ -97,7 +97,7 @@ def transpose(x: Any, layouts: Layouts) -> Any:
 
 
 def checked(layouts: Layouts, size: int) -> Any:
-    """A function that transposes size x size different bit patterns, after a check of every element."""
+    """Check the transpose of size x size distinct bit patterns, and return a function that repeats it."""
     import torch
 
     x = torch.arange(size * size, device="cuda", dtype=torch.int32).to(torch.int16).view(torch.float16)
@@ -108,7 +108,7 @@ def checked(layouts: Layouts, size: int) -> Any:
 
 
 def has_gpu() -> bool:
-    """Whether there is a GPU that PyTorch knows."""
+    """Whether PyTorch finds a GPU."""
     try:
         import torch
     except ImportError:
@@ -117,7 +117,7 @@ def has_gpu() -> bool:
 
 
 def main() -> None:
-    """Print every choice with its bank conflicts and, where there is a GPU, its time for 8192 x 8192."""
+    """Print every choice with its bank conflicts and, if there is a GPU, its time for 8192 x 8192."""
     for name, layouts in choices().items():
         print(name)
         for what, report in zip(("written", "read"), layouts.reports(), strict=True):

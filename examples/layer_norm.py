@@ -96,7 +96,7 @@ def blocks() -> tuple[dict[str, int], dict[str, int]]:
 
 
 def compile_specs(target: GPUTarget) -> tuple[KernelSpec, ...]:
-    """Forward and backward for f16 rows; the sizes do for every target."""
+    """Forward and backward for f16 rows; all targets use the same sizes."""
     constants, options = blocks()
     half = dict.fromkeys(("x_ptr", "weight_ptr", "bias_ptr", "out_ptr", "grad_ptr", "grad_x_ptr"), "*fp16")
     single = dict.fromkeys(("mean_ptr", "rstd_ptr", "grad_weight_ptr", "grad_bias_ptr"), "*fp32")
@@ -132,7 +132,7 @@ def forward(x: Any, weight: Any, bias: Any, epsilon: float = 1e-5) -> tuple[Any,
 
 
 def backward(grad: Any, x: Any, weight: Any, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
-    """The gradients of `x`, `weight` and `bias` given that of the result."""
+    """The gradients of `x`, `weight` and `bias`, given the gradient of the result."""
     grad_x, grad_weight, grad_bias = backward_shares(grad, x, weight, mean, rstd)
     return grad_x, grad_weight.sum(0).to(weight.dtype), grad_bias.sum(0).to(weight.dtype)
 
@@ -140,7 +140,7 @@ def backward(grad: Any, x: Any, weight: Any, mean: Any, rstd: Any) -> tuple[Any,
 def backward_shares(
     grad: Any, x: Any, weight: Any, mean: Any, rstd: Any, programs: int = 128
 ) -> tuple[Any, Any, Any]:
-    """The gradient of `x`, and each program's share of those of `weight` and `bias`."""
+    """The gradient of `x`, and each program's share of the gradients of `weight` and `bias`."""
     import torch
 
     rows, columns = x.shape

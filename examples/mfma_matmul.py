@@ -1,7 +1,7 @@
 """out = a @ b in Gluon on the matrix cores of CDNA GPUs, with every layout written by hand.
 
-Each tile is loaded in a blocked layout that fits the memory, converted to the operands of the mfma
-instructions, and what these leave is converted to a blocked layout again to be stored in whole rows.
+Each tile is loaded in a blocked layout that suits the memory, and converted to operands of the mfma
+instructions. Their result is converted to a blocked layout again, so that whole rows are stored.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ BLOCK_N = 128
 BLOCK_K = 64
 WARPS = 4
 INSTRUCTIONS = {"gfx90a": (2, [32, 32, 8], 4), "gfx942": (3, [32, 32, 8], 4), "gfx950": (4, [32, 32, 16], 8)}
-"""The version of mfma, the instruction for 16-bit floats, and the elements of K that a lane has in a row."""
+"""The version of mfma, the instruction for 16-bit floats, and the consecutive elements of K that a lane
+holds."""
 
 
 @gluon.jit
@@ -67,7 +68,8 @@ def mfma_matmul_kernel(
 
 
 def constants(target: GPUTarget) -> dict[str, Any]:
-    """The blocks and the layouts: 16 bytes a lane where memory is touched, and the target's instruction.
+    """The blocks, layouts with memory accesses of 16 bytes per lane, and the layouts of the target's
+    instruction.
 
     Requires: `target` is a CDNA GPU of `INSTRUCTIONS`.
     """
@@ -110,7 +112,7 @@ def matmul(a: Any, b: Any, target: GPUTarget) -> Any:
 
 
 def problem(device: str, target: GPUTarget, m: int = 2048, n: int = 2048, k: int = 1024) -> Problem:
-    """A product of the given sizes on random input."""
+    """A matmul of the given sizes on random input."""
     import torch
 
     generator = torch.Generator(device).manual_seed(0)

@@ -1,4 +1,4 @@
-"""What the compiler, and a GPU, need to know of an example kernel."""
+"""Descriptions of the example kernels: how to compile them, and how to run them on a GPU."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class KernelSpec:
     options: Mapping[str, int] = field(default_factory=dict)
 
     def source(self) -> ASTSource:
-        """The kernel as `triton.compile` takes it."""
+        """The argument of `triton.compile`."""
         names = list(self.function.arg_names)
         signature = {name: self.signature.get(name, "constexpr") for name in names}
         attributes = {(names.index(name),): [["tt.divisibility", 16]] for name in self.aligned}

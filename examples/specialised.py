@@ -1,8 +1,8 @@
 """Warp-specialised matmul and attention in Triton: loops with `warp_specialize=True`.
 
-Triton gives the loads of such a loop to one partition and the dots to others, from Hopper on, in kernels of
-four warps; on Hopper rows are shared out among two partitions. What follows the loop's dots in these, epilogues
-with their conversions included, is run by the warps of that partition.
+From Hopper on, in kernels of four warps, Triton assigns the loads of such a loop to one partition and the
+dots to others; on Hopper it splits the rows between two partitions. The operations after the dots, such as
+epilogues and their conversions, run in the partition of the dots.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from triton.backends.compiler import GPUTarget
 from triton_linear.examples.spec import KernelSpec, Problem
 
 CAPABILITY = 90
-"""Loops are specialised from this compute capability on."""
+"""Triton specialises loops from this compute capability on."""
 TILES = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64}
 HEAD_DIM = 64
 BLOCKS = {"BLOCK_M": 128, "BLOCK_N": 64, "HEAD_DIM": HEAD_DIM}
@@ -105,7 +105,7 @@ def specialised_attention(
 
 
 def compile_specs(target: GPUTarget) -> tuple[KernelSpec, ...]:
-    """Both kernels; none where no loop is specialised."""
+    """Both kernels; none for GPUs on which Triton does not specialise loops."""
     if target.backend != "cuda" or target.arch < CAPABILITY:
         return ()
     matrices = {"a_ptr": "*fp16", "b_ptr": "*fp16", "bias_ptr": "*fp32", "out_ptr": "*fp16"}
@@ -127,19 +127,19 @@ def compile_specs(target: GPUTarget) -> tuple[KernelSpec, ...]:
 
 
 def descriptors_on(device: str) -> None:
-    """Give Triton room for the descriptors that kernels make."""
+    """Let Triton allocate the descriptors that kernels make in `device`'s memory."""
     import torch
 
-    def room(size: int, alignment: int, stream: int | None) -> Any:
+    def allocate(size: int, alignment: int, stream: int | None) -> Any:
         return torch.empty(size, device=device, dtype=torch.int8)
 
-    triton.set_allocator(room)
+    triton.set_allocator(allocate)
 
 
 def matmul_problem(
     name: str, kernel: Any, options: Mapping[str, Any], device: str, m: int = 4096, n: int = 4096, k: int = 512
 ) -> Problem:
-    """A matmul by a persistent kernel, with few steps a tile, so that epilogues count."""
+    """A matmul by a persistent kernel, with few iterations per tile, so that epilogues dominate the time."""
     import torch
 
     generator = torch.Generator(device).manual_seed(0)
@@ -177,7 +177,7 @@ def attention_problem(device: str, heads: int = 64, length: int = 1024) -> Probl
 
 
 def attention_reference(q: Any, k: Any, v: Any, scale: float) -> dict[str, Any]:
-    """What attention gives, by PyTorch in f32."""
+    """The attention computed by PyTorch in f32."""
     scores = (q.float() @ k.float().mT) * scale
     return {"out": scores.softmax(-1) @ v.float(), "lse": scores.logsumexp(-1) * math.log2(math.e)}
 

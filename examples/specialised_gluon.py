@@ -1,11 +1,11 @@
 """Warp-specialised matmul and attention in Gluon: one warp loads by TMA, eight compute, convert and store.
 
-Tiles go through a ring in shared memory. A stage of it has two barriers: `full` is completed by the bytes that
-TMA brings, `empty` by the warps that have read them.
+Tiles go through a ring of stages in shared memory. Each stage has two barriers: `full` completes when TMA has
+written the bytes, `empty` when the warps have read them.
 
-The matmul uses wgmma on Hopper, and tensor memory on Blackwell. Attention is of e4m3: the weights are results
-of the first dot and operand 0 of the second, a conversion in the loop. It uses wgmma on Hopper, mma on
-Blackwell.
+The matmul uses wgmma on Hopper, and tensor memory on Blackwell. Attention computes in e4m3, by wgmma on
+Hopper and by mma on Blackwell. Its weights are the result of the first dot and operand 0 of the second, so
+the loop converts them.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from triton_linear.examples.spec import KernelSpec, Problem
 from triton_linear.examples.specialised import CAPABILITY, attention_reference, descriptors_on, matmul_problem
 
 async_load = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
-"""Its name before Triton 3.8 is the second."""
+"""Before Triton 3.8 the function has the second name."""
 BLACKWELL = 100
 WARPS = 8
 TILES = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "STAGES": 4}
 HEAD_DIM = 128
 BLOCKS = {"BLOCK_M": 128, "BLOCK_N": 128, "HEAD_DIM": HEAD_DIM, "STAGES": 2}
 ROWS = gl.BlockedLayout([1, 8], [2, 16], [WARPS, 1], [1, 0])
-"""Of what is stored: eight neighbours of a row to a thread."""
+"""The layout of stores: a thread has eight neighbours of a row."""
 FLAT = gl.BlockedLayout([1], [32], [WARPS], [0])
 
 
@@ -339,7 +339,7 @@ def attention_problem(device: str, arch: int, heads: int = 64, length: int = 204
     generator = torch.Generator(device).manual_seed(0)
     shape = (3, heads, length, HEAD_DIM)
     q, k, v = torch.randn(shape, device=device, generator=generator).to(torch.float8_e4m3fn).unbind(0)
-    turned = v.mT.contiguous()
+    transposed = v.mT.contiguous()
     scale = HEAD_DIM**-0.5
     descriptors_on(device)
 
@@ -348,7 +348,7 @@ def attention_problem(device: str, arch: int, heads: int = 64, length: int = 204
         lse = torch.empty(heads, length, device=device)
         grid = (length // BLOCKS["BLOCK_M"], heads)
         gluon_attention[grid](
-            q, k, turned, out, lse, scale, length, **attention_constants(arch), num_warps=WARPS
+            q, k, transposed, out, lse, scale, length, **attention_constants(arch), num_warps=WARPS
         )
         return {"out": out, "lse": lse}
 

@@ -1,10 +1,10 @@
-"""A pass of one's own over TritonGPU IR: what is loaded once need not stay in the L1 cache.
+"""A user's pass over TritonGPU IR: data that is loaded once need not stay in the L1 cache.
 
     triton_linear.install(passes=["examples/streaming_pass.py"])
     triton-linear-opt --pass-plugin examples/streaming_pass.py kernel.ttgir
 
-A load outside of loops happens once in each program, so its lines make room first for those that loops load
-again: NVIDIA's PTX has `ld.global.L1::evict_first` for it. What says how it is to be cached is left alone.
+A load outside of loops runs once in each program, so its cache lines are the first to evict: NVIDIA's PTX has
+`ld.global.L1::evict_first`. The pass does not change loads that already have a cache modifier or policy.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EVICT_FIRST = 2
 
 @ttgir_pass(when="before")
 def stream_loads(module: Module) -> None:
-    """Loads outside of loops are evicted first."""
+    """Set `evict_first` on loads outside of loops."""
 
     def visit(op: Operation) -> WalkResult:
         if op.name in LOOPS:

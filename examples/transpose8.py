@@ -34,7 +34,7 @@ def transpose8_kernel(
 
 
 def blocks() -> tuple[dict[str, int], dict[str, int]]:
-    """Tile sizes and launch options; they do for every target."""
+    """Tile sizes and launch options for every target."""
     return {"BLOCK_M": 128, "BLOCK_N": 128}, {"num_warps": 4}
 
 

@@ -1,4 +1,4 @@
-"""A layout toolbox for Gluon authors: what a layout costs, and which one to take.
+"""A toolbox for authors of Gluon kernels: it computes the cost of layouts, and suggests good ones.
 
     from triton_linear import gluon as tl_gluon
 
@@ -6,8 +6,8 @@
     print(shared)            # why, with the wavefronts of every access
     shared.layout            # gl.SharedLinearLayout, for gl.allocate_shared_memory
 
-Layouts are Gluon's objects, or `LinearLayout`s; results explain themselves when printed. Nothing here needs a
-GPU or changes how kernels are compiled.
+Layouts are Gluon's objects, or `LinearLayout`s. Each result prints an explanation. Nothing here needs a GPU or
+changes how kernels are compiled.
 """
 
 from __future__ import annotations

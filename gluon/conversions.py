@@ -1,4 +1,4 @@
-"""What converting between two layouts costs, and whether a stop on the way makes it cheaper."""
+"""The cost of converting between two layouts, directly or through an intermediate layout."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ from triton_linear.lowering.target.targets import Target
 
 @dataclass(frozen=True)
 class ConversionCost(Explained):
-    """How a conversion is lowered and what it costs. Modelled: `clocks` of a multiprocessor for one warp, and
-    the `latency` that a CTA alone waits; planned: the other figures, of one warp."""
+    """The plan of a conversion and its cost.
+
+    `clocks` and `latency` come from the cost model: clocks of a multiprocessor for one warp, and clocks until
+    the result is ready if one CTA runs alone. The other figures are counted in the plan, for one warp.
+    """
 
     kind: str
     lowering: str
@@ -33,7 +36,7 @@ class ConversionCost(Explained):
 
     @classmethod
     def of(cls, selection: Selection) -> ConversionCost:
-        """What the planners chose."""
+        """The cost of the plan that the planners selected."""
         plan, cost = selection.plan, selection.cost
         return cls(
             "stock" if plan is None else plan.kind,
@@ -55,16 +58,17 @@ class ConversionCost(Explained):
 def conversion_cost(
     a: Any, b: Any, shape: Sequence[int], dtype: str, target: str = "cuda:90"
 ) -> ConversionCost:
-    """How this package converts a tensor of `shape` from layout `a` to layout `b`, and at what cost.
+    """The plan and the cost of converting a tensor of `shape` from layout `a` to layout `b`.
 
     Raises ValueError for layouts that do not fit the shape or the target.
     """
     return ConversionCost.of(
-        _selected(linear_layout(a, shape), linear_layout(b, shape), dtype, target_of(target))
+        select_plan(linear_layout(a, shape), linear_layout(b, shape), dtype, target_of(target))
     )
 
 
-def _selected(a: LinearLayout, b: LinearLayout, dtype: str | ElementType, target: Target) -> Selection:
+def select_plan(a: LinearLayout, b: LinearLayout, dtype: str | ElementType, target: Target) -> Selection:
+    """The planners' selection for the conversion from `a` to `b`. Raises ValueError if the target has none."""
     element = dtype if isinstance(dtype, ElementType) else element_of(dtype)
     selection = select(a, b, element, target)
     if selection.plan is None and [rejected.planner for rejected in selection.rejected] == ["any"]:
@@ -74,7 +78,7 @@ def _selected(a: LinearLayout, b: LinearLayout, dtype: str | ElementType, target
 
 @dataclass(frozen=True)
 class Bridge(Explained):
-    """The best way from one layout to another: directly, or over `layout`."""
+    """The cheapest conversion from one layout to another: direct, or through the intermediate `layout`."""
 
     layout: Any | None
     linear: LinearLayout | None
@@ -84,7 +88,7 @@ class Bridge(Explained):
 
     @property
     def clocks(self) -> float:
-        """Modelled clocks of the way."""
+        """Clocks of the whole conversion, from the cost model."""
         if self.first is None or self.second is None:
             return self.direct.clocks
         return self.first.clocks + self.second.clocks
@@ -99,58 +103,64 @@ class Bridge(Explained):
 
 
 def best_bridge(a: Any, b: Any, shape: Sequence[int], dtype: str, target: str = "cuda:90") -> Bridge:
-    """The way from `a` to `b` of least clocks, with at most one stop.
+    """The conversion from `a` to `b` with the fewest clocks, through at most one intermediate layout.
 
-    Tried are stops that have some of one side's registers, lanes and warps and the rest of the other side's:
-    what is between two layouts that differ in several respects.
+    The intermediate layouts that are tried take some bases of registers, lanes and warps from `a` and the
+    others from `b`.
 
-    Ensures: `linear` and `layout` are None where no stop makes it cheaper; `layout` is also where Gluon has no
-    object for it.
+    Ensures: `linear` and `layout` are None if the direct conversion is the cheapest; `layout` is also None if
+    Gluon has no object for the layout.
     """
     gpu, element = target_of(target), element_of(dtype)
     source, destination = linear_layout(a, shape), linear_layout(b, shape)
-    direct = ConversionCost.of(_selected(source, destination, element, gpu))
+    direct = ConversionCost.of(select_plan(source, destination, element, gpu))
     best = Bridge(None, None, direct, None, None)
-    for stop in _stops(source, destination):
-        first = ConversionCost.of(_selected(source, stop, element, gpu))
+    for middle in _intermediate_layouts(source, destination):
+        first = ConversionCost.of(select_plan(source, middle, element, gpu))
         if first.kind == "stock" or first.clocks >= best.clocks:
             continue
-        second = ConversionCost.of(_selected(stop, destination, element, gpu))
+        second = ConversionCost.of(select_plan(middle, destination, element, gpu))
         if second.kind != "stock" and first.clocks + second.clocks < best.clocks:
-            best = Bridge(_gluon(stop), stop, direct, first, second)
+            best = Bridge(_gluon_layout(middle), middle, direct, first, second)
     return best
 
 
-def _gluon(layout: LinearLayout) -> Any | None:
+def _gluon_layout(layout: LinearLayout) -> Any | None:
     try:
         return distributed_layout(layout)
     except ValueError:
         return None
 
 
-def _stops(source: LinearLayout, destination: LinearLayout) -> Iterator[LinearLayout]:
-    """Layouts between: one bit after the other goes to the place that it has on the other side."""
+def _intermediate_layouts(source: LinearLayout, destination: LinearLayout) -> Iterator[LinearLayout]:
+    """Transform each of the two layouts into the other by swaps of two bases; yield the layout after each
+    swap.
+    """
     seen = {source, destination}
     for start, end in ((source, destination), (destination, source)):
         bases = {name: list(vectors) for name, vectors in start.bases}
         wanted = {name: list(vectors) for name, vectors in end.bases}
         for name in (REGISTER, "lane", WARP):
             for bit, vector in enumerate(wanted.get(name, ())):
-                place = _where(bases, vector)
+                place = _place_of(vector, bases)
                 if place is None or place == (name, bit) or bit >= len(bases[name]):
                     continue
-                moved = {key: list(vectors) for key, vectors in bases.items()}
-                moved[place[0]][place[1]], moved[name][bit] = moved[name][bit], moved[place[0]][place[1]]
-                bases = moved
-                stop = LinearLayout.from_bases(
-                    list(moved.items()), start.out_dim_names, [size for _, size in start.out_dims]
+                swapped = {key: list(vectors) for key, vectors in bases.items()}
+                swapped[place[0]][place[1]], swapped[name][bit] = (
+                    swapped[name][bit],
+                    swapped[place[0]][place[1]],
                 )
-                if stop not in seen:
-                    seen.add(stop)
-                    yield stop
+                bases = swapped
+                layout = LinearLayout.from_bases(
+                    list(swapped.items()), start.out_dim_names, [size for _, size in start.out_dims]
+                )
+                if layout not in seen:
+                    seen.add(layout)
+                    yield layout
 
 
-def _where(bases: dict[str, list[tuple[int, ...]]], vector: tuple[int, ...]) -> tuple[str, int] | None:
+def _place_of(vector: tuple[int, ...], bases: dict[str, list[tuple[int, ...]]]) -> tuple[str, int] | None:
+    """The in-dim and the bit whose basis is `vector`; None if there is none, or `vector` is zero."""
     if not any(vector):
         return None
     for name, vectors in bases.items():

@@ -1,7 +1,7 @@
-"""CuTe's notation: `((4,8),(2,2)):((32,1),(16,8))`, shapes and strides, colexicographic.
+"""Conversion from and to CuTe's notation: `((4,8),(2,2)):((32,1),(16,8))`, shapes and strides, colexicographic.
 
-A CuTe layout adds the strides of the digits of its index, a linear layout xors the images of its bits. Both are
-the same function exactly where no addition carries: where the images of any two bits have no bit in common.
+A CuTe layout adds the strides of the digits of its index; a linear layout XORs the images of its bits. They
+are the same function if and only if no addition carries: the images of any two bits have no bit in common.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Any
 from triton_linear.dialect.linear_layout import LinearLayout
 
 Nested = Any
-"""An int or a tuple of nested ones."""
+"""An int, or a tuple of `Nested`."""
 
 
 def to_cute(layout: LinearLayout, order: Sequence[int] | None = None) -> str:
-    """The layout from its in-dims to the flattened index of the tensor, one mode for each in-dim.
+    """`layout` in CuTe's notation, onto the flattened index of the tensor, with one mode for each in-dim.
 
-    `order` lists the dimensions of the tensor, the fastest first; by default the last one is, as in rows.
-    For layouts of registers the modes are (register, lane, warp, block), CuTe's (value, thread) first two.
+    `order` lists the dimensions of the tensor, the fastest first; by default the tensor is row-major. For a
+    distributed layout the modes are (register, lane, warp, block); CuTe calls the first two value and thread.
 
     >>> row = LinearLayout.from_bases([("lane", [(0, 1), (1, 0)])], ("dim0", "dim1"), (2, 2))
     >>> to_cute(row), to_cute(row, order=(0, 1))
     ('(4):(1)', '((2,2)):((2,1))')
 
-    Raises ValueError where addition would carry, as in swizzled memory: it is no CuTe layout without `Swizzle`.
+    Raises ValueError if an addition would carry, as in swizzled memory, which CuTe expresses only by `Swizzle`.
     """
     sizes = [size for _, size in layout.out_dims]
     dims = list(order) if order is not None else list(reversed(range(len(sizes))))
@@ -49,12 +49,13 @@ def to_cute(layout: LinearLayout, order: Sequence[int] | None = None) -> str:
                 modes[-1] = last[0] * 2, last[1]
             else:
                 modes.append((2, stride))
-        shapes.append(_one([size for size, _ in modes]))
-        strides.append(_one([stride for _, stride in modes], 0))
+        shapes.append(_unwrapped([size for size, _ in modes]))
+        strides.append(_unwrapped([stride for _, stride in modes], 0))
     return f"{_text(tuple(shapes))}:{_text(tuple(strides))}"
 
 
-def _one(numbers: Sequence[int], empty: int = 1) -> Nested:
+def _unwrapped(numbers: Sequence[int], empty: int = 1) -> Nested:
+    """A mode of these numbers: the number itself if it is only one, `empty` if there is none."""
     return empty if not numbers else numbers[0] if len(numbers) == 1 else tuple(numbers)
 
 
@@ -65,13 +66,15 @@ def _text(value: Nested) -> str:
 def from_cute(
     text: str, in_dims: Sequence[str], shape: Sequence[int], order: Sequence[int] | None = None
 ) -> LinearLayout:
-    """The linear layout of `SHAPE:STRIDE`, whose modes are the in-dims, onto a tensor of `shape` (`order`
-    as for `to_cute`).
+    """The linear layout of `SHAPE:STRIDE`, with one mode for each of `in_dims`, onto a tensor of `shape`.
+
+    `order` is as in `to_cute`.
 
     >>> from_cute("(4):(1)", ["lane"], (2, 2)).bases
     (('lane', ((0, 1), (1, 0))),)
 
-    Raises ValueError for sizes that are no powers of two, strides that would carry, and what cannot be read.
+    Raises ValueError for sizes that are no powers of two, strides that would carry, and text that cannot be
+    parsed.
     """
     shapes, strides = _parsed(text)
     if len(shapes) != len(in_dims):

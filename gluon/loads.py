@@ -1,4 +1,4 @@
-"""Layouts for loads from global memory."""
+"""Suggest layouts for loads from global memory."""
 
 from __future__ import annotations
 
@@ -9,19 +9,23 @@ from triton_linear.dialect.gluon import linear_layout
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.notebook import Explained
 from triton_linear.dialect.records import dataclass
-from triton_linear.gluon.conversions import ConversionCost, _selected
+from triton_linear.gluon.conversions import ConversionCost, select_plan
 from triton_linear.gluon.units import bytes_of, element_of, target_of
 
 _WIDEST = 16
 """Bytes of the widest access of a thread to global memory."""
 _SECTOR = 32
-"""Bytes of global memory that are moved together."""
+"""Bytes of a sector, the unit in which global memory is transferred."""
 
 
 @dataclass(frozen=True)
 class LoadSuggestion(Explained):
-    """A layout for a load: the bytes that each thread loads at once, the sectors that an instruction of a warp
-    touches and the fewest for its bytes, and the conversion to the consumer's layout, if one was named."""
+    """A layout for a load.
+
+    vector_bytes: bytes that a thread loads by one instruction. sectors: sectors that an instruction of a warp
+    accesses. fewest_sectors: the minimum for that number of bytes. conversion: the cost of converting to the
+    consumer's layout, if there is a consumer.
+    """
 
     layout: Any
     linear: LinearLayout
@@ -49,12 +53,11 @@ def suggest_load_layout(
     consumer: Any | None = None,
     target: str = "cuda:90",
 ) -> LoadSuggestion:
-    """A blocked layout that loads a tensor, contiguous along `order[0]`, in whole sectors, and is cheap to
-    convert to the consumer's layout.
+    """The best blocked layout for loading a tensor that is contiguous along `order[0]`.
 
-    Tried are all blocked layouts of `num_warps` warps whose vectors and lanes lie along `order`. What
-    counts is, in this order: the fewest sectors and instructions for the whole tensor, then the fewest
-    clocks to convert, then the widest vector.
+    The candidates are all blocked layouts of `num_warps` warps whose vectors and lanes lie along `order`. They
+    are compared by, in this order: sectors for the whole tensor, instructions, clocks of the conversion to the
+    consumer's layout (the fewest each), and width of the vector (the widest).
 
     Requires: sizes and `num_warps` are powers of two; the strides of the other dimensions are multiples of a
     sector.
@@ -79,11 +82,11 @@ def suggest_load_layout(
             sectors, fewest, instructions = _sectors(linear, order[0], vector, size)
             conversion = None
             if wanted is not None:
-                conversion = ConversionCost.of(_selected(linear, wanted, element, gpu))
+                conversion = ConversionCost.of(select_plan(linear, wanted, element, gpu))
             clocks = conversion.clocks if conversion else 0.0
-            rank_of = (sectors * instructions, instructions, clocks, -vector)
-            if best is None or rank_of < best[0]:
-                best = rank_of, LoadSuggestion(layout, linear, vector * size, sectors, fewest, conversion)
+            cost = (sectors * instructions, instructions, clocks, -vector)
+            if best is None or cost < best[0]:
+                best = cost, LoadSuggestion(layout, linear, vector * size, sectors, fewest, conversion)
             lanes_along *= 2
         vector *= 2
     assert best is not None
@@ -93,28 +96,29 @@ def suggest_load_layout(
 def _blocked(
     language: Any, shape: Sequence[int], order: Sequence[int], vector: int, along: int, lanes: int, warps: int
 ) -> Any:
-    """Vectors and `along` lanes on the first dimension of `order`, other lanes and warps on the next."""
+    """The blocked layout with vectors and `along` lanes in dimension `order[0]`, other lanes in the following.
+
+    Warps are placed in the slowest dimension first.
+    """
     rank = len(shape)
     per_thread, per_warp, per_cta = [1] * rank, [1] * rank, [1] * rank
     per_thread[order[0]] = vector
     per_warp[order[0]] = along
-    rest = lanes // along
+    lanes_left = lanes // along
     for dim in order[1:]:
-        taken = min(rest, shape[dim])
-        per_warp[dim] = taken
-        rest //= taken
-    per_warp[order[0]] *= rest
-    left = warps
+        per_warp[dim] = min(lanes_left, shape[dim])
+        lanes_left //= per_warp[dim]
+    per_warp[order[0]] *= lanes_left
+    warps_left = warps
     for dim in reversed(order):
-        taken = min(left, max(1, shape[dim] // (per_thread[dim] * per_warp[dim])))
-        per_cta[dim] = taken
-        left //= taken
-    per_cta[order[-1]] *= left
+        per_cta[dim] = min(warps_left, max(1, shape[dim] // (per_thread[dim] * per_warp[dim])))
+        warps_left //= per_cta[dim]
+    per_cta[order[-1]] *= warps_left
     return language.BlockedLayout(per_thread, per_warp, per_cta, list(order))
 
 
 def _sectors(layout: LinearLayout, dim: int, vector: int, size: int) -> tuple[int, int, int]:
-    """(sectors of one instruction of a warp, the fewest, instructions of a thread)."""
+    """Sectors that one instruction of a warp accesses, the fewest possible, and instructions of a thread."""
     lanes = [v for v in dict(layout.bases)["lane"] if any(v)]
     registers = [v for v in dict(layout.bases)["register"] if any(v)]
     run = vector * size

@@ -1,4 +1,4 @@
-"""Bank conflicts of layouts of shared memory, and the memory layout that has the fewest."""
+"""Count bank conflicts of layouts of shared memory, and find the layout with the fewest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OFFSET = "offset"
 
 @dataclass(frozen=True)
 class BankReport(Explained):
-    """What warp 0 asks of the banks to store or load a tensor, by accesses with the widest vectors that fit."""
+    """The accesses by which warp 0 stores or loads a tensor, with the widest vectors that fit."""
 
     touches: tuple[Touch, ...]
     target: str
@@ -37,12 +37,12 @@ class BankReport(Explained):
 
     @property
     def minimum(self) -> int:
-        """The fewest for accesses of these widths to as many different words."""
+        """The fewest wavefronts for accesses of these widths to the same number of different words."""
         return sum(touch.minimum for touch in self.touches)
 
     @property
     def conflicts(self) -> int:
-        """Wavefronts that another placement would not need; zero where there is no conflict."""
+        """Wavefronts due to bank conflicts: `wavefronts - minimum`."""
         return self.wavefronts - self.minimum
 
     def __str__(self) -> str:
@@ -70,13 +70,14 @@ def bank_conflicts(
     offsets: Sequence[int] | None = None,
     kind: str = LOAD,
 ) -> BankReport:
-    """What loading a tensor in the layout `registers` asks of memory laid out as `shared`, or storing it.
+    """The bank conflicts of an access between the layout `registers` and the memory layout `shared`.
 
-    `kind` is "load" or "store", which AMD's GPUs serve in different phases. A subslice is at `offsets` of an
-    allocation of `alloc_shape`, as `memdesc.slice` makes it.
+    `kind` is "load" or "store"; AMD's GPUs process the two in different phases. If the tensor is a slice of
+    an allocation, as `memdesc.slice` makes it, `alloc_shape` is the allocation's shape and `offsets` the
+    slice's start.
 
-    Requires: sizes and offsets are powers of two, or zero. Ensures: every address is computed, paddings
-    included; matrix instructions (`ldmatrix`, `stmatrix`) are not considered.
+    Requires: sizes and offsets are powers of two, or zero. Ensures: addresses are exact, padding included;
+    matrix instructions (`ldmatrix`, `stmatrix`) are not considered.
 
     Raises ValueError for layouts that do not fit the shape.
     """
@@ -92,12 +93,11 @@ def bank_conflicts(
     if any(at + extent > most for at, extent, most in zip(start, shape, whole, strict=True)):
         raise ValueError(f"bank_conflicts: the slice {tuple(shape)} at {start} is not inside {whole}")
     addresses = _addresses(shared, whole, size)
-    asked = _touches(addresses, linear_layout(registers, shape), size, gpu, start, kind)
-    return BankReport(asked, gpu.name)
+    return BankReport(_touches(addresses, linear_layout(registers, shape), size, gpu, start, kind), gpu.name)
 
 
 def _addresses(shared: Any, shape: tuple[int, ...], size: int) -> Addresses:
-    """The byte address of each element, as an array of this shape."""
+    """The byte address of each element, as an array of this shape; an element has `size` bytes."""
     padded: PaddedShared | None = None
     if isinstance(shared, LinearLayout):
         layout = shared
@@ -111,15 +111,15 @@ def _addresses(shared: Any, shape: tuple[int, ...], size: int) -> Addresses:
     offsets = np.arange(layout.in_dim_size(_OFFSET))
     if padded is not None:
         offsets += sum(offsets // p.interval * p.amount for p in padded.paddings)
-    found = np.zeros(shape, np.int64)
-    # The first of several places of an element counts, so the others are written before.
-    found[tuple(_points(layout, _OFFSET)[::-1].T)] = offsets[::-1] * size
-    return found
+    addresses = np.zeros(shape, np.int64)
+    # If an element has several places, the first is its address, so it must be written last.
+    addresses[tuple(_points(layout, _OFFSET)[::-1].T)] = offsets[::-1] * size
+    return addresses
 
 
 def _points(layout: LinearLayout, *dims: str) -> Any:
-    """Coordinates for every value of some in-dims, the others zero: shape (sizes..., rank)."""
-    found = np.zeros((*(layout.in_dim_size(dim) for dim in dims), layout.num_out_dims), np.int64)
+    """The tensor coordinates for every value of the in-dims `dims`, the others zero: shape (sizes..., rank)."""
+    points = np.zeros((*(layout.in_dim_size(dim) for dim in dims), layout.num_out_dims), np.int64)
     for axis, dim in enumerate(dims):
         size = layout.in_dim_size(dim)
         part = np.zeros((size, layout.num_out_dims), np.int64)
@@ -127,8 +127,8 @@ def _points(layout: LinearLayout, *dims: str) -> Any:
             part[np.arange(size) >> bit & 1 == 1] ^= np.array(vector, np.int64)
         shape = [1] * len(dims) + [layout.num_out_dims]
         shape[axis] = size
-        found ^= part.reshape(shape)
-    return found
+        points ^= part.reshape(shape)
+    return points
 
 
 def _touches(
@@ -147,7 +147,7 @@ def _touches(
 
 @dataclass(frozen=True)
 class SharedSuggestion(Explained):
-    """A memory layout, and what each of its writers and readers asks of the banks."""
+    """A memory layout, and the bank conflicts of each of its writers and readers."""
 
     layout: Any
     linear: LinearLayout
@@ -156,12 +156,12 @@ class SharedSuggestion(Explained):
 
     @property
     def wavefronts(self) -> int:
-        """Wavefronts of a warp of every writer and reader together."""
+        """Wavefronts of one warp, summed over all writers and readers."""
         return sum(report.wavefronts for report in (*self.writers, *self.readers))
 
     @property
     def conflicts(self) -> int:
-        """Those of them by conflicts."""
+        """Those wavefronts that are due to bank conflicts."""
         return sum(report.conflicts for report in (*self.writers, *self.readers))
 
     def __str__(self) -> str:
@@ -179,23 +179,22 @@ def suggest_shared_layout(
     dtype: str,
     target: str = "cuda:90",
 ) -> SharedSuggestion:
-    """The layout of shared memory that a tensor written and read in these layouts wants.
+    """The layout of shared memory with the fewest wavefronts for these writers and readers.
 
-    For every pair of a writer and a reader the optimal swizzle is built (arXiv 2505.23819, optimal
-    swizzling): its vectors are the registers that both have as neighbours, and its banks a common
-    complement of what the lanes of both sides span. Of these, and of rows without a swizzle, that with the
-    fewest wavefronts over all writers and readers is taken.
+    The candidates are rows without a swizzle, and the optimal swizzle of every ordered pair of layouts (arXiv
+    2505.23819, optimal swizzling). The vectors of an optimal swizzle are the registers that are neighbours in
+    both layouts; its banks span a common complement of the spans of the lanes of both.
 
-    Ensures: with one writer and one reader no access conflicts.
+    Ensures: with one writer and one reader there are no bank conflicts.
 
-    Raises ValueError where there is no writer or reader, or a layout does not fit the shape.
+    Raises ValueError if there is no writer or no reader, or a layout does not fit the shape.
     """
     if not writers or not readers:
         raise ValueError("suggest_shared_layout: at least one writer and one reader")
     gpu, size = target_of(target), bytes_of(dtype)
     stored, loaded = ([linear_layout(one, shape) for one in side] for side in (writers, readers))
     best: SharedSuggestion | None = None
-    for memory in _tried(stored, loaded, tuple(shape), size, gpu):
+    for memory in _candidates(stored, loaded, tuple(shape), size, gpu):
         addresses = _addresses(memory, tuple(shape), size)
         start = (0,) * len(shape)
         reports = [
@@ -209,19 +208,19 @@ def suggest_shared_layout(
     return best
 
 
-def _tried(
+def _candidates(
     stored: Sequence[LinearLayout],
     loaded: Sequence[LinearLayout],
     shape: tuple[int, ...],
     size: int,
     target: Target,
 ) -> list[LinearLayout]:
-    """Rows, and the optimal swizzle of each pair of sides, each way round; no layout twice."""
+    """Rows without a swizzle, and the optimal swizzle of each ordered pair of layouts, without duplicates."""
     names = dim_names(len(shape))
     rows = LinearLayout.empty()
     for name, extent in reversed(list(zip(names, shape, strict=True))):
         rows = rows * LinearLayout.identity_1d(extent, _OFFSET, name)
-    found = dict.fromkeys([rows.transpose_outs(list(names))])
+    candidates = dict.fromkeys([rows.transpose_outs(list(names))])
     sides = [*stored, *loaded]
     limits = ExchangeLimits(size, target, size * int(np.prod(shape)))
     for a, b in itertools.permutations(range(len(sides)), 2):
@@ -234,12 +233,12 @@ def _tried(
         swizzle = place(Exchange(*columns), limits).swizzle
         basis = [c for c in swizzle.basis() if c]
         basis += f2.extend(tuple(basis), tuple(1 << bit for bit in range(first.total_out_bits)))
-        found[_memory(basis, first)] = None
-    return list(found)
+        candidates[_memory_layout(basis, first)] = None
+    return list(candidates)
 
 
-def _memory(basis: Sequence[int], like: LinearLayout) -> LinearLayout:
-    """The layout whose offset bits have these flattened columns."""
+def _memory_layout(basis: Sequence[int], like: LinearLayout) -> LinearLayout:
+    """The memory layout whose offset bits have these flattened columns, onto the out-dims of `like`."""
     vectors = []
     for column in basis:
         vector, rest = [], column

@@ -1,10 +1,10 @@
-"""Element types and targets by the names that people write."""
+"""Look up element types and targets by their common names."""
 
 from __future__ import annotations
 
 from triton_linear.lowering.plan.element import ElementType, element_type
 from triton_linear.lowering.target.targets import Target
-from triton_linear.lowering.target.targets import target as target_called
+from triton_linear.lowering.target.targets import target as target_by_name
 
 _ALIASES = {
     "float16": "f16",
@@ -31,19 +31,19 @@ _ALIASES = {
 
 
 def element_of(dtype: object) -> ElementType:
-    """The element type called `f16`, `float16`, `fp16`, or given as Triton's or PyTorch's `float16`.
+    """The element type of a name such as `f16`, `float16` or `fp16`, or of Triton's or PyTorch's `float16`.
 
-    Raises ValueError for a name that is none.
+    Raises ValueError for an unknown name.
     """
     name = str(dtype).rpartition(".")[2]
     return element_type(_ALIASES.get(name, name))
 
 
 def bytes_of(dtype: object) -> int:
-    """Bytes of an element in memory."""
+    """Bytes of an element in memory; an element smaller than a byte takes one."""
     return max(1, element_of(dtype).bits // 8)
 
 
 def target_of(target: str) -> Target:
-    """The GPU called `cuda:90` or `hip:gfx942`; raises ValueError for none."""
-    return target_called(target)
+    """The GPU of a name such as `cuda:90` or `hip:gfx942`. Raises ValueError for an unknown name."""
+    return target_by_name(target)

@@ -21,12 +21,12 @@ def _verify(arguments: argparse.Namespace) -> int:
     from triton_linear.tools.verify.command import verify_modules
     from triton_linear.tools.verify.stock import verify_stock
 
-    found = modules(arguments.file, arguments.arguments)
+    named_texts = modules(arguments.file, arguments.arguments)
     if arguments.lowering != "stock":
         options = pipeline_options(arguments)
-        return verify_modules(found, arguments.target, arguments.json, options, arguments.sources)
+        return verify_modules(named_texts, arguments.target, arguments.json, options, arguments.sources)
     status = 0
-    for name, text in found:
+    for name, text in named_texts:
         arguments.sources[name] = text
         status |= verify_stock(text, name, arguments.target, arguments.json)
     return status
@@ -48,7 +48,7 @@ def _fuzz(arguments: argparse.Namespace) -> int:
 
 
 def _every(text: str) -> int:
-    """Of how many modules one is meant: `all` means 1."""
+    """Parse N of "every N-th module"; `all` means 1."""
     if text == "all":
         return 1
     if not text.isdecimal():
@@ -173,7 +173,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """The parser of the command line."""
     top = argparse.ArgumentParser(
         prog="triton-linear", description="Layout conversions of Triton kernels, planned and lowered in Python."
     )
@@ -253,7 +253,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run `triton-linear`; the exit status is 1 where something is wrong, 2 for a wrong command line."""
+    """Run `triton-linear`; the exit status is 1 if something is wrong, 2 for a wrong command line."""
     top = parser()
     arguments, rest = top.parse_known_args(argv)
     arguments.rest = rest

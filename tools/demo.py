@@ -1,9 +1,8 @@
-"""`triton-linear demo`: the example kernels, compiled for three GPUs that need not be there.
+"""`triton-linear demo`: compile the example kernels for three GPUs, which need not be installed.
 
-Every layout conversion is shown with its place in the source, its layouts, the lowering that was chosen, and
-what the interpreter found when it ran the emitted code for a whole CTA. PTX and AMDGCN are left in build/demo,
-beside the TTGIR they are from.
-With a GPU present the kernels run on it as well, with and without the plugin.
+The demo shows every layout conversion with its source line, its layouts, its lowering, and the result of
+running the emitted code of a whole CTA in the interpreter. It writes PTX or AMDGCN, and the TTGIR, to
+build/demo. If there is a GPU, it also runs the kernels, with and without the plugin.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from triton_linear.dialect.locations import position
 from triton_linear.examples import examples, specs
 from triton_linear.examples.compare import Comparison, compare, gpu_name
 from triton_linear.examples.spec import KernelSpec, gpu_target
-from triton_linear.lowering.target.targets import target as target_called
+from triton_linear.lowering.target.targets import target as target_by_name
 from triton_linear.tools.support.backend import vendor_of
 from triton_linear.tools.support.compile import Compilation, compile_text
 from triton_linear.tools.support.console import WIDTH_WITHOUT_TERMINAL, show
@@ -39,12 +38,12 @@ from triton_linear.tools.verify.words import short_encoding, short_type
 
 TARGETS = ("cuda:80", "cuda:90", "hip:gfx942")
 WIDTH_OF_ONE_LINE = 150
-"""Least width at which a conversion's place and layouts stand side by side."""
+"""The least terminal width, in characters, at which a conversion takes one line."""
 
 
 def compile_kernel(spec: KernelSpec, target: str) -> tuple[str, Compilation, list[Checked]]:
-    """A kernel through Triton's frontend (its TTGIR), our passes and Triton's backend; and every conversion,
-    executed.
+    """Compile a kernel with this package's passes: its TTGIR, the compilation, and each conversion with its
+    verdict.
     """
     stock = triton.compile(spec.source(), target=gpu_target(target), options=dict(spec.options))
     last = "ptx" if target.startswith("cuda") else "amdgcn"
@@ -54,7 +53,7 @@ def compile_kernel(spec: KernelSpec, target: str) -> tuple[str, Compilation, lis
 
 @contextmanager
 def empty_cache() -> Iterator[None]:
-    """Within the block Triton's cache is an empty folder, so that every kernel is really compiled."""
+    """Use an empty folder as Triton's cache in the block, so that every kernel is compiled."""
     before = os.environ.get("TRITON_CACHE_DIR")
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TRITON_CACHE_DIR"] = folder
@@ -68,7 +67,7 @@ def empty_cache() -> Iterator[None]:
 
 
 def table_of(target: str, width: int) -> Table:
-    """The empty table of a target; on a narrow terminal a conversion takes a line for its place and another."""
+    """The empty table of a target; on a narrow terminal a conversion takes two lines."""
     table = Table(title=target, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     names = ["lowering", "wavefronts", "shuffles", "barriers", "bytes", "verified"]
     if width >= WIDTH_OF_ONE_LINE:
@@ -95,7 +94,7 @@ def add_rows(table: Table, checked: Checked) -> None:
 
 
 def row(checked: Checked) -> Sequence[str | Text]:
-    """One conversion: where, what, how, at what cost, and whether it is right."""
+    """The cells of a conversion: its source line, layouts, lowering, costs, and whether its code is right."""
     conversion = checked.conversion
     file, line, _ = position(conversion.location)
     code = linecache.getline(file, line).strip()
@@ -117,12 +116,12 @@ def row(checked: Checked) -> Sequence[str | Text]:
 
 
 def assembly_folder(folder: Path, target: str) -> Path:
-    """Where the assembly for a target is left."""
+    """The folder to which the assembly for a target is written."""
     return folder / target.replace(":", "-")
 
 
 def write_assembly(ttgir: str, compilation: Compilation, kernel: str, target: str, folder: Path) -> Path:
-    """Leave the PTX or AMDGCN of a kernel, and the TTGIR it is from, in a folder of its target."""
+    """Write the PTX or AMDGCN of a kernel, and its TTGIR, to the target's folder."""
     stage = "ptx" if target.startswith("cuda") else "amdgcn"
     path = assembly_folder(folder, target) / f"{kernel}.{stage}"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -132,7 +131,7 @@ def write_assembly(ttgir: str, compilation: Compilation, kernel: str, target: st
 
 
 def summary(checked: Sequence[Checked], kernels: int, seconds: float, folder: Path) -> list[str]:
-    """The closing lines."""
+    """The lines printed at the end."""
     kinds = Counter(c.conversion.kind for c in checked)
     names: Mapping[str, str] = {"noop": "no-op", "stock": "left to Triton"}
     by_kind = ", ".join(f"{count} {names.get(kind, kind)}" for kind, count in sorted(kinds.items()))
@@ -146,7 +145,7 @@ def summary(checked: Sequence[Checked], kernels: int, seconds: float, folder: Pa
 
 
 def gpu_table(device: str, results: Mapping[str, Comparison]) -> Table:
-    """The runs on a GPU."""
+    """The table of the runs on a GPU."""
     table = Table(title=f"[bold]{device}", title_justify="left", header_style="bold")
     for name in (
         "example",
@@ -189,7 +188,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for target in options.targets:
         vendor_of(target)
         try:
-            target_called(target)
+            target_by_name(target)
         except ValueError as error:
             fail(str(error))
     try:

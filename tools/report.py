@@ -1,4 +1,4 @@
-"""`triton-linear report`: what a file of reports says, kernel by kernel."""
+"""`triton-linear report`: sum up a file of reports, kernel by kernel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Line = Mapping[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of `report`."""
     parser.epilog = (
         "A row is a kernel's compiles for one GPU, added up. Kernels that came from a cache were not "
         "compiled, and are not in the file."
@@ -32,10 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the table, and what failed."""
-    lines, broken = read(arguments.file)
-    if broken:
-        print(f"{arguments.file}: {_several(broken, 'line')} left out: no whole report", file=sys.stderr)
+    """Print the table and the errors of failed compiles."""
+    lines, invalid = read(arguments.file)
+    if invalid:
+        print(f"{arguments.file}: {_counted(invalid, 'line')} left out: no whole report", file=sys.stderr)
     if not lines:
         fail("there is no report in it", arguments.file)
     sums = [summed(group) for group in grouped(lines)]
@@ -55,40 +55,40 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def read(file: str) -> tuple[list[Line], int]:
-    """The reports in a file, and how many of its lines are none."""
+    """The reports in a file, and the number of lines that are not reports."""
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8", errors="replace")
     except OSError as error:
         fail(error.strerror or str(error), file)
-    found, broken = [], 0
+    reports, invalid = [], 0
     for line in filter(str.strip, text.splitlines()):
         try:
             report = json.loads(line)
         except (ValueError, RecursionError):
             report = None
         if _is_report(report):
-            found.append(report)
+            reports.append(report)
         else:
-            broken += 1
-    return found, broken
+            invalid += 1
+    return reports, invalid
 
 
-def _is_report(found: object) -> bool:
-    if not isinstance(found, dict):
+def _is_report(value: object) -> bool:
+    if not isinstance(value, dict):
         return False
     kinds: dict[str, type] = {"kernel": str, "target": str, "seconds": dict, "date": str, "process": int}
     kinds |= dict.fromkeys(COUNTS, int)
     outcomes = {outcome.name.lower() for outcome in Outcome}
     return (
-        all(isinstance(found.get(name), kind) for name, kind in kinds.items())
-        and found.get("outcome") in outcomes
-        and isinstance(found.get("error"), (str, type(None)))
-        and all(isinstance(seconds, (int, float)) for seconds in found["seconds"].values())
+        all(isinstance(value.get(name), kind) for name, kind in kinds.items())
+        and value.get("outcome") in outcomes
+        and isinstance(value.get("error"), (str, type(None)))
+        and all(isinstance(seconds, (int, float)) for seconds in value["seconds"].values())
     )
 
 
 def grouped(lines: Sequence[Line]) -> list[list[Line]]:
-    """The reports of each kernel for each GPU, those first that have most conversions."""
+    """The reports of each kernel for each GPU, in descending order of conversions."""
     groups: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
         groups.setdefault((line["kernel"], line["target"]), []).append(line)
@@ -112,13 +112,13 @@ def summed(group: Sequence[Line]) -> dict[str, Any]:
 
 
 def table_of(sums: Sequence[Mapping[str, Any]], lines: Sequence[Line]) -> Table:
-    """The sums as a table, all of them in its last row."""
+    """The table of the sums, with totals in the footer."""
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, show_footer=len(sums) > 1)
     numbers = ("compiles", *COUNTS)
-    table.add_column("kernel", _several(len(sums), "kernel"), overflow="fold")
+    table.add_column("kernel", _counted(len(sums), "kernel"), overflow="fold")
     table.add_column("for")
     for name in numbers:
         total = str(sum(each[name] for each in sums))
@@ -126,7 +126,7 @@ def table_of(sums: Sequence[Mapping[str, Any]], lines: Sequence[Line]) -> Table:
     for name, head in (("stock_seconds", "Triton (s)"), ("plugin_seconds", "plugin (s)")):
         total = f"{sum(each[name] for each in sums):.2f}"
         table.add_column(head, total, justify="right", no_wrap=True)
-    processes = _several(len({line["process"] for line in lines}), "process", "es")
+    processes = _counted(len({line["process"] for line in lines}), "process", "es")
     table.add_column("what became of it", processes)
     for each in sums:
         outcomes = [
@@ -140,5 +140,5 @@ def table_of(sums: Sequence[Mapping[str, Any]], lines: Sequence[Line]) -> Table:
     return table
 
 
-def _several(number: int, noun: str, ending: str = "s") -> str:
+def _counted(number: int, noun: str, ending: str = "s") -> str:
     return f"{number} {noun}{'' if number == 1 else ending}"

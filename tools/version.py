@@ -1,4 +1,4 @@
-"""`triton-linear version`: what is installed, whether it is supported, and what the passes do with it."""
+"""`triton-linear version`: print the installed versions, whether they are supported, and what the passes do."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ _COLOURS = {"on": "green", "partly": "yellow"}
 
 
 def main() -> int:
-    """Print it. The exit status is 0, whatever is installed."""
+    """Run the command. The exit status is always 0."""
     print(f"triton-linear {__version__}")
     print(triton_line())
     print(mlir_line())
     if refused() is None:
         try:
             from triton_linear.passes.coverage import coverage
-        except triton_versions.UnsupportedMLIR:  # the line about it says so
+        except triton_versions.UnsupportedMLIR:  # `mlir_line` has printed the reason
             return 0
         console = Console()
         console = console if console.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL)
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for name in ("pass", "is", "what it does, and what it does not with this Triton"):
             table.add_column(name, no_wrap=name != "what it does, and what it does not with this Triton")
-        for found in coverage(triton_versions.installed_release()):
-            lines = [found.summary, *(f"- {limit}" for limit in found.limits)]
-            table.add_row(found.name, Text(found.state, _COLOURS[found.state]), "\n".join(lines))
+        for entry in coverage(triton_versions.installed_release()):
+            lines = [entry.summary, *(f"- {limit}" for limit in entry.limits)]
+            table.add_row(entry.name, Text(entry.state, _COLOURS[entry.state]), "\n".join(lines))
         print(flush=True)
         show(console, table)
     return 0
 
 
 def refused() -> str | None:
-    """Why the plugin does not work with the installed Triton, None if it does."""
+    """The reason why the plugin does not work with the installed Triton; None if it works."""
     try:
         triton_versions.require()
     except triton_versions.UnsupportedTriton as error:
@@ -49,9 +49,7 @@ def refused() -> str | None:
 
 
 def triton_line() -> str:
-    """Triton's version as the module says it, whatever its distribution is called, where it is, and whether it
-    is supported.
-    """
+    """The line about Triton: the version that the module states, its folder, and whether it is supported."""
     version = triton_versions.found()
     place = verdicts.libtriton()
     triton = f"triton {version}" + ("" if place is None else f" in {place.parents[1]}")
@@ -66,7 +64,7 @@ def triton_line() -> str:
 
 
 def mlir_line() -> str:
-    """MLIR's bindings, and whether they serve."""
+    """The line about MLIR's bindings: their version, or why they cannot be used."""
     versions = []
     for name in mlir_provider.PROVIDERS:
         try:

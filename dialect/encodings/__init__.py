@@ -4,8 +4,8 @@
 >>> layout_of(text, (256,)).apply({"register": 3, "lane": 1, "warp": 0, "block": 0})
 {'dim0': 131}
 
-The texts of Triton 3.6 to 3.9 are understood alike. In four points the releases disagree on the layout of
-equal texts (see `release`); the installed one is followed unless the caller names another.
+The texts of Triton 3.6 to 3.9 are parsed by the same rules. In four points the releases give equal texts
+different layouts; the parameter `release` selects one, by default the installed release.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ _CLASSES: Final = MappingProxyType(
 
 @dataclass(frozen=True)
 class _Builder:
-    """Looks an attribute's class up and lets it read the fields."""
+    """Builds the encoding of an attribute, by the rules of one release."""
 
     release: Release
 
@@ -135,7 +135,8 @@ def layout_of(
     In-dims are register, lane, warp, block for distributed encodings, offset, block for shared ones, row,
     col for tensor memory; out-dims dim0, dim1, ...
 
-    No encoding of Triton 3.6 to 3.9 depends on ``element_bits``: those to which the width matters state it.
+    No layout in Triton 3.6 to 3.9 depends on ``element_bits``: an encoding that needs the width states it
+    itself.
     """
     return parse(encoding_text, release).to_linear_layout(shape)
 
@@ -143,7 +144,7 @@ def layout_of(
 def held_layout_of(
     encoding_text: str, shape: tuple[int, ...], element_bits: int = 32, release: Release | None = None
 ) -> LinearLayout:
-    """The layout of what a tensor becomes in LLVM IR: `layout_of`, or that without registers that hold copies.
+    """The layout of a tensor's struct in LLVM IR: `layout_of`, in some releases without registers for copies.
 
     Ensures: a thread has as many elements as the layout has registers, in that order.
     """
@@ -151,7 +152,7 @@ def held_layout_of(
 
 
 def held(layout: LinearLayout, release: Release | None = None) -> LinearLayout:
-    """The layout without registers that hold copies, where LLVM IR has no elements for them."""
+    """`layout`, without registers that hold copies if the release has no elements for them in LLVM IR."""
     if (release or installed_release()) not in COPIES_NOT_HELD or not layout.has_in_dim(REGISTER):
         return layout
     return layout.remove_zero_bases(REGISTER)

@@ -24,9 +24,9 @@ WMMA_SIDE = 16
 class AmdMfma(DotParent):
     """The accumulator of mfma instructions of 32x32, 16x16, 64x4 and 4x64 results.
 
-    A lane holds four neighbours (one if the result has 64 bits) in a column, in a row if transposed; the
-    lanes then run along the other dimension. All of N lies in one band of registers and warps before the
-    next band of M begins, so ``tilesPerWarp`` of M counts bands.
+    A lane holds four neighbours of a column (of a row if transposed; one neighbour if the result has 64 bits);
+    the lanes run along the other dimension. Registers and warps cover all of N in one band of M before the next
+    band begins, so ``tilesPerWarp`` of M counts bands.
     """
 
     name: ClassVar[str] = "#ttg.amd_mfma"
@@ -77,7 +77,7 @@ class AmdMfma(DotParent):
         check_shape(self.name, shape, self.rank)
         m, n = self.instr_shape[:2]
         if (m, n) == (64, 4) and not self.is_transposed:
-            # Triton takes the attribute, and lays out its operands; of its results it asserts this.
+            # Triton accepts the attribute and its operand layouts, but asserts this for results.
             raise MalformedEncoding(f"{self.name}: results of 64x4 are laid out transposed only")
         m_axis, n_axis = self.rank - 2, self.rank - 1
         neighbours = 1 if self.element_bits == 64 else 4
@@ -105,7 +105,7 @@ class AmdMfma(DotParent):
         tile.step(REGISTER, k_axis, shape[k_axis] // tile.extent[k_axis])
         tile.step(REGISTER, other, self.tiles_per_warp[other])
         tile.steps_or_copies(WARP, self.warps_per_cta, matrix_order(self.rank, row_major=True), k_axis)
-        # The CTAs of the result, also along K.
+        # As Triton does, take the CTAs of the result, also along K.
         return tile.layout(shape, self.cga, matrix_order(self.rank, row_major=operand == 0))
 
 
@@ -219,9 +219,9 @@ class AmdWmma(DotParent):
         else:
             tile.step(LANE, k_axis, halves)
         tile.step(REGISTER, k_axis, k // (halves * k_width))
-        # How often K repeats in the whole tensor, in version 1 as if the halves of the warp lay along K.
+        # How often K repeats in the whole tensor; version 1 counts as if the halves of the warp lay along K.
         repetitions = shape[k_axis] // max(k, halves * k_width)
-        cga = self.cga  # of the result, also along K
+        cga = self.cga  # as Triton does, the CTAs of the result, also along K
         if self.warps_per_cta is not None:
             if self.tiles_per_warp[other] > 1:
                 tile.step(REGISTER, k_axis, repetitions)
@@ -237,7 +237,9 @@ class AmdWmma(DotParent):
         return tile.layout(shape, cga, matrix_order(rank, row_major=operand == 0))
 
     def _place_tiles(self, tile: EncodingTile, copied_axis: int | None) -> None:
-        """Multiplies by ``ctaLayout``; along ``copied_axis`` there are copies, and no registers for them."""
+        """Multiplies by ``ctaLayout``; warps along ``copied_axis`` hold copies, registers along it are
+        dropped.
+        """
         extent = tuple(tile.extent)
         for in_dim, vectors in ((REGISTER, self.register_tiles), (WARP, self.warp_tiles)):
             for vector in vectors:
@@ -253,7 +255,7 @@ def _bands(
     warps: Sequence[int],
     shape: Sequence[int],
 ) -> None:
-    """Tiles and warps along N, the rest of N, then tiles and warps along M, then warps of the batch."""
+    """Appends tiles and warps along N, then the rest of N, tiles and warps along M, and warps of the batch."""
     m_axis, n_axis = tile.rank - 2, tile.rank - 1
     tile.step(REGISTER, n_axis, tiles[n_axis])
     tile.step(WARP, n_axis, warps[n_axis])

@@ -1,4 +1,4 @@
-"""``#ttg.blocked``: the patches of registers, threads and warps of ordinary loads and elementwise code."""
+"""``#ttg.blocked``: boxes of registers, threads and warps, as in ordinary loads and elementwise code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encodings made from another one: ``#ttg.slice`` and ``#ttg.dot_op``."""
+"""Encodings derived from a parent encoding: ``#ttg.slice`` and ``#ttg.dot_op``."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["DotOperand", "Slice", "slice_layout"]
 
 
 def slice_layout(layout: LinearLayout, axis: int) -> LinearLayout:
-    """The layout of what a reduction along dimension ``axis`` leaves.
+    """The layout of the result of a reduction along dimension ``axis``.
 
-    Ensures: the same places, without the coordinate; registers that then hold copies are gone.
+    Ensures: every basis loses its coordinate ``axis``; bases of registers that become zero are removed.
 
     >>> parent = LinearLayout.from_bases([("register", [(0, 1), (1, 0)])], ["dim0", "dim1"])
     >>> slice_layout(parent, 1).bases
@@ -34,7 +34,7 @@ def slice_layout(layout: LinearLayout, axis: int) -> LinearLayout:
 
 @dataclass(frozen=True)
 class Slice(Encoding):
-    """The parent's layout with one dimension projected away: what a reduction leaves behind."""
+    """The parent's layout without one dimension: the layout of the result of a reduction."""
 
     name: ClassVar[str] = "#ttg.slice"
     space: ClassVar[Space] = "distributed"

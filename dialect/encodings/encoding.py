@@ -1,4 +1,4 @@
-"""The classes that the encodings of all families derive from."""
+"""Base classes of all encodings."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class Build(Protocol):
 
     @property
     def release(self) -> Release:
-        """That release."""
+        """The release whose rules hold."""
 
     def __call__(self, attribute: Attribute) -> Encoding:
         """The encoding that a nested attribute denotes."""
 
 
 class DotParent(Encoding):
-    """An encoding of a dot's result, which also says how its operands lie."""
+    """An encoding of a dot's result, which also determines the layouts of its operands."""
 
     @abstractmethod
     def operand_layout(self, operand: int, k_width: int, shape: Sequence[int]) -> LinearLayout:

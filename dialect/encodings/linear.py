@@ -1,4 +1,4 @@
-"""``#ttg.linear`` and ``#ttg.generic_linear``: layouts written out by their bases."""
+"""``#ttg.linear`` and ``#ttg.generic_linear``: layouts given by their bases."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _ALL_DIMS = (*DISTRIBUTED_DIMS, BLOCK)
 def linear_encoding_text(layout: LinearLayout) -> str:
     """The ``#ttg.linear`` attribute that denotes ``layout``.
 
-    Requires: in-dims register, lane, warp, block, the last ones optional and then of size 1; every basis
-    moves along one dimension at most (Triton's verifier asks for it); the layout is surjective.
-    Ensures: `layout_of(text, shape)` gives the layout back; an in-dim that it lacks becomes an empty one.
+    Requires: the in-dims are among register, lane, warp, block; every basis moves along one dimension at most,
+    as Triton's verifier demands; the layout is surjective.
+    Ensures: `layout_of(text, shape)` is the layout again, with an in-dim of size 1 for each that it lacks.
 
     >>> print(linear_encoding_text(LinearLayout.identity_1d(2, "register", "dim0")))
     #ttg.linear<{register = [[1]], lane = [], warp = [], block = []}>
@@ -51,7 +51,9 @@ def linear_encoding_text(layout: LinearLayout) -> str:
 
 @dataclass(frozen=True)
 class Linear(Encoding):
-    """The bases of all four in-dims, for the shape they span; other shapes repeat or cut them."""
+    """The bases of all four in-dims. A tensor larger than the shape they span repeats them, a smaller one
+    cuts.
+    """
 
     name: ClassVar[str] = "#ttg.linear"
     space: ClassVar[Space] = "distributed"
@@ -80,11 +82,11 @@ class Linear(Encoding):
                 raise MalformedEncoding(
                     f"{self.name}: bases {list(vectors[0])} and {list(basis)} have different ranks"
                 )
-        for basis in self._straight():
+        for basis in self._single_axis_bases():
             if sum(map(bool, basis)) > 1:
                 raise MalformedEncoding(f"{self.name}: basis {list(basis)} moves in more than one dimension")
 
-    def _straight(self) -> tuple[Basis, ...]:
+    def _single_axis_bases(self) -> tuple[Basis, ...]:
         """The bases that must move along one dimension only."""
         return self._vectors()
 
@@ -97,7 +99,7 @@ class Linear(Encoding):
         check_shape(self.name, shape, self.rank)
         bases = tuple(zip(_ALL_DIMS, (self.registers, self.lanes, self.warps, self.blocks), strict=True))
         spanned = tuple(1 << max(values).bit_length() for values in zip(*self._vectors(), strict=True))
-        if spanned == tuple(shape):  # neither repeated nor cut
+        if spanned == tuple(shape):
             return LinearLayout.fitted(bases, tuple(zip(dim_names(len(shape)), spanned, strict=True)))
         tile = EncodingTile(len(shape), _ALL_DIMS)
         for name, vectors in bases:
@@ -107,7 +109,9 @@ class Linear(Encoding):
         return tile.finished(shape)
 
     def _repetition_order(self, rank: int) -> tuple[int, ...]:
-        """Dimensions in the order in which the registers move, then the others, the last one first."""
+        """First the dimensions along which registers move, in their order; then the others, the last one
+        first.
+        """
         order = [axis for basis in self.registers for axis, value in enumerate(basis) if value]
         return tuple(dict.fromkeys([*order, *range(rank - 1, -1, -1)]))
 
@@ -118,7 +122,7 @@ class GenericLinear(Linear):
 
     name: ClassVar[str] = "#ttg.generic_linear"
 
-    def _straight(self) -> tuple[Basis, ...]:
+    def _single_axis_bases(self) -> tuple[Basis, ...]:
         return (*self.registers, *self.lanes, *self.blocks)
 
 

@@ -100,9 +100,9 @@ class NvidiaMma(DotParent):
         if k_width <= 0 or k_width & (k_width - 1):
             raise MalformedEncoding(f"#ttg.dot_op: 'kWidth' must be a power of two, got {k_width}")
         k_axis = self.rank - 1 - operand
-        # K fastest for both operands.
+        # K is the fastest dimension of both operands.
         order = matrix_order(self.rank, row_major=operand == 0)
-        # m8n8k4 of f64 has a quarter of the others' operand A and half of their B.
+        # Operand A of m8n8k4 (f64) is a quarter of that of other instructions, operand B is half.
         small = self.small_operands and self._tile_m == 8
         tile = self._fragment(
             order,
@@ -114,7 +114,9 @@ class NvidiaMma(DotParent):
         return tile.layout(shape, self.cga.without(k_axis), order)
 
     def _fragment(self, order: Sequence[int], *, outer: int, inner: int, k_width: int) -> EncodingTile:
-        """8 rows of quads, ``k_width`` neighbours a lane, then further 8-row and quad-wide blocks."""
+        """8 rows of 4 lanes with ``k_width`` neighbours each, repeated in registers up to ``outer`` x
+        ``inner``.
+        """
         fast, slow = order[0], order[1]
         tile = EncodingTile(self.rank, DISTRIBUTED_DIMS)
         tile.step(REGISTER, fast, k_width)

@@ -1,4 +1,4 @@
-"""``#ttg.nvmma_shared``: shared memory as TMA writes it and wgmma and tcgen05 read it."""
+"""``#ttg.nvmma_shared``: the layout of shared memory that TMA writes and wgmma and tcgen05 read."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .tile import Cga, EncodingTile, check_shape
 
 __all__ = ["NvmmaShared"]
 
-# A core matrix has 8 rows; a row has at least 16 bytes.
+# A core matrix has 8 rows of at least 16 bytes.
 CORE_ROWS = 8
 CORE_ROW_BYTES = 16
-# No side of a TMA box is longer.
+# The longest side of a TMA box, in elements.
 TMA_BOX = 256
 
 
@@ -85,7 +85,7 @@ class NvmmaShared(Encoding):
             return tile.layout(shape, self.cga)
         last_first = range(self.rank - 1, -1, -1)
         if self.transposed and self.contiguous_first:
-            # For rank 3 and more this gives some dimensions the side of another, as Triton does.
+            # As in Triton, for rank 3 and more some dimensions get the size of another one.
             axes = (*range(self.rank - 2, -1, -1), self.rank - 1)
             for axis, size in zip(axes, (box[0], *box[:0:-1]), strict=True):
                 tile.step(OFFSET, axis, size)
@@ -94,7 +94,7 @@ class NvmmaShared(Encoding):
         return tile.layout(shape, self.cga, last_first)
 
     def _tma_box(self, piece: Sequence[int]) -> list[int]:
-        """The part of a CTA's piece that one TMA message carries, fp4 pairs counting as one element."""
+        """The part of a CTA's piece that one TMA message transfers; a pair of fp4 numbers is one element."""
         contiguous = 0 if self.transposed else self.rank - 1
         packing = 2 if self.fp4_padded else 1
         box = [min(size, TMA_BOX) for size in piece]
@@ -111,7 +111,7 @@ class NvmmaShared(Encoding):
         return box
 
     def _swizzled_box(self, tile: EncodingTile, box: Sequence[int]) -> None:
-        """Core matrices over the box read as one matrix: down its rows first, then across."""
+        """Appends the core matrices of the box, flattened to one matrix: down its rows, then across."""
         sides = prod(box[:-1]), box[-1]
         rows, columns = sides[::-1] if self.transposed else sides
         packing = 2 if self.fp4_padded else 1

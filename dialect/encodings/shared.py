@@ -1,7 +1,7 @@
-"""Encodings of shared memory: swizzled, rotating, padded, written out by bases, and partitioned.
+"""Encodings of shared memory: swizzled, rotating, padded, given by bases, and partitioned.
 
 Offsets count elements, not bytes. A padded encoding is affine: its layout here is the linear part, and
-`PaddedShared.padded_offset` says where an offset goes once the padding is in.
+`PaddedShared.padded_offset` adds the padding to an offset.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ PARTITION: Final = "partition"
 
 @dataclass(frozen=True)
 class SwizzledShared(Encoding):
-    """Rows of the two fastest dimensions whose vectors are exchanged by XOR with the row's phase.
+    """Rows whose vectors are permuted: the index of a vector is XORed with the row's phase.
 
-    The phase of a row is ``row / perPhase mod maxPhase``; a vector has ``vec`` elements.
+    Rows and columns are the two fastest dimensions. The phase of a row is ``row / perPhase mod maxPhase``; a
+    vector has ``vec`` elements.
     """
 
     name: ClassVar[str] = "#ttg.swizzled_shared"
@@ -90,8 +91,8 @@ class AmdRotatingShared(SwizzledShared):
         return phase ^ block
 
 
-class _OfBases(Encoding):
-    """The bases of offset and block, as they are written; they span the shape of the allocation exactly."""
+class _ExplicitBases(Encoding):
+    """An encoding that lists the bases of offset and block; they must span the shape of the allocation."""
 
     offsets: tuple[Basis, ...]
     blocks: tuple[Basis, ...]
@@ -115,8 +116,8 @@ class _OfBases(Encoding):
 
 
 @dataclass(frozen=True)
-class PaddedShared(_OfBases):
-    """Offsets with holes: after every ``interval`` elements come ``amount`` unused ones, for each padding."""
+class PaddedShared(_ExplicitBases):
+    """Offsets with holes: each padding puts ``amount`` unused elements after every ``interval`` elements."""
 
     name: ClassVar[str] = "#ttg.padded_shared"
     space: ClassVar[Space] = "shared"
@@ -152,7 +153,7 @@ class PaddedShared(_OfBases):
         return cls(tuple(paddings), offsets, blocks)
 
     def padded_offset(self, offset: int) -> int:
-        """Where element ``offset`` of the linear part lies.
+        """The offset in memory of element ``offset`` of the linear part.
 
         >>> padded = PaddedShared((PaddingInterval(2, 1), PaddingInterval(4, 2)), ((1,), (2,), (4,)), ())
         >>> [padded.padded_offset(x) for x in range(8)]
@@ -162,7 +163,7 @@ class PaddedShared(_OfBases):
 
 
 @dataclass(frozen=True)
-class SharedLinear(_OfBases):
+class SharedLinear(_ExplicitBases):
     """The bases of offset and block."""
 
     name: ClassVar[str] = "#ttg.shared_linear"
@@ -187,7 +188,7 @@ class SharedLinear(_OfBases):
 
 @dataclass(frozen=True)
 class PartitionedShared(Encoding):
-    """Pieces along one dimension, dealt out to buffers in turn; the in-dim ``partition`` is the buffer."""
+    """Pieces along one dimension, distributed to buffers in turn; the in-dim ``partition`` is the buffer."""
 
     name: ClassVar[str] = "#ttg.partitioned_shared"
     space: ClassVar[Space] = "shared"

@@ -1,4 +1,4 @@
-"""Reads the attribute text that Triton prints for an encoding into a small tree.
+"""Parses the attribute text that Triton prints for an encoding into a small tree.
 
 Grammar, as printed by Triton 3.6 to 3.9 (aliases expanded)::
 
@@ -7,8 +7,8 @@ Grammar, as printed by Triton 3.6 to 3.9 (aliases expanded)::
     item      := '{' pairs '}' | key '=' value | value      # a struct's pairs join the attribute's own
     value     := integer [':+' integer] | word | string | '[' values ']' | '{' pairs '}' | attribute
 
-The tree knows no encoding: which fields an encoding has is said where that encoding is defined, through
-:class:`Fields`, whose readers name the encoding and the field in every complaint.
+The parser knows no particular encoding. Each encoding's class reads its own fields through :class:`Fields`,
+whose errors name the encoding and the field.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ Basis = tuple[int, ...]
 
 
 class MalformedEncoding(ValueError):
-    """The text is not an encoding attribute, or its fields do not fit the encoding it names."""
+    """The text is not an encoding attribute, or its fields are not those of the encoding that it names."""
 
 
 class UnknownEncoding(ValueError):
-    """The text is an attribute, but of no encoding that is known here; the message names it."""
+    """The text is an attribute of an encoding that this package does not know; the message names it."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,9 @@ class Attribute:
 
 @dataclass(frozen=True)
 class PaddingInterval:
-    """``interval:+amount`` inside a padded encoding: after every ``interval`` elements, ``amount`` more."""
+    """``interval:+amount`` in a padded encoding: ``amount`` unused elements after every ``interval``
+    elements.
+    """
 
     interval: int
     amount: int
@@ -67,7 +69,7 @@ _TOKEN = re.compile(
 
 
 class _Reader:
-    """Recursive descent over the tokens of one text."""
+    """A recursive-descent parser of one text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -181,20 +183,22 @@ class _Reader:
 _OPENING, _KEY, _NAME = re.compile(r"(#[A-Za-z_]\w*\.[A-Za-z_]\w*)<\{"), re.compile(r"([A-Za-z_]\w*) = "), "#"
 
 
-def _usual(text: str) -> Attribute | None:
-    """The attribute if it has nothing but numbers, flags, lists and attributes, as most have, else None.
+def _parse_as_json(text: str) -> Attribute | None:
+    """The attribute if its values are only integers, booleans, lists and attributes, as in most texts; else
+    None.
 
-    Such a text is JSON but for its punctuation, which Python reads many times faster than we do.
+    Such a text becomes JSON by replacing punctuation, and the `json` module is many times faster than
+    `_Reader`.
     """
     braces = text.count("<{")
     if '"' in text or "null" in text or not braces == text.count("{") == text.count("}") == text.count("}>"):
         return None
     written = _KEY.sub(r'"\1": ', _OPENING.sub(r'{"#": "\1", ', text.replace("}>", "}")))
     try:
-        found = json.loads(written, object_pairs_hook=_attribute, parse_float=_unusual, parse_constant=_unusual)
+        value = json.loads(written, object_pairs_hook=_attribute, parse_float=_reject, parse_constant=_reject)
     except ValueError:
         return None
-    return found if isinstance(found, Attribute) else None
+    return value if isinstance(value, Attribute) else None
 
 
 def _attribute(pairs: list[tuple[str, Any]]) -> Attribute:
@@ -209,21 +213,20 @@ def _tuple(values: list[Any]) -> tuple[Value, ...]:
     return tuple([_tuple(value) if isinstance(value, list) else value for value in values])
 
 
-def _unusual(number: str) -> None:
+def _reject(number: str) -> None:
     raise ValueError
 
 
 def parse_attribute(text: str) -> Attribute:
-    """The tree of one attribute's text.
+    """Parse the text of one attribute.
 
-    Requires: aliases are expanded. Raises `MalformedEncoding` with the offset of the first token that does
-    not fit.
+    Requires: aliases are expanded. Raises `MalformedEncoding` with the offset of the first unexpected token.
 
     >>> parse_attribute("#ttg.slice<{dim = 1, parent = #ttg.blocked<{order = [1, 0]}>}>").fields["dim"]
     1
     """
-    if (usual := _usual(text)) is not None:
-        return usual
+    if (attribute := _parse_as_json(text)) is not None:
+        return attribute
     reader = _Reader(text)
     result = reader.attribute()
     if reader.kind() != "end":
@@ -232,7 +235,7 @@ def parse_attribute(text: str) -> Attribute:
 
 
 class Fields:
-    """Typed access to an attribute's fields; `finish` refuses those that nobody read."""
+    """Typed access to an attribute's fields; `finish` raises if a field was not read."""
 
     def __init__(self, name: str, values: Mapping[str, Value]) -> None:
         self.name = name

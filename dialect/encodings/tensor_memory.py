@@ -1,7 +1,7 @@
-"""Encodings of Blackwell's tensor memory: in-dims row and col, and, as Triton 3.9 prints them, block.
+"""Encodings of Blackwell's tensor memory: in-dims row and col, and in Triton 3.9 also block.
 
-Columns count elements of the tensor, not of memory, except that ``colStride`` leaves unused columns between
-them, and ``fp4Padded`` one beside each: two numbers of 4 bits take two bytes. A zero basis of a row bit 32 or
+A column is an element of the tensor, not 32 bits of memory. ``colStride`` leaves unused columns between
+elements, and ``fp4Padded`` one beside each: two 4-bit numbers take two bytes. A zero basis of row bit 32 or
 64 is a copy; any other zero basis is a place that holds no element.
 """
 
@@ -24,7 +24,9 @@ COL: Final = "col"
 
 @dataclass(frozen=True)
 class _Split:
-    """How the CTAs share the tensor: pieces along M and N as columns (3.6), or bases of the block (3.9)."""
+    """How the tensor is split over CTAs: into pieces along M and N, stored as columns (3.6), or by bases
+    (3.9).
+    """
 
     pieces: tuple[int, int]
     cga: Cga | None
@@ -41,7 +43,7 @@ class _Split:
         return tuple(size // n for size, n in zip(shape, self.pieces, strict=True))
 
     def layout(self, tile: EncodingTile, shape: Sequence[int]) -> LinearLayout:
-        """The pieces put together, M first."""
+        """The layout of the whole tensor: the pieces joined, along M first."""
         if self.cga is not None:
             return tile.layout(shape, self.cga)
         tile.steps(COL, self.pieces, (0, 1))
@@ -52,8 +54,8 @@ class _Split:
 class TensorMemory(Encoding):
     """Blocks of 64 or 128 rows for accumulators and left operands of tcgen05.mma.
 
-    64 rows lie in lanes 0-15 of each quarter of tensor memory; the next block takes lanes 16-31. With two
-    CTAs, 64 rows a CTA lie as 128 rows of half the width (PTX ISA, "Data Path Layout B").
+    A block of 64 rows uses lanes 0-15 of each quarter of tensor memory; the next block uses lanes 16-31. If two
+    CTAs have 64 rows each, the rows are stored as 128 rows of half the width (PTX ISA, "Data Path Layout B").
     """
 
     name: ClassVar[str] = "#ttng.tensor_memory_encoding"
@@ -96,7 +98,7 @@ class TensorMemory(Encoding):
         return self.split.layout(tile, shape)
 
     def _block(self, piece: Sequence[int], block_m: int, paired: bool) -> EncodingTile:
-        """One CTA's blocks, repeated along the columns, M first."""
+        """The blocks of one CTA, repeated in columns, along M first."""
         columns = min(self.block_n, piece[1])
         if piece[0] < block_m:
             raise ValueError(f"{self.name}: {piece[0]} rows of a CTA are fewer than the block's {block_m}")
@@ -125,7 +127,7 @@ class TensorMemory(Encoding):
         return tile
 
     def _second_half(self, piece: Sequence[int], columns: int) -> tuple[int, int]:
-        """What lanes 16-31 of each quarter hold: the next rows, else the next columns, else nothing."""
+        """The basis of lanes 16-31 of each quarter: the next rows, else the next columns, else zero."""
         if piece[0] > 64:
             return (64, 0)
         if piece[1] > columns:
@@ -133,7 +135,7 @@ class TensorMemory(Encoding):
         return (0, 0)
 
     def _paired(self, shape: Sequence[int]) -> LinearLayout:
-        """Two CTAs as one block of 128 rows, whose last row and last column bit change places."""
+        """Two CTAs as one block of 128 rows, with the last row bit and the last column bit exchanged."""
         split_m = self.split.pieces[0] // 2
         piece = (shape[0] // max(split_m, 1), shape[1] // self.split.pieces[1])
         tile = self._block(piece, 128, paired=False)
@@ -145,7 +147,7 @@ class TensorMemory(Encoding):
 
 @dataclass(frozen=True)
 class TensorMemoryScales(Encoding):
-    """Scale factors of tcgen05.mma: 32 rows, held by all four quarters, 4 columns of scales for 2 row groups.
+    """Scale factors of tcgen05.mma: 32 rows, copied to all four quarters; 4 columns of scales for 2 row groups.
 
     Blocks of 64 x 4 repeat along M and then K, or the other way round with ``blockRepOrder = kThenMn``.
     """

@@ -1,10 +1,9 @@
-"""What every encoding is made of: a tile of bases, fitted to the tensor's shape, and the CTAs around it.
+"""The tile of bases from which every encoding builds its layout, and the CTAs of a cluster.
 
-An encoding describes a tile: which register, lane and warp bits step along which dimension of the tensor. A
-tensor larger than the tile repeats it in the registers (or in the offset, in shared memory), a smaller one
-is held several times: the bases that step outside become zero. A :class:`EncodingTile` is the mutable list of
-bases that the encodings write, dimension by dimension, and :meth:`EncodingTile.layout` the one place where
-shapes are met.
+An encoding describes a tile: which register, lane and warp bits step along which dimension of the tensor. If
+the tensor is larger, registers (in shared memory, offsets) repeat the tile. If it is smaller, several places
+hold the same element: the bases that step outside become zero. An :class:`EncodingTile` is the mutable list
+of bases to which encodings append; :meth:`EncodingTile.layout` fits it to the tensor's shape.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def matrix_order(rank: int, row_major: bool) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Cga:
-    """Where the CTAs of a cluster lie in the tensor: one basis a bit of the block id.
+    """Where the CTAs of a cluster lie in the tensor: one basis for each bit of the CTA's number.
 
     Coordinates count pieces, not elements: a tensor of 64 rows split over two CTAs has the basis (1, 0).
     """
@@ -83,7 +82,7 @@ class Cga:
         return Cga(tile.bases(BLOCK))
 
     def without(self, axis: int) -> Cga:
-        """The same CTAs with nothing split along ``axis``: there, they hold copies."""
+        """The CTAs without the split along ``axis``: CTAs that differ only along it hold copies."""
         return Cga(tuple((*basis[:axis], 0, *basis[axis + 1 :]) for basis in self.bases))
 
     def split(self, shape: Sequence[int]) -> tuple[int, ...]:
@@ -101,7 +100,7 @@ class Cga:
 class EncodingTile:
     """Bases under construction.
 
-    Each `step` puts its bits beyond everything that the dimension has so far, so a sequence of steps is a
+    Each `step` places its bits above all bits that the dimension has so far. So a sequence of steps is a
     product of one-dimensional identities, minor factors first.
 
     >>> tile = EncodingTile(1, ("register", "lane"))
@@ -122,7 +121,7 @@ class EncodingTile:
         return tuple(tuple(basis) for basis in self._bases[in_dim])
 
     def step(self, in_dim: str, axis: int, size: int) -> None:
-        """Bits of ``in_dim`` that step through the next ``size`` positions of dimension ``axis``."""
+        """Appends bits of ``in_dim`` that step through the next ``size`` positions of dimension ``axis``."""
         into = self._bases[in_dim]
         while size > 1:
             basis = [0] * self.rank
@@ -132,7 +131,7 @@ class EncodingTile:
             size //= 2
 
     def steps(self, in_dim: str, sizes: Sequence[int], order: Sequence[int]) -> None:
-        """A step along every dimension, in this order, fastest first."""
+        """Steps along every dimension, in this order, fastest first."""
         for axis in order:
             self.step(in_dim, axis, sizes[axis])
 
@@ -147,11 +146,11 @@ class EncodingTile:
                 self.step(in_dim, axis, sizes[axis])
 
     def copies(self, in_dim: str, size: int) -> None:
-        """Bits of ``in_dim`` that do not move: ``size`` places hold the same element."""
+        """Appends zero bases to ``in_dim``: ``size`` places hold the same element."""
         self._bases[in_dim].extend([0] * self.rank for _ in range(size.bit_length() - 1))
 
     def push(self, in_dim: str, basis: Sequence[int]) -> None:
-        """One bit with an arbitrary basis, within or beyond what is there."""
+        """Appends a bit with an arbitrary basis, which may lie inside the present extent."""
         self._bases[in_dim].append(list(basis))
         self.extent = [max(n, 1 << v.bit_length()) for n, v in zip(self.extent, basis, strict=True)]
 
@@ -166,7 +165,7 @@ class EncodingTile:
             self.step(self._filler, axis, shape[axis] // self.extent[axis])
 
     def cut(self, shape: Sequence[int], drop: str | None = None) -> None:
-        """Zeroes the coordinates that lead outside ``shape``, the largest first.
+        """Sets coordinates that lead outside ``shape`` to zero, the largest first.
 
         Bases of the in-dim ``drop`` are removed instead.
         """
@@ -188,14 +187,14 @@ class EncodingTile:
             self._bases[drop] = [basis for basis in self._bases[drop] if id(basis) not in removed]
 
     def _furthest(self, axis: int) -> tuple[str, list[int]]:
-        """The first of the bases that go furthest along a dimension."""
-        furthest, found = -1, None
+        """The basis with the largest coordinate along a dimension, the first if there are several."""
+        largest, result = -1, None
         for name, bases in self._bases.items():
             for basis in bases:
-                if basis[axis] > furthest:
-                    furthest, found = basis[axis], (name, basis)
-        assert found is not None  # something reaches beyond the shape
-        return found
+                if basis[axis] > largest:
+                    largest, result = basis[axis], (name, basis)
+        assert result is not None  # the extent exceeds the shape, so there is a basis
+        return result
 
     def layout(
         self,
@@ -206,8 +205,8 @@ class EncodingTile:
     ) -> LinearLayout:
         """The layout of a tensor of this shape: the tile fitted to one CTA's piece, times the CTAs.
 
-        ``order`` says along which dimension the tile repeats first; rising order if it is not given. The
-        in-dim ``drop_copies`` loses the bases that the shape cuts; in others they become zero.
+        ``order`` is the order of dimensions in which the tile repeats, by default ascending. Bases that the
+        shape cuts are removed from the in-dim ``drop_copies``, and become zero in the others.
         """
         self.fit(cga.shape_of_cta(shape), order, drop_copies)
         around = EncodingTile(self.rank, (BLOCK,))
@@ -223,11 +222,11 @@ class EncodingTile:
     def fit(
         self, shape: Sequence[int], order: Iterable[int] | None = None, drop_copies: str | None = None
     ) -> None:
-        """Grows and cuts the tile to ``shape``; for ``drop_copies`` see `layout`."""
+        """Repeats or cuts the tile to ``shape``; for ``order`` and ``drop_copies`` see `layout`."""
         self.grow(shape, range(self.rank) if order is None else order)
         self.cut(shape, drop_copies)
 
     def finished(self, shape: Sequence[int]) -> LinearLayout:
-        """The bases as they are, onto ``shape``."""
+        """The layout of the present bases, onto ``shape``."""
         bases = tuple([(name, tuple(map(tuple, vectors))) for name, vectors in self._bases.items()])
         return LinearLayout.fitted(bases, tuple(zip(dim_names(self.rank), shape, strict=True)))

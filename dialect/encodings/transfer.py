@@ -1,11 +1,11 @@
-"""What operations that only change a tensor's shape do to its layout.
+"""Transfer functions: the layout of the result of an operation that only changes a tensor's shape.
 
-Each operation is free for every input layout: there is an output layout with which no register moves (the
-closure theorem of linear layouts). A function named like the operation maps the input's layout to that output
-layout, one named ``*_backward`` an output's layout to the input's. A question that has no answer for a layout
-is answered None: a tensor cannot be split for free along a dimension that lies across lanes.
+For every input layout there is an output layout with which the operation moves no register (the closure theorem
+of linear layouts). The function named like the operation maps the input's layout to that output layout; the one
+named ``*_backward`` maps an output's layout to the input's. The result is None if there is no such layout: a
+tensor cannot be split without data movement along a dimension that lies across lanes.
 
-Tensors are counted as Triton counts them, the last dimension fastest. The out-dims are dim0, dim1, ...
+As in Triton, the last dimension of a tensor is the fastest. The out-dims are dim0, dim1, ...
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _shape(layout: LinearLayout) -> tuple[int, ...]:
 
 
 def _mapped(layout: LinearLayout, shape: Sequence[int], change: Callable[[Basis], Basis]) -> LinearLayout:
-    """The layout whose bases are changed one by one."""
+    """The layout of this shape with ``change`` applied to every basis."""
     bases = tuple([(name, tuple(map(change, vectors))) for name, vectors in layout.bases])
     return LinearLayout.fitted(bases, tuple(zip(dim_names(len(shape)), shape, strict=True)))
 
@@ -79,9 +79,9 @@ def trans_backward(layout: LinearLayout, order: Sequence[int]) -> LinearLayout:
 
 
 def reshape(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
-    """The same elements in the same order, counted with the last dimension fastest, in another shape.
+    """The reshape to ``shape``, which keeps the order of elements; the last dimension is the fastest.
 
-    Requires: as many elements, sizes that are powers of two.
+    Requires: the number of elements is the same; sizes are powers of two.
     Ensures: reshape(reshape(l, shape), shape of l) == l.
 
     >>> source = LinearLayout.from_bases([("lane", [(1, 0), (0, 1), (0, 2)])], ["dim0", "dim1"])
@@ -111,7 +111,7 @@ def reshape_backward(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout
 
 
 def expand_dims(layout: LinearLayout, axis: int) -> LinearLayout:
-    """A new dimension of size 1 before dimension ``axis``.
+    """The expansion by a new dimension of size 1 before dimension ``axis``.
 
     Ensures: expand_dims_backward(expand_dims(l, axis), axis) == l.
 
@@ -136,12 +136,12 @@ def expand_dims_backward(layout: LinearLayout, axis: int) -> LinearLayout:
 
 
 def broadcast(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
-    """Dimensions of size 1 repeated up to ``shape``.
+    """The broadcast to ``shape``: dimensions of size 1 are repeated.
 
     Requires: the other dimensions keep their size.
     Ensures: broadcast_backward(broadcast(l, shape), shape of l) == l.
-    Choice: new registers, the last dimension fastest. Lanes or warps that hold copies could share the new
-    elements as well; see `broadcast_backward` for the test that admits every choice.
+    Choice: the new elements are in new registers, the last dimension fastest. Lanes or warps that hold copies
+    could hold them instead; whether a layout is such a choice is tested by `broadcast_backward`.
 
     >>> broadcast(LinearLayout.from_bases([("register", [(1, 0)])], {"dim0": 2, "dim1": 1}), (2, 4)).bases
     (('register', ((1, 0), (0, 1), (0, 2))),)
@@ -159,9 +159,10 @@ def broadcast(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
 
 
 def broadcast_backward(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
-    """The input of this shape whose broadcast has this layout: coordinates of repeated dimensions are gone.
+    """The input of this shape whose broadcast has this layout: coordinates of repeated dimensions become zero.
 
-    Ensures: a register bit that moved along those dimensions only is gone; lanes and warps hold copies instead.
+    Ensures: a register bit that moves only along repeated dimensions is removed; a lane or warp bit holds a
+    copy.
     """
     _check_register("broadcast_backward", layout)
     large = _shape(layout)
@@ -184,10 +185,10 @@ def _check_broadcast(operation: str, small: Sequence[int], large: Sequence[int])
 
 
 def join(layout: LinearLayout) -> LinearLayout:
-    """Two tensors of this layout as one, along a new last dimension of size 2.
+    """The join of two tensors of this layout, along a new last dimension of size 2.
 
     Ensures: split(join(l)) == l.
-    Choice: the new register bit is the lowest, so the two lie side by side.
+    Choice: the new register bit is the lowest, so elements of the two tensors alternate.
 
     >>> join(LinearLayout.identity_1d(4, "register", "dim0")).bases
     (('register', ((0, 1), (1, 0), (2, 0))),)
@@ -203,16 +204,16 @@ def join(layout: LinearLayout) -> LinearLayout:
 
 
 def join_backward(layout: LinearLayout) -> LinearLayout | None:
-    """The layout of the two inputs whose join has this layout; None if they do not share their threads."""
+    """The layout of the two inputs whose join has this layout; None if they do not lie in the same threads."""
     return split(layout)
 
 
 def split(layout: LinearLayout) -> LinearLayout | None:
     """The layout of the halves of a tensor whose last dimension has size 2.
 
-    Requires: the last dimension has size 2.
-    Ensures: None unless exactly one register bit, and no other bit, moves along the last dimension, and
-    along nothing else: only then every thread holds both halves of what it holds.
+    Requires: the last dimension has size 2. Ensures: None unless exactly one bit moves along the last
+    dimension, it is a register bit, and it moves along no other dimension. Otherwise some thread would lack
+    the other half of an element pair.
 
     >>> split(LinearLayout.from_bases([("register", [(1, 0), (0, 1)])], ["dim0", "dim1"])).bases
     (('register', ((1,),)),)
@@ -234,7 +235,7 @@ def split_backward(layout: LinearLayout) -> LinearLayout:
 
 
 def reduce(layout: LinearLayout, axis: int) -> LinearLayout:
-    """What a reduction along ``axis`` yields: the slice, in all threads that took part.
+    """The result of a reduction along ``axis``: the slice, in all threads that take part.
 
     >>> reduce(LinearLayout.from_bases([("lane", [(0, 1), (1, 0)])], ["dim0", "dim1"]), 1).bases
     (('lane', ((0,), (1,))),)

@@ -87,22 +87,21 @@ def _changes_sign(op: Operation, producers: Mapping[Value, Operation]) -> bool:
 
 def _reached(ops: Sequence[Operation], values: Iterable[Value]) -> frozenset[Value]:
     """These values, and all that may hold them, or what is computed from them, afterwards."""
-    users: dict[Value, list[tuple[Operation, int]]] = {}
-    for op in ops:
-        for number, operand in enumerate(op.operands):
-            users.setdefault(operand, []).append((op, number))
-    functions = {op.attributes["sym_name"].value: op for op in ops if op.name == "tt.func"}
+    functions: dict[str, Operation] = {}
     calls: dict[str, list[Operation]] = {}
     for op in ops:
-        if op.name == "tt.call":
+        name = op.name
+        if name == "tt.func":
+            functions[op.attributes["sym_name"].value] = op
+        elif name == "tt.call":
             calls.setdefault(op.attributes["callee"].value, []).append(op)
     pending, seen = list(values), set[Value]()
     while pending:
         value = pending.pop()
         if value not in seen:
             seen.add(value)
-            for op, number in users.get(value, ()):
-                pending += _received(op, number, functions, calls)
+            for use in value.uses:
+                pending += _received(use.owner.operation, use.operand_number, functions, calls)
     return frozenset(seen)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from triton_linear.dialect.mlir_adapter import Block, Operation, RankedTensorType, Value, producers_of
+from triton_linear.passes.framework.verifiers import CONVERT
 
 # Operands that are addresses or masks, by number; the other operands are data.
 SINKS = {
@@ -48,6 +49,8 @@ def address_conversions(ops: Sequence[Operation]) -> frozenset[Operation]:
     Loop-carried values and results of branches are followed. Conversions of what was loaded, reduced or
     computed from floats are not among them, unless the program promises something: else nothing is known of it.
     """
+    if not any(op.name == CONVERT and is_integral(op.results[0]) for op in ops):
+        return frozenset()
     producers = producers_of(ops)
     pending = [value for op in ops for value in _sinks(op)]
     seen: set[Value] = set()
@@ -61,7 +64,7 @@ def address_conversions(ops: Sequence[Operation]) -> frozenset[Operation]:
         if producer is None:
             pending += passed_to(value)
             continue
-        if producer.name == "ttg.convert_layout" and _carries(producers.get(producer.operands[0])):
+        if producer.name == CONVERT and _carries(producers.get(producer.operands[0])):
             found.append(producer)
         if producer.name.startswith("scf."):
             pending += results_of(producer, list(producer.results).index(value))

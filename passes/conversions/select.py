@@ -108,10 +108,9 @@ class SelectLowering(Planning):
         unordered = ctas > 1 and installed_release() not in CLUSTERS_ORDERED
         addresses, signs = address_conversions(ops), changed_signs(ops)
         held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()
-        axes = AxisAnalysis(producers_of(ops))
+        axes = AxisAnalysis(producers_of(ops) if addresses else {})
         table = LayoutTable()
         residency = Residency.of(gpu, ops, warps_of(op), table)
-        attributes: dict[Selection, Attribute] = {}
         for conversion in conversions:
             ll.undecide(conversion)
             gpu = residency.gpu_for(conversion)
@@ -133,9 +132,7 @@ class SelectLowering(Planning):
                 conversion.attributes[ll.STOCK] = StringAttr.get(decision, op.context)
                 diagnostics.remark(conversion, f"conversion left to Triton: {decision}")
                 continue
-            if decision not in attributes:
-                attributes[decision] = plan_attribute(decision, op)
-            conversion.attributes[ll.PLAN] = attributes[decision]
+            conversion.attributes[ll.PLAN] = plan_attribute(decision, op)
             if self.scratch_limit is not None:
                 limit = Attribute.parse(f"{self.scratch_limit} : i64", op.context)
                 conversion.attributes[ll.SCRATCH_LIMIT] = limit

@@ -6,15 +6,16 @@ same. Its line table has no say in it, and the kernel's name has none.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.sources import source_digest
 from triton_linear.kept import store
 
-_LINES = re.compile(r"^\s*\.(?:loc|file)\b.*\n", re.MULTILINE)
-_DEBUG = re.compile(r"^\s*\.section\s+\.debug.*", re.MULTILINE | re.DOTALL)
+_DEBUG = "\n\t.section\t.debug"
+_LINES = "\t.loc\t", "\t.file\t", "\t// .globl\t"
+_CALLED = "{}_param_", ".entry {}(", "// @{}\n"
+"""Where PTX, as LLVM writes it, tells places in source files and the kernel's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +40,10 @@ class KeptDirectives:
 
     def name(self, text: str, kernel: str, *facts: object) -> str:
         """The name of what is decided about the PTX of a kernel, of which these facts are known besides."""
-        called = rf"(?<=\.entry ){re.escape(kernel)}(?=\()|\b{re.escape(kernel)}(?=_param_\d)"
-        comments = rf"// (?:@|-- Begin function ){re.escape(kernel)}$"
-        bare = _DEBUG.sub("", _LINES.sub("", text))
-        bare = re.sub(f"{called}|{comments}", "", bare, flags=re.MULTILINE)
+        lines = text.partition(_DEBUG)[0].split("\n")
+        bare = "\n".join([line for line in lines if not line.startswith(_LINES)])
+        for called in _CALLED:
+            bare = bare.replace(called.format(kernel), called)
         return store.digest("registers", bare, self.how(), repr(facts), source_digest())
 
     def read(self, name: str) -> KeptDirective | None:

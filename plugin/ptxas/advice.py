@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from triton_linear.dialect.records import dataclass
@@ -108,10 +109,21 @@ def advise(
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """A cubin, and the registers and stack that a thread of it uses."""
+    """A cubin, and the registers and stack that one thread of it uses.
+
+    walked: the results of `clocks` so far, by `trips`.
+    """
 
     code: object
     usage: Usage
+    walked: dict[int, WarpClocks | None] = field(default_factory=dict)
+
+    def clocks(self, trips: int) -> WarpClocks | None:
+        """The clocks of a warp; None if a walk through the code does not give them. trips: the iterations
+        assumed for a loop with an unknown number of them."""
+        if trips not in self.walked:
+            self.walked[trips] = warp_clocks(self.code, FAR_CLOCKS, trips)
+        return self.walked[trips]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +189,7 @@ class Residency:
 
     def clocks(self, made: Assembled) -> WarpClocks | None:
         """The clocks of a warp; None if a walk through the code does not give them."""
-        return warp_clocks(made.code, FAR_CLOCKS, self.gpu.policy.unknown_trips) if self.walked else None
+        return made.clocks(self.gpu.policy.unknown_trips) if self.walked else None
 
     def fewer_ctas(self, used: int) -> int | None:
         """The most CTAs, at most those of now, that leave a thread `registers_more` times `used` registers, or

@@ -13,6 +13,7 @@ what a kernel takes of which few warps run, and the least for others.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from triton_linear.dialect.records import dataclass
@@ -31,6 +32,8 @@ OTHER_CLOCKS = 20
 """What other instructions of unknown time take, those of the unit for exponentials, say."""
 _LATENCIES = {**dict.fromkeys(_SHARED, SHARED_CLOCKS), **dict.fromkeys(_MEMORY, None)}
 """Clocks of opcodes; None: those of memory."""
+_SETS = [tuple(n for n in range(_BARRIERS) if wanted >> n & 1) for wanted in range(1 << _BARRIERS)]
+"""The barriers that an instruction waits for, by the six bits that say so."""
 _WARM = 2
 """Iterations before the one that is looked at: what one leaves under way the next waits for."""
 
@@ -60,21 +63,29 @@ def warp_clocks(cubin: object, memory: int, trips: int) -> WarpClocks | None:
 
 
 class _Walk:
-    """The instructions of a kernel, of each what says when those behind it begin."""
+    """The instructions of a kernel, of each what says when those behind it begin.
+
+    at: the clocks to each instruction, and to the end, if none waited. stops: the instructions that wait for
+    barriers or set one: their numbers, the barriers that they wait for, the one that they set, and their
+    latency, None where it is that of memory.
+    """
 
     def __init__(
         self, instructions: Sequence[tuple[int, int]], loops: list[tuple[int, int]], trips: int
     ) -> None:
-        self._steps = [
-            (clocks_after(high) or 1, high >> 52 & _ALL, high >> 46 & 7, low & OPCODE)
-            for low, high in instructions
+        self._at = [0, *itertools.accumulate([clocks_after(high) or 1 for _, high in instructions])]
+        self._stops = [
+            (number, _SETS[high >> 52 & _ALL], high >> 46 & 7, _LATENCIES.get(low & OPCODE, OTHER_CLOCKS))
+            for number, (low, high) in enumerate(instructions)
+            if high >> 52 & _ALL or high >> 46 & 7 < _BARRIERS
         ]
+        self._opcodes = [low & OPCODE for low, _ in instructions]
         self._loops = loops
         self._trips = trips
 
     def through(self, memory: int) -> int:
         """The clocks of the kernel."""
-        total = self._run(0, len(self._steps), 1, memory)
+        (total,) = self._run(0, len(self._opcodes), 1, memory)
         more = (self._often(loop) * (self._trips - 1) // self._trips for loop in self._loops)
         return total + sum(n * self._iteration(loop, memory) for n, loop in zip(more, self._loops, strict=True))
 
@@ -82,9 +93,9 @@ class _Walk:
         """How often the kernel has to wait for loads at least: once between two barriers of the CTA, outside of
         loops and in each iteration of each."""
         stretches, barriers = set(), 0
-        for number, step in enumerate(self._steps):
-            barriers += step[3] == _BAR
-            if step[3] in _MEMORY:
+        for number, opcode in enumerate(self._opcodes):
+            barriers += opcode == _BAR
+            if opcode in _MEMORY:
                 stretches.add((self._around(number), barriers))
         return sum(1 if loop is None else self._often(loop) for loop, _ in stretches)
 
@@ -100,19 +111,23 @@ class _Walk:
 
     def _iteration(self, loop: tuple[int, int], memory: int) -> int:
         """The clocks of one iteration, others before it, without further ones of loops inside."""
-        first, last = loop[0], loop[1] + 1
-        return self._run(first, last, _WARM + 1, memory) - self._run(first, last, _WARM, memory)
+        *_, before, now = self._run(loop[0], loop[1] + 1, _WARM + 1, memory)
+        return now - before
 
-    def _run(self, first: int, last: int, times: int, memory: int) -> int:
-        now = 0
-        there = [0] * _BARRIERS
-        steps = self._steps[first:last]
+    def _run(self, first: int, last: int, times: int, memory: int) -> list[int]:
+        """The clocks to the end of these instructions, each time that they are gone through."""
+        at, there = self._at, [0] * _BARRIERS
+        stops = [stop for stop in self._stops if first <= stop[0] < last]
+        now, ends = 0, []
         for _ in range(times):
-            for after, wanted, barrier, opcode in steps:
-                if wanted:
-                    now = max([now, *(there[n] for n in range(_BARRIERS) if wanted >> n & 1)])
+            late = now - at[first]  # what is waited for delays all that follows
+            for number, wanted, barrier, latency in stops:
+                begin = late + at[number]
+                for waited in wanted:
+                    begin = max(begin, there[waited])
+                late = begin - at[number]
                 if barrier < _BARRIERS:
-                    latency = _LATENCIES.get(opcode, OTHER_CLOCKS)
-                    there[barrier] = max(there[barrier], now + (memory if latency is None else latency))
-                now += after
-        return now
+                    there[barrier] = max(there[barrier], begin + (memory if latency is None else latency))
+            now = late + at[last]
+            ends.append(now)
+        return ends

@@ -1,4 +1,4 @@
-"""PTX and AMDGCN: the accesses to memory of each line, how wide they are, shuffles and barriers."""
+"""Read PTX and AMDGCN: the memory accesses of each source line with their widths, the shuffles and barriers."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ COPY, BULK = "asynchronous copies", "bulk copies"
 SHARED_LOAD, SHARED_STORE = "shared loads", "shared stores"
 SHUFFLE, BARRIER = "shuffles", "barriers"
 WIDE = (LOAD, STORE, COPY, SHARED_LOAD, SHARED_STORE)
-"""Kinds of which it counts how many bits a thread moves at once."""
+"""The kinds whose width is counted: the bits that a thread moves by one instruction."""
 Where = tuple[str, int]
-"""A file and a line; line 0 where nobody says."""
+"""A file and a line; line 0 if the line is not known."""
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction that is counted, where, and how many bits a thread moves by it, if that is counted."""
+    """An instruction: its source line, its kind, and the bits that a thread moves by it, 0 if not counted."""
 
     where: Where
     kind: str
@@ -36,19 +36,21 @@ LIBRARY = re.compile(r"[/\\]triton[/\\](?:language|experimental)(?:[/\\]|$)")
 
 
 def instructions(text: str) -> Iterator[Instruction]:
-    """The instructions of a text in PTX or AMDGCN that count, each with the user's line."""
+    """The memory accesses, shuffles and barriers in a text in PTX or AMDGCN, each with the user's line."""
     read = _amdgcn if "amdgcn" in text[:4000] or ".amdhsa_" in text else _ptx
     for line, where in sourced(text, text):
         stripped = line.lstrip()
         if stripped and not stripped.startswith((".", "//", ";")):
-            found = read(stripped)
-            if found is not None:
-                yield Instruction(where, *found)
+            kind_and_bits = read(stripped)
+            if kind_and_bits is not None:
+                yield Instruction(where, *kind_and_bits)
 
 
 def sourced(text: str, whole: str) -> Iterator[tuple[str, Where]]:
-    """The lines of a text with the user's line of each, without those that only say it. `whole` has the names
-    of the files, which may stand at its end."""
+    """The lines of `text` with the user's line of each, without `.loc` directives.
+
+    `whole` is the complete assembly, because the `.file` directives may be at its end.
+    """
     files = {
         int(m["number"]): _path(m["first"], m["second"]) for m in map(_FILE.match, whole.splitlines()) if m
     }
@@ -57,7 +59,8 @@ def sourced(text: str, whole: str) -> Iterator[tuple[str, Where]]:
     for line in text.splitlines():
         stripped = line.strip()
         if stripped.startswith(".loc"):
-            # Some LLVMs count the lines of inline assembly on from its own, so the first of them is right.
+            # Some versions of LLVM give each further line of inline assembly the next line number of the
+            # source, so only the first `.loc` in it is right.
             if not (inline and placed):
                 where = _where(line, files) or where
             placed = inline
@@ -72,15 +75,15 @@ def _path(first: str, second: str | None) -> str:
 
 
 def _where(line: str, files: dict[int, str]) -> Where | None:
-    """The user's line of a `.loc`; of code from Triton's library, the line that calls it."""
-    found = _LOC.match(line)
-    if found is None or found["line"] == "0":
+    """The user's line of a `.loc`; for code of Triton's library, the line that calls it; None if not known."""
+    match = _LOC.match(line)
+    if match is None or match["line"] == "0":
         return None
-    file = files.get(int(found["file"]), "")
+    file = files.get(int(match["file"]), "")
     if not LIBRARY.search(file):
-        return file, int(found["line"])
-    if found["outer_file"]:
-        return files.get(int(found["outer_file"]), ""), int(found["outer_line"])
+        return file, int(match["line"])
+    if match["outer_file"]:
+        return files.get(int(match["outer_file"]), ""), int(match["outer_line"])
     for outer in _INLINED.finditer(line):
         path = next((path for path in files.values() if path.endswith(f"/{outer['file']}")), outer["file"])
         if not LIBRARY.search(path):
@@ -99,6 +102,7 @@ _PTX_COPY = re.compile(
 
 
 def _ptx(line: str) -> tuple[str, int] | None:
+    """The kind and the width of an instruction in PTX; None if it is not counted."""
     if found := _PTX_ACCESS.search(line):
         kinds = (LOAD, STORE) if found["space"] == "global" else (SHARED_LOAD, SHARED_STORE)
         return kinds[found["what"] == "st"], int(found["lanes"] or 1) * int(found["bits"])
@@ -117,7 +121,7 @@ def _ptx(line: str) -> tuple[str, int] | None:
     return None
 
 
-_NAMED = {"byte": 8, "ubyte": 8, "sbyte": 8, "short": 16, "ushort": 16, "sshort": 16, "dword": 32}
+_BITS_OF = {"byte": 8, "ubyte": 8, "sbyte": 8, "short": 16, "ushort": 16, "sshort": 16, "dword": 32}
 _AMD_GLOBAL = re.compile(
     r"(?:global|buffer|flat)_(?P<what>load|store)_(?P<lds>lds_)?(?:d16_)?(?:hi_)?"
     r"(?:(?P<name>dword|[us]?byte|[us]?short)(?:x(?P<lanes>\d))?|[biuf](?P<bits>\d+))"
@@ -128,9 +132,10 @@ _AMD_SHARED = re.compile(
 
 
 def _amdgcn(line: str) -> tuple[str, int] | None:
+    """The kind and the width of an instruction in AMDGCN; None if it is not counted."""
     opcode = line.split(None, 1)[0]
     if found := _AMD_GLOBAL.match(opcode):
-        bits = int(found["bits"] or _NAMED[found["name"]] * int(found["lanes"] or 1))
+        bits = int(found["bits"] or _BITS_OF[found["name"]] * int(found["lanes"] or 1))
         if found["lds"] or re.search(r"\blds\b", line):
             return COPY, bits
         return (LOAD if found["what"] == "load" else STORE), bits

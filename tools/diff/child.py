@@ -1,11 +1,11 @@
-"""Compiles the kernels of one side, in whatever Python and with whatever Triton that side names.
+"""Compile the kernels of one side, with the Python and the Triton that the side names.
 
     python child.py REQUEST.json
 
-It is run by its path and knows of this package only what it is told: `library` is a folder that has
-`triton_linear`, looked into last, so what the interpreter has itself comes first. Triton compiles, with an
-empty cache and a dump of what it has before each pass, as the environment says; what it leaves is read by the
-parent (`made.py`). An answer is always written: what was run, what the plugin reported, and why it ended.
+It is run by its path. `library` in the request is a folder with `triton_linear`, which is appended to
+`sys.path`, so that packages of the interpreter come first. By its environment, Triton has an empty cache and
+dumps the module before each pass; the parent (`compiled.py`) reads the cache and the dumps. An answer is
+always written: the version of Triton, the plugin's reports, and the error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _gpu(name: str) -> Any:
 
 
 def _launch_nothing(gpu: Any) -> None:
-    """Let launches compile for `gpu`, which need not be there, and go no further."""
+    """Make launches compile for `gpu`, which need not be installed, and launch nothing."""
     from triton.runtime import driver
     from triton.runtime.autotuner import Autotuner
     from triton.runtime.jit import JITFunction
@@ -51,11 +51,11 @@ def _launch_nothing(gpu: Any) -> None:
     Autotuner.run = every
 
 
-def _decide_alone() -> None:
-    """Have the script turn nothing on or off: which side is compiled by whom is what was asked for."""
+def _disable_switches() -> None:
+    """Keep the script from turning the plugin on or off, because the request decides that."""
     try:
         import triton_linear
-    except ImportError:  # then the script cannot either
+    except ImportError:  # then the script cannot import it either
         return
     plugin: Any = triton_linear
     plugin.install = plugin.uninstall = lambda **_: None
@@ -72,11 +72,11 @@ def _compile(request: dict[str, Any]) -> None:
         return
     if gpu is not None:
         _launch_nothing(gpu)
-    _decide_alone()
+    _disable_switches()
     sys.argv = [request["script"], *request["arguments"]]
     sys.path.insert(0, os.path.dirname(request["script"]))
-    found = runpy.run_path(request["script"], run_name="__main__")
-    specs = found.get("compile_specs")
+    names = runpy.run_path(request["script"], run_name="__main__")
+    specs = names.get("compile_specs")
     if callable(specs):
         if gpu is None:
             raise ValueError("its kernels are for any target: say --target=cuda:NUMBER or hip:gfxNAME")
@@ -84,8 +84,8 @@ def _compile(request: dict[str, Any]) -> None:
             triton.compile(spec.source(), target=gpu, options=dict(spec.options))
 
 
-def _reported(report: Any) -> dict[str, Any]:
-    # What brings partial results of a reduction together is a part of that.
+def _as_json(report: Any) -> dict[str, Any]:
+    # A conversion of partial results belongs to the reduction.
     own = [one for one in report.conversions if not one.partials]
     conversions = [(one.location, one.source, one.destination, one.lowering) for one in own]
     return {
@@ -97,8 +97,8 @@ def _reported(report: Any) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Do what the file says that is named on the command line."""
-    del sys.path[0]  # this file's folder, whose names are none of the script's business
+    """Carry out the request whose file is named on the command line."""
+    del sys.path[0]  # this file's folder, whose modules the script must not find
     request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     sys.path.append(request["library"])
     answer: dict[str, Any] = {"triton": "", "reports": [], "error": ""}
@@ -113,12 +113,12 @@ def main() -> None:
 
                 reports = stack.enter_context(enabled(**request["plugin"]))
             _compile(request)
-            answer["reports"] = [_reported(report) for report in reports]
+            answer["reports"] = [_as_json(report) for report in reports]
     except SystemExit as end:
         if end.code:
             answer["error"] = f"the script ended with status {end.code}"
         else:
-            answer["reports"] = [_reported(report) for report in reports]
+            answer["reports"] = [_as_json(report) for report in reports]
     except Exception as error:
         words = str(error).strip().splitlines() or ["no reason is given"]
         answer["error"] = f"{type(error).__name__}: {words[0]}"

@@ -1,4 +1,4 @@
-"""`triton-linear diff`: two compiles of one kernel beside each other, and where they began to differ."""
+"""`triton-linear diff`: compare two compiles of one kernel, and find where they diverge."""
 
 from __future__ import annotations
 
@@ -11,58 +11,58 @@ from pathlib import Path
 from rich.console import Console
 
 from triton_linear.tools.diff.compare import Comparison, compare
+from triton_linear.tools.diff.compiled import compile_side
 from triton_linear.tools.diff.gate import Condition
-from triton_linear.tools.diff.made import compiled
 from triton_linear.tools.diff.render import WIDTH, as_json, show
 from triton_linear.tools.diff.sides import sides
 from triton_linear.tools.support.backend import vendor_of
 from triton_linear.tools.support.console import trimmed
 from triton_linear.tools.support.errors import Diagnostic, fail
-from triton_linear.tools.support.progress import told
+from triton_linear.tools.support.progress import status_line
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compare what was named; the exit status is 1 where B is worse than a condition admits."""
+    """Compare the two sides; the exit status is 1 if B is worse than a condition of `--fail-on` allows."""
     conditions = [Condition.parse(text) for text in arguments.fail_on]
     if arguments.target is not None:
         vendor_of(arguments.target)
     if arguments.page is not None and not arguments.page.absolute().parent.is_dir():
         fail("cannot write output file: no such folder", str(arguments.page))
-    found = _compared(arguments)
+    comparison = _comparison(arguments)
     if arguments.page is not None:
         from triton_linear.tools.diff.page import page
 
         try:
-            arguments.page.write_text(page(found), encoding="utf-8")
+            arguments.page.write_text(page(comparison), encoding="utf-8")
         except OSError as error:
             fail(f"cannot write output file: {error.strerror}", str(arguments.page))
     if arguments.json:
-        print(json.dumps(as_json(found), indent=2))
+        print(json.dumps(as_json(comparison), indent=2))
     else:
         console = Console()
         console = console if console.is_terminal else Console(width=WIDTH)
         with trimmed(console):
-            show(console, found, arguments.all)
+            show(console, comparison, arguments.all)
     failed = False
     for condition in conditions:
-        for broken in condition.broken(found):
+        for violation in condition.violations(comparison):
             failed = True
-            print(Diagnostic("error", f"fail-on: {condition.text}: {broken}"), file=sys.stderr)
+            print(Diagnostic("error", f"fail-on: {condition.text}: {violation}"), file=sys.stderr)
     return int(failed)
 
 
-def _compared(arguments: argparse.Namespace) -> Comparison:
+def _comparison(arguments: argparse.Namespace) -> Comparison:
     a, b, rest = sides(arguments.subjects)
-    made = []
+    compiled = []
     with tempfile.TemporaryDirectory(prefix="triton-linear-diff-") as name:
         for side in (a, b):
             folder = Path(name) / side.letter
             folder.mkdir()
-            with told(f"compiling {side.letter}: {side.words or side.what}"):
-                made.append(compiled(side, arguments.target, rest, folder))
-        with told("comparing"):
-            found = compare(*made)
-    if not found.pairs:
-        kernels = [", ".join(one.name for one in side.kernels) for side in made]
+            with status_line(f"compiling {side.letter}: {side.words or side.what}"):
+                compiled.append(compile_side(side, arguments.target, rest, folder))
+        with status_line("comparing"):
+            comparison = compare(*compiled)
+    if not comparison.pairs:
+        kernels = [", ".join(kernel.name for kernel in side.kernels) for side in compiled]
         fail(f"no kernel is in both: A has {kernels[0]}, B has {kernels[1]}")
-    return found
+    return comparison

@@ -1,4 +1,4 @@
-"""Two sides, kernel by kernel: what differs, and which way it is worse."""
+"""Compare two sides, kernel by kernel: what differs, and whether B is worse."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from triton_linear.tools.diff.assembly import WIDE, Where
-from triton_linear.tools.diff.began import Began, began, layouts_began
+from triton_linear.tools.diff.compiled import CompiledKernel, CompiledSide
+from triton_linear.tools.diff.divergence import Divergence, divergence, layout_divergence
 from triton_linear.tools.diff.facts import Facts, LineFacts, facts, target_of
 from triton_linear.tools.diff.figures import TimedLoop
-from triton_linear.tools.diff.held import Held, held
 from triton_linear.tools.diff.ir import operations
 from triton_linear.tools.diff.lines import aligned
-from triton_linear.tools.diff.made import Compiled, Made
+from triton_linear.tools.diff.shared_memory import SharedMemory, shared_memory
 
 HIGHER, LOWER = "higher", "lower"
 WORSE: Mapping[str, str] = {
@@ -25,12 +25,12 @@ WORSE: Mapping[str, str] = {
     "occupancy": LOWER,
     "conversions": HIGHER,
 }
-"""Figures of a whole kernel, by name, and which way each is worse."""
+"""For each figure of a whole kernel, whether a higher or a lower value is worse."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of both sides; None where it is not known."""
+    """A figure of both sides; None if it is not known."""
 
     name: str
     a: int | None
@@ -38,7 +38,7 @@ class Figure:
 
     @property
     def worse(self) -> int | None:
-        """By how much B is worse, below zero where it is better; None where it cannot be told."""
+        """By how much B is worse, negative if it is better; None if a value is not known."""
         if self.a is None or self.b is None:
             return None
         return self.a - self.b if WORSE[self.name] == LOWER else self.b - self.a
@@ -46,8 +46,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the source on both sides, and what of it differs: layouts, conversions, instructions by kind.
-    `narrower` are the kinds of accesses of which B moves less at once."""
+    """A source line on both sides.
+
+    layouts, conversions: whether they differ. instructions: the kinds whose counts or widths differ.
+    narrower: the kinds of accesses that are narrower in B.
+    """
 
     where: Where
     a: LineFacts
@@ -59,29 +62,29 @@ class Line:
 
     @property
     def differs(self) -> tuple[str, ...]:
-        """What differs."""
+        """The names of what differs."""
         return (*self.instructions, *["conversions"] * self.conversions, *["layouts"] * self.layouts)
 
     @property
     def weight(self) -> tuple[bool, ...]:
-        """What lines are sorted by, the highest first."""
+        """The sort key of lines; the highest comes first."""
         more = self.b.crossed().total() > self.a.crossed().total()
         return bool(self.narrower), more, self.conversions, bool(self.instructions)
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One kernel of both sides. `held`: who holds shared memory, None where that is not known."""
+    """A kernel of both sides. `shared_memory` is None for a side whose use of shared memory is not known."""
 
-    made: tuple[Made, Made]
+    kernels: tuple[CompiledKernel, CompiledKernel]
     facts: tuple[Facts, Facts]
-    began: Began | None
-    layouts_began: Began | None
+    divergence: Divergence | None
+    layout_divergence: Divergence | None
     figures: tuple[Figure, ...]
     loops: tuple[tuple[TimedLoop | None, TimedLoop | None], ...]
     every_line: tuple[Line, ...]
     narrower: tuple[str, ...]
-    held: tuple[Held | None, Held | None]
+    shared_memory: tuple[SharedMemory | None, SharedMemory | None]
 
     @property
     def name(self) -> str:
@@ -90,7 +93,7 @@ class Pair:
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """The lines that became something else."""
+        """The lines that differ."""
         return tuple(line for line in self.every_line if line.differs)
 
     def figure(self, name: str) -> Figure:
@@ -100,61 +103,61 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Both sides: the kernels of both, and those that only one has."""
+    """Both sides, the kernels that both have, and the names of those that only one side has."""
 
-    sides: tuple[Compiled, Compiled]
+    sides: tuple[CompiledSide, CompiledSide]
     pairs: tuple[Pair, ...]
     only: tuple[tuple[str, ...], tuple[str, ...]]
 
 
-def compare(a: Compiled, b: Compiled) -> Comparison:
-    """Compare the kernels of the same name, those of equal TTIR first, then in the order they were compiled."""
-    pairs: list[tuple[Made, Made]] = []
-    left = list(b.kernels)
-    alone = []
-    for made in a.kernels:
-        same = [other for other in left if other.name == made.name]
+def compare(a: CompiledSide, b: CompiledSide) -> Comparison:
+    """Compare kernels of the same name: preferably those of equal TTIR, else in the order of compilation."""
+    pairs: list[tuple[CompiledKernel, CompiledKernel]] = []
+    unpaired = list(b.kernels)
+    only_in_a = []
+    for kernel in a.kernels:
+        same = [other for other in unpaired if other.name == kernel.name]
         if not same and len(a.kernels) == len(b.kernels) == 1:
-            same = left  # one each: a kernel that was renamed
+            same = unpaired  # one each: the kernel was renamed
         if not same:
-            alone.append(made.name)
+            only_in_a.append(kernel.name)
             continue
-        best = next((other for other in same if other.texts.get("ttir") == made.texts.get("ttir")), same[0])
-        left.remove(best)
-        pairs.append((made, best))
+        best = next((other for other in same if other.texts.get("ttir") == kernel.texts.get("ttir")), same[0])
+        unpaired.remove(best)
+        pairs.append((kernel, best))
     tritons = a.triton, b.triton
     compared = tuple(_pair(pair, tritons) for pair in pairs)
-    return Comparison((a, b), compared, (tuple(alone), tuple(made.name for made in left)))
+    return Comparison((a, b), compared, (tuple(only_in_a), tuple(kernel.name for kernel in unpaired)))
 
 
-def _pair(made: tuple[Made, Made], tritons: tuple[str, str]) -> Pair:
-    places = aligned(*(files_of(one) for one in made))
-    holders = held(made, (target_of(made[0]), target_of(made[1])))
-    shared = [one.bytes if one is not None else None for one in holders]
-    found = (
-        facts(made[0], tritons[0], places[0], shared[0]),
-        facts(made[1], tritons[1], places[1], shared[1]),
+def _pair(kernels: tuple[CompiledKernel, CompiledKernel], tritons: tuple[str, str]) -> Pair:
+    places = aligned(*(files_of(kernel) for kernel in kernels))
+    memory = shared_memory(kernels, (target_of(kernels[0]), target_of(kernels[1])))
+    shared = [one.bytes if one is not None else None for one in memory]
+    both_facts = (
+        facts(kernels[0], tritons[0], places[0], shared[0]),
+        facts(kernels[1], tritons[1], places[1], shared[1]),
     )
-    a, b = found
+    a, b = both_facts
     lines = tuple(sorted(_lines(a, b), key=lambda line: line.weight, reverse=True))
     both = a.lines.keys() & b.lines.keys()
     whole = () if both - {("", 0)} else narrower(a.instructions(), b.instructions())
     return Pair(
-        made,
-        found,
-        began(*made),
-        layouts_began(*made, tritons),
+        kernels,
+        both_facts,
+        divergence(*kernels),
+        layout_divergence(*kernels, tritons),
         tuple(_figures(a, b)),
         _loops(a, b),
         lines,
         tuple(dict.fromkeys([*(kind for line in lines for kind in line.narrower), *whole])),
-        holders,
+        memory,
     )
 
 
-def files_of(made: Made) -> set[str]:
-    """The files that the operations of a kernel are from."""
-    return {op.where[0] for op in operations(made.texts.get("ttgir", "")) if op.where[1]}
+def files_of(kernel: CompiledKernel) -> set[str]:
+    """The source files of a kernel's operations."""
+    return {op.where[0] for op in operations(kernel.texts.get("ttgir", "")) if op.where[1]}
 
 
 def _figures(a: Facts, b: Facts) -> Iterator[Figure]:
@@ -174,8 +177,9 @@ def _figures(a: Facts, b: Facts) -> Iterator[Figure]:
 
 
 def _loops(a: Facts, b: Facts) -> tuple[tuple[TimedLoop | None, TimedLoop | None], ...]:
-    """The loops of both, one by one where there are as many, else those of most clocks; none where those of one
-    are not known."""
+    """Pairs of loops: in order if both sides have the same number, else the loop with the most clocks of
+    each; none if the loops of one side are not known.
+    """
     first, second = a.resources.loops, b.resources.loops
     if first is None or second is None:
         return ()
@@ -191,18 +195,18 @@ def _lines(a: Facts, b: Facts) -> Iterator[Line]:
         first, second = (side.lines.get(where, LineFacts()) for side in (a, b))
         layouts = {one.key for one in first.layouts} != {one.key for one in second.layouts}
         lowered = [side.lowered() for side in (first, second)]
-        moved = first.crossed() != second.crossed() or (None not in lowered and lowered[0] != lowered[1])
+        converted = first.crossed() != second.crossed() or (None not in lowered and lowered[0] != lowered[1])
         kinds = tuple(
             kind
             for kind in dict.fromkeys((*first.instructions, *second.instructions))
             if first.instructions.get(kind) != second.instructions.get(kind)
         )
-        less = narrower(first.instructions, second.instructions)
-        yield Line(where, first, second, known and layouts, known and moved, kinds, less)
+        narrow = narrower(first.instructions, second.instructions)
+        yield Line(where, first, second, known and layouts, known and converted, kinds, narrow)
 
 
 def narrower(a: Mapping[str, Counter[int]], b: Mapping[str, Counter[int]]) -> tuple[str, ...]:
-    """The kinds of accesses, of those that both have, of which B moves less at once on average.
+    """The kinds of accesses that both sides have and whose mean width is smaller in B.
 
     >>> narrower({"global loads": Counter({128: 2})}, {"global loads": Counter({32: 8})})
     ('global loads',)

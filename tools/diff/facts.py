@@ -1,4 +1,4 @@
-"""One compiled kernel in figures: by line of the source, and as a whole."""
+"""The figures of a compiled kernel: for each source line, and for the whole kernel."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from triton_linear.dialect import triton_versions
 from triton_linear.dialect.triton_versions import Release, release_of
 from triton_linear.lowering.target.targets import Target
-from triton_linear.lowering.target.targets import target as target_called
+from triton_linear.lowering.target.targets import target as target_by_name
 from triton_linear.report import NOOP as FOLDED
 from triton_linear.report import TRITON
 from triton_linear.tools.diff.assembly import Where, instructions
+from triton_linear.tools.diff.compiled import CompiledKernel
 from triton_linear.tools.diff.figures import Resources, resources
 from triton_linear.tools.diff.ir import (
     CTAS,
@@ -28,7 +29,6 @@ from triton_linear.tools.diff.ir import (
     operations,
 )
 from triton_linear.tools.diff.lowered import SHUFFLE, WARP_SHARED, lowerings
-from triton_linear.tools.diff.made import Made
 
 _TARGET = re.compile(r'ttg\.target"? = "(?P<name>[^"]+)"')
 _WARPS = re.compile(r'"ttg\.num-warps" = (?P<number>\d+)')
@@ -37,8 +37,11 @@ Lines = dict[Where, "LineFacts"]
 
 @dataclass(frozen=True)
 class ConversionFact:
-    """A conversion: the farthest that it moves data, its tensor types, its lowering and how many loops are
-    around it; empty and None where that is not known."""
+    """A conversion.
+
+    crosses: how far it moves data (`ir.crossed`). source, destination: tensor types. lowering: empty if not
+    known. loops: the number of loops around it, None if not known.
+    """
 
     crosses: str
     source: str
@@ -46,8 +49,10 @@ class ConversionFact:
     lowering: str = ""
     loops: int | None = None
 
-    def by(self, lowering: str) -> ConversionFact:
-        """The same with its lowering, which may show that data stay nearer: of copies the near ones do."""
+    def with_lowering(self, lowering: str) -> ConversionFact:
+        """Set the lowering. It can show that data crosses less than the layouts say, since a nearer copy is
+        used.
+        """
         crosses = self.crosses
         if crosses != NOOP and lowering == REGISTERS:
             crosses = REGISTERS
@@ -58,26 +63,26 @@ class ConversionFact:
 
 @dataclass
 class LineFacts:
-    """What a line of the source became."""
+    """The layouts, conversions and instructions of a source line."""
 
     layouts: list[Layout] = field(default_factory=list)
     conversions: list[ConversionFact] = field(default_factory=list)
     instructions: dict[str, Counter[int]] = field(default_factory=dict)
-    """By kind: how many of each width in bits."""
+    """For each kind, the number of instructions of each width in bits."""
 
     def crossed(self) -> Counter[str]:
-        """How many conversions move data, by how far."""
+        """The number of conversions that move data, by how far they move it."""
         return Counter(one.crosses for one in self.conversions if one.crosses != NOOP)
 
     def lowered(self) -> Counter[str] | None:
-        """How many conversions move data, by their lowering; None where one is not known."""
-        found = Counter(one.lowering for one in self.conversions if one.crosses != NOOP)
-        return None if "" in found else found
+        """The number of conversions that move data, by their lowering; None if a lowering is not known."""
+        counts = Counter(one.lowering for one in self.conversions if one.crosses != NOOP)
+        return None if "" in counts else counts
 
 
 @dataclass(frozen=True)
 class Facts:
-    """A kernel in figures. `has_layouts`: there is TTGIR, so layouts and conversions are known."""
+    """The figures of a kernel. `has_layouts`: there is TTGIR, so layouts and conversions are known."""
 
     name: str
     target: str
@@ -87,7 +92,7 @@ class Facts:
     has_layouts: bool
 
     def conversions(self) -> int | None:
-        """How many conversions move data; None where there is no TTGIR that would say."""
+        """The number of conversions that move data; None without TTGIR."""
         return (
             None if not self.has_layouts else sum(sum(line.crossed().values()) for line in self.lines.values())
         )
@@ -101,45 +106,49 @@ class Facts:
         return total
 
 
-def target_of(made: Made) -> str:
-    """The name of what a kernel was compiled for; empty where nothing says."""
-    said = made.metadata.get("target")
-    if isinstance(said, dict) and {"backend", "arch"} <= said.keys():
-        return f"{said['backend']}:{said['arch']}"
-    found = _TARGET.search(made.texts.get("ttgir", ""))
-    return found["name"] if found else ""
+def target_of(kernel: CompiledKernel) -> str:
+    """The name of the target that a kernel was compiled for; empty if it is not known."""
+    target = kernel.metadata.get("target")
+    if isinstance(target, dict) and {"backend", "arch"} <= target.keys():
+        return f"{target['backend']}:{target['arch']}"
+    match = _TARGET.search(kernel.texts.get("ttgir", ""))
+    return match["name"] if match else ""
 
 
-def facts(made: Made, triton: str, where: Callable[[Where], Where], shared: int | None) -> Facts:
-    """The figures of a kernel that `triton` compiled, with lines as `where` calls them; `shared` is what a CTA
-    takes of shared memory where the kernel's metadata do not say it."""
+def facts(kernel: CompiledKernel, triton: str, where: Callable[[Where], Where], shared: int | None) -> Facts:
+    """The figures of a kernel that the version `triton` compiled.
+
+    `where` maps a line to the line under which it is listed. `shared` is the number of bytes of shared memory
+    per CTA, used if the kernel's metadata has none.
+    """
     release = release_of(triton)
-    name = target_of(made)
-    warps = made.metadata.get("num_warps")
-    if warps is None and (found := _WARPS.search(made.texts.get("ttgir", ""))):
-        warps = int(found["number"])
+    name = target_of(kernel)
+    warps = kernel.metadata.get("num_warps")
+    if warps is None and (match := _WARPS.search(kernel.texts.get("ttgir", ""))):
+        warps = int(match["number"])
     lines: Lines = {}
 
     def at(place: Where) -> LineFacts:
         return lines.setdefault(where(place), LineFacts())
 
-    _read_ttgir(made, release, at)
+    _read_ttgir(kernel, release, at)
     if triton and triton == triton_versions.found() and warps is not None:
-        _ask_triton(lines, warps, name)
-    for one in instructions(made.assembly):
+        _add_stock_lowerings(lines, warps, name)
+    for one in instructions(kernel.assembly):
         at(one.where).instructions.setdefault(one.kind, Counter())[one.bits] += 1
-    used = resources(made.binary, made.assembly, made.metadata.get("shared", shared), warps, _known(name))
-    return Facts(made.name, name, warps, lines, used, bool(made.layouts))
+    used = resources(kernel.binary, kernel.assembly, kernel.metadata.get("shared", shared), warps, _known(name))
+    return Facts(kernel.name, name, warps, lines, used, bool(kernel.layouts))
 
 
-def _read_ttgir(made: Made, release: Release | None, at: Callable[[Where], LineFacts]) -> None:
-    ops = list(operations(made.layouts))
-    for place, found in layouts(ops, release).items():
-        at(place).layouts += found
-    if made.conversions is not None:
-        for one in made.conversions:
+def _read_ttgir(kernel: CompiledKernel, release: Release | None, at: Callable[[Where], LineFacts]) -> None:
+    ops = list(operations(kernel.layouts))
+    for place, in_line in layouts(ops, release).items():
+        at(place).layouts += in_line
+    if kernel.conversions is not None:
+        for one in kernel.conversions:
             kind = NOOP if one.lowering == FOLDED else crossed(one.source, one.destination, release)
-            at(one.place).conversions.append(ConversionFact(kind, one.source, one.destination).by(one.lowering))
+            fact = ConversionFact(kind, one.source, one.destination)
+            at(one.place).conversions.append(fact.with_lowering(one.lowering))
         return
     for op in conversions(ops):
         source, destination = op.types
@@ -147,23 +156,23 @@ def _read_ttgir(made: Made, release: Release | None, at: Callable[[Where], LineF
         at(op.where).conversions.append(ConversionFact(kind, source, destination, loops=op.loops))
 
 
-def _ask_triton(lines: Lines, warps: int, target: str) -> None:
-    """Say of the conversions that Triton lowers how it does so."""
+def _add_stock_lowerings(lines: Lines, warps: int, target: str) -> None:
+    """Add the lowering of each conversion that stock Triton lowers."""
 
-    def is_asked(one: ConversionFact) -> bool:
+    def is_stock(one: ConversionFact) -> bool:
         return one.crosses != NOOP and one.lowering in ("", TRITON)
 
-    wanted = [(c.source, c.destination) for line in lines.values() for c in line.conversions if is_asked(c)]
-    found = lowerings(wanted, warps, target)
+    types = [(c.source, c.destination) for line in lines.values() for c in line.conversions if is_stock(c)]
+    kinds = lowerings(types, warps, target)
     for line in lines.values():
         line.conversions = [
-            one.by(found.get((one.source, one.destination), "")) if is_asked(one) else one
+            one.with_lowering(kinds.get((one.source, one.destination), "")) if is_stock(one) else one
             for one in line.conversions
         ]
 
 
 def _known(name: str) -> Target | None:
     try:
-        return target_called(name)
+        return target_by_name(name)
     except ValueError:
         return None

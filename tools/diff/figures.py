@@ -1,4 +1,4 @@
-"""What a compiled kernel takes as a whole: registers, spills, shared memory, CTAs at a time, its loops."""
+"""The resources of a whole compiled kernel: registers, spills, shared memory, occupancy, and its loops."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ from triton_linear.tools.diff.assembly import LIBRARY, Where
 
 @dataclass(frozen=True)
 class TimedLoop:
-    """A loop of a cubin: where it is from, its instructions, and the clocks that a warp takes at least
-    for one iteration, as its instructions say; those of loops inside count once."""
+    """A loop of a cubin.
+
+    where: its source line. instructions: their number. clocks: a lower bound for one iteration of a warp,
+    from the stall counts of the instructions; the body of an inner loop counts once.
+    """
 
     where: Where
     instructions: int
@@ -29,9 +32,12 @@ class TimedLoop:
 
 @dataclass(frozen=True)
 class Resources:
-    """Of a thread: registers (of an AMD GPU vector registers, accumulators among them), scalar registers, bytes
-    of stack, where spills go, and registers spilled. Of a CTA: bytes of shared memory. `ctas` are as many as a
-    multiprocessor takes at a time; `limited_by` says of what there is no more. None: not known."""
+    """The resources of a kernel; None if a value is not known.
+
+    Of a thread: registers (on AMD GPUs vector registers, including accumulators), scalar registers, bytes of
+    stack, which holds the spills, and spilled registers. shared: bytes of shared memory of a CTA. ctas: CTAs
+    that fit on a multiprocessor at a time. limited_by: the resource that limits them.
+    """
 
     registers: int | None = None
     scalar_registers: int | None = None
@@ -46,47 +52,47 @@ class Resources:
 def resources(
     binary: bytes | None, assembly: str, shared: int | None, warps: int | None, target: Target | None
 ) -> Resources:
-    """Those that the cubin says, or the metadata of AMDGCN."""
+    """The resources that the cubin states, or the metadata in AMDGCN, and the occupancy."""
     if ".amdhsa_" in assembly:
-        found = _amdgcn(assembly, shared)
+        stated = _amdgcn(assembly, shared)
     else:
         used = usage(binary)
-        found = Resources(
+        stated = Resources(
             used.registers if used else None,
             stack=used.stack if used else None,
             shared=shared,
             loops=_loops(binary) if binary else (),
         )
-    if target is None or warps is None or found.registers is None or found.shared is None:
-        return found
-    ctas, limited_by = occupancy(found.registers, found.shared, warps, target)
-    return replace(found, ctas=ctas, limited_by=limited_by)
+    if target is None or warps is None or stated.registers is None or stated.shared is None:
+        return stated
+    ctas, limited_by = occupancy(stated.registers, stated.shared, warps, target)
+    return replace(stated, ctas=ctas, limited_by=limited_by)
 
 
 def _amdgcn(text: str, shared: int | None) -> Resources:
-    def said(name: str) -> int | None:
-        found = re.search(rf"^ *(?:- )?\.{name}:\s+(\d+)", text, re.MULTILINE)
-        return int(found[1]) if found else None
+    def value(name: str) -> int | None:
+        match = re.search(rf"^ *(?:- )?\.{name}:\s+(\d+)", text, re.MULTILINE)
+        return int(match[1]) if match else None
 
-    spills = [said("vgpr_spill_count"), said("sgpr_spill_count")]
+    spills = [value("vgpr_spill_count"), value("sgpr_spill_count")]
     return Resources(
-        said("vgpr_count"),
-        said("sgpr_count"),
-        said("private_segment_fixed_size"),
+        value("vgpr_count"),
+        value("sgpr_count"),
+        value("private_segment_fixed_size"),
         None if None in spills else sum(filter(None, spills)),
-        shared if shared is not None else said("group_segment_fixed_size"),
+        shared if shared is not None else value("group_segment_fixed_size"),
     )
 
 
 _MOST_CTAS = {"cuda:75": 16, "cuda:86": 16, "cuda:87": 16, "cuda:89": 24, "cuda:120": 24, "cuda:121": 24}
 _USUAL_CTAS = 32
-"""CTAs that a multiprocessor takes at most (CUDA programming guide, compute capabilities)."""
+"""The most CTAs that a multiprocessor can hold (CUDA programming guide, compute capabilities)."""
 
 
 def occupancy(registers: int, shared: int, warps: int, target: Target) -> tuple[int, str]:
-    """CTAs that a multiprocessor takes at a time, and what there is no more of."""
+    """CTAs that a multiprocessor can hold at a time, and the resource that limits them."""
     whole = target.max_shared_bytes + target.reserved_shared_bytes
-    room = {
+    limits = {
         "CTAs": _MOST_CTAS.get(target.name, _USUAL_CTAS),
         "warps": target.resident_warps // warps,
         "registers": resident(max(registers, 1), warps, target.registers, target.lanes),
@@ -94,12 +100,12 @@ def occupancy(registers: int, shared: int, warps: int, target: Target) -> tuple[
         if (taken := shared + target.reserved_shared_bytes)
         else target.resident_warps,
     }
-    least = min(room, key=lambda name: room[name])
-    return room[least], least
+    lowest = min(limits, key=lambda name: limits[name])
+    return limits[lowest], lowest
 
 
 _SMALL = 8
-"""A loop of so few instructions waits for a barrier of memory; its clocks say nothing."""
+"""A loop with fewer instructions only waits for a barrier in memory; its clocks mean nothing."""
 _SOURCE = re.compile(r'^\s*//## File "(?P<file>[^"]*)", line (?P<line>\d+)')
 _ADDRESS = re.compile(r"^\s*/\*(?P<address>[0-9a-f]{4,})\*/")
 
@@ -108,13 +114,15 @@ def _loops(cubin: bytes) -> tuple[TimedLoop, ...] | None:
     every = loops(cubin)
     if every is None:
         return None
-    found: Sequence[Loop] = [loop for loop in every if loop.last - loop.first >= _SMALL]
-    lines = _lines(cubin) if found else {}
-    return tuple(TimedLoop(_most(lines, loop), loop.last - loop.first + 1, loop.clocks) for loop in found)
+    timed: Sequence[Loop] = [loop for loop in every if loop.last - loop.first >= _SMALL]
+    lines = _lines(cubin) if timed else {}
+    return tuple(TimedLoop(_line_of(loop, lines), loop.last - loop.first + 1, loop.clocks) for loop in timed)
 
 
-def _most(lines: dict[int, Where], loop: Loop) -> Where:
-    """The line of a loop's last instruction, which goes back; else that most of it is from."""
+def _line_of(loop: Loop, lines: dict[int, Where]) -> Where:
+    """The line of a loop's last instruction, the backward branch; if not known, the line of most
+    instructions.
+    """
     if loop.last in lines:
         return lines[loop.last]
     counted = Counter(lines[number] for number in range(loop.first, loop.last + 1) if number in lines)
@@ -122,7 +130,7 @@ def _most(lines: dict[int, Where], loop: Loop) -> Where:
 
 
 def _lines(cubin: bytes) -> dict[int, Where]:
-    """The user's line of each instruction by its number, as nvdisasm knows; nothing where that is not there."""
+    """The user's line of each instruction number, from nvdisasm; empty if nvdisasm is not installed."""
     from triton import knobs
 
     tool: Any = getattr(knobs.nvidia, "nvdisasm", None)

@@ -1,4 +1,4 @@
-"""Conditions on a comparison, for a continuous integration to fail on: `registers > 8`."""
+"""Conditions of `--fail-on`, by which continuous integration can fail: `registers > 8`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CONDITION = re.compile(rf"(?P<name>{'|'.join(NAMES)})(?: ?> ?(?P<bound>\d+))?")
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """B is worse in `name` by more than `bound`."""
+    """The condition that B is worse in `name` by more than `bound`."""
 
     text: str
     name: str
@@ -22,31 +22,31 @@ class Condition:
 
     @classmethod
     def parse(cls, text: str) -> Condition:
-        """A name, and by how much B may be worse: 0 where nothing is said. Fails on anything else."""
-        found = _CONDITION.fullmatch(" ".join(text.split()))
-        if found is None:
+        """Parse a name and an optional bound, 0 by default. Fails on anything else."""
+        match = _CONDITION.fullmatch(" ".join(text.split()))
+        if match is None:
             fail(
                 f"fail-on: '{text}' is no condition, as 'registers > 8'; what is compared is {', '.join(NAMES)}"
             )
-        return cls(text, found["name"], int(found["bound"] or 0))
+        return cls(text, match["name"], int(match["bound"] or 0))
 
-    def broken(self, comparison: Comparison) -> list[str]:
-        """What is worse than that, in words; a figure that is not known is, too."""
-        found = []
+    def violations(self, comparison: Comparison) -> list[str]:
+        """A message for each kernel that is worse by more than the bound, or whose figure is not known."""
+        messages = []
         for pair in comparison.pairs:
-            worse, said = self._worse(pair)
+            worse, text = self._worse(pair)
             if worse is None:
-                found.append(f"{pair.name}: {said} not known of both sides")
+                messages.append(f"{pair.name}: {text} not known of both sides")
             elif worse > self.bound:
-                found.append(f"{pair.name}: {said}")
-        return found
+                messages.append(f"{pair.name}: {text}")
+        return messages
 
     def _worse(self, pair: Pair) -> tuple[int | None, str]:
         match self.name:
             case "width":
                 return len(pair.narrower), f"narrower in B: {', '.join(pair.narrower)}"
             case "code":
-                return int(pair.began is not None), f"code differs from {pair.began} on"
+                return int(pair.divergence is not None), f"code differs from {pair.divergence} on"
             case "clocks":
                 return _clocks(pair)
             case "spills":
@@ -66,7 +66,7 @@ def _clocks(pair: Pair) -> tuple[int | None, str]:
     grown = [(b.clocks - a.clocks, a, b) for a, b in pair.loops if a is not None and b is not None]
     if not grown:
         none = all(side.resources.loops == () for side in pair.facts)
-        known = all(made.binary is not None and "ptx" in made.texts for made in pair.made)
+        known = all(kernel.binary is not None and "ptx" in kernel.texts for kernel in pair.kernels)
         return (0, "no loop") if none and known else (None, "clocks of loops are")
     worse, a, b = max(grown, key=lambda one: one[0])
     return worse, f"a loop of {a.clocks} clocks in A, {b.clocks} in B"

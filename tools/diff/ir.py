@@ -1,7 +1,7 @@
-"""TTGIR as text, of any release: the layouts and conversions of each line of the source.
+"""Read TTGIR of any release as text: the layouts and conversions of each source line.
 
-Modules of other releases may not parse with the installed one, and a compile has dozens; so this reads lines,
-which is enough for operations, their types and their places.
+The installed Triton may not parse modules of another release, and one compile dumps dozens of them. So this
+reads the text line by line, which suffices for operations, their types and their locations.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOOPS = ("scf.for", "scf.while")
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation with its place, the types that are written behind it, and how many loops are around it."""
+    """An operation: its name, its source line, the tensor types after it, and the number of loops around it."""
 
     name: str
     where: Where
@@ -43,7 +43,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Layout:
-    """The layout that an operation has at a line: what a tensor is, and how it is held."""
+    """The layout of an operation's tensor: the operation's name, the tensor's shape and element, the layout."""
 
     operation: str
     tensor: str
@@ -52,19 +52,19 @@ class Layout:
 
     @property
     def key(self) -> tuple[str, str, object]:
-        """Equal for layouts that hold the same elements in the same places, however they are called."""
+        """A key that is equal for layouts with equal bases, whatever their encodings are called."""
         return self.operation, self.tensor, self.linear or self.encoding
 
     @property
     def words(self) -> str:
-        """What a thread, a warp and the CTA hold."""
+        """A description of the elements that a thread, a warp and the CTA hold."""
         return in_words(self.linear, _bits(self.tensor)) if self.linear is not None else self.encoding
 
 
 def operations(text: str) -> Iterator[Operation]:
     """The operations of a module, in order."""
     text = bridge.expand_aliases(text)
-    aliases = {found["name"]: found["what"] for found in _ALIAS.finditer(text)}
+    aliases = {match["name"]: match["what"] for match in _ALIAS.finditer(text)}
     places: dict[str, Where | None] = {}
     opened: list[str] = []
     for line in text.splitlines():
@@ -88,8 +88,8 @@ def operations(text: str) -> Iterator[Operation]:
 
 
 def sourced(text: str) -> Iterator[tuple[str, Where | None]]:
-    """The lines of a module, encodings by their aliases, with the user's line of each, or None."""
-    aliases = {found["name"]: found["what"] for found in _ALIAS.finditer(text)}
+    """The lines of a module without locations, with the user's line of each, or None. Aliases are kept."""
+    aliases = {match["name"]: match["what"] for match in _ALIAS.finditer(text)}
     places: dict[str, Where | None] = {}
     for line in text.splitlines():
         if line.startswith("#loc") or not line.strip():
@@ -105,25 +105,25 @@ def _region(name: str, closes: bool) -> bool:
     return closes and name in ("tt.reduce", "tt.scan")
 
 
-def _place(said: str, aliases: dict[str, str], known: dict[str, Where | None]) -> Where | None:
-    """The user's line; None for code that this package has put in place of a conversion."""
-    if said not in known:
-        text, before = said, ""
+def _place(location: str, aliases: dict[str, str], known: dict[str, Where | None]) -> Where | None:
+    """The user's line of a location; None for code that this package emitted. `known` is a cache."""
+    if location not in known:
+        text, before = location, ""
         while text != before and "#loc" in text:
             before = text
             text = re.sub(r"#loc\w*", lambda alias: aliases.get(alias[0], "unknown"), text)
-        known[said] = None if _OURS in text else user_position(text)[:2]
-    return known[said]
+        known[location] = None if _OURS in text else user_position(text)[:2]
+    return known[location]
 
 
 def _types(line: str, region: bool = False) -> tuple[str, ...]:
-    """The tensor types behind an operation."""
+    """The tensor types of an operation; `region`: the line closes the region of a reduction or scan."""
     at = line.rfind(" : ") if not region else line.find(" : ")
-    # Attributes have " : " too, as in `{axis = 1 : i32}`, so types begin where the last run of them does.
+    # Attributes have " : " too, as in `{axis = 1 : i32}`, so types are found by "tensor<".
     first = line.find("tensor<")
     if at < 0 or first < 0:
         return ()
-    found = []
+    types = []
     while first >= 0:
         depth, end = 0, first + len("tensor")
         while end < len(line):
@@ -131,9 +131,9 @@ def _types(line: str, region: bool = False) -> tuple[str, ...]:
             end += 1
             if depth == 0:
                 break
-        found.append(line[first:end])
+        types.append(line[first:end])
         first = line.find("tensor<", end)
-    return tuple(found)
+    return tuple(types)
 
 
 _TENSOR = re.compile(r"tensor<(?P<shape>(?:\d+x)*)(?P<element>.*?)(?:, (?P<encoding>#.*))?>$", re.DOTALL)
@@ -141,13 +141,13 @@ _TENSOR = re.compile(r"tensor<(?P<shape>(?:\d+x)*)(?P<element>.*?)(?:, (?P<encod
 
 @functools.lru_cache(maxsize=8192)
 def layout(type_: str, release: Release | None = None) -> tuple[str, str, LinearLayout | None]:
-    """Shape and element, encoding and layout of a tensor type; no layout where the encoding is not known."""
-    found = _TENSOR.match(type_)
-    if found is None:
+    """The shape with element, the encoding, and the layout (None for an unknown encoding) of a tensor type."""
+    match = _TENSOR.match(type_)
+    if match is None:
         return type_, "", None
-    tensor, encoding = found["shape"] + found["element"], found["encoding"] or ""
+    tensor, encoding = match["shape"] + match["element"], match["encoding"] or ""
     try:
-        shape = tuple(int(size) for size in found["shape"].split("x")[:-1])
+        shape = tuple(int(size) for size in match["shape"].split("x")[:-1])
         linear = encodings.layout_of(encoding, shape, release=release) if encoding else None
     except ValueError:
         linear = None
@@ -164,9 +164,11 @@ def _bits(tensor: str) -> int:
 def layouts(
     ops: Sequence[Operation], release: Release | None = None, *, every: bool = False
 ) -> dict[Where, list[Layout]]:
-    """The layouts that operations ask for at each line: loads, stores, dots, reductions and the like;
-    equal ones once, or `every` one."""
-    found: dict[Where, list[Layout]] = {}
+    """For each line, the layouts of operations with layout preferences: loads, stores, dots, reductions, ...
+
+    Equal layouts of a line are listed once, unless `every` is set.
+    """
+    by_line: dict[Where, list[Layout]] = {}
     for op in ops:
         if (
             op.name in REASONS
@@ -178,14 +180,14 @@ def layouts(
             if not encoding:
                 continue
             one = Layout(op.name, tensor, encoding, linear)
-            at = found.setdefault(op.where, [])
-            if every or one.key not in [other.key for other in at]:
-                at.append(one)
-    return found
+            in_line = by_line.setdefault(op.where, [])
+            if every or one.key not in [other.key for other in in_line]:
+                in_line.append(one)
+    return by_line
 
 
 def _pointee(type_: str) -> str:
-    """A tensor of pointers as the tensor that they point to."""
+    """The type of the tensor to which a tensor of pointers points."""
     return re.sub(r"!tt\.ptr<([^<>,]+)(?:, [^<>]*)?>", r"\1", type_)
 
 
@@ -196,7 +198,7 @@ def conversions(ops: Sequence[Operation]) -> list[Operation]:
 
 @functools.lru_cache(maxsize=4096)
 def crossed(source: str, destination: str, release: Release | None = None) -> str:
-    """The farthest that a conversion moves data, between two tensor types.
+    """How far a conversion between two tensor types moves data: the outermost level that it crosses.
 
     >>> text = "#ttg.blocked<{{sizePerThread = [1, 1], threadsPerWarp = {}, warpsPerCTA = [1, 4], order = {}}}>"
     >>> rows, columns = text.format("[8, 4]", "[1, 0]"), text.format("[4, 8]", "[0, 1]")
@@ -207,12 +209,12 @@ def crossed(source: str, destination: str, release: Release | None = None) -> st
     if before is None or after is None:
         return UNKNOWN
     try:
-        moved = after.invert_and_compose(before)
+        conversion = after.invert_and_compose(before)
     except ValueError:
         return UNKNOWN
     for dim, kind in _CROSSED:
-        if not moved.has_in_dim(dim):
+        if not conversion.has_in_dim(dim):
             continue
-        if not moved.is_trivial_over(dim):
+        if not conversion.is_trivial_over(dim):
             return kind
     return NOOP

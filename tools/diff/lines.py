@@ -1,7 +1,7 @@
-"""Places of one source that are places of another: where a file was edited, or is a copy.
+"""Match source lines of two sides, if a file was edited or copied between the compiles.
 
-A place is the line where a statement begins: releases of Triton do not agree on the line of an operation whose
-statement has several.
+A line is replaced by the first line of its statement: if a statement has several lines, releases of Triton
+give its operations different ones.
 """
 
 from __future__ import annotations
@@ -20,23 +20,24 @@ from triton_linear.tools.diff.assembly import Where
 def aligned(
     first: Iterable[str], second: Iterable[str]
 ) -> tuple[Callable[[Where], Where], Callable[[Where], Where]]:
-    """What lines of files of two sides are called: by the statements of the first.
+    """For each side, a function that maps its lines to lines of the first side's files.
 
-    A file that both have keeps its lines. Another is that of the same name, or the only other one; its lines
-    are those with the same text, wherever it moved where each has it once, and as many in a row that differ are
-    taken one by one. The rest keep their own place.
+    A file of both sides keeps its lines. Any other file of the second side is matched with a file of the
+    first that has the same name, or with the only one left. Its lines are matched by their text: anywhere if
+    the text occurs once in each file, else by a diff, in which replaced blocks of equal length are matched
+    line by line. Lines without a match keep their own place.
     """
-    here, there = set(first), set(second)
-    missing, free = sorted(there - here), sorted(here - there)
+    files_a, files_b = set(first), set(second)
+    only_b, only_a = sorted(files_b - files_a), sorted(files_a - files_b)
     partners = {}
-    for file in missing:
-        same = [other for other in free if PurePath(other).name == PurePath(file).name]
+    for file in only_b:
+        same = [other for other in only_a if PurePath(other).name == PurePath(file).name]
         if len(same) == 1:
             partners[file] = same[0]
-    left = [file for file in missing if file not in partners]
-    others = [file for file in free if file not in partners.values()]
-    if len(left) == len(others) == 1:
-        partners[left[0]] = others[0]
+    unmatched_b = [file for file in only_b if file not in partners]
+    unmatched_a = [file for file in only_a if file not in partners.values()]
+    if len(unmatched_b) == len(unmatched_a) == 1:
+        partners[unmatched_b[0]] = unmatched_a[0]
     tables = {file: (other, _lines(other, file)) for file, other in partners.items()}
 
     def where(place: Where) -> Where:
@@ -52,49 +53,49 @@ def aligned(
 
 
 def statement(place: Where) -> Where:
-    """The line where the statement of a line begins; the line itself in what is no Python."""
+    """The first line of a line's statement; the line itself if the file is not Python."""
     file, line = place
     return file, _statements(file).get(line, line)
 
 
 @functools.lru_cache(maxsize=64)
 def _statements(file: str) -> dict[int, int]:
-    """For each line of a Python file the first one of its statement; a body is none of its statement."""
+    """For each line of a Python file, the first line of its statement, where a body has its own statements."""
     if not file.endswith(".py"):
         return {}
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError):
         return {}
-    found: dict[int, int] = {}
+    starts: dict[int, int] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.stmt):
             body = getattr(node, "body", None)
             end = body[0].lineno - 1 if body else node.end_lineno or node.lineno
-            found |= dict.fromkeys(range(node.lineno, end + 1), node.lineno)
-    return found
+            starts |= dict.fromkeys(range(node.lineno, end + 1), node.lineno)
+    return starts
 
 
 def _lines(first: str, second: str) -> dict[int, int] | None:
-    """For lines of the second file those of the first; None where one cannot be read, so lines are the same."""
+    """The matching lines: {line of the second file: line of the first}. None if a file cannot be read."""
     before, after = ([line.strip() for line in linecache.getlines(name)] for name in (first, second))
     if not before or not after:
         return None
-    once, there = _only(before), _only(after)
-    found = {there[text]: once[text] for text in there if text in once}
-    taken = set(found.values())
+    unique_before, unique_after = _unique(before), _unique(after)
+    matches = {unique_after[text]: unique_before[text] for text in unique_after if text in unique_before}
+    matched = set(matches.values())
     for tag, a, a_end, b, b_end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if tag == "equal" or (tag == "replace" and a_end - a == b_end - b):
-            for here, line in zip(range(a + 1, a_end + 1), range(b + 1, b_end + 1), strict=True):
-                if line not in found and here not in taken:
-                    found[line] = here
-    return found
+            for old, new in zip(range(a + 1, a_end + 1), range(b + 1, b_end + 1), strict=True):
+                if new not in matches and old not in matched:
+                    matches[new] = old
+    return matches
 
 
-def _only(lines: list[str]) -> dict[str, int]:
-    """The numbers of lines whose text there is once.
+def _unique(lines: list[str]) -> dict[str, int]:
+    """The line numbers of the texts that occur once.
 
-    >>> _only(["a", "b", "a"])
+    >>> _unique(["a", "b", "a"])
     {'b': 2}
     """
     times = Counter(lines)

@@ -1,4 +1,5 @@
-"""How stock Triton lowers conversions: each is lowered alone, in a process, and its code is run and counted."""
+"""How stock Triton lowers conversions: each is lowered alone, in a child process, and the interpreter runs
+it."""
 
 from __future__ import annotations
 
@@ -15,14 +16,15 @@ CTA_SHARED: Final = "cta-shared"
 
 
 def lowerings(types: Sequence[tuple[str, str]], warps: int, target: str) -> Mapping[tuple[str, str], str]:
-    """The kinds of lowerings of conversions, by their types, in the words of the plugin's reports; nothing for
-    those that Triton does not lower, or whose code the interpreter does not run."""
+    """For each pair of types, the kind of stock Triton's lowering, named as in the plugin's reports.
+
+    Conversions that Triton cannot lower, or whose code the interpreter cannot run, are left out.
+    """
     distinct = list(dict.fromkeys(types))
     if not distinct:
         return {}
-    found = check_conversions([(*one, warps, target) for one in distinct])
-    kinds = zip(distinct, found, strict=True)
-    return {one: _kind(finding.verdict.counts) for one, finding in kinds if finding.verdict is not None}
+    findings = zip(distinct, check_conversions([(*one, warps, target) for one in distinct]), strict=True)
+    return {one: _kind(finding.verdict.counts) for one, finding in findings if finding.verdict is not None}
 
 
 def _kind(counts: Counts) -> str:

@@ -1,4 +1,4 @@
-"""The command line of `triton-linear diff`; it imports nothing that takes time."""
+"""The command line of `triton-linear diff`, without slow imports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line of `diff`."""
+    """Add the arguments of `diff`."""
     parser.usage = "%(prog)s WHAT [WHAT] [A=WORDS] [B=WORDS] [ARGUMENT ...] [OPTION ...]"
     parser.add_argument(
         "subjects",

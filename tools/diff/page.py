@@ -1,4 +1,5 @@
-"""One self-contained HTML file: the stages of both sides beside each other, lines of one source line linked."""
+"""A self-contained HTML page: the stages of both sides side by side, with lines of the same source line
+linked."""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ from typing import Any
 
 from triton_linear.tools.diff.assembly import Where, sourced
 from triton_linear.tools.diff.compare import Comparison, Pair, files_of
+from triton_linear.tools.diff.compiled import CompiledKernel
 from triton_linear.tools.diff.ir import sourced as sourced_ir
 from triton_linear.tools.diff.lines import aligned
-from triton_linear.tools.diff.made import Made
 from triton_linear.tools.diff.render import code_of, widths
 
 Line = tuple[str, Where | None]
@@ -19,15 +20,15 @@ _DEBUG = re.compile(r"^\s*\.section\s+\"?\.(?:debug|AMDGPU)", re.MULTILINE)
 
 
 def page(comparison: Comparison) -> str:
-    """The page of a comparison. It loads nothing."""
+    """The page of a comparison. It loads no other files."""
     template = files("triton_linear.tools.diff").joinpath("page.html").read_text(encoding="utf-8")
-    # In a script element only "</" and "<!--" mean something to a browser.
+    # "</" and "<!--" must not occur in a script element.
     content = json.dumps(described(comparison)).replace("<", "\\u003c")
     return template.replace("@DATA@", content)
 
 
 def described(comparison: Comparison) -> dict[str, Any]:
-    """What the page shows: of each kernel the texts, with the number of the source line of each line."""
+    """The data of the page: the texts of each kernel, with the index of a source line for each line of text."""
     sides = [
         {"letter": one.side.letter, "called": f"{one.side.what} {one.side.words}", "triton": one.triton}
         for one in comparison.sides
@@ -37,7 +38,7 @@ def described(comparison: Comparison) -> dict[str, Any]:
 
 def _kernel(pair: Pair) -> dict[str, Any]:
     sources: dict[Where, int] = {}
-    places = aligned(*(files_of(made) for made in pair.made))
+    places = aligned(*(files_of(kernel) for kernel in pair.kernels))
 
     def number(place: Where | None, side: int) -> int:
         return -1 if place is None or not place[1] else sources.setdefault(places[side](place), len(sources))
@@ -45,9 +46,9 @@ def _kernel(pair: Pair) -> dict[str, Any]:
     sides = [
         [
             {"name": name, "lines": [[text, number(place, side)] for text, place in lines]}
-            for name, lines in _stages(made)
+            for name, lines in _stages(kernel)
         ]
-        for side, made in enumerate(pair.made)
+        for side, kernel in enumerate(pair.kernels)
     ]
     differs: dict[Where, str] = {}
     for line in pair.lines:
@@ -61,21 +62,21 @@ def _kernel(pair: Pair) -> dict[str, Any]:
     return {
         "name": pair.name,
         "target": pair.facts[0].target,
-        "began": str(pair.began) if pair.began else "nowhere: the code is the same",
+        "began": str(pair.divergence) if pair.divergence else "nowhere: the code is the same",
         "figures": [[one.name, one.a, one.b] for one in pair.figures],
         "sources": [[*place, code_of(place), differs.get(place, "")] for place in sources],
         "sides": sides,
     }
 
 
-def _stages(made: Made) -> list[tuple[str, list[Line]]]:
-    """TTIR, TTGIR and assembly, as far as they are there, without what is only about places."""
-    found = []
-    for name, text in (("TTIR", made.texts.get("ttir")), ("TTGIR", made.layouts)):
+def _stages(kernel: CompiledKernel) -> list[tuple[str, list[Line]]]:
+    """The lines of TTIR, TTGIR and assembly, as far as they exist, without locations and debug information."""
+    stages = []
+    for name, text in (("TTIR", kernel.texts.get("ttir")), ("TTGIR", kernel.layouts)):
         if text:
-            found.append((name, list(sourced_ir(text))))
-    if made.assembly:
-        cut = _DEBUG.search(made.assembly)
-        text = made.assembly[: cut.start()] if cut else made.assembly
-        found.append(("PTX" if "ptx" in made.texts else "AMDGCN", list(sourced(text, made.assembly))))
-    return found
+            stages.append((name, list(sourced_ir(text))))
+    if kernel.assembly:
+        debug = _DEBUG.search(kernel.assembly)
+        text = kernel.assembly[: debug.start()] if debug else kernel.assembly
+        stages.append(("PTX" if "ptx" in kernel.texts else "AMDGCN", list(sourced(text, kernel.assembly))))
+    return stages

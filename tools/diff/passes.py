@@ -1,4 +1,4 @@
-"""What Triton has before each of its passes, as it dumps it (MLIR_ENABLE_DUMP)."""
+"""Read the dumps of modules that Triton writes before each of its passes (MLIR_ENABLE_DUMP)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-# Up to 3.8 it is "Canonicalizer (canonicalize) (...)", since then "CanonicalizerPass: canonicalize{...} (...)".
+# Up to 3.8 the head is "Canonicalizer (canonicalize) (...)", then "CanonicalizerPass: canonicalize{...} (...)".
 _HEAD = re.compile(
     r"^// -----// IR Dump Before (?P<class>[^\s:(]+)(?:: (?P<late>[\w-]+)| \((?P<early>[\w-]+)\))?.*"
     r"\('builtin\.module' operation\)"
@@ -17,33 +17,33 @@ _KERNEL = re.compile(r"tt\.func public @(?P<name>[^\s(\"]+|\"[^\"]+\")\(")
 
 @dataclass(frozen=True)
 class Dump:
-    """The module before a pass, which is called as on MLIR's command lines."""
+    """The module before a pass; `name` is the pass's command-line name."""
 
     name: str
     text: str
 
     @property
     def is_ttgir(self) -> bool:
-        """Whether layouts are there already."""
+        """Whether the module has layouts already."""
         return '"ttg.num-warps"' in self.text
 
 
 def dumps(path: Path) -> dict[str, list[list[Dump]]]:
-    """The dumps in a file, by kernel, each compile of one for itself; nothing where there is no file.
+    """The dumps in a file: for each kernel, one list per compile. Empty if there is no file.
 
-    Of dumps only those count that have a kernel in Triton's own dialects.
+    Dumps without a kernel in Triton's dialects are left out.
     """
-    found: dict[str, list[list[Dump]]] = {}
-    texts: dict[str, str] = {}  # most passes change nothing, and one copy of a text is enough
+    by_kernel: dict[str, list[list[Dump]]] = {}
+    texts: dict[str, str] = {}  # most passes change nothing, so equal texts share one string
     for dump in _read(path) if path.exists() else ():
         kernel = _KERNEL.search(dump.text)
         if kernel is None:
             continue
-        compiles = found.setdefault(kernel["name"].strip('"'), [[]])
+        compiles = by_kernel.setdefault(kernel["name"].strip('"'), [[]])
         if compiles[-1] and compiles[-1][-1].is_ttgir and not dump.is_ttgir:
-            compiles.append([])  # TTIR again: it is another compile
+            compiles.append([])  # TTIR after TTGIR: another compile begins
         compiles[-1].append(Dump(dump.name, texts.setdefault(dump.text, dump.text)))
-    return found
+    return by_kernel
 
 
 def _read(path: Path) -> Iterator[Dump]:

@@ -1,4 +1,4 @@
-"""A comparison for a terminal, and as data."""
+"""Print a comparison to a terminal, or convert it to JSON."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from rich.text import Text
 from triton_linear.report import NOOP as FOLDED
 from triton_linear.tools.diff.assembly import WIDE, Where
 from triton_linear.tools.diff.compare import Comparison, Line, Pair
+from triton_linear.tools.diff.compiled import CompiledSide
 from triton_linear.tools.diff.facts import ConversionFact, LineFacts
 from triton_linear.tools.diff.figures import TimedLoop
-from triton_linear.tools.diff.held import Held
 from triton_linear.tools.diff.ir import NOOP
-from triton_linear.tools.diff.made import Compiled
+from triton_linear.tools.diff.shared_memory import SharedMemory
 from triton_linear.tools.explain.records import Place
 from triton_linear.tools.verify.words import short_encoding, short_type
 
 WIDTH = 100
 MOST_LINES = 12
-"""Lines of the source that are shown of a kernel unless all are asked for."""
+"""The number of source lines that are shown of a kernel without `--all`."""
 _UNITS = {"stack": "bytes of stack", "shared": "bytes of shared memory", "occupancy": "CTAs at a time"}
 _NARROWER = "narrower"
 _STYLES = {"worse": "red", _NARROWER: "red", "better": "green"}
 
 
 def show(console: Console, comparison: Comparison, everything: bool) -> None:
-    """Print it, differences first."""
+    """Print a comparison: first the kernels that differ, then the names of the others."""
     for side in comparison.sides:
-        console.print(Text(f"{side.side.letter}  {_called(side)}"), soft_wrap=True)
-    changed = [pair for pair in comparison.pairs if pair.began is not None]
+        console.print(Text(f"{side.side.letter}  {_title(side)}"), soft_wrap=True)
+    changed = [pair for pair in comparison.pairs if pair.divergence is not None]
     for pair in changed:
         _show(console, pair, everything)
-    if same := [pair.name for pair in comparison.pairs if pair.began is None]:
+    if same := [pair.name for pair in comparison.pairs if pair.divergence is None]:
         console.print()
         console.print(f"the same code: {', '.join(same)}", highlight=False)
     for letter, names in zip("AB", comparison.only, strict=True):
@@ -47,23 +47,23 @@ def show(console: Console, comparison: Comparison, everything: bool) -> None:
             console.print(f"only in {letter}: {', '.join(names)}", highlight=False)
 
 
-def _called(side: Compiled) -> str:
-    told = f" with {side.side.words}" if side.side.words else ""
-    return f"{side.side.what}{told}{f', Triton {side.triton}' if side.triton else ''}"
+def _title(side: CompiledSide) -> str:
+    words = f" with {side.side.words}" if side.side.words else ""
+    return f"{side.side.what}{words}{f', Triton {side.triton}' if side.triton else ''}"
 
 
 def _show(console: Console, pair: Pair, everything: bool) -> None:
-    targets, warps = ({str(one or "not known"): None for one in said} for said in _machines(pair))
+    targets, warps = ({str(one or "not known"): None for one in values} for values in _machines(pair))
     machine = f"{' and '.join(targets)}, {' and '.join(warps)} warps"
     name = " and ".join(dict.fromkeys(side.name for side in pair.facts))
     console.print()
     console.print(Text.assemble((name, "bold"), f"  {machine}"))
-    console.print(Text(f"began to differ: {pair.began}"))
+    console.print(Text(f"began to differ: {pair.divergence}"))
     if not all(side.has_layouts for side in pair.facts):
         console.print(Text("layouts cannot be compared: one side has no TTGIR"))
-    elif pair.layouts_began != pair.began:
-        began = f" began to differ: {pair.layouts_began}" if pair.layouts_began else ": no difference"
-        console.print(Text(f"layouts and conversions{began}"))
+    elif pair.layout_divergence != pair.divergence:
+        where = f" began to differ: {pair.layout_divergence}" if pair.layout_divergence else ": no difference"
+        console.print(Text(f"layouts and conversions{where}"))
     console.print(_table(pair))
     shown = pair.lines if everything else pair.lines[:MOST_LINES]
     for line in shown:
@@ -73,14 +73,15 @@ def _show(console: Console, pair: Pair, everything: bool) -> None:
     if rest := len(pair.lines) - len(shown):
         console.print(Text(f"{rest} more {'line differs' if rest == 1 else 'lines differ'}; --all shows them"))
     if pair.figure("shared").worse != 0:
-        for letter, found in zip("AB", pair.held, strict=True):
+        for letter, memory in zip("AB", pair.shared_memory, strict=True):
             console.print()
-            console.print(_held_head(letter, found))
-            if found is not None:
-                console.print(_held(found))
+            console.print(_memory_head(letter, memory))
+            if memory is not None:
+                console.print(_memory_table(memory))
 
 
 def _machines(pair: Pair) -> tuple[list[str], list[int | None]]:
+    """The targets and the numbers of warps of both sides."""
     return [side.target for side in pair.facts], [side.num_warps for side in pair.facts]
 
 
@@ -108,7 +109,7 @@ def _table(pair: Pair) -> Table:
 
 
 def _sign(worse: int | None) -> str:
-    """What B is, where a figure of it is `worse` by so much."""
+    """The word for a figure that is `worse` by this much in B."""
     return "" if not worse else "worse" if worse > 0 else "better"
 
 
@@ -128,7 +129,7 @@ def _totals(pair: Pair) -> Iterator[tuple[str, str, str]]:
 
 
 def widths(counted: Counter[int] | None) -> str:
-    """How many accesses of how many bits.
+    """The number of accesses of each width, in words.
 
     >>> widths(Counter({128: 2, 32: 1})), widths(None)
     ('2 of 128, 1 of 32 bits', 'none')
@@ -145,15 +146,15 @@ def _head(line: Line) -> Text:
 
 
 def _line(line: Line) -> Table:
-    """What differs of a line."""
+    """A table of what differs in a line."""
     table = Table(box=None, show_header=False, pad_edge=False)
     for _ in range(3):
         table.add_column(overflow="fold")
     for kind in line.instructions:
         a, b = (widths(side.instructions.get(kind)) for side in (line.a, line.b))
         table.add_row(f"  {kind}", "A", a)
-        less = kind in line.narrower
-        table.add_row("", "B", Text(f"{b}  {_NARROWER}" if less else b, "red" if less else ""))
+        narrower = kind in line.narrower
+        table.add_row("", "B", Text(f"{b}  {_NARROWER}" if narrower else b, "red" if narrower else ""))
     if line.conversions:
         _rows(table, "  conversions", [_conversions(side) for side in (line.a, line.b)])
     if line.layouts:
@@ -164,27 +165,27 @@ def _line(line: Line) -> Table:
 
 
 def _rows(table: Table, name: str, sides: Sequence[Sequence[str]]) -> None:
-    for letter, said in zip("AB", sides, strict=True):
-        for number, text in enumerate(said or ["none"]):
+    for letter, texts in zip("AB", sides, strict=True):
+        for number, text in enumerate(texts or ["none"]):
             table.add_row(
                 name if letter == "A" and not number else "", letter if not number else "", Text(text)
             )
 
 
 def _conversions(facts: LineFacts) -> list[str]:
-    found = Counter(conversion_words(one) for one in facts.conversions if one.crosses != NOOP)
-    return [f"{count} times {said}" if count > 1 else said for said, count in found.items()]
+    counts = Counter(conversion_words(one) for one in facts.conversions if one.crosses != NOOP)
+    return [f"{count} times {text}" if count > 1 else text for text, count in counts.items()]
 
 
 def conversion_words(one: ConversionFact) -> str:
-    """A conversion: its tensor, how far it goes, and how it is lowered."""
+    """A conversion in words: its tensor, how far it moves data, and its lowering."""
     how = f", {one.lowering}" if one.lowering not in ("", FOLDED, one.crosses) else ""
     loops = f", in {one.loops} loop{'s' * (one.loops > 1)}" if one.loops else ""
     return f"{short_type(one.source)} -> {short_encoding(one.destination)} {one.crosses}{how}{loops}"
 
 
 def _layouts(facts: LineFacts, other: LineFacts) -> list[str]:
-    """The layouts that the other side has not."""
+    """The layouts that the other side does not have, in words."""
     keys = {one.key for one in other.layouts}
     words = {one.words for one in other.layouts}
     return [
@@ -194,19 +195,19 @@ def _layouts(facts: LineFacts, other: LineFacts) -> list[str]:
     ]
 
 
-def _held_head(letter: str, found: Held | None) -> Text:
-    if found is None:
+def _memory_head(letter: str, memory: SharedMemory | None) -> Text:
+    if memory is None:
         return Text(f"shared memory of {letter}: who holds it is not known")
-    return Text(f"shared memory of {letter}: {found.bytes} bytes")
+    return Text(f"shared memory of {letter}: {memory.bytes} bytes")
 
 
-def _held(found: Held) -> Table:
-    """Who holds shared memory."""
+def _memory_table(memory: SharedMemory) -> Table:
+    """The users of shared memory."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(justify="right")
     for _ in range(3):
         table.add_column(overflow="fold")
-    for share in found.shares:
+    for share in memory.shares:
         table.add_row(f"  {_number(share.bytes)}", share.kind, _place(share.where), Text(share.what))
     return table
 
@@ -216,12 +217,12 @@ def _place(where: Where) -> str:
 
 
 def code_of(where: Where) -> str:
-    """The text of a line of the source; empty where it cannot be read."""
+    """The text of a source line; empty if it cannot be read."""
     return Place.of(f"{where[0]}:{where[1]}:1").code if where[1] else ""
 
 
 def as_json(comparison: Comparison) -> dict[str, Any]:
-    """Everything as data."""
+    """The whole comparison as JSON values."""
     return {
         "sides": [
             {"side": one.side.letter, "what": str(one.side.what), "words": one.side.words, "triton": one.triton}
@@ -238,14 +239,14 @@ def _pair_as_json(pair: Pair) -> dict[str, Any]:
         "kernel": pair.name,
         "target": [side.target for side in pair.facts],
         "num_warps": [side.num_warps for side in pair.facts],
-        "same_code": pair.began is None,
-        "began": asdict(pair.began) if pair.began else None,
-        "layouts_began": asdict(pair.layouts_began) if pair.layouts_began else None,
+        "same_code": pair.divergence is None,
+        "began": asdict(pair.divergence) if pair.divergence else None,
+        "layouts_began": asdict(pair.layout_divergence) if pair.layout_divergence else None,
         "figures": {one.name: {"a": one.a, "b": one.b, "worse": one.worse} for one in pair.figures},
         "limited_by": [side.resources.limited_by for side in pair.facts],
         "loops": [{"a": a and asdict(a), "b": b and asdict(b)} for a, b in pair.loops],
         "narrower": list(pair.narrower),
-        "shared_memory": [found and asdict(found) for found in pair.held],
+        "shared_memory": [memory and asdict(memory) for memory in pair.shared_memory],
         "lines": [
             {
                 "file": line.where[0],

@@ -1,6 +1,6 @@
-"""What is compared: two sides, each with what it compiles, by which Python and with which options.
+"""Parse the two sides of a comparison: what each compiles, with which Python, and with which options.
 
-diff a.ttgir b.ttgir                      two modules, or two folders that Triton has left
+diff a.ttgir b.ttgir                      two modules, or two folders that Triton has written
 diff script.py                            without the plugin, and with it
 diff script.py A=exact B=assign=0         two sets of the plugin's options
 diff script.py A=/venv36 B=stock          two releases
@@ -20,13 +20,17 @@ from triton_linear.tools.support.errors import fail
 
 STOCK, OURS = "stock", "ours"
 MODULES = (".ttir", ".ttgir", ".mlir")
-_WORD = re.compile(r"(?P<side>[AB])=(?P<said>.*)", re.DOTALL)
+_WORD = re.compile(r"(?P<side>[AB])=(?P<words>.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Side:
-    """One compile. `plugin`: its options, None for stock Triton. `python`: the interpreter whose Triton
-    compiles; empty for this one. `words`: what the command line said of it."""
+    """One compile.
+
+    letter: A or B. what: the module, script or folder. plugin: the plugin's options, None for stock Triton.
+    python: the interpreter whose Triton compiles, empty for the present one. words: the command line's words
+    for the side.
+    """
 
     letter: str
     what: Path
@@ -36,30 +40,30 @@ class Side:
 
     @property
     def is_script(self) -> bool:
-        """Whether it is a program, whose kernels are compiled."""
+        """Whether it is a Python script, whose kernels are compiled."""
         return self.what.suffix == ".py"
 
     @property
-    def is_made(self) -> bool:
-        """Whether it is what Triton has left, and nothing is compiled."""
+    def is_folder(self) -> bool:
+        """Whether it is a folder that Triton has written, so that nothing is compiled."""
         return self.what.is_dir()
 
 
 def sides(subjects: Sequence[str]) -> tuple[Side, Side, list[str]]:
-    """Both sides that a command line names, and the arguments of the script.
+    """The two sides that a command line names, and the arguments of the script.
 
-    Fails on what names none.
+    Fails if it does not name two sides.
     """
-    said: dict[str, str] = {}
+    words: dict[str, str] = {}
     names: list[str] = []
     for subject in subjects:
         word = _WORD.fullmatch(subject)
         if word is None:
             names.append(subject)
-        elif word["side"] in said:
-            fail(f"{word['side']} is said twice: '{said[word['side']]}' and '{word['said']}'")
+        elif word["side"] in words:
+            fail(f"{word['side']} is said twice: '{words[word['side']]}' and '{word['words']}'")
         else:
-            said[word["side"]] = word["said"]
+            words[word["side"]] = word["words"]
     if not names:
         fail("nothing to compare is named: two modules or folders, or a script")
     first, *rest = names
@@ -71,21 +75,21 @@ def sides(subjects: Sequence[str]) -> tuple[Side, Side, list[str]]:
         _no_subject(second)
     if arguments and not (_kind(first) == _kind(second) == "script"):
         fail(f"arguments are for a script: {' '.join(arguments)}")
-    if not two and not said:
+    if not two and not words:
         if _kind(first) == "folder":
             fail("a folder is compared with another folder", first)
-        said = {"A": STOCK, "B": OURS}
-    made = [
-        _side(letter, Path(name), said.get(letter, ""))
+        words = {"A": STOCK, "B": OURS}
+    a, b = (
+        _side(letter, Path(name), words.get(letter, ""))
         for letter, name in zip("AB", (first, second), strict=True)
-    ]
-    if made[0].what == made[1].what and _same(*made):
-        fail(f"both sides are the same: {made[0].words or STOCK} of {made[0].what}")
-    return made[0], made[1], arguments
+    )
+    if a.what == b.what and _compile_alike(a, b):
+        fail(f"both sides are the same: {a.words or STOCK} of {a.what}")
+    return a, b, arguments
 
 
-def _same(a: Side, b: Side) -> bool:
-    return a.is_made or (a.plugin, a.python) == (b.plugin, b.python)
+def _compile_alike(a: Side, b: Side) -> bool:
+    return a.is_folder or (a.plugin, a.python) == (b.plugin, b.python)
 
 
 def _kind(name: str) -> str:
@@ -103,12 +107,14 @@ def _no_subject(name: str) -> None:
     fail(f"neither a script, a folder nor one of {', '.join('*' + end for end in MODULES)}", name)
 
 
-def _side(letter: str, what: Path, said: str) -> Side:
-    """A side from words with commas between: `stock`, `ours`, options as in TRITON_LINEAR, a Python's path."""
+def _side(letter: str, what: Path, words: str) -> Side:
+    """Parse the words of a side, separated by commas: `stock`, `ours`, options of TRITON_LINEAR, a Python's
+    path.
+    """
     python = ""
     options: list[str] = []
     kinds: set[str] = set()
-    for word in filter(None, (part.strip() for part in said.split(","))):
+    for word in filter(None, (part.strip() for part in words.split(","))):
         if word in (STOCK, OURS):
             kinds.add(word)
         elif "=" not in word and ("/" in word or (Path(word) / "bin" / "python").exists()):
@@ -116,21 +122,21 @@ def _side(letter: str, what: Path, said: str) -> Side:
         else:
             options.append(word)
     if STOCK in kinds and (OURS in kinds or options):
-        fail(f"{letter}: stock Triton has no options of the plugin: '{said}'")
-    if what.is_dir() and said:
-        fail(f"{letter}: what Triton has left is not compiled again: '{said}'", str(what))
+        fail(f"{letter}: stock Triton has no options of the plugin: '{words}'")
+    if what.is_dir() and words:
+        fail(f"{letter}: what Triton has left is not compiled again: '{words}'", str(what))
     plugin: Options | None = None
     if options or OURS in kinds:
         try:
             plugin = parse(",".join(options) or "1")
         except (ValueError, TypeError) as error:
             fail(f"{letter}: {error}")
-    return Side(letter, what, plugin, python, said)
+    return Side(letter, what, plugin, python, words)
 
 
-def _python(letter: str, said: str) -> str:
-    """The interpreter that a path names: itself, or that of a virtual environment."""
-    path = Path(said).expanduser()
+def _python(letter: str, name: str) -> str:
+    """The interpreter that a path names: the path itself, or the Python of a virtual environment."""
+    path = Path(name).expanduser()
     if path.is_dir():
         path = path / "bin" / "python"
     if shutil.which(path) is None:

@@ -1,4 +1,4 @@
-"""The command `triton-linear doctor`: asks the probes, says what differs, and keeps the verdict."""
+"""`triton-linear doctor`: run the probes, print the differences, and store the verdict."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from rich.text import Text
 
 from triton_linear.dialect import triton_versions, verdicts
 from triton_linear.dialect.sources import source_digest
-from triton_linear.tools.doctor.probe import FULL, QUICK, Counts, Difference, Found, Probe
+from triton_linear.tools.doctor.probe import FULL, QUICK, Counts, Difference, Findings, Probe
 from triton_linear.tools.doctor.probes import PROBES
 from triton_linear.tools.support.console import WIDTH_WITHOUT_TERMINAL, show
 from triton_linear.tools.support.errors import fail
 
-_SAID = 1200  # Characters that are printed of what is said of a case.
+_MOST_CHARACTERS = 1200
+"""The number of characters that are printed of the description of a difference."""
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The exit status is 1 if something differs, or this is no Triton that could be tried out."""
+    """Run the command. The exit status is 1 if something differs, or the installed Triton cannot be tested."""
     if arguments.forget:
         count = verdicts.forget()
         print(f"{count} verdict{'' if count == 1 else 's'} removed")
@@ -39,39 +40,42 @@ def run(arguments: argparse.Namespace) -> int:
         raise triton_versions.UnsupportedTriton(triton_versions.refusal(version) or "", name="triton")
     if library is None:
         fail(f"found Triton {version} without a libtriton")
-    by = ".".join(map(str, rules))
-    seen = verdicts.Library.at(library)
+    release = ".".join(map(str, rules))
+    file = verdicts.Library.at(library)
     digest = verdicts.sha256(library)
-    print(f"triton {version} in {library.parents[1]}: by the rules of {by}")
-    print(f"libtriton {digest}, {seen.size} bytes", flush=True)
+    print(f"triton {version} in {library.parents[1]}: by the rules of {release}")
+    print(f"libtriton {digest}, {file.size} bytes", flush=True)
     counts = QUICK if arguments.quick else FULL
     counts = dataclasses.replace(counts, jobs=arguments.jobs, seed=arguments.seed)
     with on_trial(version):
-        asked = list(answers(probes, counts))
+        results = list(run_probes(probes, counts))
     print(flush=True)
     console = Console()
     console = console if console.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL)
-    show(console, table_of(asked))
-    wrong = [(probe, found) for probe, found, _ in asked if found.differences]
-    for probe, found in wrong:
+    show(console, table_of(results))
+    differing = [(probe, findings) for probe, findings, _ in results if findings.differences]
+    for probe, findings in differing:
         print(f"\n{probe.name} ({probe.look}):")
-        for difference in found.first_of_each():
-            count = sum(each.kind == difference.kind for each in found.differences)
+        for difference in findings.first_of_each():
+            count = sum(each.kind == difference.kind for each in findings.differences)
             print(in_words(difference, count))
     print(flush=True)
     if version in triton_versions.TESTED:
         print("this is a tested release, which needs no verdict")
     elif len(probes) == len(PROBES):
         path = verdicts.keep(
-            verdicts.Verdict(version, by, digest, source_digest(), not wrong, arguments.quick, (seen,))
+            verdicts.Verdict(version, release, digest, source_digest(), not differing, arguments.quick, (file,))
         )
         print(f"kept in {path}")
-    print(f"{len(wrong)} of {len(asked)} probes differ" if wrong else f"it keeps to the rules of {by}")
-    return int(bool(wrong))
+    if differing:
+        print(f"{len(differing)} of {len(results)} probes differ")
+    else:
+        print(f"it keeps to the rules of {release}")
+    return int(bool(differing))
 
 
 def named(names: Sequence[str] | None) -> Sequence[Probe]:
-    """The probes of these names; all for None. Fails on a name that none has."""
+    """The probes of these names, all for None. Fails on an unknown name."""
     known = [probe.name for probe in PROBES]
     for name in names or ():
         if name not in known:
@@ -81,7 +85,7 @@ def named(names: Sequence[str] | None) -> Sequence[Probe]:
 
 @contextmanager
 def on_trial(version: str) -> Iterator[None]:
-    """Within the block this process, and those that it starts, take this version of Triton as supported."""
+    """Accept this version of Triton in the block, in this process and in those that it starts."""
     before = os.environ.get(verdicts.TRIAL)
     os.environ[verdicts.TRIAL] = version
     try:
@@ -93,40 +97,42 @@ def on_trial(version: str) -> Iterator[None]:
             os.environ[verdicts.TRIAL] = before
 
 
-def answers(probes: Sequence[Probe], counts: Counts) -> Iterator[tuple[Probe, Found, float]]:
-    """What each probe has found, and its seconds; a line for each as it goes."""
+def run_probes(probes: Sequence[Probe], counts: Counts) -> Iterator[tuple[Probe, Findings, float]]:
+    """Run each probe and print a line about it; yield it with its findings and its time in seconds."""
     for probe in probes:
         start = time.monotonic()
         try:
-            found = probe.run(counts)
+            findings = probe.run(counts)
         except Exception as error:
-            found = Found(0, [Difference("crash", "before the first case", f"{type(error).__name__}: {error}")])
+            crash = Difference("crash", "before the first case", f"{type(error).__name__}: {error}")
+            findings = Findings(0, [crash])
         seconds = time.monotonic() - start
-        print(f"{probe.name}: {probe.what}: {outcome(found)}; {seconds:.1f} s", flush=True)
-        yield probe, found, seconds
+        print(f"{probe.name}: {probe.what}: {outcome(findings)}; {seconds:.1f} s", flush=True)
+        yield probe, findings, seconds
 
 
-def outcome(found: Found) -> str:
-    """What came of a probe, in a few words."""
-    if not found.differences:
-        return f"{found.cases} cases, none differs"
-    return f"{found.cases} cases, {len(found.differences)} DIFFER"
+def outcome(findings: Findings) -> str:
+    """The result of a probe, in a few words."""
+    if not findings.differences:
+        return f"{findings.cases} cases, none differs"
+    return f"{findings.cases} cases, {len(findings.differences)} DIFFER"
 
 
-def table_of(asked: Sequence[tuple[Probe, Found, float]]) -> Table:
-    """All probes."""
+def table_of(results: Sequence[tuple[Probe, Findings, float]]) -> Table:
+    """The table of all probes."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for name, side in (("probe", "left"), ("cases", "right"), ("differ", "right"), ("seconds", "right")):
         table.add_column(name, justify="right" if side == "right" else "left")
     table.add_column("if it differs, look at")
-    for probe, found, seconds in asked:
-        count = len(found.differences)
+    for probe, findings, seconds in results:
+        count = len(findings.differences)
         differ = Text(str(count), "bold red" if count else "green")
-        table.add_row(probe.name, str(found.cases), differ, f"{seconds:.1f}", probe.look)
+        table.add_row(probe.name, str(findings.cases), differ, f"{seconds:.1f}", probe.look)
     return table
 
 
 def in_words(difference: Difference, count: int) -> str:
-    """The first case of a kind, with how many there are."""
+    """The lines about the first difference of a kind; `count` is the number of differences of that kind."""
+    description = " ".join(difference.description.split())[:_MOST_CHARACTERS]
     lines = [f"  {difference.kind}, {count} of its cases, the first one:"]
-    return "\n".join([*lines, f"    {difference.case}", f"    {' '.join(difference.said.split())[:_SAID]}"])
+    return "\n".join([*lines, f"    {difference.case}", f"    {description}"])

@@ -1,6 +1,6 @@
-"""Random encodings that Triton accepts, each with a shape: the cases of the comparison with Triton.
+"""Random encodings that Triton accepts, each with a tensor's shape.
 
-A case is an attribute made by Gluon's builder, or, where the builder lacks the encoding, its text.
+A case has an attribute made by Gluon's builder, or its text if the builder cannot make the encoding.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Cases:
         }
 
     def each(self, count: int) -> Iterator[Case]:
-        """So many cases of every family."""
+        """`count` cases of every family."""
         for make in self.families.values():
             for _ in range(count):
                 yield make()
@@ -177,7 +177,7 @@ class Cases:
         return self.distributed("slice", rank, attribute)
 
     def linear_case(self) -> Case:
-        """Bases dealt out to the in-dims; half of the shapes are not the one that they span."""
+        """Bases distributed to the in-dims; half of the shapes differ from the one that the bases span."""
         rank = self.random.randint(1, 4)
         extent = [1] * rank
         vectors: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""A driver of Triton's for a GPU that is not there: launches get as far as the compiled kernel."""
+"""A Triton driver for a GPU that is not installed: kernels are compiled for a launch, but not launched."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from triton.backends.compiler import GPUTarget
 
 
 class FakeDriver:
-    """As much of a Triton driver as `warmup` asks for."""
+    """The part of a Triton driver that `warmup` uses."""
 
     def __init__(self, target: GPUTarget) -> None:
         self.target = target
 
     def get_current_target(self) -> GPUTarget:
-        """The GPU that is compiled for."""
+        """The GPU for which kernels are compiled."""
         return self.target
 
     def get_current_device(self) -> int:
-        """Its number."""
+        """The number of the GPU."""
         return 0
 
     def get_current_stream(self, device: int) -> int:

@@ -1,4 +1,4 @@
-"""Accesses of global memory: the instructions that are predicted, beside those that Triton emits."""
+"""Accesses to global memory: the predicted instructions, and those that Triton emits."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ $ACCESS
 STORE = """\
     %x = arith.constant dense<$VALUE> : tensor<$SHAPEx$ELEMENT, #l>
     tt.store %p, %x$MASK : tensor<$SHAPEx!tt.ptr<$ELEMENT>, #l>"""
-# What is loaded has to be used, or there is no load: it is stored again elsewhere.
+# A load whose result is not used would be removed, so the result is stored elsewhere.
 LOAD = """\
     %x = tt.load %p$MASK : tensor<$SHAPEx!tt.ptr<$ELEMENT>, #l>
     %d = tt.splat %to : !tt.ptr<$ELEMENT> -> tensor<$SHAPEx!tt.ptr<$ELEMENT>, #l>
@@ -78,7 +78,9 @@ LOAD = """\
 
 @dataclass(frozen=True)
 class GlobalKernel:
-    """An access of a tile. `down` and `side` are strides of rows and columns; a name is that argument."""
+    """An access to a tile. `down` and `side` are the strides of rows and columns; a string
+    names an argument.
+    """
 
     layout: LinearLayout
     element: str
@@ -96,7 +98,7 @@ class GlobalKernel:
 
     @property
     def text(self) -> str:
-        """Its TTGIR."""
+        """The kernel's TTGIR."""
         rows, columns = self.shape
         names = {
             "LAYOUT": encodings.linear_encoding_text(self.layout),
@@ -117,18 +119,18 @@ class GlobalKernel:
             ],
         }
         text = KERNEL.replace("$ACCESS", STORE if self.is_store else LOAD)
-        return re.sub(r"\$([A-Z]+)", lambda found: names[found[1]], text)
+        return re.sub(r"\$([A-Z]+)", lambda match: names[match[1]], text)
 
 
 def access_of(text: str) -> GlobalAccess:
-    """The first access of a kernel, as the pass sees it."""
+    """The first access of a kernel, as layout assignment analyses it."""
     root = bridge.text_to_upstream(text, bridge.upstream_context(), "access.ttgir")
     graph = build(operations(root.operation), target("cuda:90"))
     return next(access for group in graph.groups for access, _ in group.accesses)
 
 
 def predicted(access: GlobalAccess, layout: LinearLayout) -> tuple[int, int]:
-    """Instructions of a thread, and bytes that each moves."""
+    """The predicted number of instructions of a thread, and the bytes that each moves."""
     registers = [basis for basis in dict(layout.bases)[REGISTER] if any(basis)]
     if not access.is_store:
         registers = [basis for basis in registers if access._differs(basis)]
@@ -138,7 +140,7 @@ def predicted(access: GlobalAccess, layout: LinearLayout) -> tuple[int, int]:
 
 
 def emitted(text: str, is_store: bool) -> tuple[int, set[int]]:
-    """The same in PTX, once accesses are as wide as they can be."""
+    """The number of instructions in the PTX after `WidenAccesses`, and the set of their widths in bytes."""
     root = bridge.text_to_upstream(text, bridge.upstream_context(), "access.ttgir")
     outcome = run_passes(root, [WidenAccesses()])
     if not outcome.succeeded:
@@ -146,14 +148,15 @@ def emitted(text: str, is_store: bool) -> tuple[int, set[int]]:
     module = to_triton(bridge.triton_text(root))
     ptx = lower(module, "cuda:90", "ptx").text("ptx")
     name = "st" if is_store else "ld"
-    found = re.findall(rf"\b{name}\.global(?:\.v(\d))?\.b(\d+)", ptx)
-    return len(found), {int(vector or 1) * int(bits) // 8 for vector, bits in found}
+    accesses = re.findall(rf"\b{name}\.global(?:\.v(\d))?\.b(\d+)", ptx)
+    return len(accesses), {int(vector or 1) * int(bits) // 8 for vector, bits in accesses}
 
 
 def unit_layout(rng: random.Random) -> LinearLayout:
-    """Each bit of a tile is one register's, lane's or warp's; lanes and warps that are left over hold copies.
+    """A random layout in which each bit of a tile is a register, lane or warp bit; spare lanes and warps hold
+    copies.
 
-    Registers often begin with neighbours along one dimension, as those of real layouts do.
+    As in real layouts, registers often begin with neighbours along one dimension.
     """
     shape = rng.choice([(64, 32), (16, 64), (8, 256), (128, 16), (32, 4)])
     bits = [(axis, bit) for axis, size in enumerate(shape) for bit in range(size.bit_length() - 1)]
@@ -165,15 +168,15 @@ def unit_layout(rng: random.Random) -> LinearLayout:
     least = max(len(first), len(bits) - 5 - warps)
     registers = rng.randint(least, max(least, min(len(bits), 6)))
     rest = [*first, *rest]
-    held, lanes, others = rest[:registers], rest[registers : registers + 5], rest[registers + 5 :]
-    return layout_of_bits(shape, held, lanes, others, (5, warps))
+    in_registers, in_lanes, in_warps = rest[:registers], rest[registers : registers + 5], rest[registers + 5 :]
+    return layout_of_bits(shape, in_registers, in_lanes, in_warps, (5, warps))
 
 
 MASKS = ("none", "rows", "columns cn", "columns codd", "columns four", "both codd", "both cn")
 
 
 def global_kernel(rng: random.Random) -> GlobalKernel:
-    """A kernel that is drawn."""
+    """A random kernel."""
     strides: tuple[int | str, ...] = (4096, "n", "odd", 1, 24, 33)
     return GlobalKernel(
         unit_layout(rng),

@@ -1,4 +1,4 @@
-"""The parts of Triton that the plugin wraps or reads: whether they are there, and are called as they were."""
+"""Check the parts of Triton that the plugin wraps or reads: they exist, and have the expected parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import triton_linear
 from triton_linear.examples.spec import gpu_target
 from triton_linear.report import Outcome
 from triton_linear.tools.doctor.fake_driver import FakeDriver
-from triton_linear.tools.doctor.probe import Found
+from triton_linear.tools.doctor.probe import Findings
 
 SIGNATURES = {
     "triton.runtime.jit:compute_cache_key": ("kernel_key_cache", "specialization", "options"),
@@ -30,9 +30,9 @@ SIGNATURES = {
     "triton.runtime._async_compile:AsyncCompileMode.submit": ("self", "key", "compile_fn", "finalize_fn"),
     "triton.runtime.cache:get_cache_manager": ("key",),
 }
-"""What the plugin wraps or asks, with the parameters that it counts on; more may follow."""
+"""Functions that the plugin wraps or calls, with the parameters that it relies on; more may follow."""
 METHODS = {"hash": ("self",), "add_stages": ("self", "stages", "options", "language")}
-"""The same of the backends' compilers."""
+"""Methods of the backends' compilers, with the parameters that the plugin relies on."""
 VALUES = (
     "triton.knobs:runtime.add_stages_inspection_hook",
     "triton.knobs:compilation.instrumentation_mode",
@@ -46,34 +46,38 @@ WRAPPED = (
     "triton.backends:backends.nvidia.compiler.hash",
     "triton.backends:backends.amd.compiler.hash",
 )
-"""What the plugin replaces while it is on."""
+"""The attributes that the plugin replaces while it is on."""
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def turned(x, out, N: tl.constexpr):  # type: ignore[no-untyped-def]
+def transposed(x, out, N: tl.constexpr):  # type: ignore[no-untyped-def]
     """A kernel with one conversion."""
     i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
     tl.store(out + i * N + j, tl.load(x + i * N + j).trans())
 
 
-def checked() -> Found:
-    """What the plugin wraps, one by one; then a kernel, compiled through `install()` for each backend."""
-    found = Found()
+def checked() -> Findings:
+    """Check each part that the plugin wraps or reads; then compile a kernel through `install()` for each
+    backend.
+    """
+    findings = Findings()
     for name, wanted in SIGNATURES.items():
-        found.compare("hook", name, partial(_takes_otherwise, name, wanted))
+        findings.compare("hook", name, partial(_parameter_difference, name, wanted))
     for backend in ("nvidia", "amd"):
         for name, wanted in METHODS.items():
             method = f"triton.backends:backends.{backend}.compiler.{name}"
-            found.compare("hook", method, partial(_takes_otherwise, method, wanted))
+            findings.compare("hook", method, partial(_parameter_difference, method, wanted))
     for name in VALUES:
-        found.compare("hook", name, partial(_is_missing, name))
-    found.compare("plugin", "a launch for cuda:90", partial(_through_the_plugin, _launch))
-    found.compare("plugin", "a compile for hip:gfx942", partial(_through_the_plugin, _compile))
-    return found
+        findings.compare("hook", name, partial(_require, name))
+    findings.compare("plugin", "a launch for cuda:90", partial(_plugin_difference, _launch))
+    findings.compare("plugin", "a compile for hip:gfx942", partial(_plugin_difference, _compile))
+    return findings
 
 
 def value_of(name: str) -> Any:
-    """What a name such as `triton.runtime.jit:JITFunction.run` stands for. Raises where that is nothing."""
+    """The value of a name such as `triton.runtime.jit:JITFunction.run`. Raises an exception if
+    there is none.
+    """
     module, _, path = name.partition(":")
     value: Any = import_module(module)
     for part in path.split("."):
@@ -81,21 +85,23 @@ def value_of(name: str) -> Any:
     return value
 
 
-def _is_missing(name: str) -> None:
-    """Whatever it is serves; raises where there is nothing."""
+def _require(name: str) -> None:
+    """Raise an exception unless the name has a value, whatever it is."""
     value_of(name)
 
 
-def _takes_otherwise(name: str, wanted: tuple[str, ...]) -> str | None:
-    found = tuple(inspect.signature(value_of(name)).parameters)
-    if found[: len(wanted)] == wanted:
+def _parameter_difference(name: str, wanted: tuple[str, ...]) -> str | None:
+    parameters = tuple(inspect.signature(value_of(name)).parameters)
+    if parameters[: len(wanted)] == wanted:
         return None
-    return f"it takes ({', '.join(found)}), wanted are ({', '.join(wanted)})"
+    return f"it takes ({', '.join(parameters)}), wanted are ({', '.join(wanted)})"
 
 
 def _launch() -> object:
-    """Compile for a launch on an NVIDIA GPU that is not there. (One for an AMD GPU would want PyTorch.)"""
-    kernel: Any = triton.jit(turned.fn)  # one that has compiled nothing yet
+    """Compile for a launch on an NVIDIA GPU, which need not be installed. (For an AMD GPU it would need
+    PyTorch.)
+    """
+    kernel: Any = triton.jit(transposed.fn)  # a new function has compiled nothing yet
     before = driver._active
     driver._active = FakeDriver(gpu_target("cuda:90"))
     try:
@@ -106,15 +112,16 @@ def _launch() -> object:
 
 def _compile() -> object:
     """Compile for an AMD GPU, without a launch."""
-    source = ASTSource(turned, {"x": "*i8", "out": "*i8", "N": "constexpr"}, constexprs={"N": 64})
+    source = ASTSource(transposed, {"x": "*i8", "out": "*i8", "N": "constexpr"}, constexprs={"N": 64})
     return triton.compile(source, target=gpu_target("hip:gfx942"))
 
 
-def _through_the_plugin(compile_: Callable[[], object]) -> str | None:
-    """In what a compile through `install()` is other than it should be: the kernel has our code, and Triton is
-    afterwards what it was.
+def _plugin_difference(compile_: Callable[[], object]) -> str | None:
+    """Check that a compile through `install()` converts the kernel, and that `uninstall` restores Triton.
+
+    Returns what is wrong, None if nothing is.
     """
-    there = [value_of(name) for name in WRAPPED]
+    original = [value_of(name) for name in WRAPPED]
     reports: list[triton_linear.Report] = []
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TRITON_CACHE_DIR"] = folder
@@ -125,5 +132,5 @@ def _through_the_plugin(compile_: Callable[[], object]) -> str | None:
             triton_linear.uninstall()
     if [report.outcome for report in reports] != [Outcome.CONVERTED]:
         return f"reports: {'; '.join(map(str, reports)) or 'none'}"
-    left = [name for name, value in zip(WRAPPED, there, strict=True) if value_of(name) is not value]
-    return f"changed for good: {', '.join(left)}" if left else None
+    changed = [name for name, value in zip(WRAPPED, original, strict=True) if value_of(name) is not value]
+    return f"changed for good: {', '.join(changed)}" if changed else None

@@ -1,4 +1,4 @@
-"""Accesses of shared memory: the instructions that are predicted, beside those that Triton emits."""
+"""Accesses to shared memory: the predicted instructions, and those that Triton emits."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ CONSTANT = MEMORY.replace(", mutable", "")
 TENSOR = "tensor<$SHAPEx$ELEMENT, #l>"
 POINTERS = "tensor<$SHAPEx!tt.ptr<$ELEMENT>, #l>"
 ACCESSES = {
-    # What nobody reads is not stored either.
+    # A store that nothing reads would be removed, so the tensor is loaded again.
     "store": f"""\
     %x = tt.load %p : {POINTERS}
     ttg.local_store %x, %m : {TENSOR} -> {MEMORY}
@@ -71,8 +71,8 @@ ACCESSES = {
 }
 SHARED = [
     *(
-        f"#ttg.nvmma_shared<{{swizzlingByteWidth = {width}, transposed = {turned}, elementBitWidth = $BITS}}>"
-        for width, turned in itertools.product((128, 64, 32), ("false", "true"))
+        f"#ttg.nvmma_shared<{{swizzlingByteWidth = {width}, transposed = {turn}, elementBitWidth = $BITS}}>"
+        for width, turn in itertools.product((128, 64, 32), ("false", "true"))
     ),
     "#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}>",
     "#ttg.swizzled_shared<{vec = 4, perPhase = 2, maxPhase = 4, order = [0, 1]}>",
@@ -83,7 +83,7 @@ BITS = {"i8": 8, "f16": 16, "f32": 32}
 
 @dataclass(frozen=True)
 class LocalKernel:
-    """One access of a tile; `down` and `side` are the strides of its rows and columns in global memory."""
+    """An access to a tile; `down` and `side` are the strides of its rows and columns in global memory."""
 
     layout: LinearLayout
     shared: str
@@ -100,7 +100,7 @@ class LocalKernel:
 
     @property
     def text(self) -> str:
-        """Its TTGIR."""
+        """The kernel's TTGIR."""
         rows, columns = self.shape
         names = {
             "LAYOUT": encodings.linear_encoding_text(self.layout),
@@ -113,41 +113,43 @@ class LocalKernel:
             "SIDE": str(self.side),
         }
         text = KERNEL.replace("$ACCESS", ACCESSES[self.access])
-        return re.sub(r"\$([A-Z]+)", lambda found: names[found[1]], text)
+        return re.sub(r"\$([A-Z]+)", lambda match: names[match[1]], text)
 
     @property
     def group(self) -> Group:
-        """The group with the access, as the pass sees it."""
+        """The group of values with the access, as layout assignment builds it."""
         root = bridge.text_to_upstream(self.text, bridge.upstream_context(), "access.ttgir")
         return next(group for group in build(operations(root.operation), GPU).groups if group.locals)
 
     @property
     def local(self) -> LocalAccess:
-        """The access, as the pass sees it."""
+        """The access, as layout assignment analyses it."""
         return self.group.locals[0][0]
 
     @property
     def ptx(self) -> str:
-        """What Triton makes of it."""
+        """The PTX that Triton emits for the kernel."""
         return lower(to_triton(self.text), "cuda:90", "ptx").text("ptx")
 
 
 def shared_memory(rng: random.Random, shape: tuple[int, int], element: str) -> str:
-    """An encoding that a tile of this shape may have."""
+    """A random encoding of shared memory that fits a tile of this shape."""
     fitting = []
     for shared in SHARED:
         try:
             layout = encodings.layout_of(shared.replace("$BITS", str(BITS[element])), shape)
         except ValueError:
             continue
-        # Rows shorter than the swizzle are filled up with others.
+        # If rows are shorter than the swizzle, the layout has another shape.
         if tuple(size for _, size in layout.out_dims) == shape:
             fitting.append(shared)
     return rng.choice(fitting)
 
 
 def tile(rng: random.Random) -> tuple[LinearLayout, str, str]:
-    """A layout whose bits are one register's, lane's or warp's each, a layout of shared memory, and a type."""
+    """A random layout whose bases have one bit each, a random encoding of shared memory, and an
+    element type.
+    """
     shape = rng.choice([(64, 64), (32, 64), (64, 128), (128, 32)])
     bits = [(axis, bit) for axis, size in enumerate(shape) for bit in range(size.bit_length() - 1)]
     along = rng.randint(0, 1)
@@ -155,12 +157,12 @@ def tile(rng: random.Random) -> tuple[LinearLayout, str, str]:
     others = [bit for bit in bits if bit not in first]
     rng.shuffle(others)
     order = [*first, *others]
-    held = len(bits) - 5 - WARPS
-    # After the first few registers may come lanes, as in the layouts of matrices.
-    turn = rng.choice([held, held, 1, 2])
-    rest = order[turn : turn + 5 + WARPS]
-    registers = [bit for bit in order if bit not in rest]
-    layout = layout_of_bits(shape, registers, rest[:5], rest[5:], (5, WARPS))
+    register_bits = len(bits) - 5 - WARPS
+    # As in the layouts of matrices, lanes may follow the first one or two register bits.
+    first_lane = rng.choice([register_bits, register_bits, 1, 2])
+    threads = order[first_lane : first_lane + 5 + WARPS]
+    registers = [bit for bit in order if bit not in threads]
+    layout = layout_of_bits(shape, registers, threads[:5], threads[5:], (5, WARPS))
     element = rng.choice(sorted(BITS))
     return layout, shared_memory(rng, shape, element), element
 
@@ -171,30 +173,30 @@ WIDTHS = {
 }
 
 
-def emitted_otherwise(kernel: LocalKernel) -> str | None:
-    """In what Triton's instructions are not those predicted, None if they are: as many, as wide, or those for
-    matrices where these are foreseen.
+def instruction_difference(kernel: LocalKernel) -> str | None:
+    """How Triton's instructions differ from the predicted ones in number, width or kind; None
+    if they do not.
     """
     local, ptx = kernel.local, kernel.ptx
     kind = "ld" if kernel.access == "load" else "st"
     matrices = re.findall(kind + r"matrix\S*\.x(\d)", ptx)
     registers = [local.offset(basis) for basis in dict(kernel.layout.bases)[REGISTER]]
     lanes = [local.offset(basis) for basis in dict(kernel.layout.bases)[LANE]]
-    held = kernel.layout.in_dim_size(REGISTER) * local.element_bytes
-    foreseen = local.matrix_wavefronts(registers, lanes, GPU)
+    thread_bytes = kernel.layout.in_dim_size(REGISTER) * local.element_bytes
+    matrix_wavefronts = local.matrix_wavefronts(registers, lanes, GPU)
     if matrices:
         moved = sum(map(int, matrices)) * 4
-        if foreseen is None:
+        if matrix_wavefronts is None:
             return f"{kind}matrix is not foreseen"
-        return None if moved == held else f"{kind}matrix of {moved} bytes, {held} are foreseen"
+        return None if moved == thread_bytes else f"{kind}matrix of {moved} bytes, {thread_bytes} are foreseen"
     width = local.bytes_at_once(kernel.layout)
     widths = [int(vector or 1) * int(bits) // 8 for vector, bits in re.findall(WIDTHS[kind], ptx)]
-    if sum(widths) != held:
-        return f"instructions of {widths} bytes, {held} in all are foreseen"
-    joined = any(offset % 16 for offset in registers if offset > 8)  # by LLVM
-    if min(widths) < width or (set(widths) != {width} and not joined):
+    if sum(widths) != thread_bytes:
+        return f"instructions of {widths} bytes, {thread_bytes} in all are foreseen"
+    may_be_merged = any(offset % 16 for offset in registers if offset > 8)  # LLVM merges neighbouring accesses
+    if min(widths) < width or (set(widths) != {width} and not may_be_merged):
         return f"instructions of {sorted(set(widths))} bytes, {width} are foreseen"
-    # Where the matrix instructions fit but are not taken, they would not have been cheaper.
-    if foreseen is not None and local.wavefronts(kernel.layout, GPU) < foreseen:
+    # If matrix instructions fit but Triton does not use them, they must not be cheaper.
+    if matrix_wavefronts is not None and local.wavefronts(kernel.layout, GPU) < matrix_wavefronts:
         return f"no {kind}matrix, which is foreseen"
     return None

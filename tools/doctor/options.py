@@ -1,4 +1,4 @@
-"""The options of `triton-linear doctor`; nothing else, so that the command line is quickly read."""
+"""The options of `triton-linear doctor`, without slow imports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add them to its parser."""
+    """Add the options of `doctor`."""
     parser.epilog = (
         "A verdict is kept for this libtriton and these sources. Where nothing differs, the plugin may be "
         "turned on as for a tested release; else the first case of each kind is printed, and the status is 1."

@@ -1,7 +1,7 @@
-"""Triton's own answers: builds an encoding through Gluon's builder, and asks for its text and its bases.
+"""Triton's own layouts: make an encoding by Gluon's builder, and query its text and its bases.
 
-The wheel is built with assertions, so an encoding that Triton refuses ends the process: the generators that
-use this module make only what Triton accepts.
+The wheel is built with assertions, so an encoding that Triton rejects ends the process. The generators that
+use this module must make only encodings that Triton accepts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _MODULE = """module attributes {{"ttg.num-warps" = 4 : i32, "ttg.threads-per-war
 
 
 class Oracle:
-    """One context and builder; `builder` makes attributes, `text` prints one, the others give its bases."""
+    """A context with a builder: `builder` makes attributes, `text` prints them, the other methods give
+    layouts.
+    """
 
     def __init__(self) -> None:
         self.context = ir.context()
@@ -35,14 +37,14 @@ class Oracle:
         self.wmma_has_bases = installed_release() >= (3, 7)
 
     def text(self, attribute: Any, shape: Sequence[int]) -> str:
-        """The attribute as Triton prints it, aliases expanded."""
+        """The text of an attribute as Triton prints it, with aliases expanded."""
         tensor = str(self.builder.get_distributed_ty(self.builder.get_half_ty(), list(shape), attribute))
         match = re.fullmatch(r"tensor<(?:\d+x)+f16, (#.*)>", tensor)
         assert match is not None, tensor
         return match[1]
 
     def distributed(self, attribute: Any, shape: Sequence[int]) -> LinearLayout:
-        """What Triton's toLinearLayout says of a distributed encoding."""
+        """The result of Triton's `toLinearLayout` for a distributed encoding."""
         answer = self.builder.to_linear_layout(attribute, list(shape))
         bases = {
             "register": answer.reg_bases,
@@ -53,7 +55,7 @@ class Oracle:
         return _layout(bases, shape)
 
     def value(self, type_: str) -> Any:
-        """A value of this type: the argument of a new function, where the builder goes on."""
+        """A value of this type: the argument of a new function, into which the builder inserts from now on."""
         with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:
             file.write(_MODULE.format(type=type_))
             file.flush()
@@ -64,12 +66,12 @@ class Oracle:
         return block.arg(0)
 
     def shared(self, text: str, shape: Sequence[int], element_bits: int = 16) -> LinearLayout:
-        """What Triton's toLinearLayout says of a shared encoding, given as text.
+        """The result of Triton's `toLinearLayout` for a shared encoding, given as text.
 
-        Triton 3.6 answers only through another operation: reshaping a descriptor makes its layout explicit.
-        An nvmma encoding stays one where it can, so that one is reshaped to a single dimension, whose
-        coordinate counts elements, the last dimension fastest; if it stays one even there, its layout is
-        the identity.
+        Triton 3.6 has no direct query, but reshaping a descriptor makes its layout explicit. An nvmma
+        encoding remains an nvmma encoding under most reshapes, so it is reshaped to one dimension, in which
+        the last dimension of the tensor is the fastest. If it remains one even then, its layout is the
+        identity.
         """
         sizes = "x".join(map(str, shape))
         source = self.value(f"!ttg.memdesc<{sizes}xi{element_bits}, {text}, #ttg.shared_memory>")

@@ -1,8 +1,8 @@
-"""What a probe is: a question to the installed Triton, asked in processes that it may end.
+"""Probes: comparisons of this package's expectations with the installed Triton, in processes that may crash.
 
-A probe compares what this package expects, by the rules of a release, with what Triton does, case by case. Its
-work is divided into calls, each in a process of its own: where libtriton ends that (SIGABRT, as it does with
-what it does not understand), this call is lost, and said to differ, with the case that it was at.
+A probe compares, case by case, what the rules of a release predict with what Triton does. Its work is divided
+into calls, each in its own process. If libtriton ends the process (SIGABRT, as it does on input that it does
+not understand), the call counts as a difference, reported with the case at which it ended.
 """
 
 from __future__ import annotations
@@ -18,43 +18,45 @@ from triton_linear.tools.support.isolated import Isolation, Lost
 
 MODULES = ("triton_linear.tools.doctor.warm",)
 MEMORY = 8 << 30
-"""Bytes that a call may take."""
+"""The memory limit of a call, in bytes."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A case in which Triton does not do what is expected: of what kind, which, and what is other."""
+    """A case in which Triton differs from the expectation: the kind of case, the case, and the difference."""
 
     kind: str
     case: str
-    said: str
+    description: str
 
 
 @dataclass
-class Found:
-    """What a probe has found: how many cases it tried, and those that differ."""
+class Findings:
+    """The results of a probe: the number of cases, and the differences."""
 
     cases: int = 0
     differences: list[Difference] = field(default_factory=list)
 
-    def compare(self, kind: str, case: str, otherwise: Callable[[], str | None]) -> None:
-        """Try a case: `otherwise` says in what Triton differs, None if it does not. What it raises differs."""
-        at(f"{kind}: {case}")
+    def compare(self, kind: str, case: str, difference: Callable[[], str | None]) -> None:
+        """Try a case: `difference()` describes how Triton differs, None if it does not. An exception is one
+        too.
+        """
+        note_case(f"{kind}: {case}")
         self.cases += 1
         try:
-            said = otherwise()
+            description = difference()
         except Exception as error:
-            said = f"{type(error).__name__}: {error}"
-        if said is not None:
-            self.differences.append(Difference(kind, case, said))
+            description = f"{type(error).__name__}: {error}"
+        if description is not None:
+            self.differences.append(Difference(kind, case, description))
 
-    def add(self, other: Found) -> None:
-        """Count what another call found as well."""
+    def add(self, other: Findings) -> None:
+        """Add the findings of another call."""
         self.cases += other.cases
         self.differences += other.differences
 
     def first_of_each(self) -> list[Difference]:
-        """The first case of each kind that differs."""
+        """The first difference of each kind."""
         first: dict[str, Difference] = {}
         for each in self.differences:
             first.setdefault(each.kind, each)
@@ -63,11 +65,11 @@ class Found:
 
 @dataclass(frozen=True)
 class Counts:
-    """How much is tried.
+    """The number of cases.
 
-    encodings: of each family. kernels: with loads and stores, and as many with accesses to shared memory.
-    staged: accesses that are run, for each GPU. conversions: random ones, for all GPUs together. targets: what
-    examples are compiled for. jobs: processes at a time. seed: what all is drawn from.
+    encodings: for each family. kernels: with loads and stores, and the same number with accesses to shared
+    memory. staged: accesses that are run, for each GPU. conversions: random ones, for all GPUs together.
+    targets: the GPUs for which examples are compiled. jobs: parallel processes. seed: of all random numbers.
     """
 
     encodings: int
@@ -85,56 +87,58 @@ QUICK = Counts(6, 4, 1, 16, ("cuda:90",))
 
 @dataclass(frozen=True)
 class Probe:
-    """A question, what to look at where the answer differs, and how it is asked."""
+    """A probe: its name, what it checks, the sources to look at if it differs, and the function
+    that runs it.
+    """
 
     name: str
     what: str
     look: str
-    run: Callable[[Counts], Found]
+    run: Callable[[Counts], Findings]
 
 
-_at: list[BinaryIO] = []
+_case_logs: list[BinaryIO] = []
 
 
-def at(case: str) -> None:
-    """Note what is tried from here on, for what is said if the process ends; nothing where nobody asks."""
-    for file in _at:
+def note_case(case: str) -> None:
+    """Record the case that is tried next, so that a crash can be attributed to it."""
+    for file in _case_logs:
         file.seek(0)
         file.truncate()
         file.write(case.encode(errors="replace"))
         file.flush()
 
 
-def isolated(function: str, calls: Sequence[tuple[object, ...]], jobs: int, seconds: int = 120) -> Found:
-    """What a function, `module:name`, finds in all calls, `jobs` at a time, each in a process of its own.
+def isolated(function: str, calls: Sequence[tuple[object, ...]], jobs: int, seconds: int = 120) -> Findings:
+    """The findings of a function, `module:name`, in all calls, `jobs` at a time, each in its own process.
 
-    It is imported there: this process loads no Triton.
+    The function is imported there, so this process does not load Triton.
     """
-    isolation: Isolation[Found] = Isolation(traced, MODULES, seconds, MEMORY)
-    total = Found()
+    isolation: Isolation[Findings] = Isolation(traced, MODULES, seconds, MEMORY)
+    total = Findings()
     with tempfile.TemporaryDirectory(prefix="triton-linear-") as folder:
         logs = [Path(folder, str(number)) for number in range(len(calls))]
         work = [(log, function, *call) for log, call in zip(logs, calls, strict=True)]
         try:
             results = isolation.map(work, jobs)
         except (EOFError, OSError) as error:
-            return Found(0, [Difference("crash", "loading Triton", f"{type(error).__name__}: {error}")])
+            return Findings(0, [Difference("crash", "loading Triton", f"{type(error).__name__}: {error}")])
         for log, result in zip(logs, results, strict=True):
-            total.add(_lost(log, result) if isinstance(result, Lost) else result)
+            total.add(_crash(log, result) if isinstance(result, Lost) else result)
     return total
 
 
-def _lost(log: Path, how: Lost) -> Found:
-    """What is said of a call that gave nothing: the case that it was at."""
+def _crash(log: Path, lost: Lost) -> Findings:
+    """The findings of a call that crashed: one difference, with the case that was noted last."""
     case = log.read_text(errors="replace") if log.exists() else ""
     kind, _, case = (case or "crash: before the first case").partition(": ")
-    return Found(1, [Difference(kind, case, how.reason)])
+    return Findings(1, [Difference(kind, case, lost.reason)])
 
 
-def traced(log: Path, function: str, *arguments: object) -> Found:
-    """Call a function in a process of its own, with what it is at in `log`."""
+def traced(log: Path, function: str, *arguments: object) -> Findings:
+    """Call a function of the present process, with its cases noted in `log`."""
     with log.open("wb") as file:
-        _at.append(file)
+        _case_logs.append(file)
         module, _, name = function.partition(":")
-        found: Found = getattr(import_module(module), name)(*arguments)
-        return found
+        findings: Findings = getattr(import_module(module), name)(*arguments)
+        return findings

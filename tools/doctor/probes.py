@@ -1,34 +1,35 @@
-"""The probes, in the order in which they are asked."""
+"""The probes, in the order in which they run."""
 
 from __future__ import annotations
 
-from triton_linear.tools.doctor.probe import Counts, Found, Probe, isolated
+from triton_linear.tools.doctor.probe import Counts, Findings, Probe, isolated
 
 HERE = "triton_linear.tools.doctor"
 STAGED = ("cuda:80", "cuda:90", "cuda:100", "hip:gfx942", "hip:gfx950", "hip:gfx1200")
-"""The GPUs for which staged accesses are tried."""
+"""The GPUs for which staged accesses are compared."""
 ENCODING_PARTS = 17
-"""Calls among which the families of encodings are divided: one that ends its process costs no other."""
+"""The number of calls for the families of encodings, one family each, so that a crash affects no other
+family."""
 
 
-def hooks(counts: Counts) -> Found:
-    """What the plugin wraps."""
+def hooks(counts: Counts) -> Findings:
+    """Check the parts of Triton that the plugin wraps or reads."""
     return isolated(f"{HERE}.hooks:checked", [()], 1)
 
 
-def _examples(function: str, counts: Counts) -> Found:
+def _examples(function: str, counts: Counts) -> Findings:
     parts = counts.jobs
     calls = [(target, part, parts) for target in counts.targets for part in range(parts)]
     return isolated(function, calls, counts.jobs)
 
 
-def bridge(counts: Counts) -> Found:
-    """The examples' modules across the bridge."""
+def bridge(counts: Counts) -> Findings:
+    """Move the modules of the examples to upstream MLIR and back."""
     return _examples(f"{HERE}.modules:bridged", counts)
 
 
-def encodings(counts: Counts) -> Found:
-    """Drawn encodings."""
+def encodings(counts: Counts) -> Findings:
+    """Compare the layouts of random encodings."""
     calls = [(part, ENCODING_PARTS, counts.encodings, counts.seed) for part in range(ENCODING_PARTS)]
     return isolated(f"{HERE}.encodings:compared", calls, counts.jobs)
 
@@ -37,31 +38,31 @@ def _drawn(counts: Counts) -> list[tuple[object, ...]]:
     return [(-(-counts.kernels // counts.jobs), f"{counts.seed} {part}") for part in range(counts.jobs)]
 
 
-def global_memory(counts: Counts) -> Found:
-    """Loads and stores."""
+def global_memory(counts: Counts) -> Findings:
+    """Compare the instructions of loads and stores."""
     return isolated(f"{HERE}.accesses:of_global_memory", _drawn(counts), counts.jobs)
 
 
-def shared_memory(counts: Counts) -> Found:
-    """Accesses to shared memory."""
+def shared_memory(counts: Counts) -> Findings:
+    """Compare the instructions of accesses to shared memory."""
     return isolated(f"{HERE}.accesses:of_shared_memory", _drawn(counts), counts.jobs)
 
 
-def wavefronts(counts: Counts) -> Found:
-    """Accesses to shared memory, run."""
+def wavefronts(counts: Counts) -> Findings:
+    """Compare the wavefronts of accesses to shared memory that are run in the interpreter."""
     calls = [(target, counts.staged, counts.seed) for target in STAGED]
     return isolated(f"{HERE}.accesses:staged", calls, counts.jobs)
 
 
-def conversions(counts: Counts) -> Found:
-    """Random conversions."""
+def conversions(counts: Counts) -> Findings:
+    """Fuzz random conversions."""
     from triton_linear.tools.doctor.conversions import fuzzed
 
     return fuzzed(counts)
 
 
-def examples(counts: Counts) -> Found:
-    """The examples, compiled and run."""
+def examples(counts: Counts) -> Findings:
+    """Compile the examples, and run their conversions in the interpreter."""
     return _examples(f"{HERE}.modules:compiled", counts)
 
 

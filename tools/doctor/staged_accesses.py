@@ -1,4 +1,4 @@
-"""Accesses to shared memory as whole kernels, run with our passes and without."""
+"""Accesses to shared memory as whole kernels, run in the interpreter with this package's passes and without."""
 
 from __future__ import annotations
 
@@ -29,12 +29,16 @@ SWIZZLED = "#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 16, order = 
 
 
 class WrongAccess(Exception):
-    """A kernel does not give every element its place."""
+    """A kernel moves an element to a wrong place, or has a race."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A tensor that is stored to shared memory and loaded again, on one side in the layout `registers`."""
+    """A tensor that is stored to shared memory and loaded again.
+
+    `is_store`: the store has the layout `registers`, and the load a plain blocked layout; else the other way
+    round.
+    """
 
     target: str
     warps: int
@@ -44,16 +48,16 @@ class Case:
     memory: str
     is_store: bool
     part: int = 1
-    """One of so many parts of a buffer, along its rows."""
+    """The tensor is the last of this number of parts of a buffer, along its rows."""
 
     @property
     def type(self) -> ElementType:
-        """What an element is."""
+        """The element type."""
         return element_type(self.element)
 
     @property
     def plain(self) -> str:
-        """The layout on the other side."""
+        """The layout of the other access, which is not compared."""
         lanes = target(self.target).lanes
         return (
             f"#ttg.blocked<{{sizePerThread = [1, 1], threadsPerWarp = [1, {lanes}], "
@@ -61,12 +65,12 @@ class Case:
         )
 
     def layout(self, encoding: str) -> LinearLayout:
-        """The layout of the tensor in an encoding."""
+        """The layout of the tensor with an encoding, as held in LLVM IR."""
         return encodings.held_layout_of(encoding, self.shape, self.type.bits)
 
     @property
     def sides(self) -> tuple[str, str]:
-        """The encodings that the tensor has before and behind."""
+        """The encodings of the stored and of the loaded tensor."""
         return (self.registers, self.plain) if self.is_store else (self.plain, self.registers)
 
     @property
@@ -93,29 +97,29 @@ class Case:
 
     @property
     def access(self) -> LocalAccess:
-        """The access on the side in question."""
+        """The access with the layout `registers`."""
         whole = (self.shape[0] * self.part, self.shape[1])
         memory = encodings.layout_of(self.memory, whole, self.type.bits)
-        found = LocalAccess.of(memory, self.shape, self.type.memory_bytes, self.is_store)
-        if found is None:
+        access = LocalAccess.of(memory, self.shape, self.type.memory_bytes, self.is_store)
+        if access is None:
             raise ValueError(f"no access: {self.memory}")
-        return found
+        return access
 
     @property
     def choice(self) -> object:
-        """The staged access that is chosen for it, or why there is none."""
+        """The staged access that the pass chooses for it, or the reason why there is none."""
         return staging_for(self.access, self.layout(self.registers), self.type, target(self.target))
 
     def wavefronts(self, *, ours: bool) -> int:
-        """Those that the side takes, of all warps, once the kernel is seen to give every element its place.
+        """The wavefronts of the access, summed over all warps, with this package's passes (`ours`) or without.
 
-        Raises WrongAccess where it does not.
+        Raises WrongAccess if the kernel moves an element to a wrong place, or has a race.
         """
         kernel = lower_kernel(self.text, "local.ttgir", self.target, LOWERING if ours else None)
         lanes = target(self.target).lanes
-        fed, expected = (held_elements(self.layout(side), lanes, self.warps, 0) for side in self.sides)
+        stored, expected = (held_elements(self.layout(side), lanes, self.warps, 0) for side in self.sides)
         patterns = element_patterns(self.shape[0] * self.shape[1], self.type.bits)
-        outcome = kernel.run([list(patterns[:, fed].swapaxes(0, 1))], trials=len(patterns))
+        outcome = kernel.run([list(patterns[:, stored].swapaxes(0, 1))], trials=len(patterns))
         values, undefined = outcome.sinks["result"]
         limit = np.uint64(2**self.type.bits - 1)
         if (undefined & limit).any() or ((values & limit) != patterns[:, expected].swapaxes(0, 1)).any():
@@ -127,12 +131,12 @@ class Case:
 
 
 def memory(rng: random.Random, bits: int) -> str:
-    """A layout of shared memory."""
+    """A random encoding of shared memory."""
     order = rng.choice(("[1, 0]", "[0, 1]"))
     if rng.random() < 0.3:
-        width, turned = rng.choice((0, 32, 64, 128)), rng.choice(("true", "false"))
+        width, transposed = rng.choice((0, 32, 64, 128)), rng.choice(("true", "false"))
         return (
-            f"#ttg.nvmma_shared<{{swizzlingByteWidth = {width}, transposed = {turned}, "
+            f"#ttg.nvmma_shared<{{swizzlingByteWidth = {width}, transposed = {transposed}, "
             f"elementBitWidth = {bits}}}>"
         )
     kind = rng.choice(("swizzled", "swizzled", "amd_rotating"))
@@ -144,7 +148,7 @@ def memory(rng: random.Random, bits: int) -> str:
 
 
 def random_cases(seed: int, name: str) -> Iterator[Case]:
-    """Any layouts of registers, of matrices among them, with any of memory."""
+    """Random cases: layouts of registers, also those of matrix instructions, with layouts of memory."""
     rng, lanes = random.Random(f"{seed} {name}"), target(name).lanes
     while True:
         warps, element = rng.choice((1, 2, 4, 8)), rng.choice(("i8", "f8E5M2", "f16", "bf16", "f32", "f64"))
@@ -159,7 +163,7 @@ def random_cases(seed: int, name: str) -> Iterator[Case]:
         )
         try:
             layout = case.layout(registers)
-            case.access  # noqa: B018  (there is no such memory)
+            case.access  # noqa: B018  (raises ValueError if the memory does not fit)
         except ValueError:
             continue
         if layout.in_dim_size(WARP) == warps and not any(dict(layout.bases).get(BLOCK, ())):
@@ -167,7 +171,7 @@ def random_cases(seed: int, name: str) -> Iterator[Case]:
 
 
 def is_refused(case: Case) -> bool:
-    """Whether stock Triton does not take a kernel."""
+    """Whether stock Triton rejects the kernel."""
     try:
         lower_kernel(case.text, "local.ttgir", case.target, None)
     except ToolError:
@@ -175,17 +179,16 @@ def is_refused(case: Case) -> bool:
     return False
 
 
-def taken_otherwise(case: Case) -> str | None:
-    """In what the wavefronts of stock Triton's access, or of the staged one, are not those predicted; None if
-    they are.
+def wavefront_difference(case: Case) -> str | None:
+    """How the wavefronts of Triton's access, or of the staged one, differ from the prediction; None if not.
 
-    Raises WrongAccess where the kernel does not compute what it is to, with our passes or without.
+    Raises WrongAccess if the kernel is wrong, with this package's passes or without.
     """
-    choice, before, after = case.choice, case.wavefronts(ours=False), case.wavefronts(ours=True)
-    here = case.access.wavefronts(case.layout(case.registers), target(case.target)) * case.warps
-    if here != before:
-        return f"Triton's access takes {before} wavefronts, {here} are foreseen"
-    foreseen = choice.after.wavefronts * case.warps if isinstance(choice, Staging) else before
-    if after != foreseen:
-        return f"the staged access takes {after} wavefronts, {foreseen} are foreseen"
+    choice, stock, ours = case.choice, case.wavefronts(ours=False), case.wavefronts(ours=True)
+    predicted_stock = case.access.wavefronts(case.layout(case.registers), target(case.target)) * case.warps
+    if predicted_stock != stock:
+        return f"Triton's access takes {stock} wavefronts, {predicted_stock} are foreseen"
+    predicted_ours = choice.after.wavefronts * case.warps if isinstance(choice, Staging) else stock
+    if ours != predicted_ours:
+        return f"the staged access takes {ours} wavefronts, {predicted_ours} are foreseen"
     return None

@@ -1,6 +1,6 @@
-"""What every probe's process needs, imported once by the process from which they are forked.
+"""Imports that every probe needs, loaded once in the process from which the probes' processes are forked.
 
-What cannot be imported is said by the probe that needs it.
+If one fails, the probe that needs it reports the error.
 """
 
 from contextlib import suppress

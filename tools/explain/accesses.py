@@ -1,4 +1,4 @@
-"""Accesses to shared memory, reductions and scans: where they are, between which layouts, what they take."""
+"""Report accesses to shared memory, reductions and scans: their places, layouts and costs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,6 @@ from triton_linear.lowering.interpreter.counts import Counts
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.framework.layouts import LayoutTable, element_of, memory_of
-from triton_linear.tools.explain.alone import (
-    Alone,
-    Counted,
-    NotAlone,
-    access_alone,
-    count,
-    reduction_alone,
-    taken_apart,
-)
 from triton_linear.tools.explain.anchors import loop_depth
 from triton_linear.tools.explain.library import sort_of
 from triton_linear.tools.explain.memory import memory_in_words, short_memory, views_of
@@ -33,28 +24,38 @@ from triton_linear.tools.explain.records import (
     ReductionFigures,
     ReductionReport,
 )
-from triton_linear.tools.explain.sorts import gathered
+from triton_linear.tools.explain.single_operation import (
+    CannotIsolate,
+    Counted,
+    SingleOperation,
+    count,
+    isolate_access,
+    isolate_reduction,
+    split_reduction,
+)
+from triton_linear.tools.explain.sorts import merge_sorts
 from triton_linear.tools.explain.words import in_words
 from triton_linear.tools.verify.words import short_type
 
 COPY = "ttg.async_copy_global_to_local"
-# For each operation the operand, or result, that is in registers, and that in shared memory.
+# For each operation, the numbers of the operands in registers and in shared memory; None stands for the result.
 _ACCESSES = {"ttg.local_load": (None, 0), "ttg.local_store": (0, 1), COPY: (0, 1), "ttg.local_alloc": (0, None)}
 REDUCTIONS = ("tt.reduce", "tt.scan")
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """The module that is looked at, how it is compiled, and of its copies how many bytes each moves at once, by
-    place."""
+    """The module, its target and number of warps, and for each asynchronous copy, by place, its width in
+    bytes.
+    """
 
     module: Module
     target: Target
     num_warps: int
     copied: Mapping[tuple[str, int, int], int]
 
-    def run(self, kernel: Alone) -> Counted | str:
-        """What the interpreter counts for an operation alone, or why it cannot."""
+    def run(self, kernel: SingleOperation) -> Counted | str:
+        """The counts of an isolated operation, or the reason why it cannot be run."""
         return count(kernel, self.target, self.num_warps)
 
 
@@ -64,10 +65,10 @@ def is_access(op: Operation) -> bool:
 
 
 def accesses(ops: Sequence[Operation], around: Surroundings) -> tuple[AccessReport, ...]:
-    """All accesses, those in the innermost loops and the dearest of them first."""
+    """All accesses, sorted by loop depth and then by cost, in descending order."""
     producers, table = producers_of(ops), LayoutTable()
-    found = [_access(op, producers, table, around) for op in ops if is_access(op)]
-    return tuple(sorted(found, key=lambda report: report.weight, reverse=True))
+    reports = [_access(op, producers, table, around) for op in ops if is_access(op)]
+    return tuple(sorted(reports, key=lambda report: report.weight, reverse=True))
 
 
 def _access(
@@ -77,12 +78,12 @@ def _access(
         op.results[0] if number is None else op.operands[number] for number in _ACCESSES[op.name]
     )
     _, buffer = views_of(memory, producers)
-    made = producers.get(buffer)
+    allocation = producers.get(buffer)
     counted: Counted | str
     try:
         width = around.copied.get(position(str(op.location)), 0)
-        counted = around.run(access_alone(op, producers, around.module, width))
-    except NotAlone as error:
+        counted = around.run(isolate_access(op, producers, around.module, width))
+    except CannotIsolate as error:
         counted = str(error)
     return AccessReport(
         Place.of(str(op.location)),
@@ -92,7 +93,7 @@ def _access(
         _words(registers.type, table, memory.type),
         short_memory(memory.type),
         memory_in_words(memory.type),
-        Place.of(str(made.location) if made is not None else ""),
+        Place.of(str(allocation.location) if allocation is not None else ""),
         op.attributes[ll.STAGED].value if ll.STAGED in op.attributes else "",
         _access_figures(counted.counts) if isinstance(counted, Counted) else None,
         "" if isinstance(counted, Counted) else counted,
@@ -106,23 +107,25 @@ def _access_figures(counts: Counts) -> AccessFigures:
 
 
 def _words(type_: Type, table: LayoutTable, memory: Type | None = None) -> str:
-    """A layout in words; of pointers that are copied from, with elements of the size that memory has."""
+    """A layout in words. The element type is that of `memory` if given, since copies have tensors of
+    pointers.
+    """
     layout = table.of(type_)
     if not isinstance(layout, LinearLayout):
         return ""
-    held = memory_of(memory) if memory is not None else None
+    described = memory_of(memory) if memory is not None else None
     try:
-        element = element_type(held[1]) if held is not None else element_of(type_)
+        element = element_type(described[1]) if described is not None else element_of(type_)
     except ValueError:
         return in_words(layout)
     return in_words(layout, element.bits)
 
 
 def reductions(ops: Sequence[Operation], around: Surroundings) -> tuple[ReductionReport, ...]:
-    """All reductions, scans and sorts, those in the innermost loops and the dearest of them first."""
+    """All reductions, scans and sorts, sorted by loop depth and then by cost, in descending order."""
     producers, table = producers_of(ops), LayoutTable()
-    found = [_reduction(op, producers, table, around) for op in ops if op.name in REDUCTIONS]
-    return tuple(sorted(gathered(found), key=lambda report: report.weight, reverse=True))
+    reports = [_reduction(op, producers, table, around) for op in ops if op.name in REDUCTIONS]
+    return tuple(sorted(merge_sorts(reports), key=lambda report: report.weight, reverse=True))
 
 
 def _reduction(
@@ -132,11 +135,11 @@ def _reduction(
     counted: Counted | str
     split: Counted | str | None = None
     try:
-        kernel = reduction_alone(op, producers, around.module)
+        kernel = isolate_reduction(op, producers, around.module)
         counted = around.run(kernel)
-        if (rewritten := taken_apart(kernel, around.target)) is not None:
+        if (rewritten := split_reduction(kernel, around.target)) is not None:
             split = around.run(rewritten)
-    except NotAlone as error:
+    except CannotIsolate as error:
         counted = str(error)
     layout, sort = table.of(type_), sort_of(str(op.location))
     return ReductionReport(
@@ -155,7 +158,7 @@ def _reduction(
 
 
 def spread(layout: LinearLayout, axis: int) -> dict[str, int]:
-    """How many coordinates along an out-dim the bits of each in-dim reach.
+    """For each in-dim, the number of coordinates along dimension `axis` that its bits reach.
 
     >>> from triton_linear.dialect.encodings import layout_of
     >>> text = "sizePerThread = [1, 8], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]"
@@ -184,15 +187,17 @@ _COPIED = re.compile(
 
 
 def copied_at_once(lowered: str) -> dict[tuple[str, int, int], int]:
-    """How many bytes each asynchronous copy of a module in the LLVM dialect moves at once, by place; without
-    places that have several widths."""
-    names = {found["name"]: found["location"] for found in _LOCATION.finditer(lowered)}
+    """The width in bytes of each asynchronous copy of a module in the LLVM dialect, by place.
+
+    Places with copies of several widths are left out.
+    """
+    names = {match["name"]: match["location"] for match in _LOCATION.finditer(lowered)}
     widths: dict[tuple[str, int, int], set[int]] = {}
     for line in lowered.splitlines():
-        if found := _COPIED.search(line):
-            place = position(_resolved(found["where"], names))
-            widths.setdefault(place, set()).add(int(found["bytes"], 16))
-    return {place: min(found) for place, found in widths.items() if len(found) == 1}
+        if match := _COPIED.search(line):
+            place = position(_resolved(match["where"], names))
+            widths.setdefault(place, set()).add(int(match["bytes"], 16))
+    return {place: min(at_place) for place, at_place in widths.items() if len(at_place) == 1}
 
 
 def _resolved(location: str, names: Mapping[str, str]) -> str:

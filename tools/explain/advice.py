@@ -1,4 +1,4 @@
-"""What would make a conversion unnecessary if the source were changed, where that is known."""
+"""Advice on changes of the source that would make a conversion unnecessary."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from triton_linear.tools.explain.words import vector_of
 _DOTS = ("tt.dot", "ttng.warp_group_dot", "tt.dot_scaled")
 _ATOMICS = ("tt.atomic_rmw", "tt.atomic_cas")
 _FREE = ("noop", "registers")
-# What takes a loaded value in a layout that is not chosen for the load.
-_TAKERS = {
+# Operations that use a loaded value in a layout that does not suit the load.
+_CONSUMERS = {
     "tt.reduce": "the reduction",
     "tt.scan": "the scan",
     "tt.gather": "the gather",
@@ -25,10 +25,11 @@ def advice(
     source: LinearLayout | None,
     destination: LinearLayout | None,
 ) -> str:
-    """One sentence from what both layouts are for; empty where it costs nothing, or nothing is known.
+    """One sentence of advice, from the anchors of both layouts; empty if the conversion is free or no advice
+    is known.
 
-    Loads and stores are compared by the dimension that neighbouring elements of a thread, or else neighbouring
-    lanes, run along; without layouts nothing is said of them.
+    For loads and stores the advice depends on the dimension of neighbouring elements of a thread, or else of
+    neighbouring lanes; it is empty if the layouts are not known.
     """
     if kind in _FREE:
         return ""
@@ -37,8 +38,8 @@ def advice(
             return _memory_to_memory("load", to, source, destination)
         case ("tt.scan", "tt.store" as to):
             return _memory_to_memory("scan", to, source, destination)
-        case ("tt.load", to) if to in _TAKERS:
-            return _load_for(_TAKERS[to], source, destination)
+        case ("tt.load", to) if to in _CONSUMERS:
+            return _load_for(_CONSUMERS[to], source, destination)
         case ("tt.reduce", "tt.store"):
             return "a reduction leaves its result spread as its operand was: reduce over another dimension"
         case (origin, "tt.store") if origin in _DOTS:
@@ -56,17 +57,17 @@ def advice(
     return ""
 
 
-def _load_for(taker: str, source: LinearLayout | None, destination: LinearLayout | None) -> str:
-    """A loaded value that is taken in a layout that its other operands, or the taker, decide."""
+def _load_for(consumer: str, source: LinearLayout | None, destination: LinearLayout | None) -> str:
+    """Advice for a loaded value that a consumer uses in a layout of its own."""
     if source is None or destination is None:
         return ""
-    here, there = _along(source), _along(destination)
+    here, there = _fastest_dimension(source), _fastest_dimension(destination)
     if here != there:
         if here is None or there is None:
             return ""
         return (
-            f"the load would have to run along dim{there}, as {taker} takes it, not along dim{here}: a tensor "
-            "with that dimension contiguous"
+            f"the load would have to run along dim{there}, as {consumer} takes it, not along dim{here}: a "
+            "tensor with that dimension contiguous"
         )
     one, other = vector_of(source)[1], vector_of(destination)[1]
     return f"the load would have to take {other} at once along dim{here}, not {one}" if one != other else ""
@@ -75,11 +76,11 @@ def _load_for(taker: str, source: LinearLayout | None, destination: LinearLayout
 def _memory_to_memory(
     origin: str, to: str, source: LinearLayout | None, destination: LinearLayout | None
 ) -> str:
-    """A loaded or scanned value that is stored, or that other addresses or masks come from."""
+    """Advice for a loaded or scanned value that is stored, or from which addresses or masks are computed."""
     if source is None or destination is None:
         return ""
     verb = "atomic" if to in _ATOMICS else to.removeprefix("tt.")
-    if _along(source) != _along(destination):
+    if _fastest_dimension(source) != _fastest_dimension(destination):
         if to == "tt.load":
             return (
                 "a loaded value leads to a load that is coalesced otherwise: one order of dimensions for both"
@@ -95,8 +96,8 @@ def _memory_to_memory(
     )
 
 
-def _along(layout: LinearLayout) -> int | None:
-    """The dimension that a thread's first registers run along, or else its first lanes."""
+def _fastest_dimension(layout: LinearLayout) -> int | None:
+    """The dimension along which a thread's first registers run; if they do not, that of the first lanes."""
     axis, length = vector_of(layout)
     if length > 1:
         return axis

@@ -1,4 +1,5 @@
-"""What forces a layout: the operation a value comes from and the one it goes to, seen through those between."""
+"""Find the operations that force a layout: the producer and the consumer of a value, through operations
+between."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX
 from triton_linear.passes.framework.verifiers import CONVERT
 from triton_linear.tools.explain.library import sort_of
 
-# What a layout is chosen for, by the name of the operation.
+# For each operation that forces a layout, the reason in words.
 REASONS: Mapping[str, str] = {
     "tt.load": "coalesced for this load",
     "tt.store": "coalesced for this store",
@@ -39,12 +40,13 @@ REASONS: Mapping[str, str] = {
     CONVERT: "made by another conversion",
 }
 _REGIONS = ("scf.for", "scf.if", "scf.while")
-_MOST_SEEN = 4096
+_MOST_VALUES = 4096
+"""The number of values after which the search ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """An operation that asks for a layout, why, and where it is (`file`, `line`, `column`; 0 if unknown)."""
+    """An operation that forces a layout, the reason, and its place (`line` and `column` are 0 if unknown)."""
 
     operation: str
     reason: str
@@ -54,7 +56,7 @@ class Anchor:
 
 
 class Uses:
-    """Who makes and who takes each value of a module; built once for all questions."""
+    """The producer and the users of each value of a module."""
 
     def __init__(self, ops: Iterable[Operation]) -> None:
         ops = list(ops)
@@ -65,16 +67,18 @@ class Uses:
                 self.users.setdefault(operand, []).append(op)
 
     def source(self, conversion: Operation) -> Anchor | None:
-        """The nearest operation before that fixed the layout converted from; None where nothing did."""
+        """The nearest operation before the conversion that forces its source layout; None if there is none."""
         return self._nearest(self._before(conversion))
 
     def destination(self, conversion: Operation) -> Anchor | None:
-        """The nearest operation after that wants the layout converted to; None where nothing does."""
+        """The nearest operation after the conversion that forces its destination layout; None if there is
+        none.
+        """
         return self._nearest(self._after(conversion))
 
     @staticmethod
-    def _nearest(met: Iterator[Operation]) -> Anchor | None:
-        for op in met:
+    def _nearest(ops: Iterator[Operation]) -> Anchor | None:
+        for op in ops:
             if op.name in REASONS:
                 name = name_of(op)
                 place = user_position(str(op.location))
@@ -84,9 +88,9 @@ class Uses:
         return None
 
     def _before(self, conversion: Operation) -> Iterator[Operation]:
-        """Producers, nearest first, not beyond an anchor."""
+        """Producers of the conversion's operand, nearest first, not beyond an anchor."""
         pending, seen = [conversion.operands[0]], set[Value]()
-        while pending and len(seen) < _MOST_SEEN:
+        while pending and len(seen) < _MOST_VALUES:
             value = pending.pop(0)
             if value in seen:
                 continue
@@ -102,9 +106,9 @@ class Uses:
                 pending += producer.operands
 
     def _after(self, conversion: Operation) -> Iterator[Operation]:
-        """Users, nearest first, not beyond an anchor."""
+        """Users of the conversion's result, nearest first, not beyond an anchor."""
         pending, seen = list(conversion.results), set[Value]()
-        while pending and len(seen) < _MOST_SEEN:
+        while pending and len(seen) < _MOST_VALUES:
             value = pending.pop(0)
             if value in seen:
                 continue
@@ -118,7 +122,7 @@ class Uses:
 
 
 def name_of(op: Operation) -> str:
-    """The name of an operation; that of what was outlined, for a call of its stub."""
+    """The name of an operation; for the call of a stub, the name of the outlined operation."""
     if op.name == "tt.call":
         callee = str(op.attributes["callee"].value)
         if callee.startswith(GATHER_PREFIX):
@@ -129,7 +133,7 @@ def name_of(op: Operation) -> str:
 
 
 def _carried_in(value: Value) -> list[Value]:
-    """What a loop's argument is at first and in later iterations."""
+    """The initial value of a loop's argument, and its value in later iterations; empty for other values."""
     owner = value.owner if hasattr(value, "owner") else None
     loop = getattr(owner, "owner", None)
     if loop is None or loop.name != "scf.for":
@@ -139,42 +143,44 @@ def _carried_in(value: Value) -> list[Value]:
 
 
 def _terminated(op: Operation, number: int) -> list[Value]:
-    """The value number `number` that each region of an operation ends with."""
-    found = []
+    """The value with this number that each region of an operation yields."""
+    yielded = []
     for region in op.regions:
         for block in region.blocks:
             last = list(block.operations)[-1].operation
             if last.name == "scf.yield" and number < len(last.operands):
-                found.append(last.operands[number])
-    return found
+                yielded.append(last.operands[number])
+    return yielded
 
 
 def _yielded(op: Operation, value: Value) -> list[Value]:
-    """What one of the results of an operation with regions was before: at first, and where they end."""
+    """The values from which a result of an operation with regions comes: yielded ones, and a loop's initial
+    value.
+    """
     number = list(op.results).index(value)
     first = [op.operands[3 + number]] if op.name == "scf.for" else []
     return [*_terminated(op, number), *first]
 
 
 def _carried_on(op: Operation, value: Value) -> list[Value]:
-    """Where a value goes that a loop takes or a region ends with."""
-    found: list[Value] = []
+    """The values that a value becomes as an operand of a loop or of a yield."""
+    values: list[Value] = []
     for number, operand in enumerate(op.operands):
         if operand != value:
             continue
         if op.name == "scf.for" and number >= 3:
-            found.append(op.regions[0].blocks[0].arguments[number - 2])
+            values.append(op.regions[0].blocks[0].arguments[number - 2])
         if op.name == "scf.yield":
             parent = op.parent
             if parent is not None and number < len(parent.results):
-                found.append(parent.results[number])
+                values.append(parent.results[number])
                 if parent.name == "scf.for":
-                    found.append(parent.regions[0].blocks[0].arguments[number + 1])
-    return found
+                    values.append(parent.regions[0].blocks[0].arguments[number + 1])
+    return values
 
 
 def loop_depth(op: Operation) -> int:
-    """Loops around an operation."""
+    """The number of loops around an operation."""
     depth, at = 0, op.parent
     while at is not None:
         depth += at.name in ("scf.for", "scf.while")

@@ -1,4 +1,4 @@
-"""`triton-linear explain`: why each conversion of a kernel is there, how it is done and what it costs."""
+"""`triton-linear explain`: why each conversion of a kernel exists, how it is lowered, and its cost."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from triton_linear.tools.explain.collect import explained
 from triton_linear.tools.explain.gate import Condition
-from triton_linear.tools.explain.gather import explained
 from triton_linear.tools.explain.measure import check_script, measured
 from triton_linear.tools.explain.pack import packings
 from triton_linear.tools.explain.records import Measured, ModuleReport
@@ -21,11 +21,11 @@ from triton_linear.tools.support.errors import Diagnostic, Printer, ToolError, f
 from triton_linear.tools.support.inputs import modules
 from triton_linear.tools.support.launches import digest
 from triton_linear.tools.support.options import pipeline_options
-from triton_linear.tools.support.progress import told
+from triton_linear.tools.support.progress import status_line
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Explain what was named; the exit status is 1 where something is wrong or a condition holds."""
+    """Explain the modules; the exit status is 1 if something is wrong or a condition of `--fail-on` holds."""
     conditions = [Condition.parse(text) for text in arguments.fail_on]
     if arguments.top is not None and arguments.top < 0:
         fail(f"top: {arguments.top} is negative")
@@ -34,14 +34,14 @@ def run(arguments: argparse.Namespace) -> int:
     times: dict[str, tuple[Measured, ...]] | None = None
     if arguments.measure:
         check_script(arguments.what)
-        with told("timing the kernels of the script"):
+        with status_line("timing the kernels of the script"):
             times = measured(arguments.what, arguments.arguments)
     reports: list[ModuleReport] = []
     failed = False
     for name, text in modules(arguments.what, arguments.arguments):
         arguments.sources[name] = text
         try:
-            with told(f"explaining {name}"):
+            with status_line(f"explaining {name}"):
                 report = explained(
                     text, name, arguments.target, stock=arguments.stock, options=pipeline_options(arguments)
                 )
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         with trimmed(console):
             show(console, reports, arguments.top)
     for condition in conditions:
-        if condition.met(reports):
+        if condition.holds(reports):
             failed = True
             print(
                 Diagnostic("error", f"fail-on: {condition.text}: it is {condition.value(reports)}"),
@@ -72,18 +72,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _pack(arguments: argparse.Namespace) -> int:
-    """Say in which order weights should lie."""
+    """Print the order in which weights should be packed."""
     failed = False
     for name, text in modules(arguments.what, arguments.arguments):
         arguments.sources[name] = text
         try:
-            found = packings(text, name)
+            packed = packings(text, name)
         except ToolError as error:
             failed = True
             for diagnostic in error.diagnostics:
                 Printer(arguments.sources).print(diagnostic)
             continue
-        print("\n".join(map(str, found)) or f"{name}: no dot takes integers from a load in a loop")
+        print("\n".join(map(str, packed)) or f"{name}: no dot takes integers from a load in a loop")
     return int(failed)
 
 

@@ -1,4 +1,4 @@
-"""Conditions on reports, for a continuous integration to fail on: `shared conversions in loops > 0`."""
+"""Conditions of `--fail-on`, by which continuous integration can fail: `shared conversions in loops > 0`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from triton_linear.tools.support.errors import fail
 KINDS = ("noop", "registers", "shuffle", "warp-shared", "cta-shared", "cluster-shared", "shared", "stock")
 SUMS = ("wavefronts", "shuffles", "barriers", "bytes", "wrong", "races")
 OTHERS = ("accesses", "conflicts", "reductions", "shared memory")
-"""Accesses to shared memory, their wavefronts beyond the fewest, reductions and scans, and the most bytes of
-shared memory that one kernel takes."""
+"""Accesses to shared memory, their wavefronts above the minimum, reductions and scans, and the largest number
+of bytes of shared memory of a kernel."""
 _COMPARE = {">=": operator.ge, "==": operator.eq, ">": operator.gt}
 _CONDITION = re.compile(
     rf"(?:(?:(?P<kind>{'|'.join(KINDS)}) )?(?P<what>conversions)|"
@@ -25,7 +25,7 @@ _CONDITION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What is counted over all modules, compared with a bound; met is what a gate fails on."""
+    """A comparison of a count over all modules with a bound."""
 
     text: str
     counted: str
@@ -36,10 +36,11 @@ class Condition:
 
     @classmethod
     def parse(cls, text: str) -> Condition:
-        """`[KIND] conversions`, `scratch` (the most bytes of one), a sum over conversions or one of `OTHERS`,
-        `in loops` or not, and a bound.
+        """Parse `COUNT [in loops] COMPARISON BOUND`.
 
-        Fails on anything else; `shared memory` belongs to whole kernels, so to no loop.
+        COUNT is `[KIND] conversions`, `scratch` (the largest of a conversion), one of `SUMS` over
+        conversions, or one of `OTHERS`. Fails on anything else, and on `shared memory in loops`, since it
+        belongs to whole kernels.
         """
         match = _CONDITION.fullmatch(" ".join(text.split()))
         if match is None or (match["other"] == "shared memory" and match["loops"]):
@@ -53,20 +54,20 @@ class Condition:
         )
 
     def value(self, reports: Sequence[ModuleReport]) -> int:
-        """What is counted, in these reports."""
+        """The count in these reports."""
         match self.counted:
             case "shared memory":
                 return max((kernel.peak for report in reports for kernel in report.shared_memory), default=0)
             case "accesses":
-                return sum(self._around(access) for report in reports for access in report.accesses)
+                return sum(self._includes(access) for report in reports for access in report.accesses)
             case "reductions":
-                return sum(self._around(one) for report in reports for one in report.reductions)
+                return sum(self._includes(one) for report in reports for one in report.reductions)
             case "conflicts":
                 return sum(
                     access.figures.wavefronts - access.figures.minimum_wavefronts
                     for report in reports
                     for access in report.accesses
-                    if access.figures is not None and self._around(access)
+                    if access.figures is not None and self._includes(access)
                 )
         counted = [c for report in reports for c in report.conversions if self._counts(c)]
         if self.counted == "conversions":
@@ -78,12 +79,12 @@ class Condition:
     def _counts(self, conversion: ConversionReport) -> bool:
         kind = not self.kind or conversion.kind == self.kind
         shared = self.kind == "shared" and conversion.kind.endswith("-shared")
-        return (kind or shared) and self._around(conversion)
+        return (kind or shared) and self._includes(conversion)
 
-    def _around(self, one: ConversionReport | AccessReport | ReductionReport) -> bool:
-        """Whether what is asked for includes something with so many loops around it."""
+    def _includes(self, one: ConversionReport | AccessReport | ReductionReport) -> bool:
+        """Whether the condition counts something with this loop depth."""
         return not self.in_loops or one.loop_depth > 0
 
-    def met(self, reports: Sequence[ModuleReport]) -> bool:
+    def holds(self, reports: Sequence[ModuleReport]) -> bool:
         """Whether the condition holds."""
         return bool(_COMPARE[self.compare](self.value(reports), self.bound))

@@ -1,4 +1,4 @@
-"""What functions of Triton's library operations come from, which Triton builds of smaller ones."""
+"""Find the function of Triton's library from which an operation comes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from pathlib import Path
 from triton_linear.dialect.locations import library_position
 
 SORTS = ("sort", "topk", "bitonic_merge")
-"""The functions of Triton's library that exchange elements by sums (xor) over pairs of them."""
+"""The functions of Triton's library that exchange elements by XOR reductions over pairs."""
 
 
 def sort_of(location: str) -> str:
-    """By which of `SORTS` the user's line has brought an operation, as `tl.sort`; "" where by none."""
+    """The function of `SORTS` that the user's line calls and the operation belongs to, as `tl.sort`; else
+    empty.
+    """
     file, line = library_position(location)
     name = _functions(file).get(line, "") if file else ""
     return f"tl.{name}" if name in SORTS else ""
@@ -21,7 +23,7 @@ def sort_of(location: str) -> str:
 
 @functools.cache
 def _functions(file: str) -> dict[int, str]:
-    """The function around each line of a file; nothing where that cannot be read, as on another machine."""
+    """The function around each line of a file; empty if it cannot be read, as on another machine."""
     try:
         tree = ast.parse(Path(file).read_text(encoding="utf-8"))
     except (OSError, ValueError, SyntaxError):

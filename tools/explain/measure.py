@@ -1,4 +1,4 @@
-"""Times of a script's kernels for `triton-linear explain --measure`, as `triton-linear headroom` takes them."""
+"""Time a script's kernels for `triton-linear explain --measure`, as `triton-linear headroom` does."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def check_script(what: str) -> None:
 
 
 def measured(script: str, arguments: Sequence[str]) -> dict[str, tuple[Measured, ...]]:
-    """Run a script on the GPU, in child processes, and time each kernel that it launches with stock Triton,
-    with ours and with conversions that cost nothing.
+    """Run a script on the GPU, in child processes, and time each of its kernels with stock Triton, with this
+    package, and with conversions that cost nothing.
 
-    Gives the figures by the digest of the kernel's TTGIR, the grid that takes longest first. What the script
-    prints is not shown. Fails where there is no GPU, or the script ends with another status than 0.
+    Returns the times by the digest of the kernel's TTGIR, for the grid with the longest total time first. The
+    output of the script is not shown. Fails if there is no GPU, or the script's exit status is not 0.
     """
     device = rounds.gpu_name("explain --measure")
     with tempfile.TemporaryDirectory(prefix="triton-linear-explain-") as folder:
@@ -39,17 +39,17 @@ def measured(script: str, arguments: Sequence[str]) -> dict[str, tuple[Measured,
         )
     if status:
         fail(f"the script ended with status {status} when its kernels were timed", script)
-    found: dict[str, list[TimedKernel]] = {}
+    by_module: dict[str, list[TimedKernel]] = {}
     for kernel in kernels_of(records):
-        found.setdefault(kernel.module, []).append(kernel)
+        by_module.setdefault(kernel.module, []).append(kernel)
     return {
         module: tuple(_record(kernel, device) for kernel in sorted(kernels, key=lambda each: -each.total))
-        for module, kernels in found.items()
+        for module, kernels in by_module.items()
     }
 
 
 def _record(kernel: TimedKernel, device: str) -> Measured:
-    """One kernel; where none of its conversions could be left out, nothing is known of what they cost."""
+    """The record of a kernel; if none of its conversions could be left out, their cost is not known."""
     headroom, share, problems = kernel.headroom, kernel.share, dict(kernel.problems)
     moving = [one for one in kernel.conversions if one.ours != NOOP]
     kept = [one for one in moving if not one.left_out]

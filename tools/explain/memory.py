@@ -1,4 +1,4 @@
-"""Buffers of shared memory: what a view is of, through loops, and in words how elements lie there."""
+"""Buffers of shared memory: find the buffer of a view, also through loops, and describe layouts in words."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ VIEWS = (
     "ttg.memdesc_reshape",
     "ttg.memdesc_reinterpret",
 )
-"""Operations that take a buffer and give a part of it, or the same in another shape."""
+"""Operations that return a part of a buffer, or the same buffer in another shape."""
 
 
 def views_of(memory: Value, producers: Mapping[Value, Operation]) -> tuple[list[Operation], Value]:
-    """The views that lead to a buffer, the last first, and what they are of: the buffer that was made, or where
-    that cannot be seen a value of its type."""
+    """The views through which a value is derived from a buffer, the last view first, and the buffer.
+
+    If the buffer's allocation cannot be found, its place is taken by the first value of the chain.
+    """
     views: list[Operation] = []
     seen: set[Value] = set()
     while memory not in seen:
         seen.add(memory)
         producer = producers.get(memory)
         if producer is None:
-            before = _at_first(memory)
+            before = _initial_value(memory)
         elif producer.name == "scf.for":
             before = producer.operands[3 + list(producer.results).index(memory)]
         elif producer.name in VIEWS:
@@ -43,8 +45,8 @@ def views_of(memory: Value, producers: Mapping[Value, Operation]) -> tuple[list[
     return views, memory
 
 
-def _at_first(value: Value) -> Value | None:
-    """What a loop's argument is at first; None for what is none."""
+def _initial_value(value: Value) -> Value | None:
+    """The initial value of a loop's argument; None for other values."""
     loop = getattr(getattr(value, "owner", None), "owner", None)
     if loop is None or loop.name != "scf.for" or value.arg_number == 0:
         return None
@@ -54,19 +56,19 @@ def _at_first(value: Value) -> Value | None:
 
 def short_memory(type_: Type) -> str:
     """A buffer's shape, element type and kind of layout."""
-    found = memory_of(type_)
-    if found is None:
+    described = memory_of(type_)
+    if described is None:
         return str(type_)
-    shape, element, encoding = found
+    shape, element, encoding = described
     return f"{'x'.join(map(str, shape))}x{element} {encoding.removeprefix('#ttg.').partition('<')[0]}"
 
 
 def memory_in_words(type_: Type) -> str:
-    """How the elements of a buffer lie; empty where nothing simple can be said."""
-    found = memory_of(type_)
-    if found is None:
+    """The layout of a buffer in words; empty if there is no simple description."""
+    described = memory_of(type_)
+    if described is None:
         return ""
-    shape, element, encoding = found
+    shape, element, encoding = described
     try:
         layout, size = encodings.parse(encoding), max(1, element_type(element).bits // 8)
     except ValueError:

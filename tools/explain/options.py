@@ -1,4 +1,4 @@
-"""The command line of `triton-linear explain`; it imports nothing that takes time."""
+"""The command line of `triton-linear explain`, without slow imports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from triton_linear.tools.support.options import add_pipeline_options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line of `explain`."""
+    """Add the arguments of `explain`."""
     parser.add_argument(
         "what",
         metavar="WHAT",

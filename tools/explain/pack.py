@@ -1,9 +1,9 @@
-"""In which order weights should lie in memory, so that the loop that unpacks them exchanges nothing.
+"""Find the order in which weights should be packed in memory, so that the loop that unpacks them exchanges no
+data.
 
-From each operand of a dot that lies in registers, the layout is followed back through what computes it,
-element by element, and through changes of shape, to what loads it: from memory, or from a buffer that copies
-fill. There it says which elements each thread needs. Where each byte holds two of them, what the operand's
-registers hold says in which order these should lie as well.
+The layout of each dot operand in registers is propagated backward, through elementwise operations and changes
+of shape, to the load from memory or from a buffer. There it says which elements each thread needs. If each
+byte holds two elements, the operand's layout also determines the order of these elements.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _NIBBLE = 4
 
 @dataclass(frozen=True)
 class Packed:
-    """Weights: where they are loaded, their type, and the order, or why there is none.
+    """Weights: the line that loads them, their type, and the packing, or the reason why there is none.
 
-    nibbles: the order of elements of four bits, where bytes hold two each.
+    nibbles: the packing of 4-bit elements, if each byte holds two.
     """
 
     line: str
@@ -54,7 +54,7 @@ class Packed:
             f"{self.line}: {self.type}: pack tiles of {_bare(self.packing.tile)}\n"
             f"  once      {self.packing!r}.pack(weights)\n"
             f"  in the kernel, of the elements of a tile in a row\n"
-            f"            tile.{_undone(self.packing)}{nibbles}"
+            f"            tile.{_unpacking(self.packing)}{nibbles}"
         )
 
     @property
@@ -65,7 +65,7 @@ class Packed:
             f"\n  or, if {self.type.rpartition('x')[2]} holds two elements of four bits, the first lowest\n"
             f"  once      {self.nibbles!r}.pack_nibbles(weights)\n"
             f"  in the kernel, of the elements of words of 32 bits, the lowest first\n"
-            f"            elements.{_undone(self.nibbles)}"
+            f"            elements.{_unpacking(self.nibbles)}"
         )
 
 
@@ -73,24 +73,25 @@ def _bare(numbers: tuple[int, ...]) -> str:
     return str(numbers)[1:-1]
 
 
-def _undone(packing: Packing) -> str:
+def _unpacking(packing: Packing) -> str:
+    """The Triton expression that unpacks a tile."""
     shape, order, tile = map(_bare, (packing.shape, packing.order, packing.tile))
     return f"reshape({shape}).permute({order}).reshape({tile})"
 
 
 def packings(text: str, name: str) -> list[Packed]:
-    """The orders for all weights in loops of a module in TTGIR. Raises ToolError for one that is none."""
+    """The packings for all weights in loops of a TTGIR module. Raises ToolError if the text is invalid."""
     context = bridge.upstream_context()
     module = read_module(text, context, name)
     ops = operations(module.operation)
     producers = producers_of(ops)
-    found: dict[str, Packed] = {}
+    by_load: dict[str, Packed] = {}
     for op in ops:
         if op.name in _DOTS and _in_loop(op):
             for operand in op.operands:
-                for packed in _followed(operand, producers):
-                    found.setdefault(f"{packed.line} {packed.type}", packed)
-    return list(found.values())
+                for packed in _packed_loads(operand, producers):
+                    by_load.setdefault(f"{packed.line} {packed.type}", packed)
+    return list(by_load.values())
 
 
 def _in_loop(op: Operation) -> bool:
@@ -102,14 +103,14 @@ def _in_loop(op: Operation) -> bool:
     return False
 
 
-def _followed(operand: Value, producers: dict[Value, Operation]) -> Iterator[Packed]:
-    """Loads of integers from which an operand of a dot is computed."""
+def _packed_loads(operand: Value, producers: dict[Value, Operation]) -> Iterator[Packed]:
+    """The loads of integers from which an operand of a dot is computed, with their packings."""
     encoding = getattr(operand.type, "encoding", None)
     if encoding is None or "dot_op" not in str(encoding):
         return
     layout = encodings.layout_of(str(encoding), tuple(operand.type.shape))
     wide = element_type(str(operand.type.element_type)).bits
-    pending: list[_At] = [_At(operand, layout)]
+    pending: list[_Demand] = [_Demand(operand, layout)]
     seen: set[Value] = set()
     while pending:
         at = pending.pop()
@@ -119,29 +120,29 @@ def _followed(operand: Value, producers: dict[Value, Operation]) -> Iterator[Pac
         seen.add(at.value)
         if op.name in _LOADS:
             if str(at.value.type.element_type).startswith("i") and len(at.value.type.shape) == 2:
-                yield _ordered(op, at, wide)
+                yield _packed(op, at, wide)
         elif op.name in NAMES:
             change = ShapeChange.of(op)
             before = change.backward(_joined_first(change, at.layout)) if change is not None else None
             if change is not None and before is not None:
                 halves = op.name == "tt.join" and at.pairs is None and _are_halves(op, producers)
                 pairs = _pairs(at.layout) if halves else None
-                pending += [_At(each, _split_last(change, before), pairs) for each in op.operands]
+                pending += [_Demand(each, _split_last(change, before), pairs) for each in op.operands]
         elif op.name == CONVERT or weights.is_elementwise(op.name):
             shape = list(at.value.type.shape)
             same = [each for each in op.operands if list(getattr(each.type, "shape", ())) == shape]
-            pending += [_At(each, at.layout, at.pairs) for each in same]
+            pending += [_Demand(each, at.layout, at.pairs) for each in same]
 
 
 def _are_halves(join: Operation, producers: dict[Value, Operation]) -> bool:
-    """Whether both operands of a join are computed from one load, each with constants and nothing else."""
+    """Whether both operands of a join are computed from the same load and constants only."""
     first, second = (_loads_behind(operand, producers) for operand in join.operands)
     return len(first) == 1 and first == second
 
 
 def _loads_behind(value: Value, producers: dict[Value, Operation]) -> set[Value]:
-    """The results of loads and of others that keep no elements in their places, of which a value is made."""
-    found: set[Value] = set()
+    """The values from which a value is computed by elementwise operations, without constants."""
+    origins: set[Value] = set()
     pending, seen = [value], set[Value]()
     while pending:
         at = pending.pop()
@@ -152,15 +153,15 @@ def _loads_behind(value: Value, producers: dict[Value, Operation]) -> set[Value]
         if op is not None and (op.name == CONVERT or weights.is_elementwise(op.name)):
             pending += op.operands
         else:
-            found.add(at)
-    return found
+            origins.add(at)
+    return origins
 
 
 @dataclass(frozen=True)
-class _At:
-    """A value that an operand is computed from, and the layout that it should have.
+class _Demand:
+    """A value from which an operand is computed, and the layout that it should have.
 
-    pairs: the layout of what it becomes where each of its elements becomes two neighbours in a row.
+    pairs: if each of its elements becomes two neighbours of a row, the layout of that row.
     """
 
     value: Value
@@ -169,7 +170,7 @@ class _At:
 
 
 def _pairs(joined: LinearLayout) -> LinearLayout | None:
-    """Of a join of rows and columns, the layout of rows that have its elements side by side."""
+    """The layout of a joined matrix, if the joined pairs are neighbours in a row; None if it is no matrix."""
     if len(joined.out_dims) != 3:
         return None
     (_, rows), (_, columns), (_, two) = joined.out_dims
@@ -177,7 +178,9 @@ def _pairs(joined: LinearLayout) -> LinearLayout | None:
 
 
 def _joined_first(change: ShapeChange, layout: LinearLayout) -> LinearLayout:
-    """The layout with what a join puts side by side in the first registers: in which they are is free."""
+    """The layout with the bases of a joined dimension moved to the first registers; their order
+    is arbitrary.
+    """
     if change.name != "tt.join":
         return layout
     bases = dict(layout.bases)
@@ -186,7 +189,9 @@ def _joined_first(change: ShapeChange, layout: LinearLayout) -> LinearLayout:
 
 
 def _split_last(change: ShapeChange, layout: LinearLayout) -> LinearLayout:
-    """The layout with what a split takes apart in the last registers: those of a part stay together."""
+    """The layout with the bases of a split dimension moved to the last registers, so that each half is
+    contiguous.
+    """
     if change.name != "tt.split":
         return layout
     bases = dict(layout.bases)
@@ -194,16 +199,17 @@ def _split_last(change: ShapeChange, layout: LinearLayout) -> LinearLayout:
     return LinearLayout(tuple(bases.items()), layout.out_dims)
 
 
-def _ordered(op: Operation, at: _At, wide: int) -> Packed:
+def _packed(op: Operation, at: _Demand, wide: int) -> Packed:
+    """The packing of a load; `wide` is the width of the dot's operand in bits."""
     kind = str(at.value.type.element_type)
     line, name = user_line(str(op.location)), f"{'x'.join(map(str, at.value.type.shape))}x{kind}"
     narrow = element_type(kind).bits
     try:
-        found = Packing.of(at.layout, 8 * _WIDEST // narrow)
+        packing = Packing.of(at.layout, 8 * _WIDEST // narrow)
     except ValueError as error:
         return Packed(line, name, None, str(error))
     nibbles = None
     if at.pairs is not None and narrow == 2 * _NIBBLE:
-        with suppress(ValueError):  # the order by bytes is there anyway
+        with suppress(ValueError):  # the packing of whole bytes exists anyway
             nibbles = Packing.of(at.pairs, 8 * _WIDEST // _NIBBLE, _NIBBLE, wide)
-    return Packed(line, name, found, nibbles=nibbles)
+    return Packed(line, name, packing, nibbles=nibbles)

@@ -1,4 +1,4 @@
-"""What is said of a module, as data; `schema.json` describes it."""
+"""The records of a report; `schema.json` describes their JSON form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from triton_linear.tools.explain.anchors import Anchor
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A line of the user's source, as far as the location tells; line 0 where it does not."""
+    """A line of the user's source; line 0 if the location has none."""
 
     file: str
     line: int
@@ -27,7 +27,7 @@ class Place:
 
     @classmethod
     def near(cls, location: str, *anchors: Anchor | None) -> Place:
-        """The place of a conversion; where Triton gives it none, that of the first anchor which has one."""
+        """The place of a conversion; if it has no location, the place of the first anchor that has one."""
         place = cls.of(location)
         for anchor in anchors:
             if not place.line and anchor is not None and anchor.line:
@@ -41,8 +41,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the code of a conversion does in one CTA, or in all CTAs of the cluster where it crosses them: as
-    counted by the interpreter, which ran it."""
+    """The interpreter's counts for the code of a conversion, in one CTA, or in the whole cluster if it
+    crosses CTAs.
+    """
 
     wavefronts: int
     minimum_wavefronts: int
@@ -58,8 +59,9 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class StockReport:
-    """What stock Triton emits for a conversion: a status of `verify --lowering=stock`, and the figures or why
-    there are none."""
+    """The result of running stock Triton's code for a conversion: a status of `verify --lowering=stock`, and
+    the figures, or in `detail` the reason why there are none.
+    """
 
     status: str
     detail: str
@@ -68,8 +70,11 @@ class StockReport:
 
 @dataclass(frozen=True, slots=True)
 class ConversionReport:
-    """One conversion. Modelled are `clocks`, a multiprocessor's for one warp, and `latency`, which a CTA alone
-    waits. `stock` is None where nobody asked for it."""
+    """A conversion.
+
+    clocks, latency: from the cost model, clocks of a multiprocessor for one warp, and clocks until the result
+    is ready if a CTA runs alone. stock: None unless requested.
+    """
 
     place: Place
     loop_depth: int
@@ -91,14 +96,17 @@ class ConversionReport:
 
     @property
     def weight(self) -> tuple[int, float]:
-        """What reports are sorted by: loops around it, then its cost."""
+        """The sort key: loop depth, then cost."""
         return self.loop_depth, self.clocks
 
 
 @dataclass(frozen=True, slots=True)
 class AccessFigures:
-    """What an access to shared memory takes in one CTA and one iteration of the loops around it, as counted by
-    the interpreter, which ran it alone. `widths` are the bytes that a lane moves at once."""
+    """The interpreter's counts for an isolated access to shared memory, in one CTA and one iteration of its
+    loops.
+
+    widths: the bytes that a lane moves by one instruction.
+    """
 
     wavefronts: int
     minimum_wavefronts: int
@@ -108,9 +116,11 @@ class AccessFigures:
 
 @dataclass(frozen=True, slots=True)
 class AccessReport:
-    """One store to shared memory, load from it or copy to it; `buffer` is where the buffer is made. `staging`
-    says what it saves to go by way of the layout that is reported, empty where that is the kernel's own.
-    `detail` says why there are no figures."""
+    """A store to shared memory, a load from it or a copy to it.
+
+    buffer: the place of the buffer's allocation. staging: what a staged access saves, empty if the access is
+    not staged. detail: why there are no figures.
+    """
 
     place: Place
     loop_depth: int
@@ -126,14 +136,16 @@ class AccessReport:
 
     @property
     def weight(self) -> tuple[int, int]:
-        """What reports are sorted by: loops around it, then wavefronts."""
+        """The sort key: loop depth, then wavefronts."""
         return self.loop_depth, self.figures.wavefronts if self.figures else 0
 
 
 @dataclass(frozen=True, slots=True)
 class ReductionFigures:
-    """What a reduction or a scan takes in one CTA and one iteration of the loops around it, as counted by the
-    interpreter, which ran it alone. Shuffles and barriers are instructions of one warp."""
+    """The interpreter's counts for an isolated reduction or scan, in one CTA and one iteration of its loops.
+
+    Shuffles and barriers are instructions of one warp.
+    """
 
     shuffles: int
     wavefronts: int
@@ -145,10 +157,13 @@ class ReductionFigures:
 
 @dataclass(frozen=True, slots=True)
 class ReductionReport:
-    """One reduction or scan; `spread` says how many coordinates of the axis each in-dim of the layout reaches.
-    `figures` are of what Triton makes of it, `apart` of the same as `linear-split-reductions` takes it apart,
-    None where it does not. `detail` says why there are no figures. A sort, whose `operation` is what the user
-    calls, is one report: `steps` are its reductions, 0 for other reports, and the figures are those of all."""
+    """A reduction, a scan or a sort.
+
+    spread: the number of coordinates of the axis that each in-dim of the layout reaches. figures: of Triton's
+    code. apart: of the code after `linear-split-reductions`, None if the pass does not change it. detail: why
+    there are no figures. steps: the number of reductions of a sort, 0 for other reports. The `operation` of a
+    sort is the function that the user calls, and its figures are sums over its reductions.
+    """
 
     place: Place
     loop_depth: int
@@ -164,15 +179,18 @@ class ReductionReport:
 
     @property
     def weight(self) -> tuple[int, int]:
-        """What reports are sorted by: loops around it, then shuffles and wavefronts."""
+        """The sort key: loop depth, then shuffles and wavefronts."""
         figures = self.figures
         return self.loop_depth, figures.shuffles + figures.wavefronts if figures else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds shared memory: `bytes` from `offset` on, None where that is not known, from the operation that
-    is number `first` in the kernel, at `place`, to number `last`, at `until`, which is a `last_operation`."""
+    """A user of shared memory, with `bytes` at `offset`, each None if not known.
+
+    It is live from operation number `first` of the kernel, at `place`, to operation number `last`, at
+    `until`, whose name is `last_operation`.
+    """
 
     kind: str
     operation: str
@@ -188,8 +206,11 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Shared memory of one kernel. `peak` is what a CTA takes, `live` the most that is held at once, at
-    `live_at`; `stock_peak` is what the kernel takes without this package, None where nobody asked or knows."""
+    """The shared memory of a kernel, in bytes.
+
+    peak: the allocation of a CTA. live: the largest number that is live at once, first at `live_at`.
+    stock_peak: the allocation without this package, None if not requested or not known.
+    """
 
     kernel: str
     peak: int
@@ -201,9 +222,14 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One kernel on one grid, as `triton-linear headroom` times it: the median of a launch by stock Triton, how
-    many times faster ours is and how many times faster it is if conversions are free, and the part of the
-    difference that ours takes; None where it is not known. `problems` say why, by mode, or what is not free."""
+    """The times of a kernel on one grid, as `triton-linear headroom` measures them; None if a value is not
+    known.
+
+    stock_microseconds: the median of a launch with stock Triton. stock_over_ours, stock_over_free: how many
+    times faster it is with this package, and with free conversions. share_taken: the part of the latter gain
+    that this package achieves. problems: by mode, why a value is not known, or which conversions are not
+    free.
+    """
 
     device: str
     grid: tuple[int, ...]
@@ -217,8 +243,10 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class ModuleReport:
-    """A module, for one target. `measured` is None where nobody asked for it, and empty where no launch of the
-    kernel was seen."""
+    """The report about a module, for one target.
+
+    measured: None unless requested, and empty if no launch of the kernel was observed.
+    """
 
     file: str
     target: str
@@ -237,5 +265,5 @@ class ModuleReport:
     measured: tuple[Measured, ...] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The same as data; `schema.json` describes it."""
+        """The report as JSON values; `schema.json` describes them."""
         return asdict(self)

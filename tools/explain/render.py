@@ -1,4 +1,4 @@
-"""Reports for a terminal, and as one HTML file."""
+"""Print reports to a terminal, or write them as an HTML file."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _COLOURS = {
 }
 WIDTH = 110
 MOST_OF_TITLE = 74
-"""Characters of a title that are all seen on a terminal of 80 columns."""
+"""The number of characters of a title that fit on a terminal of 80 columns."""
 
 
 def figures_text(figures: Figures) -> str:
-    """What was counted, without what is zero."""
+    """The counts in words, without zeros."""
     parts = [
         wavefronts_text(figures.wavefronts, figures.minimum_wavefronts) if figures.wavefronts else "",
         count(figures.shuffles, "shuffle") if figures.shuffles else "",
@@ -70,7 +70,7 @@ def _stock(stock: StockReport) -> tuple[str | tuple[str, str], ...]:
 
 
 def conversion(report: ConversionReport, rivals: bool = True, times: int = 1) -> RenderableType:
-    """One conversion, or several that are alike; of several no-ops, only that they are there."""
+    """Render a conversion, or `times` equal ones; several no-ops take one line."""
     lines: list[RenderableType] = [head(report.place, report.loop_depth)]
 
     def line(name: str, *parts: str | tuple[str, str]) -> None:
@@ -103,25 +103,26 @@ def conversion(report: ConversionReport, rivals: bool = True, times: int = 1) ->
 
 
 def times(report: Measured) -> RenderableType:
-    """What a kernel takes on one grid."""
-    said: list[str] = []
+    """Render the times of a kernel on one grid."""
+    parts: list[str] = []
     if report.stock_microseconds is not None:
-        said.append(f"{report.stock_microseconds:.1f} µs with stock Triton")
+        parts.append(f"{report.stock_microseconds:.1f} µs with stock Triton")
     if report.stock_over_ours is not None:
-        said.append(f"{report.stock_over_ours:.3f} times as fast with ours")
+        parts.append(f"{report.stock_over_ours:.3f} times as fast with ours")
     if report.stock_over_free is not None:
-        said.append(f"{report.stock_over_free:.3f} times if conversions were free")
+        parts.append(f"{report.stock_over_free:.3f} times if conversions were free")
     if report.share_taken is not None:
-        said.append(f"ours saves {report.share_taken:.0%} of that")
-    said += [f"{mode}: {problem}" for mode, problem in report.problems.items()]
+        parts.append(f"ours saves {report.share_taken:.0%} of that")
+    parts += [f"{mode}: {problem}" for mode, problem in report.problems.items()]
     grid = "x".join(map(str, report.grid))
     launches = count(report.launches, "launch", "launches")
-    return field("measured", (grid, "bold"), f"  {launches}: {', '.join(said)}")
+    return field("measured", (grid, "bold"), f"  {launches}: {', '.join(parts)}")
 
 
 def module(report: ModuleReport, top: int | None) -> RenderableType:
-    """A module: its conversions, accesses to shared memory and reductions, the dearest in most loops first, and
-    who holds shared memory."""
+    """Render a module: its conversions, accesses to shared memory and reductions, the most expensive in the
+    deepest loops first, and the users of shared memory.
+    """
     kinds: dict[str, int] = {}
     for one in report.conversions:
         kinds[one.kind] = kinds.get(one.kind, 0) + 1
@@ -132,10 +133,10 @@ def module(report: ModuleReport, top: int | None) -> RenderableType:
     parts: list[RenderableType] = [
         Text(f"{report.target}, {count(report.num_warps, 'warp')}: {summary}{folded}")
     ]
-    parts += _most(_alike(report.conversions), lambda group: conversion(group[0], times=len(group)), top)
-    parts += _most(report.accesses, access, top, "accesses to shared memory")
+    parts += _first(_grouped(report.conversions), lambda group: conversion(group[0], times=len(group)), top)
+    parts += _first(report.accesses, access, top, "accesses to shared memory")
     sorts = any(one.steps for one in report.reductions)
-    parts += _most(
+    parts += _first(
         report.reductions, reduction, top, "reductions, scans and sorts" if sorts else "reductions and scans"
     )
     if report.gathers:
@@ -160,23 +161,23 @@ def module(report: ModuleReport, top: int | None) -> RenderableType:
     return Panel(Group(*parts), title=Text(title, "bold"), title_align="left")
 
 
-def _alike(reports: Sequence[ConversionReport]) -> list[list[ConversionReport]]:
-    """Conversions of which all that is said is the same; of no-ops, those of one line."""
+def _grouped(reports: Sequence[ConversionReport]) -> list[list[ConversionReport]]:
+    """Group conversions of the same line with equal reports; no-ops are grouped by their line only."""
     groups: dict[object, list[ConversionReport]] = {}
     for one in reports:
         line = replace(one.place, column=0)
-        said = (line, one.loop_depth) if one.kind == NOOP else replace(one, place=line)
-        groups.setdefault(said, []).append(one)
+        key = (line, one.loop_depth) if one.kind == NOOP else replace(one, place=line)
+        groups.setdefault(key, []).append(one)
     return list(groups.values())
 
 
 _Report = TypeVar("_Report")
 
 
-def _most(
+def _first(
     reports: Sequence[_Report], rendered: Callable[[_Report], RenderableType], top: int | None, title: str = ""
 ) -> Iterator[RenderableType]:
-    """The first of several reports, under a title, and how many more there are."""
+    """Render the first `top` reports under a title, and a line with the number of the others."""
     if reports and title:
         yield from (Text(), Text(title, "bold underline"))
     shown = reports if top is None else reports[:top]
@@ -193,7 +194,7 @@ def show(console: Console, reports: Sequence[ModuleReport], top: int | None) -> 
 
 
 def as_html(reports: Sequence[ModuleReport], top: int | None) -> str:
-    """One file that loads nothing."""
+    """All modules as an HTML file that loads no other files."""
     with open("/dev/null", "w") as nowhere:
         console = Console(
             record=True, width=WIDTH + 30, file=nowhere, force_terminal=True, color_system="truecolor"

@@ -1,4 +1,4 @@
-"""Accesses to shared memory, reductions and the ledger of shared memory, for a terminal."""
+"""Render accesses to shared memory, reductions and the ledger of shared memory for a terminal."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from triton_linear.tools.explain.records import (
 
 
 def count(number: int, what: str, several: str = "") -> str:
-    """A number of things."""
+    """A number with its noun, in the plural unless the number is 1."""
     return f"{number} {what}" if number == 1 else f"{number} {several or what + 's'}"
 
 
 def shortened(place: str) -> str:
-    """A path below the working directory as it is called there."""
+    """A path, relative to the working directory if it is below it."""
     return place.removeprefix(f"{Path.cwd()}{os.sep}")
 
 
 def head(place: Place, loop_depth: int, what: str = "") -> Text:
-    """The first line of a report: where, what the source says there, and how many loops are around it."""
+    """The first line of a report: the place, its source code, and the number of loops around it."""
     text = Text.assemble(
         (shortened(str(place)), "bold"), f"  {place.code or what}" if place.code or what else ""
     )
@@ -42,7 +42,7 @@ def head(place: Place, loop_depth: int, what: str = "") -> Text:
 
 
 def field(name: str, *parts: str | tuple[str, str]) -> RenderableType:
-    """A line of a report, with its name in front; what does not fit goes on below its beginning."""
+    """A line of a report after its name; a long line is wrapped with the same indentation."""
     line = Table.grid()
     line.add_column(width=10, style="dim")
     line.add_column()
@@ -56,19 +56,19 @@ def short_place(place: Place) -> str:
 
 
 def wavefronts_text(wavefronts: int, minimum: int) -> str:
-    """Wavefronts, and the fewest."""
+    """The number of wavefronts, and the minimum."""
     return f"{count(wavefronts, 'wavefront')} ({minimum} at least)"
 
 
 def access(report: AccessReport) -> RenderableType:
-    """One access to shared memory."""
+    """Render an access to shared memory."""
     name = report.operation.removeprefix("ttg.")
     lines: list[RenderableType] = [head(report.place, report.loop_depth, name)]
     lines.append(field("registers", (report.registers, "bold"), f"  {name}"))
     if report.registers_words:
         lines.append(field("", report.registers_words))
-    made = short_place(report.buffer)
-    lines.append(field("memory", (report.memory, "bold"), f"  made at {made}" if made else ""))
+    allocation = short_place(report.buffer)
+    lines.append(field("memory", (report.memory, "bold"), f"  made at {allocation}" if allocation else ""))
     if report.memory_words:
         lines.append(field("", report.memory_words))
     if report.staging:
@@ -90,13 +90,13 @@ def access(report: AccessReport) -> RenderableType:
 
 
 def reduction(report: ReductionReport) -> RenderableType:
-    """One reduction, scan or sort."""
+    """Render a reduction, scan or sort."""
     name = report.operation.removeprefix("tt.").removeprefix("tl.")
     lines: list[RenderableType] = [head(report.place, report.loop_depth, name)]
-    made = f" along dim{report.axis}"
+    kind = f" along dim{report.axis}"
     if report.steps:
-        made = f"  {count(report.steps, 'step')}, which Triton makes as reductions"
-    lines.append(field(name, (report.source, "bold"), made))
+        kind = f"  {count(report.steps, 'step')}, which Triton makes as reductions"
+    lines.append(field(name, (report.source, "bold"), kind))
     if report.source_words:
         lines.append(field("", report.source_words))
     if report.spread:
@@ -132,7 +132,7 @@ def _counts(figures: ReductionFigures) -> str:
 
 
 def ledger(report: Ledger) -> RenderableType:
-    """Who holds shared memory."""
+    """Render the users of shared memory."""
     stock = "" if report.stock_peak is None else f", {report.stock_peak} by stock Triton"
     title = f"shared memory of {report.kernel}: {report.peak} bytes{stock}"
     if not report.holders:

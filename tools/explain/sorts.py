@@ -1,4 +1,4 @@
-"""Sorts, which Triton's library makes of reductions: the steps of each as one report."""
+"""Merge the reductions by which Triton's library implements a sort into one report."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import replace
 from triton_linear.tools.explain.records import ReductionFigures, ReductionReport
 
 
-def gathered(reports: Sequence[ReductionReport]) -> list[ReductionReport]:
-    """Reports in which the steps of one sort are one; the others as they are."""
+def merge_sorts(reports: Sequence[ReductionReport]) -> list[ReductionReport]:
+    """The reports with the steps of each sort merged into one report."""
     groups: dict[object, list[ReductionReport]] = {}
     for number, report in enumerate(reports):
         at = report.place.file, report.place.line, report.place.column, report.loop_depth, report.operation
         groups.setdefault(at if report.steps else number, []).append(report)
-    return [_one(group) if group[0].steps else group[0] for group in groups.values()]
+    return [_merged(group) if group[0].steps else group[0] for group in groups.values()]
 
 
-def _one(steps: Sequence[ReductionReport]) -> ReductionReport:
-    """A sort, of its steps: the layout is that of the dearest, figures are those of all of them."""
-    dearest = max(steps, key=lambda step: step.weight)
+def _merged(steps: Sequence[ReductionReport]) -> ReductionReport:
+    """The report about a sort: the layout of its most expensive step, and the sums of the figures."""
+    most_expensive = max(steps, key=lambda step: step.weight)
     apart = None
     if any(step.apart is not None for step in steps):
         apart = _sum([step.apart or step.figures for step in steps])
     return replace(
-        dearest,
+        most_expensive,
         steps=len(steps),
         spread={},
         figures=_sum([step.figures for step in steps]),
@@ -34,8 +34,10 @@ def _one(steps: Sequence[ReductionReport]) -> ReductionReport:
 
 
 def _sum(figures: Sequence[ReductionFigures | None]) -> ReductionFigures | None:
-    """Those of all; scratch is that of the step which takes most, as no two run at a time. None where one has
-    none."""
+    """The sums of the figures, with the maximum of the scratch, because steps run one after another.
+
+    None if a step has no figures.
+    """
     known = [one for one in figures if one is not None]
     if len(known) < len(figures):
         return None

@@ -1,4 +1,5 @@
-"""What stock Triton makes of the same conversions and kernels: each in a process, as Triton may end it."""
+"""The results of stock Triton for a module's conversions and kernels, each in a process, because Triton may
+crash."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from triton_linear.lowering.interpreter.verify import Verdict
 from triton_linear.passes.framework.plans import DecidedConversion
 from triton_linear.tools.explain.ledger import peak
 from triton_linear.tools.explain.records import Figures, StockReport
-from triton_linear.tools.support.errors import keep_captured
+from triton_linear.tools.support.errors import capture_into_stderr
 from triton_linear.tools.support.isolated import Isolation, Lost
 from triton_linear.tools.verify.stock import MEMORY, SECONDS, WARM, check_conversions
 
@@ -18,7 +19,7 @@ _WORKERS: Final = 4
 
 
 def figures_of(verdict: Verdict) -> Figures:
-    """What was counted when the code of a conversion ran."""
+    """The counts of a verdict as figures."""
     counts = verdict.counts
     return Figures(
         counts.wavefronts,
@@ -37,25 +38,25 @@ def figures_of(verdict: Verdict) -> Figures:
 def stock_reports(
     conversions: Iterable[DecidedConversion], warps: int, target: str
 ) -> dict[tuple[str, str], StockReport]:
-    """What stock Triton emits for each conversion, by its two types."""
+    """The reports on stock Triton's code for conversions, by their two types."""
     distinct = list(dict.fromkeys((c.source, c.destination) for c in conversions))
     work = [(source, destination, warps, target) for source, destination in distinct]
-    found = check_conversions(work, workers=_workers())
+    findings = check_conversions(work, workers=_workers())
     return {
-        types: StockReport(f.status, f.detail, figures_of(f.verdict) if f.verdict else None)
-        for types, f in zip(distinct, found, strict=True)
+        types: StockReport(one.status, one.detail, figures_of(one.verdict) if one.verdict else None)
+        for types, one in zip(distinct, findings, strict=True)
     }
 
 
 def stock_peaks(kernels: Sequence[str], target: str) -> list[int | None]:
-    """Bytes of shared memory that each kernel takes; None where Triton does not get so far."""
+    """The bytes of shared memory of each kernel; None if Triton cannot compile it."""
     isolation: Isolation[int] = Isolation(_peak, [__name__, *WARM], SECONDS, MEMORY)
-    found = isolation.map([(text, target) for text in kernels], _workers())
-    return [None if isinstance(one, Lost) else one for one in found]
+    results = isolation.map([(text, target) for text in kernels], _workers())
+    return [None if isinstance(one, Lost) else one for one in results]
 
 
 def _peak(text: str, target: str) -> int:
-    keep_captured()
+    capture_into_stderr()
     return peak(text, target)
 
 

@@ -1,4 +1,4 @@
-"""Layouts in plain words."""
+"""Describe layouts in words."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, Lin
 
 
 def _spanned(layout: LinearLayout, dims: Sequence[str]) -> tuple[int, ...]:
-    """How many different coordinates the bits of `dims` reach along each out-dim, as 2^(bits that move it)."""
+    """For each out-dim, 2^(number of bits of `dims` whose first nonzero coordinate is in it)."""
     counts = [0] * layout.num_out_dims
     for dim in dims:
         for vector in dict(layout.bases)[dim]:
-            moved = [axis for axis, value in enumerate(vector) if value]
-            for axis in moved[:1]:
+            nonzero = [axis for axis, value in enumerate(vector) if value]
+            for axis in nonzero[:1]:
                 counts[axis] += 1
     return tuple(1 << count for count in counts)
 
@@ -23,7 +23,9 @@ def _by(sizes: Sequence[int]) -> str:
 
 
 def vector_of(layout: LinearLayout) -> tuple[int, int]:
-    """(axis, length) of the run of neighbours that a thread's first registers are; length 1 for none."""
+    """The axis and the length of the longest run of neighbours in a thread's first registers; length 1 if
+    none.
+    """
     vectors = dict(layout.bases)[REGISTER]
     best = (layout.num_out_dims - 1, 1)
     for axis in reversed(range(layout.num_out_dims)):
@@ -38,7 +40,7 @@ def vector_of(layout: LinearLayout) -> tuple[int, int]:
 
 
 def in_words(layout: LinearLayout, element_bits: int = 0) -> str:
-    """What a thread, a warp and the CTA hold.
+    """The elements of a thread, and the arrangement of lanes, warps and CTAs, in words.
 
     >>> from triton_linear.dialect.encodings import layout_of
     >>> text = "sizePerThread = [1, 8], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]"
@@ -46,9 +48,9 @@ def in_words(layout: LinearLayout, element_bits: int = 0) -> str:
     'a thread holds 32 elements, runs of 8 along dim1 (16 bytes); lanes 8x4, warps 4x1'
     """
     bases = dict(layout.bases)
-    held = 1 << sum(any(vector) for vector in bases[REGISTER])
+    elements = 1 << sum(any(vector) for vector in bases[REGISTER])
     axis, length = vector_of(layout)
-    parts = [f"a thread holds {held} element{'s' if held > 1 else ''}"]
+    parts = [f"a thread holds {elements} element{'s' if elements > 1 else ''}"]
     if length > 1:
         size = f" ({length * element_bits // 8} bytes)" if element_bits >= 8 else ""
         parts[0] += f", runs of {length} along {layout.out_dim_names[axis]}{size}"

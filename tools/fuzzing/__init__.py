@@ -1,11 +1,18 @@
 """`triton-linear fuzz`: random conversions and random programs, through Triton's backend and the interpreter.
 
-encodings   random encodings, and layouts as they were drawn
-program     a program as data, the TTGIR it stands for and what it must give
-draw        random programs
-pairs       modules of single conversions, judged one by one
-examine     a program's run, judged as a whole
-shrink      the smallest program that still fails the same way
-run         the units of a seed in processes of their own, and the totals
-report      the totals as files
+random_layouts  random pairs of encodings
+encodings       the layouts of encodings, and operations on their texts
+program         the data structure for a program
+write           the TTGIR of a program
+evaluate        the expected result of a program
+draw            random programs
+tensor_memory   random programs with tensor memory
+pairs           modules of independent conversions, each checked separately
+partitions      modules with conversions in warp-specialised regions
+examine         compile and run a program, and check its result
+shrink          reduce a failing program to a smaller one with the same failure
+run             the units of a seed, each in its own process, and their totals
+totals          counts of results and failures
+report          the totals as files
+main            the command
 """

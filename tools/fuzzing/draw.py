@@ -1,4 +1,5 @@
-"""Random programs: chains of conversions, with loops, branches and other users of shared memory among them."""
+"""Random programs: chains of conversions, with loops, branches and other users of shared memory
+between them."""
 
 from __future__ import annotations
 
@@ -42,14 +43,15 @@ from triton_linear.tools.fuzzing.write import write
 MOST_BYTES = 8 << 10
 MOST_REGISTERS = 32
 MOST_CONVERSIONS = 12
-DEEPEST = 2
+MAX_DEPTH = 2
 
 
 def draw_program(
     rng: random.Random, target_name: str, ctas: int = 1, widths: Sequence[int] = (1, 2, 4, 4, 8)
 ) -> Program:
-    """A program of one to MOST_CONVERSIONS conversions, in as many warps as one of `widths`; in clusters of
-    CTAs, with no other user of memory."""
+    """A program of one to MOST_CONVERSIONS conversions, with a number of warps out of `widths`; in a cluster of
+    CTAs there are no other users of memory.
+    """
     target = target_called(target_name)
     while True:
         warps = rng.choice(widths)
@@ -83,23 +85,23 @@ class _Drawer:
         self.warps = warps
         self.element = element
         self.ctas = ctas
-        # What Triton makes of memory of several CTAs is not interpreted.
+        # The interpreter does not support Triton's own code for the shared memory of several CTAs.
         self.in_memory = element != "i1" and not element.startswith("!tt.ptr") and ctas == 1
 
-    def encoding(self, shape: Sequence[int], kin: str = "", plain: bool = False) -> str:
-        """Any distributed encoding; `plain`: no sums of basis vectors."""
+    def encoding(self, shape: Sequence[int], like: str = "", plain: bool = False) -> str:
+        """A distributed encoding, maybe similar to `like`; `plain`: no sums of basis vectors."""
         if self.ctas == 1 and self.rng.random() < 0.4:
             for _ in range(4):
                 encoding = kernel_encoding(self.rng, self.lanes, self.warps, shape, self.target.name)
                 if layout_drawn(encoding, shape, self.element).in_dim_size(REGISTER) <= MOST_REGISTERS:
                     return encoding
-        return self.linear(shape, kin, plain)
+        return self.linear(shape, like, plain)
 
-    def linear(self, shape: Sequence[int], kin: str = "", plain: bool = False) -> str:
-        """A `#ttg.linear`."""
+    def linear(self, shape: Sequence[int], like: str = "", plain: bool = False) -> str:
+        """A `#ttg.linear`, maybe similar to `like`."""
         general = not plain and self.rng.random() < 0.35 and installed_release() in SUMS_OF_BITS
-        like = _columns(kin) if kin and is_linear(kin) and not plain else None
-        columns = random_columns(self.rng, shape, self.lanes, self.warps, general, like, self.ctas)
+        similar = _columns(like) if like and is_linear(like) and not plain else None
+        columns = random_columns(self.rng, shape, self.lanes, self.warps, general, similar, self.ctas)
         return columns.text(len(shape))
 
     def blocked(self, rank: int) -> str:
@@ -107,7 +109,7 @@ class _Drawer:
         return blocked_encoding(self.rng, self.lanes, self.warps, rank)
 
     def scanned(self, shape: Sequence[int]) -> str:
-        """A `#ttg.blocked` nowhere larger than the tensor, if one is found: Triton cannot scan others."""
+        """A `#ttg.blocked` that exceeds the tensor in no dimension, or "": Triton cannot scan with others."""
         for _ in range(16):
             encoding = self.blocked(len(shape))
             sizes = [
@@ -126,51 +128,51 @@ class _Drawer:
         nvidia = self.target.vendor == "nvidia"
         if rank == 2 and shape[0] >= 8 and bits <= 32 and nvidia and self.rng.random() < 0.25:
             width = self.rng.choice((32, 64, 128))
-            turned = self.rng.random() < 0.5 and bits == 16
-            if shape[0 if turned else 1] * bits // 8 >= width and shape[1 if turned else 0] >= 8:
+            transposed = self.rng.random() < 0.5 and bits == 16
+            if shape[0 if transposed else 1] * bits // 8 >= width and shape[1 if transposed else 0] >= 8:
                 return (
                     f"#ttg.nvmma_shared<{{swizzlingByteWidth = {width}, "
-                    f"transposed = {'true' if turned else 'false'}, elementBitWidth = {bits}}}>"
+                    f"transposed = {'true' if transposed else 'false'}, elementBitWidth = {bits}}}>"
                 )
         vec, per_phase, most = (1 << self.rng.randint(0, 3) for _ in range(3))
         return (
             f"#ttg.swizzled_shared<{{vec = {vec}, perPhase = {per_phase}, maxPhase = {most}, order = {order}}}>"
         )
 
-    def steps(self, shape: Sequence[int], kin: str, depth: int, in_loop: bool = False) -> Steps:
-        """A few steps on a tensor that comes in layout `kin`, as far as that is known."""
+    def steps(self, shape: Sequence[int], given: str, depth: int, in_loop: bool = False) -> Steps:
+        """A few steps on a tensor whose layout is `given`; "" if that is unknown."""
         found: list[Step] = []
         for _ in range(self.rng.choice((1, 2, 2, 3, 4) if depth else (2, 3, 4, 5))):
-            step = self.step(shape, kin, depth, in_loop)
+            step = self.step(shape, given, depth, in_loop)
             found.append(step)
-            kin = getattr(step, "encoding", "")
+            given = getattr(step, "encoding", "")
             if isinstance(step, Convert) and self.rng.random() < 0.7:
-                # Two conversions on end are one to the passes.
+                # Without an operation between them, the passes would merge two conversions.
                 found.append(Add(self.rng.randint(1, 100)))
         return tuple(found)
 
-    def step(self, shape: Sequence[int], kin: str, depth: int, in_loop: bool) -> Step:
-        """One step."""
+    def step(self, shape: Sequence[int], given: str, depth: int, in_loop: bool) -> Step:
+        """A step on a tensor whose layout is `given`."""
         rng = self.rng
         kinds: list[str] = ["convert"] * 4
         if self.in_memory:
             kinds += ["shared", "shared", "reduce", "scan"]
-        if depth < DEEPEST:
+        if depth < MAX_DEPTH:
             kinds += ["loop", "loop", "transposed", "transposed", "reshaped", "reshaped"]
             kinds += ["branch"] * (3 if in_loop else 1)
             kinds += ["park"] * (2 if self.in_memory else 0)
         kind = rng.choice(kinds)
         rank = len(shape)
         if kind == "shared":
-            source = self.encoding(shape, kin, plain=True)
-            there = self.encoding(shape, plain=True)
-            return Shared(self.memory(shape), source, there, rng.random() < 0.4)
+            source = self.encoding(shape, given, plain=True)
+            destination = self.encoding(shape, plain=True)
+            return Shared(self.memory(shape), source, destination, rng.random() < 0.4)
         if kind == "reduce":
             axis = rng.randrange(rank)
             rest = (*shape[:axis], *shape[axis + 1 :])
             inner = (
                 self.steps(rest, "", depth + 1, in_loop)
-                if rest and depth < DEEPEST and rng.random() < 0.6
+                if rest and depth < MAX_DEPTH and rng.random() < 0.6
                 else ()
             )
             return Reduce(axis, rng.choice(list(REDUCTIONS)), self.blocked(rank), inner)
@@ -179,19 +181,19 @@ class _Drawer:
             if encoding := self.scanned(shape):
                 return Scan(axis, encoding, rng.random() < 0.3)
         if kind == "loop":
-            encoding = self.encoding(shape, kin)
-            how = rng.choice(("for", "for", "while"))
-            return Loop(how, rng.randint(2, 3), encoding, self.steps(shape, encoding, depth + 1, True))
+            encoding = self.encoding(shape, given)
+            loop = rng.choice(("for", "for", "while"))
+            return Loop(loop, rng.randint(2, 3), encoding, self.steps(shape, encoding, depth + 1, True))
         if kind == "transposed" and rank > 1:
             order = list(range(rank))
             while order == sorted(order):
                 rng.shuffle(order)
-            turned = tuple(shape[d] for d in order)
+            transposed = tuple(shape[d] for d in order)
             return Transposed(
                 tuple(order),
-                self.linear(shape, kin),
-                self.linear(turned),
-                self.steps(turned, "", depth + 1, in_loop),
+                self.linear(shape, given),
+                self.linear(transposed),
+                self.steps(transposed, "", depth + 1, in_loop),
             )
         if kind == "reshaped":
             bits = sum(size.bit_length() - 1 for size in shape)
@@ -200,24 +202,29 @@ class _Drawer:
                 encoding, inner_encoding = self.linear(shape, plain=True), self.linear(other, plain=True)
                 return Reshaped(other, encoding, inner_encoding, self.steps(other, "", depth + 1, in_loop))
         if kind == "branch":
-            encoding = self.encoding(shape, kin)
+            encoding = self.encoding(shape, given)
             return Branch(
-                encoding, self.steps(shape, kin, depth + 1, in_loop), self.steps(shape, kin, depth + 1, in_loop)
+                encoding,
+                self.steps(shape, given, depth + 1, in_loop),
+                self.steps(shape, given, depth + 1, in_loop),
             )
         if kind == "park":
             kept = self.memory(shape) if rng.random() < 0.5 else ""
             source = self.encoding(shape, plain=True)
             return Park(
-                kept, source, self.encoding(shape, plain=bool(kept)), self.steps(shape, kin, depth + 1, in_loop)
+                kept,
+                source,
+                self.encoding(shape, plain=bool(kept)),
+                self.steps(shape, given, depth + 1, in_loop),
             )
-        return Convert(self.encoding(shape, kin))
+        return Convert(self.encoding(shape, given))
 
 
 def _columns(encoding: str) -> Columns:
-    """The basis vectors of a `#ttg.linear`, each of which moves in one dimension."""
+    """The basis vectors of a `#ttg.linear`, each with at most one nonzero coordinate."""
 
-    def vector(moves: Vector) -> tuple[int, int]:
-        return next(((d, by) for d, by in enumerate(moves) if by), (0, 0))
+    def vector(coordinates: Vector) -> tuple[int, int]:
+        return next(((d, by) for d, by in enumerate(coordinates) if by), (0, 0))
 
     bases = bases_of(encoding)
     return Columns(*(tuple(map(vector, bases[place])) for place in (REGISTER, LANE, WARP, BLOCK)))

@@ -1,4 +1,4 @@
-"""Layouts as they were drawn, and what can be done with the texts of encodings."""
+"""The layouts of drawn encodings, and operations on the texts of encodings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def linear_text(bases: Bases) -> str:
 
 
 def layout_drawn(encoding: str, shape: Sequence[int], element: str) -> LinearLayout:
-    """The layout that an encoding stands for in LLVM IR; one drawn as bases is taken from these."""
+    """The layout of an encoding in LLVM IR. That of a `#ttg.linear` is made from its bases, without the
+    package's parser.
+    """
     if not is_linear(encoding):
         return encodings.held_layout_of(encoding, tuple(shape), element_type(element).bits)
     bases = list(bases_of(encoding).items())
@@ -48,7 +50,7 @@ def layout_drawn(encoding: str, shape: Sequence[int], element: str) -> LinearLay
 
 
 def transposed(encoding: str, order: Sequence[int]) -> str:
-    """What `#ttg.linear` becomes where dimension i is dimension `order[i]` of before.
+    """A `#ttg.linear` of the transpose, whose dimension i is the tensor's dimension `order[i]`.
 
     >>> text = linear_text({"register": [(1, 2, 4)]})
     >>> bases_of(transposed(text, (2, 0, 1)))["register"]
@@ -59,7 +61,8 @@ def transposed(encoding: str, order: Sequence[int]) -> str:
 
 
 def reshaped(encoding: str, shape: Sequence[int], to: Sequence[int]) -> str:
-    """What `#ttg.linear` of a tensor of `shape` becomes where that is reshaped, last dimension fastest.
+    """A `#ttg.linear` of a tensor of `shape`, as it is after a reshape to shape `to`; the last dimension is
+    fastest.
 
     >>> text = linear_text({"register": [(1, 0), (0, 2)]})
     >>> bases_of(reshaped(text, (2, 4), (4, 2)))["register"]
@@ -80,5 +83,5 @@ def reshaped(encoding: str, shape: Sequence[int], to: Sequence[int]) -> str:
 
 
 def moves_in_one_dimension(encoding: str) -> bool:
-    """Whether each basis vector does, as `#ttg.linear` demands."""
+    """Whether each basis vector has at most one nonzero coordinate, as `#ttg.linear` requires."""
     return all(sum(map(bool, v)) <= 1 for rows in bases_of(encoding).values() for v in rows)

@@ -1,4 +1,5 @@
-"""What a program must give, computed on whole tensors by coordinates, without layouts, memory or threads."""
+"""The expected result of a program, computed on whole tensors by coordinates, without layouts, memory or
+threads."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ from triton_linear.tools.fuzzing.program import (
 
 Words = npt.NDArray[np.uint64]
 
-# The trials of `element_patterns` tell elements apart where they are only moved; sums of those might
-# agree, sums of random bits do not.
+# The trials of `element_patterns` distinguish elements that are only moved. Their sums might coincide, so
+# there are trials with random bits as well.
 RANDOM_TRIALS = 2
 
 REDUCTIONS: dict[str, Callable[..., Words]] = {
@@ -56,14 +57,14 @@ def evaluate(program: Program, x: Words) -> Words:
 
 
 def by_coordinates(patterns: Words, shape: tuple[int, ...]) -> Words:
-    """[trial, element], dimension 0 in the element number's lowest bits, as [trial, *coordinates]."""
+    """Convert [trial, element] to [trial, *coordinates]; dimension 0 is in the element number's lowest bits."""
     backwards: Words = patterns.reshape(len(patterns), *reversed(shape))
     forwards: Words = backwards.transpose(0, *range(len(shape), 0, -1))
     return forwards
 
 
 def mask_of(bits: int) -> Any:
-    """The bits of an element, as numpy has them."""
+    """A mask of the lowest `bits` bits, as a numpy number."""
     return np.uint64((1 << bits) - 1)
 
 
@@ -92,9 +93,9 @@ class _Evaluation:
             case Add(by):
                 return x + np.uint64(by)
             case Transposed():
-                there = (0, *(d + 1 for d in step.order))
-                y = self.steps(step.inner, x.transpose(there), iteration)
-                return y.transpose(tuple(np.argsort(there)))
+                axes = (0, *(d + 1 for d in step.order))
+                y = self.steps(step.inner, x.transpose(axes), iteration)
+                return y.transpose(tuple(np.argsort(axes)))
             case Reshaped():
                 y = self.steps(step.inner, x.reshape(len(x), *step.shape), iteration)
                 return y.reshape(x.shape)

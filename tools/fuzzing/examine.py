@@ -1,7 +1,7 @@
-"""One program's run: compiled with our passes, run as a whole in the interpreter, every register compared.
+"""Compile a program with our passes, run it in the interpreter, and compare every register.
 
-Barriers and the reuse of scratch are those of Triton's own backend, and whatever else uses shared memory is
-Triton's code; the interpreter sees it all, and races between any two of them.
+Triton's own backend inserts the barriers and places the scratch, and all other users of shared memory are
+Triton's code. The interpreter runs everything, so it also finds races between our code and Triton's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from triton_linear.tools.support.functions import LoweredKernel, lower_kernel, r
 
 
 def title(program: Program) -> str:
-    """A program in words."""
+    """A description of a program."""
     steps = [type(step).__name__.lower() for step in all_steps(program.steps)]
     shape = "x".join(map(str, program.shape))
     clusters = f", {program.ctas} CTAs" if program.ctas > 1 else ""
@@ -33,8 +33,7 @@ def title(program: Program) -> str:
 
 
 def examine_program(program: Program, name: str, options: PipelineOptions | None = DEFAULTS) -> Totals:
-    """Compile and run a program; ToolError goes through. Without `options` it is compiled as by stock
-    Triton."""
+    """Compile and run a program, with stock Triton if `options` is None. Raises ToolError if either fails."""
     written = write(program)
     totals = Totals(modules=1, programs=1, conversions=written.conversions)
     kernel = lower_kernel(written.text, name, program.target, options)
@@ -80,5 +79,5 @@ def examine_program(program: Program, name: str, options: PipelineOptions | None
 
 
 def _registers(tensors: Bits, layout: LinearLayout, kernel: LoweredKernel, program: Program) -> Bits:
-    """What every register of every thread of every CTA holds."""
+    """The contents of every register of every thread of every CTA."""
     return np.concatenate([registers_of(tensors, layout, kernel, cta) for cta in range(program.ctas)], axis=2)

@@ -1,4 +1,4 @@
-"""The command `triton-linear fuzz`: draws, runs, shrinks what fails, and reports."""
+"""The command `triton-linear fuzz`: draw programs, run them, shrink those that fail, and report."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _SHOWN = 20
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The exit status is 0 if nothing failed."""
+    """Run the command; the exit status is 0 if nothing failed."""
     if arguments.replay is not None:
         return replay(arguments.replay, pipeline_options(arguments))
     if arguments.count < 0:
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         for k, name in enumerate(targets)
     ]
-    begun = time.monotonic()
+    start = time.monotonic()
     console = Console(file=sys.stderr)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         tasks = {p.target: progress.add_task(f"{p.target}, seed {p.seed}", total=p.count) for p in plans}
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
             progress.advance(TaskID(tasks[target]), conversions)
 
         totals = fuzz(plans, arguments.jobs, arguments.time, arguments.save, advance)
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - start
     failures = [failure for found in totals.values() for failure in found.failures]
     for failure in failures[:_SHOWN]:
         print(f"{failure.program.target}: {failure.kind}: {failure.message}")
@@ -109,7 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def in_words(totals: Totals) -> str:
-    """What was run."""
+    """A description of the totals."""
     kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(totals.kinds.items()))
     stock = f"; {totals.stock.total()} programs that stock Triton fails on" if totals.stock else ""
     broken = f"; {totals.broken} broken" if totals.broken else ""
@@ -130,7 +130,7 @@ def plain_targets(names: list[str] | None) -> list[str]:
 
 
 def _check_clusters(targets: list[str]) -> None:
-    """Fail where conversions in clusters are not ours."""
+    """Fail if a target has no clusters, or this Triton's conversions in clusters are left to Triton."""
     for name in targets:
         if not target_called(name).has_clusters:
             fail(f"{name} has no clusters")
@@ -146,46 +146,49 @@ def _make(folder: Path) -> None:
 
 
 def unit_of(program: Program, seed: int = 0, options: PipelineOptions = DEFAULTS) -> Unit:
-    """A program by itself; one that is a single conversion is judged as that as well."""
+    """The unit of a program that is run as a whole."""
     return Unit(PROGRAMS, 0, seed, (program,), options=options)
 
 
-def found_in(program: Program, call: Caller, options: PipelineOptions = DEFAULTS) -> Totals:
-    """All that is wrong with a program: run as a whole, and as a conversion if it is only one."""
+def totals_of(program: Program, call: Caller, options: PipelineOptions = DEFAULTS) -> Totals:
+    """The totals of a program, run as a whole, and also as a single conversion if it is one."""
     totals = outcome(unit_of(program, options=options), call)
     if is_single(program):
         totals.add(outcome(Unit(CLUSTERS if program.ctas > 1 else SINGLES, 0, 0, (program,)), call))
     return totals
 
 
-def same_way(failure: Failure, call: Caller, options: PipelineOptions = DEFAULTS) -> Callable[[Program], bool]:
-    """The question whether a program fails like this one."""
+def fails_like(
+    failure: Failure, call: Caller, options: PipelineOptions = DEFAULTS
+) -> Callable[[Program], bool]:
+    """A function that returns whether a program fails like this one."""
     wanted = signature(failure)
 
-    def trusting(function: Callable[[Unit], Any], unit: Unit) -> Any:
-        # Stock Triton may take minutes; that it does well was seen once, where it matters for a result.
+    def without_stock(function: Callable[[Unit], Any], unit: Unit) -> Any:
+        # Stock Triton may take minutes. For wrong results it has already been run on the original program.
         if function is stock and failure.kind in ("wrong", "race", "registers"):
             return Totals()
         return call(function, unit)
 
     def fails(program: Program) -> bool:
-        return any(signature(found) == wanted for found in found_in(program, trusting, options).failures)
+        totals = totals_of(program, without_stock, options)
+        return any(signature(found) == wanted for found in totals.failures)
 
     return fails
 
 
 def signature(failure: Failure) -> str:
-    """What is to stay the same while a program shrinks."""
+    """The characteristics of a failure that must not change while a program is shrunk."""
     if failure.kind in ("crash", "error", "left"):
-        said = failure.message.partition(": ")[2].partition(": ")[2]
-        return f"{failure.kind} {re.sub(r'[^A-Za-z ]', '', said)[:60]}"
+        reason = failure.message.partition(": ")[2].partition(": ")[2]
+        return f"{failure.kind} {re.sub(r'[^A-Za-z ]', '', reason)[:60]}"
     return failure.kind
 
 
 def reproduce(
     failures: list[Failure], folder: Path, seconds: float, options: PipelineOptions = DEFAULTS
 ) -> None:
-    """Shrink one failure of each kind and target, and write the program it leads to."""
+    """Shrink one failure of each kind and target, and write the resulting program to a file."""
     chosen: dict[tuple[str, str], Failure] = {}
     for failure in failures:
         chosen.setdefault((failure.program.target, signature(failure)), failure)
@@ -204,14 +207,14 @@ def reproduce(
 
 def reduced(failure: Failure, call: Caller, seconds: float, options: PipelineOptions = DEFAULTS) -> Program:
     """The smallest program found that fails like this one."""
-    fails = same_way(failure, call, options)
+    fails = fails_like(failure, call, options)
     if not seconds or not fails(failure.program):
         return failure.program
     return shrink(failure.program, fails, seconds)
 
 
 def replay(path: Path, options: PipelineOptions = DEFAULTS) -> int:
-    """Run a program that an earlier run wrote; the exit status is 0 if nothing is wrong with it."""
+    """Run a program that an earlier run wrote; the exit status is 0 if it does not fail."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -226,7 +229,7 @@ def replay(path: Path, options: PipelineOptions = DEFAULTS) -> int:
     if rewritten != text:
         fail("the module is not the program in its first line", str(path), 1, 1)
     check_target(program.target)
-    totals = found_in(program, InProcesses(), options)
+    totals = totals_of(program, InProcesses(), options)
     for failure in totals.failures:
         print(f"{program.target}: {failure.kind}: {failure.message}")
     for reason in totals.stock:

@@ -1,8 +1,9 @@
-"""Modules of single conversions between random layouts, each judged by itself.
+"""Modules of independent conversions between random layouts, each checked separately.
 
-Every pair of layouts is a conversion in a TTGIR module, sixteen to a module. The module goes the whole road
-to the LLVM dialect (every N-th to PTX or to hsaco as well), and the code of each conversion is run in the
-interpreter, against the layouts as they were drawn: the passes must have derived the same from the encodings.
+A TTGIR module has sixteen conversions, one for each pair of layouts. It is compiled to the LLVM dialect
+(every N-th module further, to PTX or hsaco), and the code of each conversion is run in the interpreter. The
+results are compared with the layouts as they were drawn, so this also checks the layouts that the passes
+derive from the encodings.
 """
 
 from __future__ import annotations
@@ -26,20 +27,23 @@ from triton_linear.tools.verify.command import run_stubs
 
 PAIRS_PER_MODULE = 16
 MOST_REGISTERS = 128
-"""Elements of a thread beyond which a pair is not drawn for assembly: LLVM takes minutes to spill them."""
+"""The maximum number of elements of a thread in modules that are assembled: LLVM takes minutes
+to spill more."""
 ASSEMBLED = {"nvidia": "ptx", "amd": "hsaco"}
-"""Where modules that are assembled end: at text where the binary would take ptxas, a process of its own."""
+"""The last stage of modules that are assembled. PTX is not assembled further, because ptxas is a separate
+process."""
 
 
 def drawn_layout(pair: Pair, encoding: str) -> LinearLayout:
-    """The layout that an encoding of the pair stands for."""
+    """The layout of one of the pair's encodings."""
     return layout_drawn(encoding, pair.shape, pair.element)
 
 
 def moves_nothing(source: LinearLayout, destination: LinearLayout, lanes: int, warps: int) -> bool:
-    """Whether every thread already has what the destination wants, in the same registers but for copies.
+    """Whether every thread already holds the elements of the destination, in the same order if copies are
+    ignored.
 
-    Checked by enumerating threads and registers, not on the basis vectors.
+    This is checked by enumerating threads and registers, not with basis vectors.
     """
     ctas = source.in_dim_size(BLOCK) if source.has_in_dim(BLOCK) else 1
     return all(_moves_nothing_in(cta, source, destination, lanes, warps) for cta in range(ctas))
@@ -59,7 +63,7 @@ def _moves_nothing_in(
 def _record(
     totals: Totals, single: Program, found: DecidedConversion, verdict: Verdict | None, compilation: Compilation
 ) -> None:
-    """Judge one pair."""
+    """Add the result of one conversion to the totals."""
     totals.conversions += 1
     lanes, warps = compilation.target.lanes, compilation.num_warps
     source, destination = ends(single)
@@ -103,12 +107,12 @@ def _record(
 
 
 def least_wavefronts(kind: str, width: int, target: Target, warps: int) -> int:
-    """The lemma's minimum for an access of so many warps: each phase of lanes is one wavefront."""
+    """The minimum number of wavefronts for an access by all `warps`: one for each phase of lanes of a warp."""
     return warps * (target.lanes // target.service(kind, width).count)
 
 
 def title(single: Program) -> str:
-    """A conversion in words."""
+    """A description of a conversion."""
     clusters = f", {single.ctas} CTAs" if single.ctas > 1 else ""
     return f"{single.warps} warps{clusters}: {single.type(single.source)} -> {_destination(single)}"
 
@@ -128,7 +132,7 @@ def ends(single: Program) -> tuple[LinearLayout, LinearLayout]:
 
 
 def as_program(pair: Pair, warps: int, target: str, *, region: int = 0, ctas: int = 1) -> Program:
-    """The program whose only step is the conversion; `region`: where it stands in a warp-specialised module."""
+    """The program whose only step is the conversion; `region`: its region in a warp-specialised module."""
     steps = (Convert(pair.destination),)
     return Program(target, warps, pair.shape, pair.element, pair.source, steps, region, ctas)
 
@@ -146,7 +150,7 @@ def is_single(program: Program) -> bool:
 def draw_pairs(
     rng: random.Random, target: Target, count: int, assembled: bool, ctas: int = 1
 ) -> tuple[int, list[Pair]]:
-    """The warps and the pairs of a module, in clusters of so many CTAs."""
+    """The number of warps and the pairs of a module, in clusters of `ctas` CTAs."""
     warps = rng.choice((1, 2, 4, 8))
     drawn: list[Pair] = []
     while len(drawn) < count:
@@ -157,14 +161,14 @@ def draw_pairs(
 
 
 def registers_of_pair(pair: Pair) -> int:
-    """Elements of a thread on the side that has more of them."""
+    """The number of elements of a thread, in the layout that has more."""
     return max(drawn_layout(pair, side).in_dim_size(REGISTER) for side in (pair.source, pair.destination))
 
 
 def examine_pairs(singles: Sequence[Program], lanes: int, assembled: bool, name: str) -> Totals:
-    """Verify programs of one conversion each, in one module; ToolError goes through.
+    """Verify programs of one conversion each, in one module. Raises ToolError if the module cannot be compiled.
 
-    Requires: they are for one target, one number of warps and one of CTAs.
+    Requires: they have the same target, number of warps and number of CTAs.
     """
     totals = Totals(modules=1)
     first = singles[0]
@@ -186,7 +190,7 @@ def examine_pairs(singles: Sequence[Program], lanes: int, assembled: bool, name:
 
 
 def last_stage(target: str, assembled: bool) -> str:
-    """How far a module for a target is taken.
+    """The last stage to which a module for a target is compiled.
 
     >>> last_stage("hip:gfx90a", assembled=True), last_stage("cuda:90", assembled=False)
     ('hsaco', 'llvm')
@@ -202,12 +206,12 @@ def pairs_text(singles: Sequence[Program], lanes: int, assembled: bool) -> str:
 
 
 def _number(found: DecidedConversion) -> int:
-    """Which pair a conversion came from, from its location."""
+    """The number of the pair that a conversion came from, which is in its location."""
     return int(found.location.partition('"pair ')[2].partition('"')[0])
 
 
 def _record_folded(totals: Totals, single: Program, compilation: Compilation) -> None:
-    """A pair whose conversion is gone must be one between equal layouts."""
+    """Add the result of a conversion that was folded, which must be one between equal layouts."""
     totals.conversions += 1
     totals.folded += 1
     totals.kinds["folded"] += 1

@@ -1,9 +1,9 @@
-"""Modules of conversions in warp-specialised regions, each run as a whole, warps that go ways of their own.
+"""Modules of conversions in warp-specialised regions, each run as a whole.
 
-A module has a default region and a few partitions of 1 to 8 warps, each with a chain of conversions of its own
-pairs of layouts. What a conversion takes comes from inline assembly, and what it gives goes to another, so no
-address is derived from a layout. The module goes the whole road to the LLVM dialect, and all warps are run,
-with the barriers that Triton made of ours, and the bytes that its allocation gave to each partition.
+A module has a default region and a few partitions of 1 to 8 warps, each with its own conversions. Inline
+assembly produces the operand of each conversion and takes its result, so no address depends on a layout. The
+module is compiled to the LLVM dialect. All warps are run independently, with the barriers that Triton
+generated from ours, and the shared memory that it allocated to each partition.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from triton_linear.tools.support.errors import Diagnostic, ToolError
 from triton_linear.tools.support.functions import LOWERING, LoweredKernel, lower_kernel
 
 MOST_REGISTERS = 32
-"""Elements of a thread beyond which a pair is not drawn: each warp is run by itself."""
+"""The maximum number of elements of a thread. Each warp is run separately, which takes long."""
 MOST_BYTES = 48 << 10
-"""Bytes of a tensor beyond which a pair is not drawn, so that all partitions find room together."""
+"""The maximum size of a tensor, so that the scratch of all partitions fits."""
 DEFAULT_WARPS = (4, 8)
 PARTITION_WARPS = (1, 2, 4, 8)
 MOST_PARTITIONS = 3
@@ -44,12 +44,13 @@ PAIRS_PER_REGION = (1, 2, 3)
 NO_LOOSE_BYTES = "{leaves_loose_bytes=0}"
 """Behind a target: bytes of programs are loose, and their conversions are to be ours all the same."""
 REGISTERS_EACH = 24
-"""What a thread of a partition asks for, a number that Triton takes for any."""
+"""The number of registers that a partition requests for each thread; Triton accepts it for all."""
 
 
 def draw_partitions(rng: random.Random, target: Target, most: int, ctas: int = 1) -> list[Program]:
-    """The conversions of a module, those of the default region first; of clusters, none loads from another
-    CTA, but some depend on the rank of theirs."""
+    """The conversions of a module, those of the default region first. In clusters none loads from another
+    CTA, but some depend on the CTA's rank.
+    """
     drawn: list[Program] = []
     for region in range(1 + rng.randint(1, MOST_PARTITIONS)):
         warps = rng.choice(PARTITION_WARPS if region else DEFAULT_WARPS)
@@ -76,7 +77,7 @@ def _pair(rng: random.Random, target: Target, warps: int, ctas: int) -> Pair:
 
 
 def _block(layout: LinearLayout) -> tuple[tuple[int, ...], ...]:
-    """What bits of the CTA's rank add."""
+    """The basis vectors of the CTA's rank."""
     return dict(layout.bases).get(BLOCK, ())
 
 
@@ -113,12 +114,12 @@ def module_of_regions(programs: Sequence[Program], lines: Sequence[Sequence[str]
 
 
 def _registers(count: int) -> str:
-    asked = ", ".join([str(REGISTERS_EACH)] * count)
-    return f" attributes {{requestedRegisters = array<i32: {asked}>}}"
+    registers = ", ".join([str(REGISTERS_EACH)] * count)
+    return f" attributes {{requestedRegisters = array<i32: {registers}>}}"
 
 
 def _conversion(number: int, program: Program) -> list[str]:
-    """The lines of one conversion, from inline assembly to inline assembly."""
+    """The lines of one conversion, with the inline assembly before and after it."""
     n, destination = number, as_pair(program).destination
     types = f"{program.type(program.source)} -> {program.type(destination)}"
     moved = f'%y{n} = ttg.convert_layout %x{n} : {types} loc("pair {n}")'
@@ -163,8 +164,8 @@ def _assembly(text: str, constraints: str, given: str, types: str) -> str:
 
 
 def _cast(name: str, value: str, source: str, result: str, back: bool) -> str:
-    """Bits as elements; back: elements as bits."""
-    if source == result:  # a bitcast to what it is folds to nothing
+    """A line that casts integers to elements; back: elements to integers."""
+    if source == result:  # a bitcast to the same type is folded
         return f"{name} = tt.bitcast {value} : {source} -> {result}"
     pointer = "!tt.ptr" in (source if back else result)
     operation = ("tt.ptr_to_int" if back else "tt.int_to_ptr") if pointer else "tt.bitcast"
@@ -174,12 +175,13 @@ def _cast(name: str, value: str, source: str, result: str, back: bool) -> str:
 def examine_partitions(
     programs: Sequence[Program], lanes: int, name: str, options: PipelineOptions | None = LOWERING
 ) -> Totals:
-    """Compile and run a module; ToolError goes through. Without `options` it is compiled as by stock Triton."""
+    """Compile and run a module, with stock Triton if `options` is None. Raises ToolError if either fails."""
     totals = Totals(modules=1, conversions=len(programs))
+    # The bytes of these programs are loose, but their conversions must not be left to Triton.
     kernel = lower_kernel(partitions_text(programs), name, f"{programs[0].target}{NO_LOOSE_BYTES}", options)
     if options is not None:
         _count(totals, programs, kernel)
-    for cta in range(programs[0].ctas):  # none loads from another, so each is run by itself
+    for cta in range(programs[0].ctas):  # no CTA loads from another, so each can be run alone
         _examine_cta(totals, kernel, programs, lanes, name, cta)
     return totals
 
@@ -220,7 +222,7 @@ def _count(totals: Totals, programs: Sequence[Program], kernel: LoweredKernel) -
 def run_partitions(
     kernel: LoweredKernel, programs: Sequence[Program], lanes: int, cta: int = 0
 ) -> tuple[WarpsOutcome, list[Bits]]:
-    """Run all warps of a CTA; the outcome, and for each conversion the bits of its elements in each trial."""
+    """Run all warps of a CTA; return the outcome, and the bits of each conversion's elements in each trial."""
     sizes = [int(np.prod(program.shape)) for program in programs]
     patterns = [
         element_patterns(size, element_type(program.element).bits)

@@ -1,8 +1,9 @@
-"""A program as data: a tensor that goes through steps, each of which leaves its shape and element type alone.
+"""Programs as data: a sequence of steps on a tensor, none of which changes its shape or element type.
 
-What a step does to coordinates and bits is said twice, in words by its docstring and in numpy by `evaluate`;
-layouts do not come into it. A step that needs another shape has steps inside it that work on that. So any step
-can be left out, or replaced by those inside it, and the rest is still a program: `shrink` lives on this.
+The effect of a step on the tensor's elements is described in its docstring and implemented in `evaluate`; it
+does not depend on layouts. A step that needs another shape has inner steps that work on that shape. So any
+step can be removed, or replaced by its inner steps, and the rest is still a program; `shrink` depends on
+this.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ class Convert:
 
 @dataclass(frozen=True)
 class Shared:
-    """Through shared memory: stored in layout `source`, loaded in layout `encoding`.
+    """A store to shared memory in layout `source`, and a load in layout `encoding`.
 
-    `hoisted`: the buffer is made at the top of the function, so a loop stores to it again and again.
+    `hoisted`: the buffer is allocated at the top of the function, so all iterations of a loop use the same one.
     """
 
     memory: str
@@ -37,7 +38,9 @@ class Shared:
 
 @dataclass(frozen=True)
 class TensorMemory:
-    """Through tensor memory with the encoding `memory`: stored in layout `source`, loaded in `encoding`."""
+    """A store to tensor memory with the encoding `memory` in layout `source`, and a load in layout
+    `encoding`.
+    """
 
     memory: str
     source: str
@@ -46,9 +49,9 @@ class TensorMemory:
 
 @dataclass(frozen=True)
 class Reduce:
-    """x + 2 * reduce(x), as integers: along `axis` by `operation` in layout `encoding`.
+    """x + 2 * reduce(x), as integers: a reduction along `axis` with `operation`, in layout `encoding`.
 
-    The reduced tensor goes through `inner` before it is broadcast.
+    The steps `inner` are applied to the reduced tensor before it is broadcast.
     """
 
     axis: int
@@ -59,7 +62,7 @@ class Reduce:
 
 @dataclass(frozen=True)
 class Scan:
-    """The sums of all elements up to each (`reverse`: from each on) along `axis`, as integers."""
+    """Prefix sums along `axis` (`reverse`: suffix sums), as integers."""
 
     axis: int
     encoding: str
@@ -68,16 +71,16 @@ class Scan:
 
 @dataclass(frozen=True)
 class Add:
-    """A constant added to each element, as integers."""
+    """The addition of a constant to each element, as integers."""
 
     by: int
 
 
 @dataclass(frozen=True)
 class Transposed:
-    """`inner` on the transpose: dimension i of it is dimension `order[i]`.
+    """The steps `inner` on the transpose, whose dimension i is the tensor's dimension `order[i]`.
 
-    Layouts: `encoding` before, `inner_encoding` at the end of `inner`, both linear.
+    The layout is `encoding` before the transpose, and `inner_encoding` after `inner`; both are linear.
     """
 
     order: tuple[int, ...]
@@ -88,7 +91,7 @@ class Transposed:
 
 @dataclass(frozen=True)
 class Reshaped:
-    """`inner` on the tensor reshaped to `shape`; layouts as in Transposed."""
+    """The steps `inner` on the tensor reshaped to `shape`; layouts as in Transposed."""
 
     shape: tuple[int, ...]
     encoding: str
@@ -98,7 +101,9 @@ class Reshaped:
 
 @dataclass(frozen=True)
 class Loop:
-    """`inner`, `trips` times, the tensor carried in layout `encoding` by `scf.for` or `scf.while`."""
+    """A loop (`scf.for` or `scf.while`) that runs `inner` `trips` times, and carries the tensor in layout
+    `encoding`.
+    """
 
     kind: str
     trips: int
@@ -110,7 +115,7 @@ class Loop:
 class Branch:
     """`scf.if`: `inner` in even iterations of the innermost loop and outside of loops, `other` in odd ones.
 
-    Both give the tensor in layout `encoding`.
+    Both branches return the tensor in layout `encoding`.
     """
 
     encoding: str
@@ -120,10 +125,10 @@ class Branch:
 
 @dataclass(frozen=True)
 class Park:
-    """y + 2 * x, as integers, where y is what `inner` makes of x, and x is kept meanwhile.
+    """y + 2 * x, as integers, where y is the result of `inner` on x, and x is kept until then.
 
-    It is kept in registers, or in shared memory with the encoding `memory`, stored from layout `source`;
-    `encoding` is that of the sum.
+    x is kept in registers, or, if `memory` is not empty, in shared memory with that encoding, stored in layout
+    `source`. `encoding` is the layout of the sum.
     """
 
     memory: str
@@ -153,8 +158,9 @@ STEPS: tuple[type[Any], ...] = (
 
 @dataclass(frozen=True)
 class Program:
-    """A function of one tensor: `steps` on an argument in layout `source`, in clusters of `ctas`; `region`:
-    where it stands in a module of warp-specialised regions, which has no reproducer of its own."""
+    """A function of one tensor: `steps` on an argument in layout `source`, in clusters of `ctas` CTAs.
+    `region`: its region in a module of warp-specialised regions; such a program has no reproducer.
+    """
 
     target: str
     warps: int
@@ -166,17 +172,17 @@ class Program:
     ctas: int = 1
 
     def type(self, encoding: str) -> str:
-        """The argument's type with another encoding."""
+        """The argument's type, with another encoding."""
         return f"tensor<{'x'.join(map(str, self.shape))}x{self.element}, {encoding}>"
 
 
 def children(step: Step) -> dict[str, Steps]:
-    """The steps inside a step, by the name of the field that holds them."""
+    """The inner steps of a step, by the name of the field that has them."""
     return {name: getattr(step, name) for name in ("inner", "other") if hasattr(step, name)}
 
 
 def all_steps(steps: Steps) -> Iterator[Step]:
-    """All steps, outer before inner."""
+    """All steps, outer ones before their inner ones."""
     for step in steps:
         yield step
         for inner in children(step).values():
@@ -184,7 +190,7 @@ def all_steps(steps: Steps) -> Iterator[Step]:
 
 
 def as_json(program: Program) -> str:
-    """The program on one line; `from_json` reads it."""
+    """The program as JSON on one line, for `from_json`."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, STEPS):
@@ -221,6 +227,6 @@ HEADER = "// triton-linear fuzz: "
 
 
 def program_in(text: str) -> Program | None:
-    """The program that a reproducer says it is, if it does; raises ValueError where that is not one."""
+    """The program in a reproducer's header; None if there is no header. Raises ValueError if it is invalid."""
     found = re.match(rf"{re.escape(HEADER)}(.*)$", text, re.MULTILINE)
     return from_json(found[1]) if found else None

@@ -1,9 +1,9 @@
-"""Random pairs of distributed layouts, written as the encodings of TTGIR.
+"""Random pairs of distributed layouts, as encodings of TTGIR.
 
-Three families, drawn by one seed: permutations (every basis vector a unit vector, zero vectors anywhere),
-general F2 matrices (all that `#ttg.linear` can say: any basis vector that moves in one dimension), and the
-encodings of real kernels. The destination is either drawn afresh or made from the source by moving only
-registers, only registers and lanes, or everything, so that every kind of plan has its share.
+There are three families: permutations (every basis vector is a unit vector or zero), general F2 matrices (all
+that `#ttg.linear` allows: basis vectors with one nonzero coordinate), and encodings of real kernels. The
+destination is drawn independently, or made from the source by permuting basis vectors of registers, of
+registers and lanes, or of everything, so that all kinds of plans occur.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ ELEMENTS = (
 _WMMA_SIDE = 16
 MAX_TENSOR_BYTES = 64 * 1024
 _COPIES = 0.2
-"""How often CTAs hold copies of each other in a blocked encoding."""
+"""The probability that the CTAs hold copies of each other in a blocked encoding."""
 
 Maker = Callable[[random.Random, int, int, int], str]
-"""Draws an encoding for so many lanes and warps, of some rank."""
+"""Draws an encoding for numbers of lanes and warps, and a rank."""
 
-# A basis vector: which dimension it moves in and by how much; by = 0 moves nowhere.
+# A basis vector: the dimension with a nonzero coordinate, and that coordinate; (0, 0) for a zero vector.
 Vector = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One conversion: a tensor type without its encoding, two encodings, and how they were drawn."""
+    """A conversion: a tensor type without an encoding, two encodings, and how they were drawn."""
 
     shape: tuple[int, ...]
     element: str
@@ -66,7 +66,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Columns:
-    """A distributed layout as its basis vectors; everything random is done on these."""
+    """A distributed layout as basis vectors, which is what is drawn."""
 
     register: tuple[Vector, ...]
     lane: tuple[Vector, ...]
@@ -90,7 +90,7 @@ class Columns:
 
 
 def _invertible(rng: random.Random, bits: int) -> list[int]:
-    """A random basis of the whole space."""
+    """A random basis of the space of vectors of `bits` bits."""
     columns: list[int] = []
     while len(columns) < bits:
         vector = rng.randrange(1, 1 << bits)
@@ -101,7 +101,8 @@ def _invertible(rng: random.Random, bits: int) -> list[int]:
 
 def _columns(rng: random.Random, dims: Sequence[int], counts: tuple[int, ...], general: bool) -> Columns:
     """A surjective layout with `dims[d]` bits in dimension d and `counts` register, lane, warp and, in
-    clusters, block vectors; where these are too few, there are more of the last."""
+    clusters, block vectors. If these are too few, there are more of the last.
+    """
     vectors: list[Vector] = []
     for dimension, bits in enumerate(dims):
         basis = _invertible(rng, bits) if general else [1 << bit for bit in range(bits)]
@@ -119,7 +120,7 @@ def _columns(rng: random.Random, dims: Sequence[int], counts: tuple[int, ...], g
 
 
 def _moved(rng: random.Random, source: Columns, scope: str, general: bool) -> Columns:
-    """The source with the vectors of `scope` (registers, warp, cta, cluster) shuffled, mixed and padded."""
+    """The source with the vectors of `scope` (registers, warp, cta, cluster) permuted, added and padded."""
     register, lane, warp = list(source.register), list(source.lane), list(source.warp)
     block = list(source.block)
     if len(register) < 5 and rng.random() < 0.3:
@@ -127,7 +128,7 @@ def _moved(rng: random.Random, source: Columns, scope: str, general: bool) -> Co
     wide = scope in ("cta", "cluster")
     pool = register + (lane if scope != "registers" else []) + (warp if wide else [])
     pool += block if scope == "cluster" else []
-    if rng.random() < 0.5:  # a few transpositions: the shuffles that real kernels need
+    if rng.random() < 0.5:  # a few transpositions, as in real kernels
         for _ in range(rng.randint(1, 3) if pool else 0):
             i, j = rng.randrange(len(pool)), rng.randrange(len(pool))
             pool[i], pool[j] = pool[j], pool[i]
@@ -155,13 +156,13 @@ def random_columns(
     lanes: int,
     warps: int,
     general: bool,
-    kin: Columns | None = None,
+    like: Columns | None = None,
     ctas: int = 1,
 ) -> Columns:
-    """A layout of a tensor; `kin` is one of the same tensor that it may be made from by moving a part of it."""
-    if kin is not None and rng.random() < 0.6:
+    """A layout of a tensor; `like` is one of the same tensor, a part of which may be permuted."""
+    if like is not None and rng.random() < 0.6:
         scopes = ("registers", "warp", "warp", "cta") if ctas == 1 else ("warp", "cta", "cluster", "cluster")
-        return _moved(rng, kin, rng.choice(scopes), general)
+        return _moved(rng, like, rng.choice(scopes), general)
     dims = [size.bit_length() - 1 for size in shape]
     threads = tuple(count.bit_length() - 1 for count in (lanes, warps, ctas))
     registers = min(max(0, sum(dims) - sum(threads)) + rng.choice((0, 0, 1, 1, 2)), 6)
@@ -169,7 +170,7 @@ def random_columns(
 
 
 def kernel_encoding(rng: random.Random, lanes: int, warps: int, shape: Sequence[int], target: str = "") -> str:
-    """An encoding as kernels have them; those of matrices are the target's, or what goes with its lanes."""
+    """An encoding as in real kernels. Matrix encodings are those of the target, or suit the number of lanes."""
     rank = len(shape)
     makers = _ANY_RANK + (_matrix(lanes, shape, target) if rank == 2 else ())
     return rng.choice(makers)(rng, lanes, warps, rank)
@@ -181,13 +182,13 @@ def blocked_encoding(rng: random.Random, lanes: int, warps: int, rank: int) -> s
 
 
 def _split(rng: random.Random, bits: int, rank: int) -> list[int]:
-    """`bits` shared out among `rank` dimensions."""
+    """`bits` distributed over `rank` dimensions."""
     cuts = sorted(rng.randint(0, bits) for _ in range(rank - 1))
     return [b - a for a, b in zip([0, *cuts], [*cuts, bits], strict=True)]
 
 
 def _budget(element: str) -> int:
-    """How many bits of coordinates a tensor may have."""
+    """The maximum number of bits in a tensor's coordinates."""
     width = 8 if element.startswith("!tt.ptr") else max(1, int("".join(_digits(element))) // 8)
     return (MAX_TENSOR_BYTES // width).bit_length() - 1
 
@@ -285,8 +286,8 @@ def _wmma(version: int) -> Maker:
                 for bit in range(counts[axis].bit_length() - 1)
             ]
             placed = f"ctaLayout = {{warp = {bases}}}"
-        turned = rng.choice(("true", "false"))
-        return f"#ttg.amd_wmma<{{version = {version}, isTranspose = {turned}, {placed}}}>"
+        transposed = rng.choice(("true", "false"))
+        return f"#ttg.amd_wmma<{{version = {version}, isTranspose = {transposed}, {placed}}}>"
 
     return wmma
 
@@ -312,13 +313,13 @@ _MATRIX_OF: dict[str, tuple[Maker, ...]] = {
 def _matrix(lanes: int, shape: Sequence[int], target: str) -> tuple[Maker, ...]:
     for start, makers in _MATRIX_OF.items():
         if target.startswith(start):
-            # Triton has no parts of a wmma but single rows and columns.
+            # Triton supports no parts of a wmma tile, except single rows and columns.
             return makers if all(size == 1 or size >= _WMMA_SIDE for size in shape) else ()
     return _MATRIX[lanes]
 
 
 def encoding_pair(rng: random.Random, lanes: int, warps: int, element: str, target: str = "") -> Pair:
-    """A pair of encodings as kernels have them, one of them blocked, a slice or the like."""
+    """A pair of encodings as in real kernels."""
     rank = rng.choice((1, 2, 2, 2, 3))
     bits = min(rng.randint(6, 12), _budget(element))
     shape = tuple(1 << b for b in _split(rng, bits, rank))
@@ -329,7 +330,7 @@ def encoding_pair(rng: random.Random, lanes: int, warps: int, element: str, targ
 
 
 def random_pair(rng: random.Random, lanes: int, warps: int, target: str = "", ctas: int = 1) -> Pair:
-    """One conversion of any family and element type, in clusters of so many CTAs."""
+    """A conversion of any family and element type, in clusters of `ctas` CTAs."""
     element = rng.choice((*ELEMENTS, "f32", "i32"))
     if rng.random() < 0.25:
         if ctas > 1:
@@ -339,7 +340,7 @@ def random_pair(rng: random.Random, lanes: int, warps: int, target: str = "", ct
 
 
 def cluster_pair(rng: random.Random, lanes: int, warps: int, element: str, ctas: int) -> Pair:
-    """A pair of blocked encodings whose CTAs lie along other dimensions, or hold copies."""
+    """A pair of blocked encodings with CTAs along random dimensions, or with copies."""
     bits = min(rng.randint(6, 12), _budget(element))
     shape = (1 << (bits // 2), 1 << (bits - bits // 2))
 
@@ -356,7 +357,7 @@ def cluster_pair(rng: random.Random, lanes: int, warps: int, element: str, ctas:
 
 
 def random_pairs(seed: int, count: int, lanes: int, target: str = "") -> list[tuple[int, list[Pair]]]:
-    """`count` pairs, grouped by the number of warps (1 to 8) that they share; the same seed, the same pairs.
+    """`count` pairs that depend only on `seed`, grouped by their number of warps (1 to 8).
 
     >>> [(warps, len(pairs)) for warps, pairs in random_pairs(seed=1, count=10, lanes=32)]
     [(1, 3), (2, 3), (4, 2), (8, 2)]
@@ -373,11 +374,11 @@ def random_pairs(seed: int, count: int, lanes: int, target: str = "") -> list[tu
 def module_text(
     pairs: Sequence[Pair], warps: int, lanes: int, target: str, assembled: bool = False, ctas: int = 1
 ) -> str:
-    """A TTGIR module with one kernel that converts every pair, one conversion a line.
+    """A TTGIR module with one kernel that converts every pair, one conversion per line.
 
-    The tensors are arguments, and the results go to a function that nothing is known of. Or (`assembled`) both
-    ends are inline assembly, a line for each register: LLVM takes long for arguments of hundreds, and gives up
-    on as many stores, each in a block of its own.
+    The tensors are arguments, and the results are passed to an opaque function. With `assembled`, inline
+    assembly produces and takes them, a line for each register, because LLVM takes long for hundreds of
+    arguments, and fails for as many stores in separate blocks.
     """
     register = "r" if target.startswith("cuda") else "v"
     arguments = ["%narrow: i32", "%wide: i64"] if assembled else []
@@ -408,7 +409,7 @@ def module_text(
 
 
 def _integer(element: str) -> tuple[str, str]:
-    """The integer of an element's bits, and that which it has in registers: 32 bits or 64."""
+    """The integer type of an element's size, and the one of its registers: 32 or 64 bits."""
     if element.startswith("!tt.ptr"):
         return "i64", "i64"
     integer = element if element.startswith("i") else f"i{_digits(element)}"
@@ -416,7 +417,9 @@ def _integer(element: str) -> tuple[str, str]:
 
 
 def _assembly(name: str, text: str, value: str, element: str, type_: str, register: str) -> str:
-    """Assembly that may have an effect, for each register of `value`; `register`: constraint for 32 bits."""
+    """A line of inline assembly with side effects, for each register of `value`. register: constraint for 32
+    bits.
+    """
     constraint = "l" if (register, element) == ("r", "i64") else register
     return (
         f'{name} = tt.elementwise_inline_asm "// {text}" '
@@ -426,7 +429,7 @@ def _assembly(name: str, text: str, value: str, element: str, type_: str, regist
 
 
 def _from_assembly(name: str, pair: Pair, register: str) -> Iterator[str]:
-    """Lines that make a tensor in the source layout, of which LLVM knows nothing."""
+    """Lines that define a tensor in the source layout with contents that LLVM cannot know."""
 
     def typed(element: str) -> str:
         return replace(pair, element=element).type(pair.source)
@@ -434,18 +437,18 @@ def _from_assembly(name: str, pair: Pair, register: str) -> Iterator[str]:
     integer, whole = _integer(pair.element)
     given = "wide" if whole == "i64" else "narrow"
     yield f"{name}_s = tt.splat %{given} : {whole} -> {typed(whole)}"
-    made = name if pair.element == whole else f"{name}_a"
-    yield _assembly(made, "source", f"{name}_s", whole, typed(whole), register)
+    result = name if pair.element == whole else f"{name}_a"
+    yield _assembly(result, "source", f"{name}_s", whole, typed(whole), register)
     if integer != whole:
-        value, made = made, name if pair.element == integer else f"{name}_n"
-        yield f"{made} = arith.trunci {value} : {typed(whole)} to {typed(integer)}"
+        value, result = result, name if pair.element == integer else f"{name}_n"
+        yield f"{result} = arith.trunci {value} : {typed(whole)} to {typed(integer)}"
     if pair.element != integer:
         operation = "tt.int_to_ptr" if pair.element.startswith("!tt.ptr") else "tt.bitcast"
-        yield f"{name} = {operation} {made} : {typed(integer)} -> {pair.type(pair.source)}"
+        yield f"{name} = {operation} {result} : {typed(integer)} -> {pair.type(pair.source)}"
 
 
 def _into_assembly(value: str, pair: Pair, register: str) -> Iterator[str]:
-    """Lines that take all registers of a tensor in the destination's layout."""
+    """Lines that pass all registers of a tensor in the destination layout to inline assembly."""
 
     def typed(element: str) -> str:
         return replace(pair, element=element).type(pair.destination)

@@ -21,12 +21,12 @@ _FIGURES = ("conversions", "programs", "wrong", "races", "left", "excess", "brok
 
 
 def record(stem: Path, seed: int, only: str | None, totals: Mapping[str, Totals], seconds: float) -> None:
-    """Add a run to STEM.json, and write STEM.md anew."""
+    """Append a run to STEM.json, and rewrite STEM.md."""
     path = stem.with_suffix(".json")
     try:
         runs: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
         stem.parent.mkdir(parents=True, exist_ok=True)
-        runs.append(one(seed, only, totals, seconds))
+        runs.append(run_record(seed, only, totals, seconds))
         path.write_text(json.dumps(runs, indent=1) + "\n")
         stem.with_suffix(".md").write_text(markdown(runs))
     except OSError as error:
@@ -35,7 +35,7 @@ def record(stem: Path, seed: int, only: str | None, totals: Mapping[str, Totals]
         fail(f"it holds no results: {error.msg}", str(path), error.lineno, error.colno)
 
 
-def one(seed: int, only: str | None, totals: Mapping[str, Totals], seconds: float) -> dict[str, Any]:
+def run_record(seed: int, only: str | None, totals: Mapping[str, Totals], seconds: float) -> dict[str, Any]:
     """The record of a run."""
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
@@ -50,7 +50,7 @@ def one(seed: int, only: str | None, totals: Mapping[str, Totals], seconds: floa
 
 
 def as_data(totals: Totals) -> dict[str, Any]:
-    """Totals as JSON has them."""
+    """The totals as data for JSON."""
     found = {f.name: getattr(totals, f.name) for f in dataclasses.fields(totals)}
     failures = [
         {"kind": f.kind, "message": f.message, "program": json.loads(as_json(f.program))}
@@ -60,7 +60,7 @@ def as_data(totals: Totals) -> dict[str, Any]:
 
 
 def markdown(runs: Sequence[Mapping[str, Any]]) -> str:
-    """All runs for people."""
+    """A readable summary of all runs."""
     by_target: dict[str, Counter[str]] = {}
     kinds: Counter[str] = Counter()
     steps: Counter[str] = Counter()

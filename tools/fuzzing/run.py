@@ -1,7 +1,7 @@
-"""The units of a seed, each a module in a process of its own, and what became of them.
+"""Run the units of a seed, each a module in its own process.
 
-A unit is drawn from the seed, the target and its number alone. So the same seed gives
-the same modules, however many processes there are, and any unit can be had again by itself.
+A unit depends only on the seed, the target and its number. So the same seed gives the same modules with any
+number of processes, and any unit can be reproduced alone.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ SINGLES, PROGRAMS, PARTITIONS, CLUSTERS = "singles", "programs", "partitions", "
 REGIONS = "regions"
 """Modules with a program in each warp-specialised region."""
 TENSOR = "tensor"
-"""Programs that go through tensor memory."""
+"""Programs that use tensor memory."""
 WHOLE = (PROGRAMS, TENSOR)
 """Kinds whose units are one program, which is run as a whole."""
 OF_STEPS = (*WHOLE, REGIONS)
 """Kinds whose programs have steps that stock Triton may fail on."""
 KINDS = (SINGLES, PROGRAMS)
-"""What is drawn by default."""
+"""The kinds that are drawn by default."""
 EVERY_KIND = (SINGLES, CLUSTERS, PROGRAMS, TENSOR, PARTITIONS, REGIONS)
 CTAS = (2, 4, 8, 16)
 """Sizes of clusters."""
 PROGRAMS_EACH = 2
 CLUSTERED = 4
-"""Of so many modules of partitions one is in clusters."""
+"""Every CLUSTERED-th module of partitions is in clusters."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,11 @@ class Unit:
     programs: tuple[Program, ...]
     assembled: bool = False
     options: PipelineOptions = DEFAULTS
-    """What of the pipeline programs are compiled with; single conversions are lowered, and nothing else."""
+    """The options of the pipeline for programs. Single conversions are only lowered."""
 
     @property
     def target(self) -> str:
-        """What it is compiled for."""
+        """The target that it is compiled for."""
         return self.programs[0].target
 
     @property
@@ -94,7 +94,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class FuzzPlan:
-    """What to draw: `count` conversions for one target; each `assembly`-th module of singles is assembled."""
+    """A request for `count` conversions for one target. Every `assembly`-th module of singles is assembled."""
 
     target: str
     seed: int
@@ -105,7 +105,7 @@ class FuzzPlan:
 
 
 def units(plan: FuzzPlan) -> Iterator[Unit]:
-    """The units of a plan: to each module of single conversions, PROGRAMS_EACH programs."""
+    """The units of a plan: for each module of single conversions there are PROGRAMS_EACH programs."""
     left = plan.count
     for number in itertools.count():
         if SINGLES in plan.kinds and left > 0:
@@ -143,7 +143,7 @@ def units(plan: FuzzPlan) -> Iterator[Unit]:
 
 
 def conversions(unit: Unit) -> int:
-    """How many conversions a unit holds."""
+    """The number of conversions in a unit."""
     if unit.kind == REGIONS:
         return conversions_of(unit.programs)
     if unit.kind in WHOLE:
@@ -197,7 +197,7 @@ def _singles(plan: FuzzPlan, number: int, most: int, kind: str = SINGLES) -> Uni
 
 
 def examine(unit: Unit) -> Totals:
-    """Run a unit in this process; raises, crashes or hangs where Triton or the interpreter does."""
+    """Run a unit in this process. It raises, crashes or hangs if Triton or the interpreter does."""
     if unit.kind in WHOLE:
         return examine_program(unit.programs[0], unit.name, unit.options)
     if unit.kind == PARTITIONS:
@@ -208,7 +208,7 @@ def examine(unit: Unit) -> Totals:
 
 
 def stock(unit: Unit) -> Totals:
-    """The same through stock Triton: a program is run, single conversions are compiled as far as ours."""
+    """The same with stock Triton: programs are compiled and run, single conversions are only compiled."""
     if unit.kind in WHOLE:
         return examine_program(unit.programs[0], unit.name, None)
     if unit.kind == PARTITIONS:
@@ -220,13 +220,15 @@ def stock(unit: Unit) -> Totals:
 
 
 class Caller(Protocol):
-    """How a function is called on a unit."""
+    """Calls a function with a unit, maybe in another process."""
 
     def __call__(self, function: Callable[[Unit], Any], unit: Unit) -> Any | Lost: ...
 
 
 def in_this_process(function: Callable[[Unit], Any], unit: Unit) -> Any | Lost:
-    """For tests: nothing survives a crash, but what they changed is in force."""
+    """Call the function in this process. For tests: a crash ends the process, but their patches are in
+    effect.
+    """
     try:
         return function(unit)
     except (ToolError, ValueError, RuntimeError) as error:
@@ -234,7 +236,7 @@ def in_this_process(function: Callable[[Unit], Any], unit: Unit) -> Any | Lost:
 
 
 class InProcesses:
-    """Each call in a process of its own."""
+    """Makes each call in its own process."""
 
     def __init__(self, seconds: int = SECONDS) -> None:
         self._isolations: dict[Callable[[Unit], Any], Isolation[Totals]] = {
@@ -246,12 +248,14 @@ class InProcesses:
 
 
 def outcome(unit: Unit, call: Caller) -> Totals:
-    """What became of a unit, and where that is wrong or its process did not survive, whose fault it is."""
+    """The totals of a unit. If it fails or its process dies, stock Triton is tried too, to know who is
+    responsible.
+    """
     found = call(examine, unit)
     if isinstance(found, Totals) and (unit.kind not in OF_STEPS or found.ok):
         return found
     if len(unit.programs) > 1:
-        # Which of them was it?
+        # Find out which of them failed.
         totals = Totals()
         for program in unit.programs:
             totals.add(outcome(replace(unit, programs=(program,)), call))
@@ -259,32 +263,32 @@ def outcome(unit: Unit, call: Caller) -> Totals:
     program = unit.programs[0]
     alone = call(stock, unit)
     if unit.kind in OF_STEPS and (isinstance(alone, Lost) or not alone.ok):
-        # What is not ours to do is in the way: the rest of the program says nothing about us.
+        # Code that is not ours fails, so the result says nothing about ours.
         return Totals(modules=1, programs=1, stock=Counter([_stock_fails(alone)]))
     if isinstance(found, Totals):
         return found
     if unit.assembled and isinstance(alone, Lost):
-        # LLVM cannot assemble the module, whoever makes it: what comes before is still to be right.
+        # LLVM cannot assemble the module even from stock Triton; check the stages before.
         totals = outcome(replace(unit, assembled=False), call)
         totals.stock[f"not assembled: {_stock_fails(alone)}"] += 1
         return totals
-    whose = "stock Triton alone does not"
+    stock_result = "stock Triton alone does not"
     if isinstance(alone, Lost):
-        whose = f"stock Triton alone fails too: {alone.reason}"
+        stock_result = f"stock Triton alone fails too: {alone.reason}"
     totals = Totals(modules=1, programs=int(unit.kind in OF_STEPS), conversions=conversions(unit), broken=1)
     what = title(program) if unit.kind in OF_STEPS else pairs.title(program)
-    totals.fail(how_lost(found), f"{what}: {found.reason}; {whose}", program)
+    totals.fail(failure_kind(found), f"{what}: {found.reason}; {stock_result}", program)
     return totals
 
 
 def _stock_fails(alone: Totals | Lost) -> str:
-    """How stock Triton fails, in general words."""
+    """How stock Triton fails, without names and numbers of the unit."""
     if isinstance(alone, Totals):
         return f"is {alone.failures[0].kind}"
     return re.sub(r"\S+\.ttgir:\d+:\d+: |/proc/\S+ |\d+:\d+", "", alone.reason)[:120]
 
 
-def how_lost(lost: Lost) -> str:
+def failure_kind(lost: Lost) -> str:
     """The kind of failure: crash, slow or error."""
     if lost.reason.startswith("took more than"):
         return "slow"
@@ -298,17 +302,17 @@ def fuzz(
     save: Path | None = None,
     advance: Callable[[str, int], None] = lambda target, conversions: None,
 ) -> dict[str, Totals]:
-    """Run all units of all plans; the totals by target. No unit is begun after `seconds`.
+    """Run all units of all plans; return the totals by target. No unit is started after `seconds`.
 
-    `jobs` processes at a time; 0: in this process. `advance` is told after each unit how many conversions are
-    done; `save` gets the modules.
+    jobs: the number of processes at a time; 0: this process. advance: called after each unit with its target
+    and number of conversions. save: a folder for the modules.
     """
     for plan in plans:
         check_target(plan.target)
-    begun = time.monotonic()
+    start = time.monotonic()
     call: Caller = InProcesses() if jobs else in_this_process
     totals = {plan.target: Totals() for plan in plans}
-    # Targets take turns, so that each has its share when time runs out.
+    # Targets alternate, so that each has its share when time runs out.
     streams = [units(plan) for plan in plans]
     turns = (unit for round_ in itertools.zip_longest(*streams) for unit in round_ if unit is not None)
 
@@ -318,7 +322,7 @@ def fuzz(
 
     def timely() -> Iterator[Unit]:
         for unit in turns:
-            if seconds is not None and time.monotonic() - begun >= seconds:
+            if seconds is not None and time.monotonic() - start >= seconds:
                 return
             if save is not None:
                 (save / unit.name).write_text(unit.text())
@@ -330,7 +334,7 @@ def fuzz(
         return totals
     with ThreadPoolExecutor(jobs) as pool:
         running: dict[Future[Totals], Unit] = {}
-        # Failures are listed in the order of the units, whatever ends first.
+        # Failures are listed in the order of the units, not in the order in which they finish.
         finished: list[tuple[Unit, Totals]] = []
         for unit in timely():
             running[pool.submit(outcome, unit, call)] = unit

@@ -1,8 +1,10 @@
-"""The smallest program that still fails the same way, found by trying smaller ones.
+"""Reduce a failing program to a smaller one that fails the same way, by trying smaller programs.
 
-    fewer steps, fewer rounds of loops, fewer warps, fewer elements, a simpler type, simpler encodings
+A program is smaller with
 
-in this order of worth. Each try is a whole run, so they are as few as their order allows.
+    fewer steps, fewer iterations of loops, fewer warps, fewer elements, a simpler type, simpler encodings
+
+in this order of importance. Each try is a whole run, so programs that are much smaller are tried first.
 """
 
 from __future__ import annotations
@@ -53,15 +55,16 @@ Change = Callable[[str, Shape], str]
 
 
 class _Impossible(Exception):
-    """There is no such program."""
+    """The requested smaller program does not exist."""
 
 
 def shrink(
     program: Program, fails: Callable[[Program], bool], seconds: float, tried: Callable[[], None] = lambda: None
 ) -> Program:
-    """The smallest program found in `seconds` of which `fails` is true; it is of `program`.
+    """The smallest program found in `seconds` for which `fails` is true. `tried` is called before each try.
 
-    Ensures: `size` of the result is at most that of `program`, and `fails` holds of it.
+    Requires: `fails(program)`. Ensures: `fails` is true for the result, and its `size` is at most that of
+    `program`.
     """
     end = time.monotonic() + seconds
     seen: set[Program] = {program}
@@ -82,7 +85,7 @@ def shrink(
 
 
 def size(program: Program) -> tuple[int, ...]:
-    """What is to become small, the most important first."""
+    """The quantities that are minimised, the most important first."""
     steps = list(all_steps(program.steps))
     rounds = sum(step.trips for step in steps if isinstance(step, Loop))
     buffers = sum(step.hoisted for step in steps if isinstance(step, Shared))
@@ -96,7 +99,9 @@ def size(program: Program) -> tuple[int, ...]:
 
 
 def _complexity(encoding: str) -> int:
-    """Of an encoding that is not linear, more than of one that is; of that, its vectors, sums counting more."""
+    """A measure of an encoding: for a linear one the number of vectors, and of sums among them; more for
+    others.
+    """
     if not is_linear(encoding):
         return 1000 + len(encoding)
     vectors = [v for rows in bases_of(encoding).values() for v in rows]
@@ -104,7 +109,7 @@ def _complexity(encoding: str) -> int:
 
 
 def smaller(program: Program) -> Iterator[Program]:
-    """Programs that are smaller in one respect, the boldest first."""
+    """Programs that are smaller in one respect, the smallest first."""
     count = len(program.steps)
     for part in (count // 2, count // 4):
         if part > 1:
@@ -115,17 +120,19 @@ def smaller(program: Program) -> Iterator[Program]:
     for steps in _simpler(program.steps, program.shape):
         yield replace(program, steps=steps)
     if program.warps > 1:
-        yield from _made(lambda: replace(_rewritten(program, _with_fewer_warps), warps=program.warps // 2))
+        yield from _if_possible(
+            lambda: replace(_rewritten(program, _with_fewer_warps), warps=program.warps // 2)
+        )
     for dimension, extent in enumerate(program.shape):
         if extent > 1:
-            yield from _made(lambda d=dimension: _halved(program, d))  # type: ignore[misc]
+            yield from _if_possible(lambda d=dimension: _halved(program, d))  # type: ignore[misc]
     for element in _ELEMENTS:
         if element != program.element:
             yield replace(program, element=element)
     yield from _simpler_encodings(program)
 
 
-def _made(make: Callable[[], Program]) -> Iterator[Program]:
+def _if_possible(make: Callable[[], Program]) -> Iterator[Program]:
     try:
         yield make()
     except (_Impossible, ValueError):
@@ -133,7 +140,7 @@ def _made(make: Callable[[], Program]) -> Iterator[Program]:
 
 
 def _fewer(steps: Steps) -> Iterator[Steps]:
-    """One step left out, or replaced by what is inside of it; inner steps after outer ones."""
+    """The steps without one of them, or with one replaced by its inner steps; outer steps are tried first."""
     for k in range(len(steps)):
         yield steps[:k] + steps[k + 1 :]
     for k, step in enumerate(steps):
@@ -154,7 +161,7 @@ def result_encoding(
     step: Convert | Shared | TensorMemory | Reduce | Scan | Loop | Branch | Park | Reshaped | Transposed,
     shape: Shape,
 ) -> str:
-    """The encoding of what a step gives."""
+    """The encoding of a step's result."""
     if isinstance(step, Reshaped):
         return reshaped(step.inner_encoding, step.shape, shape)
     if isinstance(step, Transposed):
@@ -163,7 +170,7 @@ def result_encoding(
 
 
 def _simpler(steps: Steps, shape: Shape) -> Iterator[Steps]:
-    """One step made simpler by itself."""
+    """The steps with one of them simplified."""
     for k, step in enumerate(steps):
         simpler: list[Step] = []
         if isinstance(step, Loop):
@@ -183,9 +190,9 @@ def _simpler(steps: Steps, shape: Shape) -> Iterator[Steps]:
 
 
 def _rewritten(program: Program, change: Change) -> Program:
-    """The program with each encoding of a tensor of that shape changed."""
+    """The program with `change` applied to each encoding of a tensor."""
 
-    def one(step: Step, shape: Shape) -> Step:
+    def rewritten_step(step: Step, shape: Shape) -> Step:
         inside = inner_shape(step, shape)
         changed: dict[str, Any] = {}
         for field in fields(step):
@@ -193,12 +200,12 @@ def _rewritten(program: Program, change: Change) -> Program:
             if field.name in _ENCODINGS and value:
                 changed[field.name] = change(value, inside if field.name == "inner_encoding" else shape)
         for name, inner in children(step).items():
-            changed[name] = tuple(one(s, inside) for s in inner)
+            changed[name] = tuple(rewritten_step(s, inside) for s in inner)
         found: Any = replace(step, **changed)
         return found  # type: ignore[no-any-return]
 
     source = change(program.source, program.shape)
-    return replace(program, source=source, steps=tuple(one(s, program.shape) for s in program.steps))
+    return replace(program, source=source, steps=tuple(rewritten_step(s, program.shape) for s in program.steps))
 
 
 def encodings_in(program: Program) -> list[tuple[str, Shape]]:
@@ -214,7 +221,7 @@ def encodings_in(program: Program) -> list[tuple[str, Shape]]:
 
 
 def inner_shape(step: Step, shape: Shape) -> Shape:
-    """The shape of the tensor that the steps inside a step work on."""
+    """The shape of the tensor that a step's inner steps work on."""
     if isinstance(step, Transposed):
         return tuple(shape[d] for d in step.order)
     if isinstance(step, Reshaped):
@@ -225,7 +232,7 @@ def inner_shape(step: Step, shape: Shape) -> Shape:
 
 
 def _with_fewer_warps(encoding: str, shape: Shape) -> str:
-    """The encoding on half as many warps."""
+    """The encoding with half as many warps."""
     if not is_linear(encoding):
         if "warpsPerCTA" not in encoding:
             raise _Impossible
@@ -245,13 +252,13 @@ def _with_fewer_warps(encoding: str, shape: Shape) -> str:
 
 
 def _covers(bases: dict[str, list[Vector]], shape: Sequence[int]) -> bool:
-    """Whether every element of the tensor is somewhere."""
+    """Whether the layout has every element of the tensor."""
     ins = [(name, bases[name]) for name in PLACES]
     return LinearLayout.from_bases(ins, dim_names(len(shape)), shape, require_surjective=False).is_surjective()
 
 
 def _halved(program: Program, dimension: int) -> Program:
-    """The program on a tensor of which a dimension is half as long."""
+    """The program with half the size of a dimension."""
 
     def shorter(encoding: str, shape: Shape, d: int) -> str:
         if not is_linear(encoding):
@@ -265,7 +272,7 @@ def _halved(program: Program, dimension: int) -> Program:
         bases[REGISTER] = [v for v in bases[REGISTER] if any(v)]
         return linear_text(bases)
 
-    def one(step: Step, shape: Shape, d: int) -> Step:
+    def halved_step(step: Step, shape: Shape, d: int) -> Step:
         inside, inner_d = inner_shape(step, shape), d
         if isinstance(step, Reshaped):
             raise _Impossible
@@ -282,7 +289,7 @@ def _halved(program: Program, dimension: int) -> Program:
                 inner = field.name == "inner_encoding"
                 changed[field.name] = shorter(value, inside if inner else shape, inner_d if inner else d)
         for name, steps in children(step).items():
-            changed[name] = tuple(one(s, inside, inner_d) for s in steps)
+            changed[name] = tuple(halved_step(s, inside, inner_d) for s in steps)
         found: Any = replace(step, **changed)
         return found  # type: ignore[no-any-return]
 
@@ -291,29 +298,31 @@ def _halved(program: Program, dimension: int) -> Program:
         program,
         shape=(*shape[:dimension], shape[dimension] // 2, *shape[dimension + 1 :]),
         source=shorter(program.source, shape, dimension),
-        steps=tuple(one(step, shape, dimension) for step in program.steps),
+        steps=tuple(halved_step(step, shape, dimension) for step in program.steps),
     )
 
 
 def _simpler_encodings(program: Program) -> Iterator[Program]:
-    """One encoding replaced, wherever it is, by a simpler one or by another of the program."""
+    """The program with all occurrences of an encoding replaced by a simpler one, or by another of the
+    program.
+    """
     found = list(dict.fromkeys(encodings_in(program)))
     for encoding, shape in found:
         others = [e for e, s in found if s == shape and e != encoding]
         for other in (*others, *_plainer(encoding, shape, program.element)):
-            # A step that is particular about its encoding makes a program that fails in another way, or not.
+            # If a step does not support the new encoding, the program fails in another way, and is not used.
             simpler = _rewritten(
                 program,
                 lambda e, s, a=encoding, b=other, w=shape: b if (e, s) == (a, w) else e,  # type: ignore[misc]
             )
-            # Others have no text for what they become.
-            turned = (step for step in all_steps(simpler.steps) if isinstance(step, (Transposed, Reshaped)))
-            if all(is_linear(step.encoding) and is_linear(step.inner_encoding) for step in turned):
+            # The encoding of a transposed or reshaped tensor is only known for linear ones.
+            shaping = (step for step in all_steps(simpler.steps) if isinstance(step, (Transposed, Reshaped)))
+            if all(is_linear(step.encoding) and is_linear(step.inner_encoding) for step in shaping):
                 yield simpler
 
 
 def _plainer(encoding: str, shape: Shape, element: str) -> Iterator[str]:
-    """Simpler encodings for the same threads."""
+    """Simpler encodings with the same numbers of threads."""
     if not is_linear(encoding):
         layout = layout_drawn(encoding, shape, element)
         yield _text_of(layout)

@@ -1,4 +1,4 @@
-"""Random programs that go through tensor memory: stores and loads in layouts that some instruction serves, with
+"""Random programs with tensor memory: stores and loads in layouts that an instruction supports, with
 conversions between them."""
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from triton_linear.tools.support.errors import fail
 ELEMENTS = ("f32", "f32", "i32", "f16", "bf16", "i8")
 WARPS = (4, 4, 8, 16)
 MOST_REGISTERS = 64
-"""Elements of a thread beyond which a shape is not drawn."""
+"""The maximum number of elements of a thread."""
 STEPS = (1, 2, 2, 3)
 
 
 def check_tensor_memory(target_name: str) -> None:
-    """Fail where there is no tensor memory, or layouts of it that are not known here."""
+    """Fail if the target has no tensor memory, or if its layouts are not supported with this Triton."""
     target = target_called(target_name)
     if target.vendor != "nvidia" or int(target.name.partition(":")[2]) // 10 != SINCE // 10:
         fail(f"tensor: '{target_name}' has no tensor memory")
@@ -34,7 +34,7 @@ def check_tensor_memory(target_name: str) -> None:
 
 
 def draw_tensor_program(rng: random.Random, target_name: str) -> Program:
-    """A program that stores to tensor memory and loads from it one to three times."""
+    """A program that stores to tensor memory and loads from it, one to three times."""
     while True:
         warps, element = rng.choice(WARPS), rng.choice(ELEMENTS)
         bits = element_type(element).bits
@@ -72,7 +72,7 @@ def _memory(rng: random.Random, shape: tuple[int, int], bits: int) -> str:
 
 
 def _sides(rng: random.Random, memory: str, shape: tuple[int, int], bits: int, warps: int) -> list[str]:
-    """Encodings of registers that instructions serve; the first of them, which lie in a word, stay in order."""
+    """Register encodings that instructions support. The order of registers is random, except within a word."""
     found = []
     for _, layout in layouts_for(encodings.layout_of(memory, shape), bits, warps):
         bases = {name: list(vectors) for name, vectors in layout.bases}

@@ -1,4 +1,4 @@
-"""What was found: counts that add up over modules, targets and seeds."""
+"""Counts of results and failures, which can be added over modules, targets and seeds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from triton_linear.tools.fuzzing.program import Program
 
 @dataclass(frozen=True)
 class Failure:
-    """One thing wrong: of what kind, what it says, and the program that shows it."""
+    """A failure: its kind, a message, and the program that fails."""
 
     kind: str
     message: str
@@ -20,7 +20,7 @@ class Failure:
 
 @dataclass
 class Totals:
-    """What a run found; `assembled` modules, which hold `assembled_conversions`."""
+    """The results of a run. `assembled` modules with `assembled_conversions` conversions were assembled."""
 
     conversions: int = 0
     modules: int = 0
@@ -41,15 +41,15 @@ class Totals:
 
     @property
     def ok(self) -> bool:
-        """Whether all is as it must be."""
+        """Whether there were no failures."""
         return not (self.wrong or self.races or self.excess or self.left or self.broken or self.failures)
 
     def fail(self, kind: str, message: str, program: Program) -> None:
-        """Count a failure."""
+        """Record a failure."""
         self.failures.append(Failure(kind, message, program))
 
     def add(self, other: Totals) -> None:
-        """Count what another run found as well."""
+        """Add the totals of another run."""
         for item in dataclasses.fields(self):
             mine, others = getattr(self, item.name), getattr(other, item.name)
             if isinstance(mine, Counter):

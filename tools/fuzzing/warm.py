@@ -1,4 +1,4 @@
-"""What every module's process needs: imported once by the process from which the others are forked."""
+"""Imports that every unit's process needs, done once in the process from which the others are forked."""
 
 from triton.backends import backends
 

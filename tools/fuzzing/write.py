@@ -1,4 +1,4 @@
-"""A program as TTGIR: a kernel that takes a tensor in registers, and hands over the registers of its result."""
+"""Programs as TTGIR: a kernel that takes a tensor in registers, and returns the registers of its result."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SINK = "result"
 
 @dataclass(frozen=True)
 class ProgramValue:
-    """An SSA value that is a tensor."""
+    """An SSA value with a tensor type."""
 
     name: str
     shape: tuple[int, ...]
@@ -42,11 +42,11 @@ class ProgramValue:
     encoding: str
 
     def tensor(self, encoding: str | None = None) -> str:
-        """Its type, or that with another encoding."""
+        """Its type, with another encoding if one is given."""
         return f"tensor<{self._sizes}x{self.element}, {encoding or self.encoding}>"
 
     def buffer(self, memory: str) -> str:
-        """The type of shared memory that holds it."""
+        """The type of a shared buffer for it."""
         return f"!ttg.memdesc<{self._sizes}x{self.element}, {memory}, #ttg.shared_memory, mutable>"
 
     @property
@@ -55,7 +55,7 @@ class ProgramValue:
 
 
 class ProgramWriter:
-    """The lines of a function; `names` is what the names of its values begin with."""
+    """Writes the lines of a function; `names` begins the names of its values."""
 
     def __init__(self, names: str = "v") -> None:
         self.begin = f"%{names}"
@@ -66,7 +66,7 @@ class ProgramWriter:
         self._indent = 2
 
     def line(self, text: str) -> None:
-        """A line."""
+        """Add a line."""
         self.lines.append("  " * self._indent + text)
 
     def name(self) -> str:
@@ -75,33 +75,35 @@ class ProgramWriter:
         return f"{self.begin}{self._names}"
 
     def op(self, text: str) -> str:
-        """A line `name = text`; gives the name."""
+        """Add a line `name = text` with a new name; return the name."""
         name = self.name()
         self.line(f"{name} = {text}")
         return name
 
     @contextmanager
     def region(self) -> Iterator[None]:
-        """What is written meanwhile is inside."""
+        """Indent the lines that are added inside."""
         self._indent += 1
         yield
         self._indent -= 1
 
-    def convert(self, x: ProgramValue, encoding: str, needless: bool = False) -> ProgramValue:
-        """The tensor in another layout; one in that layout already only where it is `needless`."""
-        if x.encoding == encoding and not needless:
+    def convert(self, x: ProgramValue, encoding: str, always: bool = False) -> ProgramValue:
+        """Convert a tensor to another layout. If it has that layout, nothing is added unless
+        `always` is set.
+        """
+        if x.encoding == encoding and not always:
             return x
         self.conversions += 1
         name = self.op(f"ttg.convert_layout {x.name} : {x.tensor()} -> {x.tensor(encoding)}")
         return replace(x, name=name, encoding=encoding)
 
     def integers(self, x: ProgramValue) -> ProgramValue:
-        """The same bits as integers."""
+        """The tensor's bits as integers."""
         element = f"i{element_type(x.element).bits}"
         return self._cast(x, element, "tt.ptr_to_int" if x.element.startswith("!tt.ptr") else "tt.bitcast")
 
     def elements(self, x: ProgramValue, element: str) -> ProgramValue:
-        """Integers as elements."""
+        """Integers as elements of a type."""
         return self._cast(x, element, "tt.int_to_ptr" if element.startswith("!tt.ptr") else "tt.bitcast")
 
     def _cast(self, x: ProgramValue, element: str, operation: str) -> ProgramValue:
@@ -115,7 +117,7 @@ class ProgramWriter:
         return replace(x, name=self.op(f"arith.{operation} {x.name}, {y.name} : {x.tensor()}"))
 
     def constant(self, like: ProgramValue, number: int) -> ProgramValue:
-        """A tensor of one number."""
+        """A tensor of one number, of the type of `like`."""
         number &= (1 << element_type(like.element).bits) - 1
         text = str(number) if like.element != "i1" else ("false", "true")[number]
         return replace(like, name=self.op(f"arith.constant dense<{text}> : {like.tensor()}"))
@@ -127,7 +129,7 @@ class ProgramWriter:
         return self.elements(self.arithmetic("addi", integers, twice), y.element)
 
     def store(self, x: ProgramValue, memory: str, hoisted: bool) -> str:
-        """Shared memory that holds the tensor."""
+        """Store a tensor to a new shared buffer; return the buffer."""
         type_ = x.buffer(memory)
         if hoisted:
             name = self.name()
@@ -138,7 +140,7 @@ class ProgramWriter:
         return name
 
     def load(self, like: ProgramValue, memory: str, buffer: str, encoding: str) -> ProgramValue:
-        """What shared memory holds."""
+        """Load a tensor with the shape of `like` from a shared buffer."""
         y = replace(like, encoding=encoding)
         return replace(y, name=self.op(f"ttg.local_load {buffer} : {like.buffer(memory)} -> {y.tensor()}"))
 
@@ -165,16 +167,18 @@ class ProgramWriter:
         return name
 
     def steps(self, steps: Steps, x: ProgramValue, induction: str | None) -> ProgramValue:
-        """The tensor after steps; `induction` is the number of the innermost loop's iteration."""
+        """Add steps; return the resulting tensor. `induction` is the number of the innermost loop's
+        iteration.
+        """
         for step in steps:
             x = self.step(step, x, induction)
         return x
 
     def step(self, step: Step, x: ProgramValue, induction: str | None) -> ProgramValue:
-        """The tensor after a step."""
+        """Add a step; return the resulting tensor."""
         match step:
             case Convert(encoding):
-                return self.convert(x, encoding, needless=True)
+                return self.convert(x, encoding, always=True)
             case Shared():
                 x = self.convert(x, step.source)
                 buffer = self.store(x, step.memory, step.hoisted)
@@ -193,9 +197,9 @@ class ProgramWriter:
                 y = self.integers(x)
                 return self.elements(self.arithmetic("addi", y, self.constant(y, by)), x.element)
             case Transposed():
-                return self.turned(step, x, induction)
+                return self.reshape(step, x, induction)
             case Reshaped():
-                return self.turned(step, x, induction)
+                return self.reshape(step, x, induction)
             case Loop():
                 return self.loop(step, x)
             case Branch():
@@ -224,23 +228,23 @@ class ProgramWriter:
         name = self.op(f"tt.broadcast {one.name} : {one.tensor()} -> {all_.tensor()}")
         return self.plus_twice(x, replace(all_, name=name))
 
-    def turned(self, step: Transposed | Reshaped, x: ProgramValue, induction: str | None) -> ProgramValue:
+    def reshape(self, step: Transposed | Reshaped, x: ProgramValue, induction: str | None) -> ProgramValue:
         """See Transposed and Reshaped."""
         x = self.convert(x, step.encoding)
         if isinstance(step, Transposed):
             shape = tuple(x.shape[d] for d in step.order)
-            there = f"tt.trans {{}} {{{{order = array<i32: {', '.join(map(str, step.order))}>}}}}"
+            forward = f"tt.trans {{}} {{{{order = array<i32: {', '.join(map(str, step.order))}>}}}}"
             inverse = tuple(step.order.index(d) for d in range(len(step.order)))
             back = f"tt.trans {{}} {{{{order = array<i32: {', '.join(map(str, inverse))}>}}}}"
             inside = transposed(step.encoding, step.order)
             outside = transposed(step.inner_encoding, inverse)
         else:
             shape = step.shape
-            there = back = "tt.reshape {}"
+            forward = back = "tt.reshape {}"
             inside = reshaped(step.encoding, x.shape, shape)
             outside = reshaped(step.inner_encoding, shape, x.shape)
         y = replace(x, shape=shape, encoding=inside)
-        y = replace(y, name=self.op(f"{there.format(x.name)} : {x.tensor()} -> {y.tensor()}"))
+        y = replace(y, name=self.op(f"{forward.format(x.name)} : {x.tensor()} -> {y.tensor()}"))
         y = self.convert(self.steps(step.inner, y, induction), step.inner_encoding)
         z = replace(x, encoding=outside)
         return replace(z, name=self.op(f"{back.format(y.name)} : {y.tensor()} -> {z.tensor()}"))
@@ -308,7 +312,7 @@ class ProgramWriter:
 
 @dataclass(frozen=True)
 class Written:
-    """A program's module, the encoding of its result, and how many conversions are in it."""
+    """A program's module, the encoding of its result, and the number of conversions in it."""
 
     text: str
     result: str
@@ -316,7 +320,7 @@ class Written:
 
 
 def write(program: Program) -> Written:
-    """The TTGIR of a program, after a comment that `program_in` reads."""
+    """The TTGIR of a program, with a header for `program_in`."""
     target = target_called(program.target)
     writer = ProgramWriter()
     argument = ProgramValue("%x", program.shape, program.element, program.source)

@@ -1,8 +1,10 @@
-"""`triton-linear headroom SCRIPT`: what a program's layout conversions cost, and how much of that ours saves.
+"""`triton-linear headroom SCRIPT`: measure the cost of a program's layout conversions, and how much of it is
+saved.
 
-The program runs in child processes. The first compares ours with stock Triton; the second compares stock Triton
-with kernels whose conversions are free (passes/conversions/free.py). Those compute garbage, on copies of the
-arguments, and may go wrong; what a child was at when it ended is left out by the next one.
+The program runs in child processes. The first compares this package with stock Triton; the second compares
+stock Triton with kernels whose conversions are free (passes/conversions/free.py). Such kernels compute
+garbage, on copies of the arguments, and may crash. If a child crashes, the next one skips the kernel that it
+was measuring.
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ from triton_linear.tools.measuring.child import MeasuringPlan
 from triton_linear.tools.measuring.rounds import Spawn, check_script, done, gpu_name, rounds, run_child
 from triton_linear.tools.support.errors import Diagnostic, ToolError, fail
 from triton_linear.tools.support.modes import FREE, OURS
-from triton_linear.tools.support.progress import told
+from triton_linear.tools.support.progress import status_line
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line of `triton-linear headroom`."""
+    """Add the arguments of `headroom`."""
     parser.usage = "%(prog)s [OPTION ...] (SCRIPT | -m MODULE) [ARGUMENT ...]"
     parser.add_argument("--conversions", action="store_true", help="also leave out one conversion at a time")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
@@ -46,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Run the command; 1 where the program failed."""
+    """Run the command. The exit status is 1 if the program failed."""
     check_script(chosen.script, chosen.module)
     if chosen.json is not None and not chosen.json.resolve().parent.is_dir():
         fail("cannot write there: no such folder", str(chosen.json))
@@ -66,7 +68,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def show(records: Sequence[Mapping[str, Any]], status: int, device: str, chosen: argparse.Namespace) -> int:
-    """Print what was found; 1 where the program failed."""
+    """Print the results. Raises ToolError if the program failed."""
     from rich.console import Console
 
     from triton_linear.tools.headroom import figures
@@ -78,8 +80,8 @@ def show(records: Sequence[Mapping[str, Any]], status: int, device: str, chosen:
         why = f"the program ended with status {status}" if status else "the program ended"
         fail(f"{why} without launching a kernel of Triton's", chosen.script)
     if chosen.json is not None:
-        found = figures.as_json(kernels, device, [chosen.script, *chosen.arguments])
-        chosen.json.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        data = figures.as_json(kernels, device, [chosen.script, *chosen.arguments])
+        chosen.json.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH_WITHOUT_TERMINAL)
@@ -94,11 +96,14 @@ def show(records: Sequence[Mapping[str, Any]], status: int, device: str, chosen:
 def measure(
     plan: MeasuringPlan, each: bool, folder: Path, spawn: Spawn | None = None
 ) -> tuple[list[dict[str, Any]], int]:
-    """The records of all children, and the exit status of the program in the first."""
+    """The records of all children, and the exit status of the program in the first one.
+
+    `each`: also measure each conversion being free alone. `spawn` runs a child, by default `run_child`.
+    """
     spawn = spawn or run_child
     records, ended = rounds(replace(plan, modes=[OURS]), folder, spawn, loud=True)
     if any(record.get("seen") for record in records):
-        known = replace(plan, modes=[FREE], each=each, skip=done(records))
-        with told("timing the kernels with free conversions"):
-            records += rounds(known, folder, spawn, loud=False)[0]
+        free_plan = replace(plan, modes=[FREE], each=each, skip=done(records))
+        with status_line("timing the kernels with free conversions"):
+            records += rounds(free_plan, folder, spawn, loud=False)[0]
     return records, ended.status

@@ -1,4 +1,4 @@
-"""What `triton-linear headroom` has measured: records of its children, put together and shown."""
+"""The results of `triton-linear headroom`, from the records of its children, and their presentation."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from triton_linear.report import NOOP, TRITON
 from triton_linear.tools.support.modes import FREE, OURS, STOCK
 
 NOISE = 0.005
-"""A part of a kernel's time below which there is nothing to take a share of."""
+"""If free conversions save a smaller part of a kernel's time, no share is computed."""
 
 
 @dataclass(frozen=True)
 class Converted:
-    """One conversion of the kernel that stock Triton compiles: what ours makes of it, whether it is left out
-    where conversions are free, else why not; and what leaving out it alone gives."""
+    """A conversion of the stock kernel.
+
+    ours: its lowering by this package. left_out: whether it is free in mode `free`. detail: why it is not.
+    headroom: stock / free if only this conversion is free.
+    """
 
     location: str
     source: str
@@ -36,8 +39,11 @@ class Converted:
 
 @dataclass
 class TimedKernel:
-    """One kernel on one grid. `speedup` is stock / ours and `headroom` stock / free; None: not known. `module`
-    is the digest of its TTGIR."""
+    """A kernel on one grid; None if a value is not known.
+
+    seen: the number of its conversions. speedup: stock / ours. headroom: stock / free. problems: by mode, why
+    there is no ratio. module: the digest of its TTGIR.
+    """
 
     key: str
     name: str
@@ -59,47 +65,47 @@ class TimedKernel:
 
     @property
     def to_save(self) -> float:
-        """Microseconds of all launches that would be saved if conversions were free."""
+        """Microseconds that free conversions would save, over all launches."""
         return self.total * (1 - 1 / (self.headroom or 1.0))
 
     @property
     def saved(self) -> float:
-        """Microseconds of all launches that ours saves."""
+        """Microseconds that this package saves, over all launches."""
         return self.total * (1 - 1 / (self.speedup or 1.0))
 
     @property
     def share(self) -> float | None:
-        """(stock - ours) / (stock - free); None where conversions cost nothing that can be measured."""
+        """(stock - ours) / (stock - free); None if the cost of conversions is below noise or not known."""
         if self.headroom is None or self.speedup is None or 1 - 1 / self.headroom < NOISE:
             return None
         return (1 - 1 / self.speedup) / (1 - 1 / self.headroom)
 
 
 def kernels_of(records: Iterable[Mapping[str, Any]]) -> list[TimedKernel]:
-    """The kernels that records are about, those first whose conversions cost the program most.
+    """The kernels in records, sorted by the cost of their conversions in the program, in descending order.
 
-    Launches are counted once, by the first child that came to the end. A kernel that has no conversions, or
-    none that could be left out, has no headroom: its ratios are one.
+    Launches are counted by the first child that reached its end. For a kernel without conversions both ratios
+    are one.
     """
-    found: dict[str, TimedKernel] = {}
+    kernels: dict[str, TimedKernel] = {}
     ratios: dict[tuple[str, str], float] = {}
     rows: dict[tuple[str, str], list[list[str]]] = {}
     counted = False
     for record in records:
         if "launches" in record:
             for key, count in record["launches"].items():
-                if key in found and not counted:
-                    found[key].launches = count
+                if key in kernels and not counted:
+                    kernels[key].launches = count
             counted = True
             continue
         key = record["kernel"]
-        if "name" in record and key not in found:
+        if "name" in record and key not in kernels:
             grid = tuple(record["grid"])
-            found[key] = TimedKernel(key, record["name"], grid, record["warps"], record["seen"])
-            found[key].module = record.get("module", "")
+            kernels[key] = TimedKernel(key, record["name"], grid, record["warps"], record["seen"])
+            kernels[key].module = record.get("module", "")
         if "mode" not in record:
             continue
-        kernel, mode = found[key], record["mode"]
+        kernel, mode = kernels[key], record["mode"]
         if "ratio" in record:
             ratios[key, mode] = record["ratio"]
             if kernel.microseconds is None:
@@ -108,7 +114,7 @@ def kernels_of(records: Iterable[Mapping[str, Any]]) -> list[TimedKernel]:
             rows[key, mode] = record["conversions"]
         elif "problem" in record:
             kernel.problems.setdefault(mode, record["problem"])
-    for key, kernel in found.items():
+    for key, kernel in kernels.items():
         if kernel.seen == 0 and kernel.microseconds is not None:
             kernel.speedup = kernel.headroom = 1.0
         else:
@@ -116,7 +122,7 @@ def kernels_of(records: Iterable[Mapping[str, Any]]) -> list[TimedKernel]:
         kernel.conversions = _conversions(rows.get((key, FREE), []), rows.get((key, OURS)), key, ratios)
         if not counted:
             kernel.launches = 1
-    return sorted(found.values(), key=lambda kernel: (-kernel.to_save, -kernel.total))
+    return sorted(kernels.values(), key=lambda kernel: (-kernel.to_save, -kernel.total))
 
 
 def _conversions(
@@ -125,24 +131,24 @@ def _conversions(
     key: str,
     ratios: Mapping[tuple[str, str], float],
 ) -> tuple[Converted, ...]:
-    """A conversion of the stock kernel is one of ours if place and layouts are the same."""
+    """The conversions of the stock kernel, matched with those of mode `ours` by place and layouts."""
     remaining: dict[tuple[str, ...], list[str]] = {}
     for location, source, destination, lowering, _ in ours or ():
         remaining.setdefault((location, source, destination), []).append(lowering)
-    made = []
+    conversions = []
     for number, (location, source, destination, lowering, detail) in enumerate(free):
         same = remaining.get((location, source, destination))
-        becomes = same.pop(0) if same else "" if ours is None else "gone"
+        lowered_by_ours = same.pop(0) if same else "" if ours is None else "gone"
         alone = ratios.get((key, f"{FREE}:{number}"))
         left_out = lowering == LEFT_OUT
         reason = "" if left_out else detail
-        made.append(Converted(location, source, destination, becomes, left_out, reason, alone))
-    return tuple(made)
+        conversions.append(Converted(location, source, destination, lowered_by_ours, left_out, reason, alone))
+    return tuple(conversions)
 
 
 @dataclass(frozen=True)
 class Sum:
-    """All kernels together, in microseconds of stock Triton; `known` is the part of those with both ratios."""
+    """Sums over kernels, in microseconds of stock Triton; `known` is the time of those with both ratios."""
 
     total: float
     known: float
@@ -163,7 +169,7 @@ class Sum:
 
 
 def as_json(kernels: Sequence[TimedKernel], device: str, command: Sequence[str]) -> dict[str, Any]:
-    """All figures, for programs."""
+    """All results as JSON values."""
     total = Sum.of(kernels)
     return {
         "device": device,
@@ -194,7 +200,7 @@ def as_json(kernels: Sequence[TimedKernel], device: str, command: Sequence[str])
 
 
 def table_of(kernels: Sequence[TimedKernel], device: str, each: bool) -> Table:
-    """The figures, for people; `each` adds a line for every conversion."""
+    """The table of the results; `each` adds a line for every conversion."""
     table = Table(title=device, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     table.add_column("kernel, grid", overflow="fold")
     for name in ("launches", "stock µs", "stock / ours", "stock / free", "share taken"):
@@ -218,8 +224,8 @@ def table_of(kernels: Sequence[TimedKernel], device: str, each: bool) -> Table:
             free = _number(one.headroom, 3) if one.left_out else "kept"
             why = f"no figure: {failed}" if failed else one.detail
             layouts = f"  {Path(one.location).name} {_layouts(one)}"
-            said = Text(f"{one.ours}{': ' if one.ours and why else ''}{why}", "dim")
-            table.add_row(Text(layouts, "dim"), "", "", "", free, "", said)
+            lowering = Text(f"{one.ours}{': ' if one.ours and why else ''}{why}", "dim")
+            table.add_row(Text(layouts, "dim"), "", "", "", free, "", lowering)
     return table
 
 
@@ -230,7 +236,7 @@ def _ratios(kernel: TimedKernel) -> tuple[str, str]:
 
 
 def summary_of_conversions(kernel: TimedKernel) -> str:
-    """How many conversions a kernel has, what ours makes of them, and how many stay where others are free."""
+    """The number of a kernel's conversions for each lowering by this package, and how many cannot be free."""
     if kernel.seen == 0:
         return "none"
     if not kernel.conversions:
@@ -253,7 +259,7 @@ def _number(value: float | None, digits: int) -> str:
 
 
 def sentence(kernels: Sequence[TimedKernel]) -> str:
-    """What it comes to."""
+    """The summary of all kernels, as a sentence."""
     total = Sum.of(kernels)
     launches = _count(sum(kernel.launches for kernel in kernels), "launch", "launches")
     text = f"{_count(len(kernels), 'kernel')}, {launches}, {total.total / 1e3:.3f} ms in stock Triton"

@@ -1,11 +1,12 @@
-"""The child of `triton-linear tune` that compiles: all variants of all kernels of a program, on all cores.
+"""The compiling child of `triton-linear tune`: it compiles all variants of all kernels of a program, on all
+cores.
 
-Variants of one kernel take as long as the slowest of them, and cores wait meanwhile. A run of the program in
-which nothing is measured has no such waits: it only notes what kernels there are, and goes on compiling when
-the program has ended. What it compiles is in Triton's cache, and what there is to know of it in a file, a JSON
-object a line, for the child that measures meanwhile (`contest.py`):
+If variants are compiled kernel by kernel, cores are idle until the slowest variant of a kernel is done. This
+child runs the program without measuring: it collects the kernels, and continues compiling after the program
+has ended. The compiled code is in Triton's cache. A description of it is in a file, one JSON object per line,
+which the measuring child (`contest.py`) reads at the same time:
 
-    {"code": HASH, "variants": [NAME, ...]}                                          these are to be compiled
+    {"code": HASH, "variants": [NAME, ...]}                                          variants to be compiled
     {"code": HASH, "variant": NAME, "outcome": ..., "key": ..., "target": ..., "error": ..., "digest": ...}
     {"code": HASH, "variant": NAME, "problem": REASON}
 """
@@ -36,17 +37,17 @@ from triton_linear.tools.support.modes import VARIANT
 from triton_linear.variants import OURS, STOCK
 
 CONTEST = "contest"
-"""The mode of a record by which a launch has ended."""
+"""The mode of the record with the result for a launch."""
 IDLE = "nothing to do"
-"""Why there is no contest where all variants are stock Triton's kernel."""
+"""The reason for no result if all variants are stock Triton's kernel."""
 ENDED = "ended"
-"""The record of the child that compiles when the program has ended."""
+"""The key of the compiling child's record that the program has ended."""
 _POLL = 0.02
 
 
 @dataclass(frozen=True)
 class CompiledVariant:
-    """What the plugin says of a variant that it compiled, as far as that is asked for: see `report.Report`.
+    """The parts of the plugin's report on a compiled variant that are needed (see `report.Report`).
 
     digest: of its machine code.
     """
@@ -59,18 +60,20 @@ class CompiledVariant:
 
     @property
     def is_ours(self) -> bool:
-        """Whether there is code of ours in it."""
+        """Whether the plugin converted the kernel."""
         return self.outcome == Outcome.CONVERTED.value
 
 
 def code_digest(kernel: Any) -> str:
-    """What tells the machine code of a compiled kernel from that of others."""
+    """A digest of the machine code of a compiled kernel."""
     return hashlib.sha256(bytes(kernel.kernel)).hexdigest()[:32]
 
 
 class Variants:
-    """Compiles variants of one kernel into Triton's cache: what is the same in two of them once, and nothing
-    more where the plugin has found nothing to do."""
+    """Compiles variants of one kernel into Triton's cache.
+
+    Stages with equal inputs run once. If the plugin has nothing to do, no further variant is compiled.
+    """
 
     def __init__(self, kernel: Any) -> None:
         self._kernel = kernel
@@ -78,22 +81,22 @@ class Variants:
         self._idle: CompiledVariant | None = None
 
     def make(self, name: str) -> CompiledVariant:
-        """Compile a variant. Raises what that raises."""
+        """Compile a variant. Raises the exception of the compile."""
         if self._idle is not None:
             return self._idle
         with shared_stages(self._known):
             kernel, reports = compiled(self._kernel, f"{VARIANT}:{name}")
         report = reports[-1]
-        made = CompiledVariant(
+        variant = CompiledVariant(
             report.outcome.value, report.key, report.target, report.error, code_digest(kernel)
         )
         if name == OURS and report.outcome is Outcome.NOTHING_TO_DO:
-            self._idle = made
-        return made
+            self._idle = variant
+        return variant
 
 
 class CompiledFile:
-    """What a child that compiles has written so far, as one that measures reads it."""
+    """The measuring child's view of the file that the compiling child writes."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -102,24 +105,25 @@ class CompiledFile:
         self._known: dict[tuple[str, str], CompiledVariant | str] = {}
 
     def variants(self, code: str) -> dict[str, CompiledVariant | str]:
-        """What became of the variants of a kernel, by the hash of its code; a text says why there is none.
+        """The compiled variants of a kernel, by name; a string is the reason why a variant failed.
 
-        Waits until all are compiled that are announced, or nobody compiles any more.
+        `code` is the hash of the kernel's code. Waits until all announced variants are compiled, or the writing
+        process has ended.
         """
         if not self._path:
             return {}
         writing = True
         while True:
             self._refresh()
-            left = [name for name in self._awaited.get(code, ()) if (code, name) not in self._known]
-            if not (left and writing):
+            missing = [name for name in self._awaited.get(code, ()) if (code, name) not in self._known]
+            if not (missing and writing):
                 break
             writing = self._is_written()
             time.sleep(_POLL)
-        return {name: found for (about, name), found in self._known.items() if about == code}
+        return {name: variant for (other, name), variant in self._known.items() if other == code}
 
     def _refresh(self) -> None:
-        """Read what has been added; the last line may be cut off."""
+        """Read the new lines; the last line may be incomplete."""
         try:
             with open(self._path, "rb") as file:
                 file.seek(self._read)
@@ -141,7 +145,7 @@ class CompiledFile:
             self._known[code, name] = record["problem"] if "problem" in record else CompiledVariant(**record)
 
     def _is_written(self) -> bool:
-        """Whether a process still holds the file."""
+        """Whether a process holds the lock on the file."""
         try:
             with open(self._path, "rb") as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -153,35 +157,35 @@ class CompiledFile:
 
 
 def read_compiled(path: Path) -> bytes:
-    """The lines of a file that say what became of a variant, for a file that begins with them."""
+    """The lines of a file about compiled or failed variants, which a new file can begin with."""
     lines = path.read_bytes().splitlines(keepends=True)
     return b"".join(line for line in lines if b'"variant"' in line and line.endswith(b"}\n"))
 
 
 class Ahead(Child):
-    """Compiles the variants of the plan of each kernel that a `Watch` shows."""
+    """Compiles the plan's variants of each kernel that a `Watch` observes."""
 
     def __init__(self, plan: MeasuringPlan) -> None:
         super().__init__(plan)
-        self._begun: set[str] = set()
+        self._started: set[str] = set()
         self._file = open(plan.compiled, "a", encoding="utf-8")  # noqa: SIM115
         fcntl.flock(self._file, fcntl.LOCK_EX)
         self._known = CompiledFile(plan.compiled)
-        self._processes = Processes(plan.jobs, self._given, self._failed)
+        self._processes = Processes(plan.jobs, self._succeeded, self._failed)
         self._lock = threading.RLock()
 
     def visit(self, launch: Launch) -> Callable[[], None] | None:
-        """Note what is to be compiled, and begin where there is a core for it. Threads may launch at once."""
+        """Submit the kernel's variants for compiling. Several threads may launch at once."""
         with self._lock:
             self._note(launch)
         return nothing
 
     def _note(self, launch: Launch) -> None:
         kernel, code = launch.kernel, launch.kernel.hash
-        if code not in self._begun and self.measures(launch) and (launch.key, CONTEST) not in self._skip:
-            if not self._begun:
+        if code not in self._started and self.measures(launch) and (launch.key, CONTEST) not in self._skip:
+            if not self._started:
                 import_all()
-            self._begun.add(code)
+            self._started.add(code)
             known = self._known.variants(code)
             names = [name for name in self._plan.modes if name != STOCK and name not in known]
             if names:
@@ -189,36 +193,36 @@ class Ahead(Child):
                 self._processes.submit(calls(kernel, names, code))
 
     def finish(self) -> None:
-        """Say that the program has ended, and wait for what is to be compiled."""
+        """Record that the program has ended, and wait for all compiles."""
         self.record(**{ENDED: True})
         free_memory()
         with self._lock:
             self._processes.finish()
 
-    def _given(self, name: str, made: CompiledVariant) -> None:
+    def _succeeded(self, name: str, compiled_variant: CompiledVariant) -> None:
         code, variant = name.split(" ")
-        self._write(code, variant=variant, **asdict(made))
+        self._write(code, variant=variant, **asdict(compiled_variant))
 
     def _failed(self, name: str, problem: str) -> None:
         code, variant = name.split(" ")
         self._write(code, variant=variant, problem=problem)
 
-    def _write(self, code: str, **found: Any) -> None:
+    def _write(self, code: str, **entries: Any) -> None:
         try:
-            print(json.dumps({"code": code, **found}), file=self._file, flush=True)
+            print(json.dumps({"code": code, **entries}), file=self._file, flush=True)
         except OSError:
-            os._exit(NO_ROOM)  # as where a record cannot be kept
+            os._exit(NO_ROOM)  # as `Child.record` does
 
 
 def calls(kernel: Any, names: Sequence[str], code: str) -> dict[str, Callable[[], CompiledVariant]]:
-    """What compiles variants of a kernel, one after another."""
+    """Functions that compile variants of a kernel, to be called one after another in one process."""
     variants = Variants(kernel)
     return {f"{code} {name}": functools.partial(variants.make, name) for name in names}
 
 
 def import_all() -> None:
-    """Import what every compile takes, once for all processes that are forked from this one."""
-    with contextlib.suppress(ImportError):  # which each compile says
+    """Import the modules that every compile needs, once for all processes that are forked from this one."""
+    with contextlib.suppress(ImportError):  # each compile reports it
         for name in (
             "stage",
             "pipeline",
@@ -231,9 +235,9 @@ def import_all() -> None:
 
 
 def free_memory() -> None:
-    """Give back what the program has left of the GPU's memory: another process needs it."""
+    """Free the GPU memory that the program left allocated, because another process needs it."""
     gc.collect()
-    with contextlib.suppress(Exception):  # it may have left the GPU in any state
+    with contextlib.suppress(Exception):  # the program may have left the GPU in an error state
         import torch
 
         torch.cuda.empty_cache()

@@ -1,8 +1,8 @@
-"""Compiles a kernel in several modes at once, in processes that are forked, into Triton's cache.
+"""Run calls in forked processes, to compile a kernel in several modes at once into Triton's cache.
 
-Most of the time that measuring takes is compiling. The source of a kernel is a function of a running program,
-which no other process can be sent; a forked one has it. It compiles, says what became of that, and ends
-without cleaning up: it holds a copy of a GPU's context that it may not use.
+Compiling takes most of the time of measuring. The source of a kernel is a function of a running program and
+cannot be sent to another process, but a forked process has it. The forked process compiles, sends the result,
+and ends without cleanup, because it holds a copy of a GPU context that it must not use.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from typing import Any
 from triton_linear.tools.measuring.parent import end_with_parent
 
 PATIENCE = 300.0
-"""Seconds that a call may take before its process is ended: what it inherited of other threads may hold it."""
+"""The time limit of a call in seconds. A call may hang on a lock that another thread held when
+it was forked."""
 NICENESS = 10
-"""How much these processes give way to those that measure meanwhile, of 19."""
+"""The niceness of these processes, out of 19, so that they do not disturb those that measure."""
 _CHUNK = 1 << 16
 
 Calls = Mapping[str, Callable[[], Any]]
@@ -35,8 +36,7 @@ Calls = Mapping[str, Callable[[], Any]]
 
 @dataclass
 class _Process:
-    """A forked process: the calls that it makes in turn, the end of the pipe from it, what came through so far,
-    and when it is given up."""
+    """A forked process: its calls, its process id, the pipe from it, the bytes read, and its deadline."""
 
     calls: Calls
     number: int
@@ -46,21 +46,21 @@ class _Process:
 
 
 class Processes:
-    """Calls in forked processes, `jobs` of them at a time; a call that crashes its process costs itself alone.
+    """Makes calls in forked processes, `jobs` at a time. A call that crashes its process affects no other call.
 
-    What a call gives goes to `given` by its name, and why one gave nothing to `failed`; what it gives must
-    pickle. A process is ended in which a call takes longer than `patience`, in seconds.
+    The name and the result of a call are passed to `succeeded`, the name and the reason of a failure to
+    `failed`. Results must be picklable. A process is killed if a call takes more than `patience` seconds.
     """
 
     def __init__(
         self,
         jobs: int,
-        given: Callable[[str, Any], object],
+        succeeded: Callable[[str, Any], object],
         failed: Callable[[str, str], object],
         patience: float = PATIENCE,
     ) -> None:
         self._jobs = jobs
-        self._given = given
+        self._succeeded = succeeded
         self._failed = failed
         self._patience = patience
         self._selector = selectors.DefaultSelector()
@@ -68,33 +68,35 @@ class Processes:
         self._waiting: deque[Calls] = deque()
 
     def submit(self, calls: Calls) -> None:
-        """Have these calls made, one after another in one process, once there is room for it."""
+        """Queue these calls, to be made one after another in one process."""
         self._waiting.append(calls)
         self.attend()
 
     def attend(self) -> None:
-        """Collect what has been said, and begin what there is room for, without waiting."""
+        """Collect results and start queued calls, without waiting."""
         while self._running and self._step(0.0):
             pass
-        self._begin()
+        self._start_waiting()
 
     def finish(self) -> None:
         """Wait for all calls."""
-        self._begin()
+        self._start_waiting()
         while self._running:
             left = min(process.deadline for process in self._running.values()) - time.monotonic()
             self._step(max(left, 0.0))
-            self._begin()
+            self._start_waiting()
 
-    def _begin(self) -> None:
+    def _start_waiting(self) -> None:
         while self._waiting and len(self._running) < self._jobs:
             process = _forked(self._waiting.popleft(), self._patience)
             self._running[process.pipe] = process
             self._selector.register(process.pipe, selectors.EVENT_READ)
 
     def _step(self, seconds: float) -> bool:
-        """Read from processes, for which it waits so long, and collect what has said all; whether any said
-        something."""
+        """Read from processes, waiting at most `seconds`, and collect those that have closed their pipes.
+
+        Returns whether anything was read.
+        """
         ready = self._selector.select(seconds)
         for key, _ in ready:
             process = self._running[key.fd]
@@ -107,7 +109,7 @@ class Processes:
         now = time.monotonic()
         for process in self._running.values():
             if process.deadline <= now:
-                os.kill(process.number, signal.SIGKILL)  # which ends its pipe
+                os.kill(process.number, signal.SIGKILL)  # this closes its pipe
         return bool(ready)
 
     def _drop(self, process: _Process) -> None:
@@ -116,12 +118,14 @@ class Processes:
         os.close(process.pipe)
 
     def _collect(self, process: _Process) -> None:
-        """Wait for a process that has closed its pipe, and hand on what it gave. Where it crashed, another one
-        makes the calls that it had not come to."""
-        status = _ended(process.number)
+        """Wait for a process that has closed its pipe, and pass on its results.
+
+        If it crashed, the call that it was making fails, and the remaining calls are queued again.
+        """
+        status = _wait_for(process.number)
         names = iter(process.calls)
-        for is_given, answer in _answers(process.read):
-            (self._given if is_given else self._failed)(next(names), answer)
+        for has_succeeded, answer in _answers(process.read):
+            (self._succeeded if has_succeeded else self._failed)(next(names), answer)
         left = list(names)
         if left:
             how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
@@ -133,17 +137,18 @@ class Processes:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        """End what still runs."""
+        """Kill the processes that still run."""
         for process in list(self._running.values()):
             os.kill(process.number, signal.SIGKILL)
             self._drop(process)
-            _ended(process.number)
+            _wait_for(process.number)
         self._selector.close()
 
 
-def _ended(number: int) -> int:
-    """The exit status of a process, for which it waits; 0 where the program waits for all of its children
-    itself, or for none."""
+def _wait_for(number: int) -> int:
+    """Wait for a process and return its exit status; 0 if the program has already waited for its children, or
+    ignores them.
+    """
     try:
         return os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
     except ChildProcessError:
@@ -151,39 +156,40 @@ def _ended(number: int) -> int:
 
 
 def _answers(read: bytes) -> list[tuple[bool, Any]]:
-    """What a process wrote, the last of it perhaps in part."""
-    file, found = io.BytesIO(read), []
+    """The answers that a process wrote; an incomplete last answer is left out."""
+    file, answers = io.BytesIO(read), []
     try:
         while True:
-            found.append(pickle.load(file))
+            answers.append(pickle.load(file))
     except (EOFError, pickle.UnpicklingError):
-        return found
+        return answers
 
 
 def _forked(calls: Calls, patience: float) -> _Process:
     pipe, other_end = os.pipe()
-    for stream in (sys.stdout, sys.stderr):  # what is in their buffers would be written twice
+    for stream in (sys.stdout, sys.stderr):  # else both processes would write the buffered text
         stream.flush()
-    # A thread of the program's may end before what it has begun, which is not to end with it.
+    # If another thread forks, the process must not end with that thread.
     parent = os.getpid() if threading.current_thread() is threading.main_thread() else None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: see PATIENCE
+        warnings.simplefilter("ignore", DeprecationWarning)  # about forking with threads, see PATIENCE
         number = os.fork()
     if number == 0:
-        _become(calls, other_end, parent)
+        _run_and_exit(calls, other_end, parent)
     os.close(other_end)
     return _Process(calls, number, pipe, time.monotonic() + patience)
 
 
-def _become(calls: Calls, pipe: int, parent: int | None) -> None:
-    """Make the calls, write what each gives, and end this process; it ends with the process `parent`, if that
-    is given."""
+def _run_and_exit(calls: Calls, pipe: int, parent: int | None) -> None:
+    """Make the calls, write their answers to the pipe, and exit. If `parent` is given, also end
+    when it ends.
+    """
     status = 1
     try:
         if parent is not None:
             end_with_parent(parent)
         os.nice(NICENESS)
-        gc.disable()  # what is collected may be a tensor, whose memory only the other process can free
+        gc.disable()  # collecting a tensor would try to free GPU memory, which only the other process may do
         with open(pipe, "wb") as file:
             for call in calls.values():
                 try:

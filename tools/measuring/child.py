@@ -1,16 +1,16 @@
 """The process that runs a program and measures its kernels, for `triton-linear headroom` and `tune`:
 `python -m triton_linear.tools.measuring.child PLAN`, where PLAN is a file with a `MeasuringPlan` as JSON.
 
-The first launch of each kernel on each grid is timed, on copies of its arguments, right behind the program's
-own. What is found goes to the plan's file of records, one JSON object a line, as soon as it is known: a run
-without conversions can go wrong in ways that end the process.
+The first launch of each kernel on each grid is measured, on copies of its arguments, right after the
+program's own launch. Each result is written to the plan's file of records at once, one JSON object per line,
+because a kernel without its conversions can crash the process.
 
     {"kernel": KEY, "name": ..., "grid": [...], "warps": ..., "seen": CONVERSIONS,
-     "module": DIGEST_OF_TTGIR}                                                      a launch that is new
-    {"kernel": KEY, "begin": MODE}                                                   it is compiled and run
+     "module": DIGEST_OF_TTGIR}                                                      a new launch
+    {"kernel": KEY, "begin": MODE}                                                   compilation and run begin
     {"kernel": KEY, "mode": MODE, "ratio": ..., "microseconds": {...}}               stock / mode, and both
     {"kernel": KEY, "mode": MODE, "conversions": [[place, from, to, lowering, detail], ...]}
-    {"kernel": KEY, "mode": MODE, "problem": REASON}                                 why there is no figure
+    {"kernel": KEY, "mode": MODE, "problem": REASON}                                 why there is no ratio
     {"launches": {KEY: COUNT}}                                                       at the end
 """
 
@@ -38,14 +38,14 @@ from triton_linear.tools.support.modes import FREE, STOCK, mode
 from triton_linear.tools.support.timing import Clock, GpuClock, side_by_side
 
 FAULT = 99
-"""Exit status where a run has left the GPU unusable for this process."""
+"""The exit status if a kernel has left the GPU unusable for this process."""
 NO_ROOM = 98
-"""Exit status where a record could not be written."""
+"""The exit status if a record could not be written."""
 
 
 @dataclass(frozen=True)
 class MeasuringPlan:
-    """What a child is to do. `skip` has pairs of a key and a mode that are not to be run."""
+    """The task of a child. `skip` has the pairs of a kernel's key and a mode that must not be run."""
 
     records: str
     script: str
@@ -53,33 +53,33 @@ class MeasuringPlan:
     module: bool = False
     modes: list[str] = field(default_factory=list)
     each: bool = False
-    """Whether `free` is followed by each of its conversions alone."""
+    """Whether, after mode `free`, each conversion is also made free alone."""
     skip: list[list[str]] = field(default_factory=list)
     seconds: float = 0.5
     flush: bool = False
     grids: int = 4
-    """Grids of one kernel that are timed."""
+    """The largest number of grids of a kernel that are timed."""
     contest: bool = False
-    """Whether the modes are variants that compete."""
+    """Whether the modes are variants, of which the fastest is to be found."""
     shard: int = 0
     shards: int = 1
-    """Of so many children that share the launches, which one this is."""
+    """The number of children that share the launches; `shard` is the number of this one."""
     jobs: int = 1
-    """Processes that compile modes at once."""
+    """The number of processes that compile modes in parallel."""
     compiled: str = ""
-    """A file of what compiling has found (`ahead.py`)."""
+    """The file with the results of the compiling child (`ahead.py`)."""
     ahead: bool = False
-    """Whether that file is to be written, and nothing to be measured."""
+    """Whether this is the compiling child, which writes that file and measures nothing."""
     parent: int = 0
-    """The process that it is done for, with which the child ends; 0: it ends by itself."""
+    """The process with which the child must end; 0 for none."""
 
     def to_json(self) -> str:
-        """The plan as `MeasuringPlan(**json.loads(...))` reads it."""
+        """The plan as JSON, from which `MeasuringPlan(**json.loads(...))` makes an equal one."""
         return json.dumps(dataclasses.asdict(self))
 
 
 class Child:
-    """Times what a `Watch` shows."""
+    """Times the launches that a `Watch` observes."""
 
     def __init__(self, plan: MeasuringPlan) -> None:
         self._plan = plan
@@ -90,22 +90,26 @@ class Child:
         self.watch = Watch(self.visit)
 
     def record(self, **entry: Any) -> None:
-        """Write one record. Where that fails, as on a full disk, the process ends: what it measures is lost."""
+        """Write a record. If that fails, as on a full disk, end the process, because its results would be
+        lost.
+        """
         try:
             print(json.dumps(entry), file=self._records, flush=True)
         except OSError:
             os._exit(NO_ROOM)
 
     def measures(self, launch: Launch) -> bool:
-        """Whether a launch is in this child's share, by its code: grids of one kernel stay together."""
+        """Whether a launch is in this child's share. All grids of a kernel are in the same share."""
         return shard_of(launch.kernel.hash, self._plan.shards) == self._plan.shard
 
     def finish(self) -> None:
-        """Write what is known at the end only."""
+        """Record the numbers of launches."""
         self.record(launches=dict(self.watch.counts))
 
     def visit(self, launch: Launch) -> Callable[[], None] | None:
-        """Copy the arguments of a launch; what is returned times it. None while a graph is captured."""
+        """Copy the arguments of a launch, and return the function that times it; None while a graph is
+        captured.
+        """
         import torch
 
         if torch.cuda.is_current_stream_capturing():
@@ -113,9 +117,9 @@ class Child:
         kernel, key = launch.kernel, launch.key
         ttgir = kernel.asm.get("ttgir", "")
         seen = ttgir.count("ttg.convert_layout")
-        about = {"name": kernel.metadata.name, "grid": list(launch.grid), "warps": kernel.metadata.num_warps}
-        about["module"] = digest(ttgir)
-        self.record(kernel=key, seen=seen, **about)
+        entry = {"name": kernel.metadata.name, "grid": list(launch.grid), "warps": kernel.metadata.num_warps}
+        entry["module"] = digest(ttgir)
+        self.record(kernel=key, seen=seen, **entry)
         self._grids[kernel.hash] += 1
         modes = self._plan.modes if seen else [STOCK]
         wanted = [name for name in modes if (key, name) not in self._skip or (name == FREE and self._plan.each)]
@@ -127,7 +131,7 @@ class Child:
         try:
             copies = Copies(launch.arguments, launch.types)
         except Exception as error:
-            reason = str(error) if isinstance(error, NoCopy) else said(error)
+            reason = str(error) if isinstance(error, NoCopy) else first_line(error)
             self.record(kernel=key, mode=STOCK, problem=reason)
             return nothing
         return lambda: self._measure(launch, copies, wanted)
@@ -137,20 +141,20 @@ class Child:
             self._guarded(launch, name, functools.partial(self._time, launch, copies, name))
             if name == FREE and self._plan.each:
                 for number in self._left_out(launch):
-                    one = f"{FREE}:{number}"
-                    self._guarded(launch, one, functools.partial(self._time, launch, copies, one))
+                    mode_name = f"{FREE}:{number}"
+                    self._guarded(launch, mode_name, functools.partial(self._time, launch, copies, mode_name))
 
     def _left_out(self, launch: Launch) -> list[int]:
-        """The numbers of the conversions that are free where all are."""
+        """The numbers of the conversions that are free in mode `free`."""
         try:
             _, reports = compiled(launch.kernel, FREE)
-        except Exception:  # and so said `free`
+        except Exception:  # mode `free` has recorded it
             return []
-        found = [one.lowering == LEFT_OUT for report in reports for one in report.conversions]
-        return [number for number, free in enumerate(found) if free]
+        is_free = [one.lowering == LEFT_OUT for report in reports for one in report.conversions]
+        return [number for number, free in enumerate(is_free) if free]
 
     def _guarded(self, launch: Launch, name: str, action: Callable[[], None]) -> None:
-        """Do it unless it is to be skipped; if it fails, say so, and end where the GPU is lost."""
+        """Call `action` unless the mode is to be skipped; record a failure, and exit if the GPU is unusable."""
         if (launch.key, name) in self._skip:
             return
         self.record(kernel=launch.key, begin=name)
@@ -161,8 +165,8 @@ class Child:
             self.failed(launch.key, name, error)
 
     def failed(self, key: str, name: str, error: Exception) -> None:
-        """Say that a mode of a kernel has no figure; end where the GPU is lost with it."""
-        self.record(kernel=key, mode=name, problem=said(error))
+        """Record why a mode of a kernel has no ratio; exit if the GPU is unusable."""
+        self.record(kernel=key, mode=name, problem=first_line(error))
         try:
             self.synchronize()
         except Exception:
@@ -179,7 +183,7 @@ class Child:
         launches = {STOCK: again(stock, launch, copies.arguments)}
         if other.kernel != stock.kernel:
             launches[name] = again(other, launch, copies.arguments)
-        # What counts in memory, as locks do, may be left in a state that only the program can begin from.
+        # Kernels with atomics may use locks or counters, which must be restored before each launch.
         once = "tt.atomic" in launch.kernel.asm.get("ttgir", "")
         seconds = self._plan.seconds
         timings = side_by_side(
@@ -190,7 +194,7 @@ class Child:
         self.record(kernel=launch.key, mode=name, ratio=ratio, microseconds=medians)
 
     def _clock(self, flush: bool) -> Clock:
-        """The clock of the current GPU; `flush`: with empty caches."""
+        """The clock of the current GPU; `flush`: it empties the caches first."""
         import torch
 
         device = torch.cuda.current_device()
@@ -199,35 +203,38 @@ class Child:
         return self._clocks[device, flush]
 
     def synchronize(self) -> None:
-        """Wait for the GPU. Raises what went wrong there."""
+        """Wait for the GPU. Raises an exception if a kernel failed."""
         import torch
 
         torch.cuda.synchronize()
 
     def _gpu(self) -> str:
-        """What the current GPU is called."""
+        """The name of the current GPU."""
         import torch
 
         return str(torch.cuda.get_device_name())
 
 
 def shard_of(code: str, shards: int) -> int:
-    """Which of several children measures the launches of a kernel, by the hash of its code."""
+    """The number of the child that measures the launches of a kernel, from the hash of its code."""
     return int(hashlib.sha256(code.encode()).hexdigest(), 16) % shards
 
 
 def nothing() -> None:
-    """What there is to do behind a launch that is not timed."""
+    """The function that follows a launch that is not timed."""
 
 
-def said(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """The type of an exception and the first line of its message."""
     first = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {first}"
 
 
 def compiled(kernel: Any, name: str, cached: bool = False) -> tuple[Any, list[Report]]:
-    """The same source as that of `kernel`, compiled in a mode, and the reports: they are made in every mode but
-    `stock`, also where Triton's cache has the kernel, unless what is `cached` will do.
+    """Compile the source of `kernel` in mode `name`; return the kernel and the plugin's reports.
+
+    In every mode but `stock` the kernel is compiled even if Triton's cache has it, so that there are reports,
+    unless `cached` is set.
     """
     import triton
     from triton import knobs
@@ -237,16 +244,16 @@ def compiled(kernel: Any, name: str, cached: bool = False) -> tuple[Any, list[Re
     with mode(name) as reports, knobs.compilation.scope():
         if name != STOCK and not cached:
             knobs.compilation.always_compile = True
-        made = triton.compile(source, target=kernel.metadata.target, options=options)
-    return made, reports
+        result = triton.compile(source, target=kernel.metadata.target, options=options)
+    return result, reports
 
 
 def _as_option(value: Any) -> Any:
-    """A value of a kernel's metadata, which has been JSON, as it was among the options: those are hashed."""
+    """A value of a kernel's metadata as a hashable option: JSON has turned tuples into lists."""
     return tuple(map(_as_option, value)) if isinstance(value, list) else value
 
 
-def _made_for(plan: MeasuringPlan) -> Child:
+def _child_for(plan: MeasuringPlan) -> Child:
     if not plan.contest:
         return Child(plan)
     if plan.ahead:
@@ -259,10 +266,10 @@ def _made_for(plan: MeasuringPlan) -> Child:
 
 
 def main(plan: MeasuringPlan) -> None:
-    """Become the program."""
+    """Run the program, observed by the child that the plan describes."""
     if plan.parent:
         end_with_parent(plan.parent)
-    child = _made_for(plan)
+    child = _child_for(plan)
     import triton  # noqa: F401
 
     child.watch.start()

@@ -1,7 +1,7 @@
-"""Which variant of a kernel is taken, from times that were measured in turn.
+"""Choose the variant of a kernel from times that were measured in rounds.
 
-One figure is the ratio of two variants in one turn. What holds for their median is its interval: the order
-statistics between which it lies in 95 of 100 samples, whatever the figures' distribution (Conover, Practical
+Each round gives a ratio of two variants. The confidence interval of their median lies between two order
+statistics, which contain the median in 95 of 100 samples, whatever the distribution (Conover, Practical
 Nonparametric Statistics, confidence intervals for a quantile).
 """
 
@@ -16,18 +16,18 @@ from dataclasses import dataclass
 from triton_linear.variants import OURS, STOCK
 
 BEYOND = 0.025
-"""How often, at most, the median lies beyond one end of its interval."""
+"""The largest probability that the median lies beyond one end of its interval."""
 LEAST_GAIN = 1.003
-"""How many times faster a variant must be than another to take its place. Stock Triton against itself, in
-turns, was 0.9988 to 1.0018 on an H200 over 93 cases (bench/paper)."""
+"""How many times faster than another a variant must be to replace it. Stock Triton measured against itself
+was 0.9988 to 1.0018 on an H200 over 93 cases (bench/paper)."""
 
 Times = Mapping[str, Sequence[float]]
-"""Microseconds by variant and turn."""
+"""Microseconds for each variant and round."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """How many times faster something is: the median of its turns, and where that lies."""
+    """How many times faster something is: the median over rounds, and its confidence interval."""
 
     ratio: float
     low: float
@@ -35,7 +35,8 @@ class Interval:
 
 
 def interval(ratios: Sequence[float]) -> Interval:
-    """The median of `ratios`, and its interval; all of them where they are few: of five, it holds 94 of 100.
+    """The median of `ratios`, and its confidence interval. With few ratios the interval is their whole range,
+    which for five contains the median in 94 of 100 samples.
 
     >>> interval([1.0, 1.1, 1.2])
     Interval(ratio=1.1, low=1.0, high=1.2)
@@ -47,8 +48,10 @@ def interval(ratios: Sequence[float]) -> Interval:
 
 @functools.cache
 def left_out(count: int) -> int:
-    """How many of so many figures in order are left out at each end of the interval of their median: as many
-    as let no more than BEYOND of all samples have the median there (the binomial distribution).
+    """The number of order statistics to leave out at each end of the median's interval, out of `count`.
+
+    It is the largest number for which at most BEYOND of all samples have the median there (binomial
+    distribution).
 
     >>> [left_out(count) for count in (5, 6, 9, 40, 100)]
     [0, 0, 1, 13, 39]
@@ -60,44 +63,45 @@ def left_out(count: int) -> int:
     return out
 
 
-def turns_of(base: str, name: str, times: Sequence[Times]) -> list[float]:
-    """How many times faster `name` is than `base` in each turn: the geometric mean over `times`, one for each
-    state of the caches, as far as all of them go."""
-    each = [[first / second for first, second in zip(found[base], found[name], strict=True)] for found in times]
+def ratios_of(base: str, name: str, times: Sequence[Times]) -> list[float]:
+    """How many times faster `name` is than `base`, in each round that all of `times` have.
+
+    `times` has one entry for each state of the caches, over which the geometric mean is taken.
+    """
+    each = [[first / second for first, second in zip(state[base], state[name], strict=True)] for state in times]
     return [math.prod(ratios) ** (1 / len(ratios)) for ratios in zip(*each, strict=False)]
 
 
 def faster(base: str, name: str, times: Sequence[Times]) -> Interval:
-    """How many times faster `name` is than `base`."""
-    return interval(turns_of(base, name, times))
+    """How many times faster `name` is than `base`, with its confidence interval."""
+    return interval(ratios_of(base, name, times))
 
 
 def holds(base: str, name: str, times: Sequence[Times]) -> bool:
     """Whether `name` is faster than `base` beyond noise, and in no state of the caches slower beyond noise."""
-    found = faster(base, name, times)
-    if found.low <= 1 or found.ratio < LEAST_GAIN:
+    overall = faster(base, name, times)
+    if overall.low <= 1 or overall.ratio < LEAST_GAIN:
         return False
-    return all(faster(base, name, [alone]).high >= 1 for alone in times)
+    return all(faster(base, name, [state]).high >= 1 for state in times)
 
 
 def candidate(names: Sequence[str], times: Sequence[Times]) -> str:
-    """The variant to be confirmed: the fastest by its median, the earlier of equals.
+    """The variant to be confirmed: the one with the best median; of about equal ones, the first.
 
     Requires: `names` begin with stock Triton.
     """
-    ratios = {name: statistics.median(turns_of(STOCK, name, times)) for name in names}
+    ratios = {name: statistics.median(ratios_of(STOCK, name, times)) for name in names}
     best = max(ratios.values())
     return next(name for name in names if ratios[name] >= best / LEAST_GAIN)
 
 
 def may_win(name: str, times: Sequence[Times]) -> bool:
-    """Whether a variant may yet turn out to be so much faster than stock Triton that it takes its place."""
+    """Whether a variant may, within noise, be faster enough than stock Triton to replace it."""
     return faster(STOCK, name, times).high >= LEAST_GAIN
 
 
 def contenders(names: Sequence[str], times: Sequence[Times]) -> list[str]:
-    """Those that may be the fastest: all whose interval reaches as far as the candidate's median; as they are
-    ordered.
+    """The variants that may be the fastest, in order: those whose interval reaches the candidate's median.
 
     Requires: `names` begin with stock Triton.
     """
@@ -106,19 +110,19 @@ def contenders(names: Sequence[str], times: Sequence[Times]) -> list[str]:
 
 
 def decide(confirmed: Sequence[Times], best: str) -> str:
-    """Which of stock Triton, all that the plugin does, and the candidate is taken.
+    """Choose between stock Triton, the whole plugin (`ours`), and the candidate `best`.
 
-    The candidate has to be faster than both beyond noise. Of the other two, the plugin has to be faster: stock
-    Triton is nobody's risk, and compiles faster.
+    The plugin must be faster than stock Triton beyond noise, because stock Triton has no risk and compiles
+    faster. The candidate must be faster than the better of these two beyond noise.
     """
-    usual = OURS if OURS in confirmed[0] and holds(STOCK, OURS, confirmed) else STOCK
-    return best if best != usual and holds(usual, best, confirmed) else usual
+    default = OURS if OURS in confirmed[0] and holds(STOCK, OURS, confirmed) else STOCK
+    return best if best != default and holds(default, best, confirmed) else default
 
 
-def together(parts: Sequence[tuple[float, Interval]]) -> Interval:
-    """The ratio of the sums of times: `parts` have the time in stock Triton and how many times faster each is.
+def combined(parts: Sequence[tuple[float, Interval]]) -> Interval:
+    """The ratio of summed times; each part is a time in stock Triton, and how many times faster the part is.
 
-    >>> together([(1.0, Interval(2.0, 2.0, 2.0)), (1.0, Interval(1.0, 1.0, 1.0))]).ratio
+    >>> combined([(1.0, Interval(2.0, 2.0, 2.0)), (1.0, Interval(1.0, 1.0, 1.0))]).ratio
     1.3333333333333333
     """
     total = sum(weight for weight, _ in parts)

@@ -1,16 +1,17 @@
-"""The child of `triton-linear tune`: variants of a kernel against each other.
+"""The measuring child of `triton-linear tune`: it compares the variants of each kernel.
 
-Each is compiled, several at once where the plan has jobs, run once on copies of the arguments, and compared
-with what stock Triton's gives; those with the same code are one. They are timed in turn, with warm and with
-empty caches, in three rounds. A short one of all; where nobody is faster than stock Triton, that is all. One of
-those that may be the fastest yet, which names one. And one of that, stock Triton's and the plugin's, which
-decides alone: the figures before favour who was lucky.
+Each variant is compiled, several in parallel if the plan has jobs, run once on copies of the arguments, and
+its results are compared with stock Triton's. Variants with equal code count as one. They are timed
+alternately, with warm and with empty caches, in three phases. The first is short and has all variants; if
+none is faster than stock Triton, it is the last. The second has the variants that may be the fastest, and
+selects one. The third has that variant, stock Triton and the plugin, and only its times decide, because
+earlier times are biased in favour of the selected variant.
 
-    {"kernel": KEY, "name": ..., "grid": [...], "warps": ...}           a launch that is new
-    {"kernel": KEY, "begin": VARIANT}                                   it is compiled and run
-    {"kernel": KEY, "compiled": VARIANT}                                it is, beside others
-    {"kernel": KEY, "mode": VARIANT, "problem": REASON}                 why it does not take part
-    {"kernel": KEY, "mode": "contest", "ratio": ..., ...}               how it ended (`Contest._hold`)
+    {"kernel": KEY, "name": ..., "grid": [...], "warps": ...}           a new launch
+    {"kernel": KEY, "begin": VARIANT}                                   compiling or running begins
+    {"kernel": KEY, "compiled": VARIANT}                                a variant is compiled
+    {"kernel": KEY, "mode": VARIANT, "problem": REASON}                 why a variant is left out
+    {"kernel": KEY, "mode": "contest", "ratio": ..., ...}               the result (`Contest._compare`)
     {"launches": {KEY: COUNT}}                                          at the end
 """
 
@@ -27,7 +28,7 @@ from triton_linear.dialect.triton_versions import found as installed
 from triton_linear.tools.measuring import ahead, choose
 from triton_linear.tools.measuring.ahead import CONTEST, IDLE, CompiledFile, CompiledVariant, code_digest
 from triton_linear.tools.measuring.beside import Processes
-from triton_linear.tools.measuring.child import Child, MeasuringPlan, compiled, nothing, said
+from triton_linear.tools.measuring.child import Child, MeasuringPlan, compiled, first_line, nothing
 from triton_linear.tools.measuring.choose import Times
 from triton_linear.tools.measuring.results import Results
 from triton_linear.tools.support.copies import Copies, NoCopy
@@ -37,24 +38,27 @@ from triton_linear.tools.support.timing import side_by_side
 from triton_linear.variants import OURS, STOCK
 
 TIMING, COMPILING = "timing", "compiling"
-"""What a child says that it is at while variants are timed, and, with a variant's name, compiled."""
+"""The modes of records while variants are timed and, followed by a variant's name, compiled."""
 _PATIENCE = 90.0
-"""Seconds that one variant may take to be compiled: fewer than who watches waits for a record."""
+"""The time limit for compiling a variant, in seconds; less than the time after which the parent kills the
+child."""
 FIRST, SECOND = 0.25, 0.5
-"""The parts of the plan's seconds that the first round takes, and the second; the last one takes all."""
+"""The parts of the plan's seconds that the first and the second phase take; the third takes all."""
 
 Launches = Mapping[str, Callable[[], None]]
 
 
 class Contest(Child):
-    """Has the variants of the plan compete for each launch that a `Watch` shows."""
+    """Compares the plan's variants for each launch that a `Watch` observes."""
 
     def __init__(self, plan: MeasuringPlan) -> None:
         super().__init__(plan)
         self._compiled_before = CompiledFile(plan.compiled)
 
     def visit(self, launch: Launch) -> Callable[[], None] | None:
-        """Copy the arguments of a launch; what is returned measures it. None while a graph is captured."""
+        """Copy the arguments of a launch, and return the function that measures it; None while a graph is
+        captured.
+        """
         import torch
 
         if torch.cuda.is_current_stream_capturing():
@@ -62,8 +66,8 @@ class Contest(Child):
         kernel, key = launch.kernel, launch.key
         if not self.measures(launch):
             return nothing
-        about = {"name": kernel.metadata.name, "grid": list(launch.grid), "warps": kernel.metadata.num_warps}
-        self.record(kernel=key, **about)
+        entry = {"name": kernel.metadata.name, "grid": list(launch.grid), "warps": kernel.metadata.num_warps}
+        self.record(kernel=key, **entry)
         self._grids[kernel.hash] += 1
         if (
             not self._skip.isdisjoint({(key, CONTEST), (key, TIMING), (key, STOCK)})
@@ -73,34 +77,34 @@ class Contest(Child):
         try:
             copies = Copies(launch.arguments, launch.types)
         except Exception as error:
-            reason = str(error) if isinstance(error, NoCopy) else said(error)
+            reason = str(error) if isinstance(error, NoCopy) else first_line(error)
             self.record(kernel=key, mode=CONTEST, problem=reason)
             return nothing
-        return functools.partial(self._begin, launch, copies)
+        return functools.partial(self._wait_and_compare, launch, copies)
 
-    def _begin(self, launch: Launch, copies: Copies) -> None:
-        """Hold the contest, as soon as the variants are compiled."""
+    def _wait_and_compare(self, launch: Launch, copies: Copies) -> None:
+        """Wait for the compiling child, then compare the variants."""
         before = self._compiled_before.variants(launch.kernel.hash)
-        self._guarded(launch, CONTEST, functools.partial(self._hold, launch, copies, before))
+        self._guarded(launch, CONTEST, functools.partial(self._compare, launch, copies, before))
 
-    def _hold(self, launch: Launch, copies: Copies, before: Mapping[str, CompiledVariant | str]) -> None:
-        """Find out which variant is taken, and record it.
+    def _compare(self, launch: Launch, copies: Copies, before: Mapping[str, CompiledVariant | str]) -> None:
+        """Find the fastest variant, and record the result.
 
-        The record has the kernel's digest, target, ptxas and other versions, what each variant's code is the
-        same as, whether its results are bit for bit stock Triton's, its ratio to stock Triton's in the first
-        rounds, and the times of the last: all that a decision is made of.
+        The record has everything that a decision needs: the kernel's digest, the target, the versions of
+        ptxas, Triton and this package; for each variant the variant with equal code, whether its results are
+        bit for bit stock Triton's, and its ratio in the first phase; and the times of the last phase.
 
-        before: what became of variants that were compiled by another process.
+        before: the variants that the compiling child has compiled.
         """
         key = launch.key
-        made, alike, about = self._compiled(launch, before)
+        kernels, alike, about = self._compiled(launch, before)
         if len(alike) < 2:
             self.record(kernel=key, mode=CONTEST, problem=IDLE)
             return
-        ready = self._right(launch, copies, made)
-        if ready is None:
+        correct = self._correct(launch, copies, kernels)
+        if correct is None:
             return
-        launches, exact = ready
+        launches, exact = correct
         self.record(kernel=key, begin=TIMING)
         first = self._timed(launch, copies, launches, FIRST)
         best, last = STOCK, first
@@ -128,7 +132,7 @@ class Contest(Child):
         )
 
     def _best(self, launch: Launch, copies: Copies, launches: Launches, first: list[Times]) -> str:
-        """The variant to be confirmed, after a round of those only that may be the fastest."""
+        """The variant to be confirmed, after a phase of the variants that may be the fastest."""
         contenders = choose.contenders(list(launches), first)
         if len(contenders) < 2:
             return contenders[0]
@@ -136,22 +140,24 @@ class Contest(Child):
         more = self._timed(launch, copies, {name: launches[name] for name in names}, SECOND)
         return choose.candidate(list(names), more)
 
-    def _right(
-        self, launch: Launch, copies: Copies, made: Mapping[str, Any]
+    def _correct(
+        self, launch: Launch, copies: Copies, kernels: Mapping[str, Any]
     ) -> tuple[dict[str, Callable[[], None]], dict[str, bool]] | None:
-        """What launches each code that gives stock Triton's results, and whether they are the same to the last
-        bit; None, and a record, where those vary by themselves or stock Triton's fails."""
+        """For each kernel with stock Triton's results, a function that launches it, and whether the results
+        are bit for bit equal. None, with a record, if stock Triton's results vary between runs, or its kernel
+        fails.
+        """
         key = launch.key
         launches: dict[str, Callable[[], None]] = {}
         exact: dict[str, bool] = {}
         expected: Results | None = None
         before = Results(copies)
-        for name, kernel in made.items():
+        for name, kernel in kernels.items():
             self.record(kernel=key, begin=name)
             try:
                 run = again(kernel, launch, copies.arguments)
-                found = self._results(run, copies)
-                varies = "" if expected else self._results(run, copies).difference(found, before)
+                results = self._results(run, copies)
+                varies = "" if expected else self._results(run, copies).difference(results, before)
             except Exception as error:
                 self.failed(key, CONTEST if name == STOCK else name, error)
                 if name == STOCK:
@@ -161,58 +167,60 @@ class Contest(Child):
                 self.record(kernel=key, mode=CONTEST, problem=f"stock Triton's results vary: {varies}")
                 return None
             if expected is None:
-                expected = found
-            elif problem := found.difference(expected, before):
+                expected = results
+            elif problem := results.difference(expected, before):
                 self.record(kernel=key, mode=name, problem=f"results: {problem}")
                 continue
-            exact[name] = found.same(expected)
+            exact[name] = results.same(expected)
             launches[name] = run
         return launches, exact
 
     def _compiled(
         self, launch: Launch, before: Mapping[str, CompiledVariant | str]
     ) -> tuple[dict[str, Any], dict[str, str], tuple[str, str]]:
-        """Each code of the kernel by the first variant that has it, stock Triton's first; what the code of each
-        variant is the same as; and the kernel's digest and target as the plugin has them: TRITON_OVERRIDE_ARCH
-        has kernels compiled for another target than the GPU."""
-        made = {STOCK: compiled(launch.kernel, STOCK)[0]}
-        codes = {code_digest(made[STOCK]): STOCK}
+        """The kernels with different code, by the first variant that has the code, stock Triton's first; for
+        each variant, the first variant with equal code; and the kernel's digest and target.
+
+        Digest and target are those of the plugin's report, because TRITON_OVERRIDE_ARCH may change the target.
+        """
+        kernels = {STOCK: compiled(launch.kernel, STOCK)[0]}
+        codes = {code_digest(kernels[STOCK]): STOCK}
         alike, about = {STOCK: STOCK}, ("", "")
-        # What has the code of a variant that ended another child would end this one.
+        # Code that crashed an earlier child must not run, whichever variant has it.
         left_out: set[str] = set()
-        for name, found in self._variants(launch, before).items():
+        for name, variant in self._variants(launch, before).items():
             compiling = f"{COMPILING}:{name}"
-            if isinstance(found, str):
-                self.record(kernel=launch.key, mode=compiling, problem=found)
+            if isinstance(variant, str):
+                self.record(kernel=launch.key, mode=compiling, problem=variant)
                 continue
-            about = found.key, found.target
-            if found.is_ours:
-                alike[name] = codes.setdefault(found.digest, name)
+            about = variant.key, variant.target
+            if variant.is_ours:
+                alike[name] = codes.setdefault(variant.digest, name)
                 if (launch.key, name) in self._skip:
                     left_out.add(alike[name])
-            elif found.error is not None:
-                self.record(kernel=launch.key, mode=compiling, problem=f"stock Triton does it: {found.error}")
+            elif variant.error is not None:
+                self.record(kernel=launch.key, mode=compiling, problem=f"stock Triton does it: {variant.error}")
         alike = {name: first for name, first in alike.items() if first not in left_out}
         for name in dict.fromkeys(alike.values()):
             if name != STOCK:
-                made[name] = compiled(launch.kernel, f"{VARIANT}:{name}", cached=True)[0]
-        return made, alike, about
+                kernels[name] = compiled(launch.kernel, f"{VARIANT}:{name}", cached=True)[0]
+        return kernels, alike, about
 
     def _variants(
         self, launch: Launch, before: Mapping[str, CompiledVariant | str]
     ) -> dict[str, CompiledVariant | str]:
-        """Compile the variants into Triton's cache: what the plugin says of each, or why there is none."""
+        """Compile the variants into Triton's cache; return for each the plugin's report, or why it failed."""
         kernel, key = launch.kernel, launch.key
         wanted = [name for name in self._plan.modes if name != STOCK]
         wanted = [name for name in wanted if (key, f"{COMPILING}:{name}") not in self._skip]
-        found = {name: before[name] for name in wanted if name in before}
+        results = {name: before[name] for name in wanted if name in before}
         variants = ahead.Variants(kernel)
-        missing = {name: functools.partial(variants.make, name) for name in wanted if name not in found}
+        missing = {name: functools.partial(variants.make, name) for name in wanted if name not in results}
         if self._plan.jobs > 1:
 
             def answered(name: str, answer: CompiledVariant | str) -> None:
-                found[name] = answer
-                self.record(kernel=key, compiled=name)  # who watches gives up where nothing is said for long
+                results[name] = answer
+                self.record(kernel=key, compiled=name)  # without records for long, the parent kills the child
 
             if missing:
                 ahead.import_all()
@@ -220,14 +228,14 @@ class Contest(Child):
                 for name, call in missing.items():
                     processes.submit({name: call})
                 processes.finish()
-            return {name: found[name] for name in wanted}
+            return {name: results[name] for name in wanted}
         for name, call in missing.items():
             self.record(kernel=key, begin=f"{COMPILING}:{name}")
             try:
-                found[name] = call()
+                results[name] = call()
             except Exception as error:
-                found[name] = said(error)
-        return {name: found[name] for name in wanted}
+                results[name] = first_line(error)
+        return {name: results[name] for name in wanted}
 
     def _results(self, run: Callable[[], None], copies: Copies) -> Results:
         copies.restore()
@@ -236,7 +244,7 @@ class Contest(Child):
         return Results(copies)
 
     def _timed(self, launch: Launch, copies: Copies, launches: Launches, part: float = 1.0) -> list[Times]:
-        """Times with warm caches and with empty ones, for such a part of the plan's seconds each."""
+        """Times with warm caches and with empty ones; each takes `part` of the plan's seconds."""
         once = "tt.atomic" in launch.kernel.asm.get("ttgir", "")
         return [
             {

@@ -1,4 +1,4 @@
-"""A process that measures or compiles for another one ends with it, however that one ends."""
+"""End a measuring or compiling process when its parent ends, however that happens."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import signal
 import sys
 
 _PR_SET_PDEATHSIG = 1
-"""Of Linux's `prctl`: which signal comes when the thread that started this process ends."""
+"""The option of Linux's `prctl` that sets the signal sent when the thread that started the process ends."""
 
 
 def end_with_parent(parent: int) -> None:
-    """Have this process killed when the thread of the process `parent` ends that started it; now, if that
-    process has ended already. Only Linux can."""
+    """Kill this process when the thread of `parent` that started it ends; exit now if `parent` has ended
+    already.
+
+    Does nothing on systems other than Linux.
+    """
     if not sys.platform.startswith("linux"):
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Whether a kernel computes what another one did."""
+"""Compare the results of two kernels."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ TOLERANCE = {
     "torch.float16": 2e-2,
     "torch.bfloat16": 4e-2,
 }
-"""What a result may be off where sums of floats are added in another order, as a part of its magnitude or, if
-that is more, of the root mean square of its tensor."""
+"""The tolerance for sums of floats in another order, relative to the element's magnitude or, if that is
+larger, to the root mean square of its tensor."""
 OTHER_FLOATS = 0.25
-"""The same for floats of eight bits and fewer."""
+"""The tolerance for floats of eight bits and fewer."""
 
 
 class Results:
-    """What a launch has left in the tensors that it was given: `copies`, as they are now."""
+    """The present contents of the tensors of `copies`, after a launch."""
 
     def __init__(self, copies: Copies) -> None:
         self._tensors = [tensor.clone() for tensor in copies.tensors]
 
     def difference(self, expected: Results, before: Results) -> str:
-        """In what they differ beyond tolerance from others of the same kernel, in words; "" if in nothing.
+        """How these results differ from `expected` beyond tolerance, in words; empty if they do not.
 
-        before: what was there. How large results are is told by what was written: a buffer may hold anything.
-        Where nothing has changed a launch before has left the same, and all of it counts.
+        before: the contents before the launch. The magnitude of a tensor is computed from the elements that
+        the launch changed, because the rest of a buffer may hold anything; if none changed, from all
+        elements.
         """
         triples = zip(self._tensors, expected._tensors, before._tensors, strict=True)
         return next(filter(None, (_difference(*triple) for triple in triples)), "")
 
     def same(self, expected: Results) -> bool:
-        """Whether they are the same to the last bit."""
+        """Whether the results are bit for bit equal."""
         return all(map(_same, self._tensors, expected._tensors))
 
 
@@ -52,8 +53,8 @@ def _same(found: Any, expected: Any) -> bool:
     return not found.numel() or torch.equal(_bits(found), _bits(expected))
 
 
-def _usual(values: Any) -> float:
-    """Their root mean square; 0 of none."""
+def _root_mean_square(values: Any) -> float:
+    """The root mean square; 0 for no values."""
     return float(values.square().mean().sqrt()) if values.numel() else 0.0
 
 
@@ -70,11 +71,11 @@ def _difference(found: Any, expected: Any, before: Any) -> str:
     if bool(odd.any()):
         return f"a result of {found.dtype} is infinite or no number where it was not"
     written = second[known & (_bits(expected) != _bits(before))]
-    usual = _usual(written if written.numel() else second[known])
+    magnitude = _root_mean_square(written if written.numel() else second[known])
     first, second = first[known], second[known]
     if not first.numel():
         return ""
-    size = second.abs().clamp(min=max(usual, 1e-300))
+    size = second.abs().clamp(min=max(magnitude, 1e-300))
     worst = float(((first - second).abs() / size).max())
     if worst <= TOLERANCE.get(str(found.dtype), OTHER_FLOATS):
         return ""

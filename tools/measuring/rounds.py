@@ -1,7 +1,7 @@
-"""Measuring the kernels of a program in child processes, each of which runs it.
+"""Measure the kernels of a program in child processes, each of which runs the program.
 
-What a child measures can end it: a kernel may fault, or not come back. What it was at is left out by the next
-child, and what has a figure is not measured again.
+A kernel may crash or hang the child that measures it. The next child then skips that kernel and mode, and all
+that have results already.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from triton_linear.tools.support.launches import ENVIRONMENT
 
 CHILD = "triton_linear.tools.measuring.child"
 PATIENCE = 120.0
-"""Seconds that one comparison of one kernel may take before its child is ended."""
+"""The time limit for one comparison of a kernel, in seconds, after which its child is killed."""
 TIMED = 4
-"""How often a child times for as long as its plan says before it records something: twice, in two states of the
-caches each."""
+"""The number of times that a child measures for the plan's seconds before it writes a record: two phases, in
+two states of the caches each."""
 MOST_CHILDREN = 20
 _POLL = 0.2
 _GPU = """
@@ -40,11 +40,11 @@ if not torch.cuda.is_available():
     sys.exit("PyTorch finds none")
 print(torch.cuda.get_device_name())
 """
-"""Asks for the GPU in a process of its own: it takes seconds, and memory of the GPU."""
+"""Prints the GPU's name in a child process, because it takes seconds, and GPU memory."""
 
 
 def check_script(script: str, module: bool) -> None:
-    """Fail unless there is such a program."""
+    """Fail unless the script is a readable Python file; modules are not checked."""
     if module:
         return
     path = Path(script)
@@ -63,41 +63,45 @@ def check_script(script: str, module: bool) -> None:
 
 
 def gpu_name(what: str) -> str:
-    """The GPU's name; fails where there is none, which `what` needs."""
-    asked = subprocess.run(
+    """The GPU's name. Fails if there is none; `what` is the command that needs it."""
+    process = subprocess.run(
         [sys.executable, "-c", _GPU], capture_output=True, text=True, check=False, env=dict(os.environ)
     )
-    if asked.returncode:
-        lines = asked.stderr.strip().splitlines() or ["the process that asked for it crashed"]
+    if process.returncode:
+        lines = process.stderr.strip().splitlines() or ["the process that asked for it crashed"]
         fail(f"{what} needs a GPU to measure on: {lines[-1]}")
-    return asked.stdout.strip().splitlines()[-1]
+    return process.stdout.strip().splitlines()[-1]
 
 
 class Stop(Protocol):
-    """Tells whether there is still use for what a child does, as an event of `threading`."""
+    """An event, as of `threading`, that is set when a child must be stopped."""
 
     def is_set(self) -> bool:
-        """Whether there is none any more."""
+        """Whether the child must be stopped."""
 
 
 class Stopped(Exception):
-    """A child was ended because there is no use for what it measures any more."""
+    """A child was stopped because its results are no longer needed."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a child ended: its exit status, or minus a signal, and whether it was ended for taking too long."""
+    """How a child ended: its exit status, or the negative number of a signal, and whether it exceeded its
+    time.
+    """
 
     status: int
     too_long: bool = False
 
 
 Spawn = Callable[[MeasuringPlan, bool], Ended]
-"""Runs a child to its end; whether what the program prints is shown."""
+"""Runs a child to its end; the second argument says whether the program's output is shown."""
 
 
 def rounds(plan: MeasuringPlan, folder: Path, spawn: Spawn, loud: bool) -> tuple[list[dict[str, Any]], Ended]:
-    """Run children until one is not ended by what it measured. What has a figure is not measured again."""
+    """Run children until one is not ended by a kernel that it measured; return all records, and how the last
+    ended.
+    """
     records: list[dict[str, Any]] = []
     skip = plan.skip
     for number in range(MOST_CHILDREN):
@@ -106,13 +110,13 @@ def rounds(plan: MeasuringPlan, folder: Path, spawn: Spawn, loud: bool) -> tuple
         ended = spawn(replace(plan, records=str(path), skip=skip), loud and number == 0)
         if ended.status == NO_ROOM:
             fail("cannot keep records: the disk is full, or it is gone", str(folder))
-        found = read_records(path)
-        records += found
-        at = unfinished(found, ended)
-        if at is None:
+        added = read_records(path)
+        records += added
+        culprit = unfinished(added, ended)
+        if culprit is None:
             return records, ended
-        key, mode = at
-        if not _has_outcome(found, key, mode):
+        key, mode = culprit
+        if not _has_outcome(added, key, mode):
             records.append({"kernel": key, "mode": mode, "problem": how(ended)})
         skip = [*plan.skip, *done(records)]
     return records, ended
@@ -127,11 +131,11 @@ def run_child(
     watch: Callable[[], None] | None = None,
     stop: Stop | None = None,
 ) -> Ended:
-    """Run one child. It is ended where one comparison takes longer than `patience`, in seconds, beside what the
-    plan gives it for timing.
+    """Run a child. It is killed if a comparison takes more than `patience` seconds, not counting the plan's
+    time for measuring.
 
-    environment: what it has other than this process. watch: called when it has recorded something. stop: where
-    this is set, the child is ended, and Stopped raised.
+    environment: variables in addition to those of this process. watch: called when the child has written
+    records. stop: when it is set, the child is killed, and Stopped is raised.
     """
     patience += TIMED * plan.seconds
     path = Path(plan.records)
@@ -168,13 +172,13 @@ def run_child(
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End a child and what it started; it leads a session of its own."""
+    """Kill a child and its own children, which are in its session."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
-    """The records in a file; the last line may be cut off."""
+    """The records in a file; an incomplete last line is left out."""
     records = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
@@ -185,7 +189,7 @@ def read_records(path: Path) -> list[dict[str, Any]]:
 
 
 def _under_way(records: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
-    """The kernel and mode that a child is at, if it is at one."""
+    """The kernel and mode that a child is measuring, from its records; None if it is measuring none."""
     for record in reversed(records):
         if "begin" in record:
             return record["kernel"], record["begin"]
@@ -195,7 +199,7 @@ def _under_way(records: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
 
 
 def unfinished(records: Sequence[Mapping[str, Any]], ended: Ended) -> tuple[str, str] | None:
-    """The kernel and mode by which a child ended; None where it ended by itself."""
+    """The kernel and mode that ended a child; None if no kernel ended it."""
     if ended.status == FAULT:
         begun = [record for record in records if "begin" in record]
         return (begun[-1]["kernel"], begun[-1]["begin"]) if begun else None
@@ -212,7 +216,7 @@ def _has_outcome(records: Iterable[Mapping[str, Any]], key: str, mode: str) -> b
 
 
 def done(records: Iterable[Mapping[str, Any]]) -> list[list[str]]:
-    """The pairs of kernel and mode that have a figure, or will not get one."""
+    """The pairs of kernel and mode that have a result, or a reason for having none."""
     pairs = {
         (record["kernel"], record["mode"]): None
         for record in records
@@ -222,7 +226,7 @@ def done(records: Iterable[Mapping[str, Any]]) -> list[list[str]]:
 
 
 def how(ended: Ended) -> str:
-    """How a child ended that gave no figure, in words."""
+    """Why a child that was ended by a kernel has no result for it, in words."""
     if ended.too_long:
         return "did not end"
     if ended.status < 0:

@@ -1,8 +1,8 @@
-"""Compiles variants of one kernel without doing twice what is the same in two of them.
+"""Compile variants of one kernel without running a stage twice on equal inputs.
 
-Variants differ from Triton's stage `llir` on, and not all of them: half of what they hand to LLVM and to ptxas
-has been there before. Within `shared_stages` a stage of Triton's backend gives what it gave for the same input.
-Modules go by their text, as they do between Triton and the plugin anyway.
+Variants differ only from Triton's stage `llir` on, and half of the inputs to LLVM and ptxas occur in several
+variants. Within `shared_stages` the stages of Triton's backends are memoised. Modules are compared and stored
+as text.
 """
 
 from __future__ import annotations
@@ -18,39 +18,40 @@ from typing import Any
 from unittest import mock
 
 _TO_TEXT = ("make_llir", "make_ptx", "make_cubin", "make_amdgcn", "make_hsaco")
-"""Stages that give a text or bytes."""
+"""Stages whose result is text or bytes."""
 _TO_MODULE = ("make_ttgir", "gluon_to_ttgir")
-"""Stages that give a module, which the next one changes."""
-_OWN = frozenset({"hash"})
-"""What in a kernel's metadata names the compile, and has no say in what it makes."""
+"""Stages whose result is a module, which the next stage changes."""
+_IRRELEVANT = frozenset({"hash"})
+"""Entries of a kernel's metadata that do not affect its code."""
 
 
 @dataclass(frozen=True)
-class _Stage:
-    """What a stage gave, a module as its text, and what it added to the kernel's metadata."""
+class _StageResult:
+    """The result of a stage, with a module as text, and the entries that it added to the kernel's metadata."""
 
     result: Any
     metadata: dict[str, Any]
 
 
-class SharedStages(dict[tuple[str, ...], _Stage]):
-    """What stages gave, by all that they are given."""
+class SharedStages(dict[tuple[str, ...], _StageResult]):
+    """The results of stages, by their inputs."""
 
 
 @contextmanager
 def shared_stages(known: SharedStages) -> Iterator[None]:
-    """Within the block, stages of Triton's backends take from `known` what is there, and add what is not."""
+    """Memoise the stages of Triton's backends in the block; `known` has the results."""
     from triton.backends import backends
 
     with ExitStack() as stack:
         for backend in backends.values():
             for name in (*_TO_TEXT, *_TO_MODULE):
                 if (stage := vars(backend.compiler).get(name)) is not None:
-                    stack.enter_context(mock.patch.object(backend.compiler, name, _sharing(name, stage, known)))
+                    memoised = _memoised(name, stage, known)
+                    stack.enter_context(mock.patch.object(backend.compiler, name, memoised))
         yield
 
 
-def _sharing(name: str, stage: Any, known: SharedStages) -> Any:
+def _memoised(name: str, stage: Any, known: SharedStages) -> Any:
     is_static = isinstance(stage, staticmethod)
     call: Callable[..., Any] = stage.__func__ if is_static else stage
     place = 0 if is_static else 1
@@ -58,31 +59,34 @@ def _sharing(name: str, stage: Any, known: SharedStages) -> Any:
     @functools.wraps(call)
     def shared(*arguments: Any) -> Any:
         source, metadata, *rest = arguments[place:]
-        before = {key: value for key, value in metadata.items() if key not in _OWN}
+        before = {key: value for key, value in metadata.items() if key not in _IRRELEVANT}
         key = (name, str(source), repr(sorted(before.items(), key=str)), repr(rest))
-        found = known.get(key)
-        if found is None:
+        stored = known.get(key)
+        if stored is None:
             result = call(*arguments)
-            kept = str(result) if name in _TO_MODULE else result
-            added = {entry: value for entry, value in metadata.items() if before.get(entry, _OWN) != value}
-            known[key] = _Stage(kept, copy.deepcopy({e: v for e, v in added.items() if e not in _OWN}))
+            stored_result = str(result) if name in _TO_MODULE else result
+            added = {
+                entry: value for entry, value in metadata.items() if before.get(entry, _IRRELEVANT) != value
+            }
+            added = copy.deepcopy({entry: v for entry, v in added.items() if entry not in _IRRELEVANT})
+            known[key] = _StageResult(stored_result, added)
             return result
-        metadata.update(copy.deepcopy(found.metadata))
-        return _parsed(found.result, source) if name in _TO_MODULE else found.result
+        metadata.update(copy.deepcopy(stored.metadata))
+        return _parsed(stored.result, source) if name in _TO_MODULE else stored.result
 
     return staticmethod(shared) if is_static else shared
 
 
-def _parsed(text: str, beside: Any) -> Any:
-    """The module of a text, in the context of another one."""
+def _parsed(text: str, other: Any) -> Any:
+    """Parse a module into the context of the module `other`."""
     from triton._C.libtriton import ir
 
     descriptor, path = tempfile.mkstemp(suffix=".ttgir")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
-        module = ir.parse_mlir_module(path, beside.context)
+        module = ir.parse_mlir_module(path, other.context)
     finally:
         os.unlink(path)
-    module.context = beside.context
+    module.context = other.context
     return module

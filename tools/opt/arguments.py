@@ -1,4 +1,5 @@
-"""The command line of `triton-linear-opt`: a flag for each pass, ours and upstream MLIR's, and the rest."""
+"""The command line of `triton-linear-opt`: a flag for each pass of this package and of upstream MLIR, and
+options."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def _docstring(kind: type) -> str:
 
 
 def pass_help() -> str:
-    """What each pass does and its options, for --help."""
+    """The description and the options of each pass, for --help."""
     from triton_linear.passes.registry import PASSES
     from triton_linear.passes.upstream import UPSTREAM
 
@@ -40,7 +41,7 @@ def pass_help() -> str:
 
 
 def list_passes() -> str:
-    """Every pass that has a flag, in a line."""
+    """Every pass that has a flag, one per line."""
     from triton_linear.passes.registry import PASSES
     from triton_linear.passes.upstream import UPSTREAM
 
@@ -55,7 +56,7 @@ def _listed(passes: Mapping[str, str]) -> list[str]:
 
 
 class _PassFlag(argparse.Action):
-    """Appends (pass, options) to `passes`, so that flags of all passes keep their order."""
+    """Appends (pass, options) to `passes`, which keeps the order of all flags."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         name = self.option_strings[0].removeprefix("--")
@@ -63,7 +64,7 @@ class _PassFlag(argparse.Action):
 
 
 class _ListPasses(argparse.Action):
-    """Prints the passes, and that is all."""
+    """Prints the passes and exits."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         print(list_passes())
@@ -71,7 +72,7 @@ class _ListPasses(argparse.Action):
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that says what a flag was probably meant to be."""
+    """A parser that suggests the nearest flag for an unknown one."""
 
     def error(self, message: str) -> NoReturn:
         from triton_linear.passes import parse
@@ -80,14 +81,14 @@ class _Parser(argparse.ArgumentParser):
         if message.startswith(prefix + "--"):
             given = message.removeprefix(prefix).split()[0].partition("=")[0]
             known = [word for action in self._actions for word in action.option_strings]
-            meant = parse.nearest(given, known)
-            hint = f"did you mean {meant}?" if meant else "--list-passes has the passes"
+            nearest = parse.nearest(given, known)
+            hint = f"did you mean {nearest}?" if nearest else "--list-passes has the passes"
             message = f"there is no pass or option {given}; {hint}"
         super().error(message)
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line, but for the flags of passes."""
+    """The parser of the command line, without the flags of passes."""
     top = _Parser(
         prog="triton-linear-opt",
         description="Run passes over TritonGPU IR, in the order of their flags, and print any stage.",
@@ -167,7 +168,7 @@ def _add_printing(top: argparse.ArgumentParser) -> None:
 
 
 def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
-    """The command line; every pass has a flag, which takes its options after an equals sign."""
+    """Parse the command line, in which every pass has a flag that takes its options after an equals sign."""
     from triton_linear.passes import parse
     from triton_linear.passes.registry import PASSES
     from triton_linear.passes.upstream import UPSTREAM

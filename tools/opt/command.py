@@ -27,7 +27,7 @@ SPLIT = re.compile(r"^// -----[ \t]*$", re.MULTILINE)
 
 
 def pieces(text: str, file: str, split: bool) -> list[InputPart]:
-    """The parts of the input."""
+    """The input, or its parts between lines `// -----` if `split` is set."""
     if not split:
         return [InputPart(text, file)]
     starts = [0, *(match.end() for match in SPLIT.finditer(text))]
@@ -39,7 +39,7 @@ def pieces(text: str, file: str, split: bool) -> list[InputPart]:
 
 
 def timing_report(seconds: Sequence[tuple[str, float]]) -> Iterator[str]:
-    """A table of passes and their seconds."""
+    """The lines of a table of passes and their times."""
     total = sum(took for _, took in seconds)
     yield "===- pass execution timing -==="
     yield f"  total: {total:.4f} seconds"
@@ -49,7 +49,7 @@ def timing_report(seconds: Sequence[tuple[str, float]]) -> Iterator[str]:
 
 
 def write_output(name: str, output: bytes) -> None:
-    """Write to a file, or to the standard output for `-`."""
+    """Write to a file, or to standard output for `-`."""
     if name == "-":
         sys.stdout.buffer.write(output)
         sys.stdout.flush()
@@ -61,13 +61,15 @@ def write_output(name: str, output: bytes) -> None:
 
 
 def joined(outputs: Sequence[str | bytes]) -> bytes:
-    """The outputs of all pieces; text is divided as the input was."""
+    """The outputs of all parts, joined by `// -----` lines as in the input."""
     texts = [output if isinstance(output, bytes) else output.encode() for output in outputs]
     return texts[0] if len(texts) == 1 else b"// -----\n".join(texts)
 
 
 def _loaded(file: str, printer: Printer) -> tuple[UserPass, ...]:
-    """The passes of a user's file, whose lines are shown with what is wrong in them."""
+    """The passes of a user's file; its text is added to the printer's sources, so that errors quote its
+    lines.
+    """
     from triton_linear.tools.opt import plugins
 
     path = os.path.abspath(file)
@@ -85,7 +87,7 @@ def _run(arguments: argparse.Namespace, printer: Printer) -> int:
     printer.sources[file] = text
     if arguments.split_input_file and arguments.emit in BINARY:
         fail(f"emit {arguments.emit}: not with --split-input-file; binaries cannot be divided")
-    pass_steps(arguments.passes)  # a mistake in the flags is not one of the input
+    pass_steps(arguments.passes)  # report errors in the flags before those in the input
     plugins = {name: _loaded(name, printer) for flag, name in arguments.passes if flag == PLUGIN}
     results = [process(piece, arguments, plugins) for piece in pieces(text, file, arguments.split_input_file)]
     if arguments.mlir_timing:

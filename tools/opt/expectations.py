@@ -1,12 +1,12 @@
-"""`--verify-diagnostics`: hold what was reported against the expectations written in comments.
+"""`--verify-diagnostics`: compare diagnostics with the expectations in comments.
 
     // expected-error@+1 {{requires the same shape}}
     // expected-remark-re@above {{plan: {{[a-z-]+}}}}
 
 The forms are MLIR's: severity `error`, `warning`, `remark` or `note`; an optional `-re`, in which `{{...}}`
-inside the text is a regular expression; `@+N`, `@-N`, `@above`, `@below` (without any of them the comment's own
-line), or `@unknown` for a diagnostic that has no place. The text must occur in the message. Each expectation is
-met by exactly one diagnostic; one that nothing expected is an error of its own, unless only what is expected is
+inside the text is a regular expression; `@+N`, `@-N`, `@above`, `@below` (by default the comment's own line),
+or `@unknown` for a diagnostic without a place. The text must occur in the message. Each expectation must be
+met by exactly one diagnostic. A diagnostic without an expectation is an error, unless only expected ones are
 compared.
 """
 
@@ -27,7 +27,7 @@ _LOOKALIKE = re.compile(r"expected-(?:error|warning|remark|note)")
 
 @dataclass(frozen=True)
 class Expectation:
-    """A diagnostic that line `line` (0: no place) must get; written on line `written`."""
+    """A diagnostic that is expected on line `line` (0: without a place); the comment is on line `written`."""
 
     severity: str
     pattern: str
@@ -36,7 +36,7 @@ class Expectation:
     written: int
 
     def meets(self, diagnostic: Diagnostic) -> bool:
-        """Whether this diagnostic is the one expected."""
+        """Whether this diagnostic meets the expectation."""
         return (
             diagnostic.severity == self.severity
             and diagnostic.line == self.line
@@ -52,7 +52,7 @@ def _pattern(text: str, regex: bool) -> str:
 
 
 def expectations(source: str, file: str) -> tuple[list[Expectation], list[Diagnostic]]:
-    """The expectations in a file's comments, and errors for those that cannot be understood."""
+    """The expectations in a file's comments, and errors for comments that cannot be parsed."""
     found: list[Expectation] = []
     errors: list[Diagnostic] = []
     code_lines = [i for i, line in enumerate(source.split("\n"), 1) if _LOOKALIKE.search(line) is None]
@@ -92,7 +92,7 @@ def _flattened(diagnostics: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
 def compare(
     source: str, file: str, diagnostics: Iterable[Diagnostic], only_expected: bool = False
 ) -> list[Diagnostic]:
-    """Errors for expectations unmet and for diagnostics nothing expected; empty when all is as written."""
+    """Errors for unmet expectations and for unexpected diagnostics; empty if there are none."""
     expected, errors = expectations(source, file)
     for diagnostic in _flattened(diagnostics):
         match = next((e for e in expected if e.meets(diagnostic)), None)

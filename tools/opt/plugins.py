@@ -1,4 +1,4 @@
-"""Passes of users in `triton-linear-opt`: the flag `--pass-plugin`."""
+"""Users' passes in `triton-linear-opt`: the flag `--pass-plugin`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from triton_linear.user_passes import PassError, UserPass
 
 
 def load(file: str) -> tuple[UserPass, ...]:
-    """The passes of a file; what is wrong with it is a ToolError."""
+    """The passes of a file. Raises ToolError if it cannot be loaded."""
     try:
         return user_passes.load(file)
     except PassError as error:
@@ -26,7 +26,7 @@ def load(file: str) -> tuple[UserPass, ...]:
 
 def _diagnostic(error: PassError) -> Diagnostic:
     cause = error.__cause__
-    if isinstance(cause, ToolError):  # of `_verify`: what Triton said, which the plugin leaves to it to print
+    if isinstance(cause, ToolError):  # raised by `_verify`, with Triton's diagnostics
         message = error.message.partition(";")[0]
         return Diagnostic("error", message, error.file, error.line, 1, cause.diagnostics)
     return Diagnostic("error", error.message, error.file, error.line, min(error.line, 1))
@@ -38,7 +38,7 @@ def _verify(module: Module) -> None:
 
 @dataclass(frozen=True)
 class PluginPass:
-    """A pass of a user's as one of a run over `module`. `reported` gets what is wrong with it."""
+    """A user's pass as a step of a run over `module`. Its errors are appended to `reported`."""
 
     which: UserPass
     module: Module
@@ -50,21 +50,23 @@ class PluginPass:
 
     @property
     def name(self) -> str:
-        """What the function is called."""
+        """The name of the user's function."""
         return self.which.name
 
     def __call__(self, op: Operation, pass_: PassRun) -> None:
         try:
-            user_passes.run_passes([self.which], self.module, _verify if self.verify else _take)
+            user_passes.run_passes([self.which], self.module, _verify if self.verify else _accept)
         except PassError as error:
             self.reported.append(_diagnostic(error))
             pass_.signal_pass_failure()
 
 
-def _take(module: Module) -> None:
-    """Any module will do."""
+def _accept(module: Module) -> None:
+    """Accept any module, without verification."""
 
 
-def made(passes: Iterable[UserPass], module: Module, verify: bool, reported: list[Diagnostic]) -> list[Pass]:
-    """`passes` as those of a run over `module`."""
+def plugin_passes(
+    passes: Iterable[UserPass], module: Module, verify: bool, reported: list[Diagnostic]
+) -> list[Pass]:
+    """Users' passes as steps of a run over `module`."""
     return [cast(Pass, PluginPass(each, module, verify, reported)) for each in passes]

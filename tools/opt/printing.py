@@ -1,4 +1,4 @@
-"""How `triton-linear-opt` shows a module: at the end, and to the standard error before and after passes."""
+"""Print modules in `triton-linear-opt`: the result, and to standard error the IR before and after passes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 
 _ATTRIBUTE = re.compile(r'#ttg\.(?P<kind>\w+)<\{[^{}"]*\}>|#ll\.(?P<layout>layout)<\{[^{}"]*\}, \[[\d, ]*\]>')
 _NAME = re.compile(r"#(\w+)\b(?!\.)")
-_CALLED = {"nvidia_mma": "mma", "amd_mfma": "mma", "amd_wmma": "mma", "dot_op": "dot"}
-"""What Triton calls layouts of these kinds where it prints them, or nearly so; others have the kind as name."""
+_ALIAS_NAMES = {"nvidia_mma": "mma", "amd_mfma": "mma", "amd_wmma": "mma", "dot_op": "dot"}
+"""The names of aliases for layouts of these kinds, similar to Triton's; other layouts are named by their
+kind."""
 
 
 class Aliases:
-    """Names of layouts, as MLIR prints attributes that know how to be called: `#blocked`, `#blocked1`, `#mma`.
+    """Aliases of layouts, as MLIR prints them for attributes of known dialects: `#blocked`, `#blocked1`,
+    `#mma`.
 
-    Upstream MLIR does not know Triton's layouts, so they are named in the text. One object names a layout the
-    same in all texts that it is given.
+    Upstream MLIR does not know Triton's layouts, so the aliases are introduced into the text. One object uses
+    the same alias for a layout in all texts.
 
     >>> aliases = Aliases()
     >>> print(aliases.introduced('%0 : tensor<4xi1, #ttg.slice<{parent = #ttg.blocked<{order = [0]}>}>>'))
@@ -41,23 +43,23 @@ class Aliases:
         self._names: dict[str, str] = {}
         self._used: set[str] = set()
 
-    def _name(self, found: re.Match[str]) -> str:
-        if found[0] not in self._names:
-            kind = found["kind"] or found["layout"]
-            kind = "shared" if kind.endswith("_shared") else _CALLED.get(kind, kind)
+    def _name(self, match: re.Match[str]) -> str:
+        if match[0] not in self._names:
+            kind = match["kind"] or match["layout"]
+            kind = "shared" if kind.endswith("_shared") else _ALIAS_NAMES.get(kind, kind)
             number = 0
             while (name := f"#{kind}{number or ''}") in self._used:
                 number += 1
             self._used.add(name)
-            self._names[found[0]] = name
-        return self._names[found[0]]
+            self._names[match[0]] = name
+        return self._names[match[0]]
 
     def introduced(self, text: str) -> str:
-        """`text` with each layout named, and those names defined before it. What is in quotes stays."""
+        """`text` with aliases for all layouts outside quotes, after the definitions of these aliases."""
         pieces = text.split('"')
         for index in range(0, len(pieces), 2):
             replaced = 1
-            while replaced:  # a layout inside another is named first
+            while replaced:  # innermost layouts first
                 pieces[index], replaced = _ATTRIBUTE.subn(self._name, pieces[index])
         text = '"'.join(pieces)
         names = {name[1:] for name in self._names.values()}
@@ -71,7 +73,7 @@ class Aliases:
 
 
 class IRPrinter:
-    """Prints modules between passes, as the command line asks for."""
+    """Prints modules between passes, according to the command line."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._before: Collection[str] = arguments.mlir_print_ir_before
@@ -85,13 +87,13 @@ class IRPrinter:
 
     @property
     def prints(self) -> bool:
-        """Whether anything is asked for."""
+        """Whether anything is to be printed."""
         return bool(self._before or self._after or self._before_all or self._after_all or self._diff)
 
     def check(self, names: Sequence[str], known: Collection[str]) -> None:
-        """Fail where something is to be printed at a pass that does not run.
+        """Fail if the IR is to be printed at an unknown pass that does not run.
 
-        One that is known may have nothing to do with this module.
+        `names` are the passes that run. A known pass may be absent because it has nothing to do in this module.
         """
         for flag, wanted in (("before", self._before), ("after", self._after)):
             for name in wanted:
@@ -100,7 +102,7 @@ class IRPrinter:
                     fail(f"mlir-print-ir-{flag}: no pass '{name}'; {suggestion(name, names) or runs}")
 
     def shown(self, op: Operation) -> str:
-        """The text of a module."""
+        """The text of a module, with aliases unless they are turned off."""
         text = str(op.get_asm(enable_debug_info=self._debug))
         return text if self._aliases is None else self._aliases.introduced(text)
 

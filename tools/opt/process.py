@@ -1,4 +1,4 @@
-"""What `triton-linear-opt` does with one module: read it, run passes, bring it to a stage."""
+"""Process one module in `triton-linear-opt`: parse it, run passes, and compile it to a stage."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class InputPart:
-    """What is compiled at once: a file, or the part of it between two split markers.
+    """A part of the input that is compiled separately: a whole file, or the text between two split markers.
 
-    `text` begins with as many empty lines as precede the part, so that lines keep their numbers.
+    `text` begins with an empty line for each line before the part, so that line numbers stay.
     """
 
     text: str
@@ -35,7 +35,7 @@ class InputPart:
 
 @dataclass
 class Result:
-    """What became of a piece: what is to be written (None after an error) and what was reported."""
+    """The result for a part: the output (None after an error), the diagnostics, and the times of passes."""
 
     output: str | bytes | None = None
     diagnostics: list[Diagnostic] = field(default_factory=list)
@@ -47,9 +47,9 @@ def pass_steps(
     pipeline: Sequence[Pass] = (),
     plugins: Mapping[str, Sequence[Pass]] = MappingProxyType({}),
 ) -> list[Pass | str]:
-    """The passes that the flags name, in order; a string is one of upstream MLIR's.
+    """The passes that the flags name, in order; a string is a pass of upstream MLIR.
 
-    `pipeline`: those that the flag for all of them stands for. `plugins`: those of users' files, by the file.
+    `pipeline`: the passes of the flag `--linear-pipeline`. `plugins`: the passes of users' files, by file.
     """
     from triton_linear.passes import parse
 
@@ -72,13 +72,14 @@ def pass_steps(
 def process(
     piece: InputPart, arguments: argparse.Namespace, plugins: Mapping[str, Sequence[UserPass]]
 ) -> Result:
-    """Read a piece, run the passes, and bring it to the stage that is asked for. `plugins`: passes of users, by
-    their file."""
-    from triton_linear.tools.support.compile import blaming_the_input
+    """Parse a part, run the passes, and compile it to the requested stage. `plugins`: users'
+    passes, by file.
+    """
+    from triton_linear.tools.support.compile import reporting_invalid_input
 
     result = Result()
     try:
-        with blaming_the_input(piece.text, piece.file):
+        with reporting_invalid_input(piece.text, piece.file):
             _process(piece, arguments, plugins, result)
     except ToolError as error:
         result.diagnostics += error.diagnostics
@@ -95,7 +96,7 @@ def _process(
     from triton_linear.passes.registry import PASSES
     from triton_linear.passes.upstream import DIALECTS
     from triton_linear.pipeline import concerning
-    from triton_linear.tools.opt.plugins import made
+    from triton_linear.tools.opt.plugins import plugin_passes
     from triton_linear.tools.opt.printing import IRPrinter
     from triton_linear.tools.support import backend
     from triton_linear.tools.support import compile as compiler
@@ -106,31 +107,32 @@ def _process(
     module = compiler.read_module(piece.text, context, piece.file)
     target = _target(module, arguments)
     if target is not None and arguments.emit not in ("mlir", "ttgir"):
-        said_by = backend.NOWHERE if arguments.target else compiler.place_of(module)
-        backend.check_stage(arguments.emit, target.name, said_by)
+        target_place = backend.NOWHERE if arguments.target else compiler.place_of(module)
+        backend.check_stage(arguments.emit, target.name, target_place)
     flags = [name for name, _ in arguments.passes]
     options, whole = pipeline_options(arguments), PIPELINE in flags
-    alone = whole and set(flags) <= {PIPELINE, PLUGIN} and flags.count(PIPELINE) == 1
+    only_pipeline = whole and set(flags) <= {PIPELINE, PLUGIN} and flags.count(PIPELINE) == 1
     printer = IRPrinter(arguments)
 
-    def own(passes: Iterable[UserPass]) -> list[Pass]:
-        return made(passes, module, arguments.verify_each, result.diagnostics)
+    def as_steps(passes: Iterable[UserPass]) -> list[Pass]:
+        return plugin_passes(passes, module, arguments.verify_each, result.diagnostics)
 
-    beside = [each for found in files.values() for each in found] if whole else []
-    before = own(each for each in beside if each.when == "before")
-    after = own(each for each in beside if each.when == "after")
-    # Whether ours have anything to do is asked of what passes before them have made, as in the plugin.
-    if before and _ran(module, before, arguments, printer, result, remarks=True) is None:
+    user_passes = [each for passes in files.values() for each in passes] if whole else []
+    before = as_steps(each for each in user_passes if each.when == "before")
+    after = as_steps(each for each in user_passes if each.when == "after")
+    # As in the plugin, `concerning` must see the module after the passes that run before the pipeline.
+    if before and _run(module, before, arguments, printer, result, remarks=True) is None:
         return
-    stock = bridge.triton_text(module) if alone and not after else None
+    stock = bridge.triton_text(module) if only_pipeline and not after else None
     concerned = concerning(options, module) if whole else options
     passes: list[Pass] = []
     if concerned is not None:
         passes += pipeline(concerned, target.name if target else None, attach=arguments.verify_each)
     passes += after
-    steps = pass_steps(arguments.passes, passes, {} if whole else {file: own(files[file]) for file in files})
+    plugins = {} if whole else {file: as_steps(files[file]) for file in files}
+    steps = pass_steps(arguments.passes, passes, plugins)
     printer.check([*(each.name for each in before), *map(name_of, steps)], PASSES)
-    outcome = _ran(module, steps, arguments, printer, result, remarks=arguments.remarks or not alone)
+    outcome = _run(module, steps, arguments, printer, result, remarks=arguments.remarks or not only_pipeline)
     if outcome is None:
         return
     if arguments.emit == "mlir":
@@ -142,7 +144,7 @@ def _process(
         result.output = _emitted(module, target, concerned or options, outcome, *rest)
 
 
-def _ran(
+def _run(
     module: Module,
     steps: Sequence[Pass | str],
     arguments: argparse.Namespace,
@@ -151,7 +153,7 @@ def _ran(
     *,
     remarks: bool,
 ) -> PipelineRun | None:
-    """How passes went over a module; None where one failed, which `result` then says."""
+    """Run passes over a module; return None if one failed, with the errors in `result`."""
     from triton_linear.passes.framework.run import run_passes
     from triton_linear.tools.support import compile as compiler
 
@@ -172,7 +174,7 @@ def _ran(
 
 
 def _target(module: Module, arguments: argparse.Namespace) -> Target | None:
-    """The target that is asked for, or the module's own where the stage needs one."""
+    """The target on the command line, or else the module's own if the stage needs a target."""
     from triton_linear.tools.support import compile as compiler
 
     stated = "ttg.target" in module.operation.attributes
@@ -198,8 +200,10 @@ def _emitted(
     stock: str | None,
     reported: list[Diagnostic],
 ) -> str | bytes:
-    """The module at a stage from `ttgir` on, with the code of outlined conversions, as the plugin compiles it:
-    as it came, which `stock` is, where shared memory does not suffice."""
+    """The module at stage `ttgir` or later, with the code of outlined conversions, compiled as the plugin does.
+
+    `stock` is the module's text before the passes, which is compiled if the shared memory does not suffice.
+    """
     from triton_linear.passes.conversions.stubs import StubError
     from triton_linear.passes.pipeline import rewritten
     from triton_linear.pipeline import EXHAUSTED, Prepared
@@ -209,17 +213,17 @@ def _emitted(
         compiler.check_one_kernel(module, stage)
         compiler.check_sizes(module)
     try:
-        found = rewritten(module, done, target)
+        result = rewritten(module, done, target)
     except StubError as error:
         fail(str(error), *compiler.place_of(module))
-    prepared = Prepared(module, target, options, found, differs=True)
-    needs_scratch = any(stub.plan.scratch_bytes for stub in found.stubs.values())
+    prepared = Prepared(module, target, options, result, differs=True)
+    needs_scratch = any(stub.plan.scratch_bytes for stub in result.stubs.values())
     if stage == "ttgir" and not (needs_scratch and len(compiler.kernels(module)) == 1):
         return _ttgir(next(prepared.attempts()).text, debug)
     last = "llvm" if stage == "ttgir" else stage
-    made = compiler.compiled(prepared, last, lenient=stage == "ttgir", stock=stock)
-    if found.stubs and not made.stubs:
+    kernel = compiler.compiled(prepared, last, lenient=stage == "ttgir", stock=stock)
+    if result.stubs and not kernel.stubs:
         reported.append(
             Diagnostic("remark", f"the kernel is left to Triton: {EXHAUSTED}", *compiler.place_of(module))
         )
-    return _ttgir(made.embedded, debug) if stage == "ttgir" else made.lowered.stages[stage]
+    return _ttgir(kernel.embedded, debug) if stage == "ttgir" else kernel.lowered.stages[stage]

@@ -1,10 +1,10 @@
-"""Where Triton puts what is in shared memory: a module as its backend leaves it after that pass.
+"""Run Triton's backend up to the pass that allocates shared memory.
 
     allocation = allocate(to_triton(text), "cuda:90")
     allocation.bytes, allocation.module
 
-Operations that have shared memory say there where it begins. The backend's own pipeline is run up to that pass,
-whatever the passes are called in the installed release.
+In the resulting module, each operation with shared memory has its offset as an attribute. The pipeline of the
+installed backend is used, so the names of its passes need not be known.
 """
 
 from __future__ import annotations
@@ -26,27 +26,29 @@ from triton_linear.tools.support.backend import (
 from triton_linear.tools.support.errors import captured_stderr, fail
 
 OFFSET: Final = "allocation.offset"
-"""The attribute that says where in shared memory an operation's buffer or scratch begins, in bytes."""
+"""The attribute with the offset of an operation's buffer or scratch in shared memory, in bytes."""
 _PASS: Final = "add_allocate_shared_memory"
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """A module whose operations say where their shared memory is, and how much a CTA takes."""
+    """A module whose operations have their offsets in shared memory, and the bytes that a CTA takes."""
 
     module: Module
     bytes: int
 
 
-class _Allocated(Exception):
-    """The pass is in the pipeline."""
+class _PipelineComplete(Exception):
+    """Raised when the pass that allocates shared memory has been added to the pass manager."""
 
     def __init__(self, manager: Any) -> None:
         self.manager = manager
 
 
-class _Until:
-    """Bindings of passes that stop behind the one that allocates; the rest is passed through."""
+class _TruncatedPasses:
+    """A proxy of the bindings of passes, which ends the pipeline after the pass that allocates
+    shared memory.
+    """
 
     def __init__(self, real: Any) -> None:
         self._real = real
@@ -54,22 +56,22 @@ class _Until:
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._real, name)
         if name.startswith(_PASS):
-            return _stopping(real)
-        return _Until(real) if type(real).__name__ == "module" else real
+            return _add_and_stop(real)
+        return _TruncatedPasses(real) if type(real).__name__ == "module" else real
 
 
-def _stopping(add: Callable[..., None]) -> Callable[..., None]:
-    def stop(manager: Any, *arguments: Any) -> None:
+def _add_and_stop(add: Callable[..., None]) -> Callable[..., None]:
+    def add_and_stop(manager: Any, *arguments: Any) -> None:
         add(manager, *arguments)
-        raise _Allocated(manager)
+        raise _PipelineComplete(manager)
 
-    return stop
+    return add_and_stop
 
 
 def allocate(module: Any, target: str) -> Allocation:
-    """Take a libtriton TTGIR module (consumed) through Triton's backend until shared memory is given out.
+    """Compile a libtriton TTGIR module (consumed) by Triton's backend until shared memory is allocated.
 
-    Raises ToolError with what Triton reported where that fails.
+    Raises ToolError with Triton's diagnostics if that fails.
     """
     backend = backend_for(target)
     options = backend.parse_options(options_of(module))
@@ -77,20 +79,22 @@ def allocate(module: Any, target: str) -> Allocation:
     receiver = (backend,) if nvidia else ()
     arguments = (options, backend.target.arch) if nvidia else (options,)
     stock: Any = type(backend).make_llir
-    names = {name: _Until(stock.__globals__[name]) for name in ("passes", "nvidia" if nvidia else "amd")}
+    proxies = {
+        name: _TruncatedPasses(stock.__globals__[name]) for name in ("passes", "nvidia" if nvidia else "amd")
+    }
     with diagnosed("llvm"):
         try:
-            with_globals(stock, **names)(*receiver, module, {}, *arguments)
-        except _Allocated as reached:
-            reached.manager.run(module, "make_llir")
-    taken = module.get_int_attr("ttg.shared")
-    return Allocation(printed_again(module), taken or 0)
+            with_globals(stock, **proxies)(*receiver, module, {}, *arguments)
+        except _PipelineComplete as complete:
+            complete.manager.run(module, "make_llir")
+    shared_bytes = module.get_int_attr("ttg.shared")
+    return Allocation(to_upstream(module), shared_bytes or 0)
 
 
-def printed_again(module: Any) -> Any:
-    """A libtriton module among upstream's.
+def to_upstream(module: Any) -> Any:
+    """A libtriton module as an upstream module.
 
-    Raises ToolError where Triton cannot read what it prints, as of symbols without a name.
+    Raises ToolError if Triton cannot parse the text that it prints, as with symbols without a name.
     """
     try:
         with captured_stderr():

@@ -1,4 +1,4 @@
-"""Triton's own backends, without a GPU: a libtriton module of TTGIR up to any stage.
+"""Compile a libtriton TTGIR module by Triton's own backends, without a GPU, up to any stage.
 
 The stages after TTGIR, in order:
 
@@ -33,11 +33,14 @@ Place = tuple[str, int, int]
 NOWHERE: Place = ("", 0, 0)
 
 FAILED = "Triton failed before the stage"
-"""What is said of a failure that Triton gives no place for."""
+"""The beginning of the message for a failure to which Triton gives no location."""
 
 
 def vendor_of(target: str, place: Place = NOWHERE) -> str:
-    """`nvidia` or `amd`; fails on a name that is neither `cuda:NUMBER` nor `hip:gfxNAME`, said at `place`."""
+    """The vendor, `nvidia` or `amd`, of a target's name, `cuda:NUMBER` or `hip:gfxNAME`.
+
+    Fails on any other name; `place` is the place of the error.
+    """
     match = _TARGET.fullmatch(target)
     if match is None or (match["backend"] == "cuda") != match["arch"].isdigit():
         fail(f"target: '{target}' is neither cuda:NUMBER nor hip:gfxNAME", *place)
@@ -45,7 +48,7 @@ def vendor_of(target: str, place: Place = NOWHERE) -> str:
 
 
 def check_stage(stage: str, target: str, place: Place = NOWHERE) -> None:
-    """Fail unless `stage` is one that `target`'s backend has; `place` says who asked for the target."""
+    """Fail unless the backend of `target` has the stage; `place` is the place of the error."""
     stages = STAGES[vendor_of(target)]
     if stage not in stages:
         fail(f"emit: target '{target}' has no stage '{stage}'; its stages are {', '.join(stages)}", *place)
@@ -53,7 +56,7 @@ def check_stage(stage: str, target: str, place: Place = NOWHERE) -> None:
 
 @functools.lru_cache
 def backend_for(target: str) -> Any:
-    """Triton's compiler backend for a target; no device is asked."""
+    """Triton's compiler backend for a target; no device is queried."""
     from triton.backends import backends
     from triton.backends.compiler import GPUTarget
 
@@ -66,23 +69,23 @@ def backend_for(target: str) -> Any:
 
 @dataclass
 class Lowered:
-    """What each stage gave (text, or bytes for cubin and hsaco) and Triton's metadata."""
+    """The artefact of each stage (text, or bytes for cubin and hsaco) and Triton's metadata."""
 
     stages: dict[str, str | bytes] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
 
     def text(self, stage: str) -> str:
-        """The artefact of a stage that is text."""
+        """The artefact of a stage, as text."""
         artefact = self.stages[stage]
         return artefact if isinstance(artefact, str) else artefact.decode()
 
 
-class _Reached(Exception):
-    """The LLVM dialect was all that was wanted."""
+class _LastStageReached(Exception):
+    """Raised when the LLVM dialect is reached and is the last stage wanted."""
 
 
-class _Watched:
-    """Triton's `llvm` bindings, where `to_module` first shows what it is given; the rest is passed through."""
+class _ObservedLlvm:
+    """A proxy of Triton's `llvm` bindings, whose `to_module` first passes its argument to `watch`."""
 
     def __init__(self, real: Any, watch: Callable[[Any], None]) -> None:
         self._real = real
@@ -98,7 +101,7 @@ class _Watched:
 
 
 def with_globals(function: Any, **names: Any) -> Any:
-    """The same function reading these globals, so that no module of Triton's is altered."""
+    """A copy of the function with these globals, so that Triton's module need not be patched."""
     return types.FunctionType(
         function.__code__,
         {**function.__globals__, **names},
@@ -109,7 +112,7 @@ def with_globals(function: Any, **names: Any) -> Any:
 
 
 def lower(module: Any, target: str, last: str) -> Lowered:
-    """Take a libtriton TTGIR module (consumed) through Triton's backend up to the stage `last`.
+    """Compile a libtriton TTGIR module (consumed) by Triton's backend up to the stage `last`.
 
     Requires: `module.context` is set; `last` is in `STAGES` of the target's vendor.
     Ensures: every stage up to `last` is in the result.
@@ -123,18 +126,18 @@ def lower(module: Any, target: str, last: str) -> Lowered:
         lowered.stages["llvm"] = str(llvm_dialect)
         lowered.metadata["shared"] = llvm_dialect.get_int_attr("ttg.shared")
         if last == "llvm":
-            raise _Reached
+            raise _LastStageReached
 
     nvidia = vendor_of(target) == "nvidia"
     receiver = (backend,) if nvidia else ()
     arguments = (options, backend.target.arch) if nvidia else (options,)
     stock: Any = type(backend).make_llir
-    make_llir = with_globals(stock, llvm=_Watched(stock.__globals__["llvm"], watch))
+    make_llir = with_globals(stock, llvm=_ObservedLlvm(stock.__globals__["llvm"], watch))
     try:
         with diagnosed("llvmir"):
             llir = make_llir(*receiver, module, lowered.metadata, *arguments)
             lowered.stages["llvmir"] = without_marks(llir)
-    except _Reached:
+    except _LastStageReached:
         return lowered
     stages = STAGES[vendor_of(target)]
     for before, stage in itertools.pairwise(stages[1:]):
@@ -147,7 +150,7 @@ def lower(module: Any, target: str, last: str) -> Lowered:
 
 
 def options_of(module: Any) -> dict[str, Any]:
-    """The backend options that a TTGIR module states about itself."""
+    """The backend options in the attributes of a TTGIR module."""
     warps = module.get_int_attr("ttg.num-warps")
     if warps is None:
         fail("module has no attribute 'ttg.num-warps'; compiling starts from TritonGPU IR")
@@ -158,7 +161,7 @@ def options_of(module: Any) -> dict[str, Any]:
 
 @contextmanager
 def diagnosed(stage: str) -> Iterator[None]:
-    """Turn a failure of Triton's into a ToolError with the diagnostics it printed."""
+    """Turn a failure of Triton in the block into a ToolError with the diagnostics that Triton printed."""
     with captured_stderr() as captured:
         try:
             yield

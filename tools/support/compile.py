@@ -1,7 +1,8 @@
-"""Compile TTGIR text through our passes and Triton's own backends, without a GPU, up to any stage.
+"""Compile TTGIR text by this package's passes and Triton's own backends, without a GPU, up to any stage.
 
-`compile_text` is the plugin's road: read, run the pipeline, put the code of outlined conversions in, and lower
-(`backend.lower`, which has the stages), with less scratch where shared memory is exhausted.
+`compile_text` does what the plugin does: parse, run the pipeline, insert the code of outlined conversions,
+and lower (`backend.lower`, which lists the stages). If shared memory is exhausted, it tries again with less
+scratch.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from triton_linear.dialect.mlir_adapter import (
 from triton_linear.lowering.plan.stubs import Stub
 from triton_linear.lowering.target.policy import NVIDIA
 from triton_linear.lowering.target.targets import Target
-from triton_linear.lowering.target.targets import target as target_called
+from triton_linear.lowering.target.targets import target as target_by_name
 from triton_linear.passes import wellformed
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable
@@ -48,61 +49,63 @@ from triton_linear.tools.support.errors import (
     ToolError,
     captured_stderr,
     fail,
-    now_at,
+    note_input,
     parse_diagnostics,
 )
 
 _MEMORY_FILE = re.compile(r"/proc/self/fd/\d+|-")
 _COMMENT = re.compile(r"//.*")
 DEFAULTS = PipelineOptions()
-"""What the plugin does where nobody says anything else."""
+"""The plugin's default options."""
 
 
 def _in_file(diagnostic: Diagnostic, filename: str) -> Diagnostic:
-    """The diagnostic with the name that the user gave to the text."""
+    """The diagnostic, and its notes, with `filename` in place of the name of a file in memory."""
     file = filename if _MEMORY_FILE.fullmatch(diagnostic.file) or not diagnostic.file else diagnostic.file
     notes = tuple(_in_file(note, filename) for note in diagnostic.notes)
     return replace(diagnostic, file=file, notes=notes)
 
 
 def from_pass(diagnostic: diagnostics.PassDiagnostic) -> Diagnostic:
-    """What a pass reported, as the tools print it."""
+    """A diagnostic of a pass, in the form that the tools print."""
     notes = tuple(map(from_pass, diagnostic.notes))
     return Diagnostic(diagnostic.severity, diagnostic.message, *position(diagnostic.location), notes)
 
 
 def read_module(text: str, context: Context, filename: str) -> Module:
-    """Parse TTGIR or MLIR text; what is wrong with it is reported in `filename`."""
-    now_at(filename)
+    """Parse TTGIR or MLIR text. Raises ToolError with errors in `filename`."""
+    note_input(filename)
     text = text.removeprefix("\ufeff")
     if not _COMMENT.sub("", text).strip():
         fail("there is no module in the input", filename)
     module: Module | None = None
     failure: Exception | None = None
-    found: list[Diagnostic] = []
+    messages: list[Diagnostic] = []
     with captured_stderr() as captured, diagnostics.capture(context) as reported:
         try:
             module = bridge.text_to_upstream(text, context, filename)
         except MLIRError as error:
             failure = error
-            found += map(from_pass, diagnostics.of_exception(error))
+            messages += map(from_pass, diagnostics.of_exception(error))
         except (bridge.BridgeError, RuntimeError) as error:
             failure = error
-    found += map(from_pass, reported)
-    found += parse_diagnostics(captured.text)[0]
-    # A string that does not end inside an encoding is an error that libtriton reports, and goes on.
-    if module is not None and not any(d.severity == "error" for d in found):
+    messages += map(from_pass, reported)
+    messages += parse_diagnostics(captured.text)[0]
+    # libtriton reports an unterminated string in an encoding as an error, but returns a module.
+    if module is not None and not any(d.severity == "error" for d in messages):
         sys.stderr.write(captured.text)
         _check(module, filename)
         return module
-    errors = [_in_file(d, filename) for d in found if d.severity == "error"]
+    errors = [_in_file(d, filename) for d in messages if d.severity == "error"]
     errors = errors or [Diagnostic("error", str(failure), filename)]
     raise ToolError(*_with_hints(errors, text)) from failure
 
 
 def _with_hints(errors: list[Diagnostic], text: str) -> list[Diagnostic]:
-    """Errors about a text, the last with a note where the text has the words of another release of Triton."""
-    marks = release_marks.of_another(text, triton_versions.installed_release())
+    """The errors about a text, with a note on the last if another release of Triton may have printed the
+    text.
+    """
+    marks = release_marks.foreign_marks(text, triton_versions.installed_release())
     if not marks:
         return errors
     what = "; ".join(map(str, marks))
@@ -111,7 +114,7 @@ def _with_hints(errors: list[Diagnostic], text: str) -> list[Diagnostic]:
 
 
 def _check(module: Module, filename: str) -> None:
-    """Fail with what is wrong with a module that could be parsed."""
+    """Fail if a parsed module is not well-formed."""
     errors = [
         Diagnostic("error", message, *(place if (place := position(str(op.location)))[1] else (filename, 0, 0)))
         for op, message in wellformed.complaints(module)
@@ -121,13 +124,16 @@ def _check(module: Module, filename: str) -> None:
 
 
 INTERNAL = "internal error: "
-"""In what passes say of an exception that nobody meant to raise."""
+"""The beginning of a pass's message about an unexpected exception."""
 
 
 @contextmanager
-def blaming_the_input(text: str, filename: str) -> Iterator[None]:
-    """Within the block, a failure that nobody meant becomes what libtriton finds wrong with `text`, if it is in
-    generic form: that is taken as it stands, whether or not it is valid."""
+def reporting_invalid_input(text: str, filename: str) -> Iterator[None]:
+    """If the block fails unexpectedly and `text` is in generic form, report the errors that libtriton finds
+    in it.
+
+    Generic form is parsed without verification, so invalid text can be the cause of the failure.
+    """
     try:
         yield
     except ToolError as error:
@@ -135,15 +141,15 @@ def blaming_the_input(text: str, filename: str) -> Iterator[None]:
             raise ToolError(*(_in_file(diagnostic, filename) for diagnostic in error.diagnostics)) from error
         if not any(INTERNAL in diagnostic.message for diagnostic in error.diagnostics):
             raise
-        _blame(text, filename)
+        _fail_if_invalid(text, filename)
         raise
     except Exception:
-        _blame(text, filename)
+        _fail_if_invalid(text, filename)
         raise
 
 
-def _blame(text: str, filename: str) -> None:
-    """Fail with what libtriton finds wrong with a module in generic form."""
+def _fail_if_invalid(text: str, filename: str) -> None:
+    """Fail with the errors that libtriton finds in a module in generic form."""
     if not bridge.is_generic(text):
         return
     module = read_module(text, bridge.upstream_context(), filename)
@@ -154,30 +160,31 @@ def _blame(text: str, filename: str) -> None:
 
 
 def place_of(module: Module) -> Place:
-    """Where a module begins."""
+    """The place of a module's own location."""
     return position(str(module.operation.location))
 
 
 def set_target(module: Module, name: str | None) -> Target:
-    """Say in the module that it is for the target called `name`; by default it says so itself.
+    """Set the module's target to `name`, and return the target; without `name`, the module's own target is
+    used.
 
-    Fails on a module that does not say how many warps it is for, as every TTGIR module does.
+    Fails on a module without a target, or without a number of warps, which every TTGIR module has.
     """
     attributes = module.operation.attributes
     place = place_of(module)
-    said_by = NOWHERE
+    name_place = NOWHERE
     if name is None:
         if "ttg.target" not in attributes:
             message = (
                 "target: the module has no attribute 'ttg.target'; say --target=cuda:NUMBER or hip:gfxNAME"
             )
             fail(message, *place)
-        name, said_by = attributes["ttg.target"].value, place
-    vendor_of(name.partition("{")[0], said_by)  # thresholds may follow
+        name, name_place = attributes["ttg.target"].value, place
+    vendor_of(name.partition("{")[0], name_place)  # thresholds may follow
     try:
-        target = target_called(name)
+        target = target_by_name(name)
     except ValueError as error:
-        fail(str(error), *said_by)
+        fail(str(error), *name_place)
     if "ttg.threads-per-warp" in attributes:
         lanes = attributes["ttg.threads-per-warp"].value
         if lanes != target.lanes:
@@ -191,8 +198,11 @@ def set_target(module: Module, name: str | None) -> Target:
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """A kernel as it is compiled: the text that Triton's backend took, the stubs whose code is in it, and what
-    the backend made of it; `failure` says why there is nothing of that."""
+    """A compiled kernel: the text given to Triton's backend, the stubs whose code is in it, and the backend's
+    result.
+
+    failure: the error if the backend failed; `lowered` is then empty.
+    """
 
     embedded: str
     stubs: Mapping[str, Stub]
@@ -202,12 +212,12 @@ class CompiledKernel:
 
 @dataclass(frozen=True)
 class Compilation:
-    """A module after the whole road.
+    """The result of compiling a module.
 
-    options: what of the pipeline concerned it; None where nothing did.
-    module: what the passes made of it, stubs and all.
-    conversions, gathers: what becomes of each that was left after folding, in the order of the module.
-    avoided: the module's own conversions that choosing layouts has made needless.
+    options: the options of the pipeline that apply to the module; None if none does, so that no pass ran.
+    module: the module after the passes, with stubs.
+    conversions, gathers: the decision on each that is left after folding, in the order of the module.
+    avoided: the number of the module's own conversions that layout assignment removed.
     """
 
     target: Target
@@ -231,14 +241,14 @@ def compile_text(
     *,
     lenient: bool = False,
 ) -> Compilation:
-    """Take TTGIR text through the passes and Triton's backend up to the stage `last`, each kernel by itself, as
-    the plugin does.
+    """Compile TTGIR text by the passes and Triton's backend up to the stage `last`, each kernel separately,
+    as the plugin does.
 
-    `lenient`: a kernel that Triton does not lower says so, instead of failing.
+    `lenient`: if Triton cannot lower a kernel, record the failure in its `CompiledKernel` instead of raising.
 
-    Raises ToolError with what was reported where any of them fails.
+    Raises ToolError with the diagnostics if a pass or Triton fails.
     """
-    with blaming_the_input(text, filename):
+    with reporting_invalid_input(text, filename):
         module = read_module(text, bridge.upstream_context(), filename)
         target = set_target(module, target_name)
         return compile_module(module, target, last, options, lenient=lenient)
@@ -252,83 +262,83 @@ def compile_module(
     *,
     lenient: bool = False,
 ) -> Compilation:
-    """`compile_text` for a module that was read, which the passes change."""
+    """`compile_text` for a parsed module, which the passes change."""
     stock = bridge.triton_text(module)
     concerned = concerning(options, module)
     prepared = prepared_module(module, target, concerned)
-    found = prepared.rewritten
+    rewritten = prepared.rewritten
     check_sizes(module)
-    if found.stubs and not kernels(module):
+    if rewritten.stubs and not kernels(module):
         fail("the module has conversions and no kernel: none of its functions is public", *place_of(module))
-    made: list[CompiledKernel] = []
+    compiled_kernels: list[CompiledKernel] = []
     attempts: dict[str, Attempt | None] = {}
-    for kernel in one_by_one(module):
+    for kernel in kernel_modules(module):
         (name,) = kernels(kernel)
-        one, attempts[name] = _compiled(prepared, kernel, stock, last, lenient)
-        made.append(one)
-    # Functions that kernels call are compiled with each of them, and shown as with the first.
+        compiled_kernel, attempts[name] = _compile(prepared, kernel, stock, last, lenient)
+        compiled_kernels.append(compiled_kernel)
+    # A function that several kernels call is compiled with each of them, and reported as in the first.
     first = next(iter(attempts.values()), None)
 
-    def attempt_at(found: DecidedConversion | DecidedGather) -> Attempt | None:
-        return attempts.get(found.function, first)
+    def attempt_of(decided: DecidedConversion | DecidedGather) -> Attempt | None:
+        return attempts.get(decided.function, first)
 
     return Compilation(
         target,
         module.operation.attributes["ttg.num-warps"].value,
         concerned,
         module,
-        found.stubs,
-        tuple(prepared.in_attempt(one, attempt_at(one)) for one in found.conversions),
-        tuple(prepared.in_attempt(one, attempt_at(one)) for one in found.gathers),
-        found.avoided,
-        tuple(map(from_pass, found.run.diagnostics)),
-        tuple(made),
+        rewritten.stubs,
+        tuple(prepared.in_attempt(one, attempt_of(one)) for one in rewritten.conversions),
+        tuple(prepared.in_attempt(one, attempt_of(one)) for one in rewritten.gathers),
+        rewritten.avoided,
+        tuple(map(from_pass, rewritten.run.diagnostics)),
+        tuple(compiled_kernels),
     )
 
 
 def prepared_module(module: Module, target: Target, options: PipelineOptions | None) -> Prepared:
-    """`pipeline.prepare`, where what a pass reports as an error is a ToolError."""
+    """`pipeline.prepare`, but an error of a pass is raised as a ToolError."""
     try:
         return prepare(module, options, target, remarks=True)
     except PassFailure as error:
-        found, _ = parse_diagnostics(str(error))
-        raise ToolError(*(found or [Diagnostic("error", str(error), *place_of(module))])) from error
+        errors, _ = parse_diagnostics(str(error))
+        raise ToolError(*(errors or [Diagnostic("error", str(error), *place_of(module))])) from error
 
 
 def compiled(
     prepared: Prepared, last: str, *, lenient: bool = False, stock: str | None = None
 ) -> CompiledKernel:
-    """A module of one kernel after the passes, as the plugin compiles it; `stock`: its text before them."""
-    made, _ = _compiled(prepared, prepared.module, stock, last, lenient)
-    return made
+    """Compile a prepared module of one kernel, as the plugin does; `stock` is its text before the passes."""
+    kernel, _ = _compile(prepared, prepared.module, stock, last, lenient)
+    return kernel
 
 
-def _compiled(
+def _compile(
     prepared: Prepared, kernel: Module, stock: str | None, last: str, lenient: bool
 ) -> tuple[CompiledKernel, Attempt | None]:
-    """A kernel as the plugin compiles it, and in which attempt; None: it is the stock kernel.
+    """Compile a kernel as the plugin does, and return the attempt that succeeded; None for the stock kernel.
 
-    `stock` is the text of the whole module before the passes; without it, the last attempt is as good as it
-    gets.
+    `stock` is the text of the whole module before the passes. If it is None, the last attempt is returned
+    even if it exceeds the shared memory.
     """
     name = prepared.target.name
     if not prepared.differs:
-        return _lowered(bridge.triton_text(kernel), {}, name, last, lenient), None
+        return _lower(bridge.triton_text(kernel), {}, name, last, lenient), None
     for attempt in prepared.attempts(kernel):
         called = {op.attributes["callee"].value for op in operations(kernel.operation) if op.name == "tt.call"}
         stubs = {symbol: stub for symbol, stub in attempt.stubs.items() if symbol in called}
-        made = _lowered(attempt.text, stubs, name, last, lenient)
-        if (made.lowered.metadata.get("shared") or 0) <= attempt.room:
-            return made, attempt
+        compiled_kernel = _lower(attempt.text, stubs, name, last, lenient)
+        if (compiled_kernel.lowered.metadata.get("shared") or 0) <= attempt.room:
+            return compiled_kernel, attempt
     if stock is None:
-        return made, attempt
+        return compiled_kernel, attempt
     (wanted,) = kernels(kernel)
-    modules = one_by_one(Module.parse(bridge.expand_aliases(stock), kernel.context))
+    modules = kernel_modules(Module.parse(bridge.expand_aliases(stock), kernel.context))
     text = next(bridge.triton_text(one) for one in modules if kernels(one) == [wanted])
-    return _lowered(text, {}, name, last, lenient), None
+    return _lower(text, {}, name, last, lenient), None
 
 
-def _lowered(text: str, stubs: Mapping[str, Stub], target: str, last: str, lenient: bool) -> CompiledKernel:
+def _lower(text: str, stubs: Mapping[str, Stub], target: str, last: str, lenient: bool) -> CompiledKernel:
     try:
         return CompiledKernel(text, stubs, lower(to_triton(text), target, last))
     except ToolError as error:
@@ -350,7 +360,7 @@ def _is_kernel(op: Any) -> bool:
 
 
 def check_one_kernel(module: Module, stage: str) -> None:
-    """Triton's backends compile one kernel at a time."""
+    """Fail unless the module has exactly one kernel: Triton's backends compile one kernel at a time."""
     names = kernels(module)
     if len(names) != 1:
         listed = f": {', '.join(names)}" if names else ""
@@ -358,8 +368,8 @@ def check_one_kernel(module: Module, stage: str) -> None:
         fail(f"emit {stage}: the module must hold exactly one kernel, found {len(names)}{listed}", *place)
 
 
-def one_by_one(module: Module) -> Iterator[Module]:
-    """The module once for each of its kernels, without the others: Triton compiles one kernel at a time."""
+def kernel_modules(module: Module) -> Iterator[Module]:
+    """For each kernel, the module without the other kernels: Triton compiles one kernel at a time."""
     names = kernels(module)
     if len(names) == 1:
         yield module
@@ -374,7 +384,7 @@ def one_by_one(module: Module) -> Iterator[Module]:
 
 
 def check_sizes(module: Module) -> None:
-    """Fail on a tensor of which a thread has more than Triton's backend gets through in any useful time."""
+    """Fail if a tensor has too many elements per thread, with which Triton's backend would take too long."""
     table = LayoutTable()
     for op in operations(module.operation):
         for value in (*op.results, *block_arguments(op)):
@@ -382,16 +392,16 @@ def check_sizes(module: Module) -> None:
             if not isinstance(layout, LinearLayout) or not layout.has_in_dim(REGISTER):
                 continue
             if (registers := layout.in_dim_size(REGISTER)) > (most := NVIDIA.most_registers):
-                held = f"a thread holds {registers} elements of '{value.type}'"
-                fail(f"{held}; at most {most} are compiled", *position(str(op.location)))
+                message = f"a thread holds {registers} elements of '{value.type}'; at most {most} are compiled"
+                fail(message, *position(str(op.location)))
 
 
 def to_triton(text: str) -> Any:
-    """Parse and verify text in a libtriton context of its own."""
+    """Parse and verify text in a new libtriton context. Raises ToolError."""
     with captured_stderr() as captured:
         try:
             return bridge.parse_triton(text, bridge.triton_context())
         except bridge.BridgeError as error:
             failure = error
-    found, _ = parse_diagnostics(captured.text)
-    raise ToolError(*_with_hints(found or [Diagnostic("error", str(failure))], text)) from failure
+    errors, _ = parse_diagnostics(captured.text)
+    raise ToolError(*_with_hints(errors or [Diagnostic("error", str(failure))], text)) from failure

@@ -1,4 +1,4 @@
-"""What is printed on a terminal, and in files."""
+"""Print to a terminal or to a file."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ WIDTH_WITHOUT_TERMINAL = 160
 
 @contextmanager
 def trimmed(console: Console) -> Iterator[None]:
-    """Within the block, what is printed to a file gets no blanks at the ends of lines; it is written at the
-    end of the block."""
+    """If the output is no terminal, remove blanks at line ends, and write the output at the end
+    of the block.
+    """
     if console.is_terminal:
         yield
         return
@@ -24,6 +25,6 @@ def trimmed(console: Console) -> Iterator[None]:
 
 
 def show(console: Console, table: Table) -> None:
-    """Print a table."""
+    """Print a table; in a file, without blanks at line ends."""
     with trimmed(console):
         console.print(table)

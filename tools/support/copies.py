@@ -1,4 +1,4 @@
-"""Copies of a kernel's arguments, so that it can be run again without the program noticing."""
+"""Copy a kernel's arguments, so that the kernel can be run again without changing the program's data."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 
 class NoCopy(Exception):
-    """Why a kernel's arguments cannot be copied."""
+    """A kernel's arguments cannot be copied; the message says why."""
 
 
 class Copies:
-    """`arguments` with every tensor copied, and what the copies held at first.
+    """`arguments` with every tensor copied, and the initial contents of the copies.
 
-    Whole storages are copied: views that share one still do, and stand as far from its beginning.
+    Whole storages are copied: views that share a storage still share one, at the same offsets.
     """
 
     def __init__(self, arguments: Sequence[Any], types: Sequence[Any]) -> None:
@@ -23,7 +23,7 @@ class Copies:
         self._torch: Any = torch
         self._storages: dict[int, tuple[Any, Any]] = {}
         self.tensors: list[Any] = []
-        """The copies of tensors among the arguments, those in others included."""
+        """The copies of all tensors in the arguments, also of those nested in other arguments."""
         if len(arguments) != len(types):
             raise NoCopy(f"it was launched with {len(arguments)} arguments, and its signature has {len(types)}")
         try:
@@ -33,10 +33,10 @@ class Copies:
             raise NoCopy("there is no room for two copies of its arguments") from error
 
     def restore(self) -> None:
-        """Let the copies hold what the arguments held when they were copied."""
+        """Restore the initial contents of the copies."""
         with self._torch.no_grad():
-            for kept, used in self._storages.values():
-                used.copy_(kept)
+            for initial, used in self._storages.values():
+                used.copy_(initial)
 
     def _copied(self, argument: Any, type_: Any = "") -> Any:
         if isinstance(argument, self._torch.Tensor):
@@ -60,12 +60,12 @@ class Copies:
         if tensor.device.type != "cuda":
             raise NoCopy("it takes a tensor that is not on the GPU")
         storage = tensor.untyped_storage()
-        at = storage.data_ptr()
-        if at not in self._storages:
+        address = storage.data_ptr()
+        if address not in self._storages:
             size = (storage.nbytes(),)
             whole = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage, 0, size, (1,))
-            self._storages[at] = (whole.clone(), whole.clone())
-        used = self._storages[at][1].untyped_storage()
+            self._storages[address] = (whole.clone(), whole.clone())
+        used = self._storages[address][1].untyped_storage()
         place = (tensor.storage_offset(), tensor.size(), tensor.stride())
         copied = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(used, *place)
         self.tensors.append(copied)

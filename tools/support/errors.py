@@ -1,7 +1,7 @@
-"""Diagnostics: what went wrong, where in the user's file, in the form MLIR's own tools print.
+"""Diagnostics: errors with their place in the user's file, printed like those of MLIR's own tools.
 
-Everything the tools report passes through `Diagnostic`: what upstream MLIR hands to a handler, what libtriton
-writes to the standard error stream (it has no handler Python could attach), and what this project raises.
+Everything that the tools report is a `Diagnostic`: the diagnostics of upstream MLIR, libtriton's messages,
+which can only be read from standard error, and the errors of this project.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SEVERITIES = ("error", "warning", "remark", "note")
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One message at one place of a file; `line` and `column` count from 1, 0 means unknown."""
+    """A message about a place in a file; `line` and `column` count from 1, and 0 means unknown."""
 
     severity: str
     message: str
@@ -43,7 +43,7 @@ class Diagnostic:
 
 
 class ToolError(Exception):
-    """A failure the user can act on: the tools print its diagnostics and exit with status 1."""
+    """A failure for the user to act on: the tools print its diagnostics and exit with status 1."""
 
     def __init__(self, *diagnostics: Diagnostic) -> None:
         super().__init__("\n".join(map(str, diagnostics)))
@@ -63,8 +63,10 @@ _BARE = re.compile(rf"^(?P<place>)(?P<severity>{_SEVERITY}): (?P<message>.*)$")
 
 
 def parse_diagnostics(text: str) -> tuple[list[Diagnostic], str]:
-    """The diagnostics in what an MLIR library printed, notes under their error, and the text that is none."""
-    found: list[Diagnostic] = []
+    """The diagnostics in the output of an MLIR library, with notes attached to their errors; and the other
+    text.
+    """
+    diagnostics: list[Diagnostic] = []
     rest: list[str] = []
     for line in text.splitlines():
         match = _TRITON.match(line) or _BARE.match(line)
@@ -72,28 +74,29 @@ def parse_diagnostics(text: str) -> tuple[list[Diagnostic], str]:
             rest.append(line)
             continue
         diagnostic = Diagnostic(match["severity"], match["message"], *position(match["place"]))
-        if diagnostic.severity == "note" and found:
-            found[-1] = replace(found[-1], notes=(*found[-1].notes, diagnostic))
+        if diagnostic.severity == "note" and diagnostics:
+            diagnostics[-1] = replace(diagnostics[-1], notes=(*diagnostics[-1].notes, diagnostic))
         else:
-            found.append(diagnostic)
-    return found, "\n".join(rest)
+            diagnostics.append(diagnostic)
+    return diagnostics, "\n".join(rest)
 
 
 @dataclass
 class Captured:
-    """What the process wrote to its standard error stream while it was captured."""
+    """The text that was written to standard error while it was captured."""
 
     text: str = ""
 
 
-# Where captured text goes while a supervised child runs, so that its parent can read it after a crash.
+# In a supervised child, the file to which captured text is written, so that the parent can read it after a
+# crash.
 _crash_log: list[BinaryIO] = []
-# Where the child says which file it is at.
+# In a supervised child, the file to which it writes the name of the input that it compiles.
 _crash_input: list[BinaryIO] = []
 
 
-def now_at(filename: str) -> None:
-    """Remember the input that is compiled from here on, for what is reported if the compiler crashes."""
+def note_input(filename: str) -> None:
+    """Record the name of the input that is compiled next, for the report if the compiler crashes."""
     for log in _crash_input:
         log.seek(0)
         log.truncate()
@@ -101,14 +104,16 @@ def now_at(filename: str) -> None:
         log.flush()
 
 
-def keep_captured() -> None:
-    """Capture into the file that is the standard error stream, so that who has it can read it after a crash."""
+def capture_into_stderr() -> None:
+    """From now on, capture into the file that is standard error, so that the parent can read it after a
+    crash.
+    """
     _crash_log[:] = [open("/proc/self/fd/2", "r+b", buffering=0)]  # noqa: SIM115
 
 
 @contextmanager
 def captured_stderr() -> Iterator[Captured]:
-    """Collect everything written to file descriptor 2, by C++ code too; not for several threads."""
+    """Collect everything written to file descriptor 2, also by C++ code. Not thread-safe."""
     captured = Captured()
     sys.stderr.flush()
     saved = os.dup(2)
@@ -127,7 +132,7 @@ def captured_stderr() -> Iterator[Captured]:
 
 
 def open_streams() -> None:
-    """Let closed standard streams lead nowhere: else the next file that is opened takes their number."""
+    """Open closed standard streams on /dev/null; else the next opened file would get their number."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None and number:
             descriptor = os.open(os.devnull, os.O_WRONLY)
@@ -138,39 +143,39 @@ def open_streams() -> None:
 
 
 def supervised(run: Callable[[], int]) -> int:
-    """The exit status of `run`, which a child process runs: C++ code that aborts takes the child only.
+    """Run `run` in a child process, so that C++ code that aborts ends only the child; return its exit status.
 
-    Requires: no other thread. Ensures: a child that a signal ends is reported with the input it was at and
-    what it said last.
+    Requires: no other thread. Ensures: if a signal ends the child, the error names the input, and diagnostics
+    that the child captured are printed.
     """
     open_streams()
     sys.stdout.flush()
     sys.stderr.flush()
-    with tempfile.TemporaryFile() as log, tempfile.TemporaryFile() as at:
+    with tempfile.TemporaryFile() as log, tempfile.TemporaryFile() as input_name:
         child = os.fork()
         if child == 0:
             _crash_log.append(log)
-            _crash_input.append(at)
+            _crash_input.append(input_name)
             sys.exit(run())
         status = _wait(child)
         log.seek(0)
-        last_words = log.read().decode(errors="replace")
-        at.seek(0)
-        filename = at.read().decode(errors="replace")
+        last_output = log.read().decode(errors="replace")
+        input_name.seek(0)
+        filename = input_name.read().decode(errors="replace")
     if status >= 0:
         return status
-    found, rest = parse_diagnostics(last_words)
+    diagnostics, rest = parse_diagnostics(last_output)
     assertion = next((line for line in reversed(rest.splitlines()) if "Assertion" in line), "")
     cause = f"{signal.Signals(-status).name}{': ' if assertion else ''}{assertion}"
     printer = Printer()
-    for diagnostic in found:
+    for diagnostic in diagnostics:
         printer.print(diagnostic)
     printer.print(Diagnostic("error", f"the compiler crashed with {cause}", filename))
     return 1
 
 
 def _wait(child: int) -> int:
-    """The exit status of a child, or minus the signal that ended it."""
+    """The exit status of a child, or the negative number of the signal that ended it."""
     while True:
         try:
             return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -178,22 +183,22 @@ def _wait(child: int) -> int:
             continue
 
 
-_SHOWN = 200
-"""Characters of a line that are shown; lines of JSON and of printed constants have thousands."""
+_MOST_CHARACTERS = 200
+"""The number of characters shown of a source line; lines of JSON and printed constants have thousands."""
 
 
 def _shortened(text: str, column: int) -> tuple[str, int]:
-    """What is shown of a line, and its column there: the whole, or what is around the column."""
-    if len(text) <= _SHOWN:
+    """The part of a line that is shown, around the column, and the column in that part."""
+    if len(text) <= _MOST_CHARACTERS:
         return text, column
-    start = max(0, min(column - _SHOWN // 2, len(text) - _SHOWN))
-    head, tail = "..." * (start > 0), "..." * (start + _SHOWN < len(text))
-    return f"{head}{text[start : start + _SHOWN]}{tail}", column - start + len(head)
+    start = max(0, min(column - _MOST_CHARACTERS // 2, len(text) - _MOST_CHARACTERS))
+    head, tail = "..." * (start > 0), "..." * (start + _MOST_CHARACTERS < len(text))
+    return f"{head}{text[start : start + _MOST_CHARACTERS]}{tail}", column - start + len(head)
 
 
 @dataclass
 class Printer:
-    """Writes diagnostics as MLIR does: message, line of the source, caret; notes after their error."""
+    """Prints diagnostics as MLIR does: the message, the source line, a caret, then the notes."""
 
     sources: dict[str, str] = field(default_factory=dict)
     stream: TextIO | None = None
@@ -212,11 +217,11 @@ class Printer:
 
 
 _OUTPUT_FAILS = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT)
-"""What writing to a full or broken device gives; opening files is guarded where it is done."""
+"""The errors of writing to a full or broken device; code that opens files handles their errors itself."""
 
 
 def guarded(run: Callable[[], int], printer: Printer) -> int:
-    """The exit status of `run`; whatever goes wrong in it is printed as a diagnostic, never as a traceback."""
+    """Run `run` and return its exit status; print any exception as a diagnostic instead of a traceback."""
     try:
         status = run()
         sys.stdout.flush()
@@ -234,14 +239,14 @@ def guarded(run: Callable[[], int], printer: Printer) -> int:
         if error.errno not in _OUTPUT_FAILS:
             return _internal(error, printer)
         printer.print(Diagnostic("error", f"cannot write output: {error.strerror}", "<stdout>"))
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to write would fail again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # a flush at exit would fail again
     except Exception as error:
         return _internal(error, printer)
     return 1
 
 
 def _internal(error: Exception, printer: Printer) -> int:
-    """The exit status for an exception that nobody meant to raise; called where it is handled."""
+    """Report an unexpected exception, which is being handled, as a bug; return the exit status."""
     with tempfile.NamedTemporaryFile("w", prefix="triton-linear-", suffix=".txt", delete=False) as file:
         file.write(traceback.format_exc())
     message = f"internal error: {type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""Triton's own road from a kernel's source to TTGIR, without a GPU and without a cache."""
+"""Compile a kernel's source to TTGIR by stock Triton, without a GPU and without a cache."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from triton.compiler import ASTSource
 from triton.compiler.compiler import make_backend
 
 
-def ttgir_of(source: ASTSource, gpu: GPUTarget, given: Mapping[str, int]) -> Any:
-    """The libtriton module of a kernel as the backend of `gpu` leaves its stage `ttgir`; no device is asked."""
+def ttgir_of(source: ASTSource, gpu: GPUTarget, launch_options: Mapping[str, int]) -> Any:
+    """The libtriton module of a kernel after the stage `ttgir` of `gpu`'s backend; no device is queried."""
     backend = make_backend(gpu)
-    options = backend.parse_options({**given, **source.parse_options()})
+    options = backend.parse_options({**launch_options, **source.parse_options()})
     context = ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)

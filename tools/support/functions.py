@@ -1,11 +1,11 @@
-"""Whole kernels on a simulated thread block: TTGIR through Triton's own lowering, and what it does then.
+"""Lower whole kernels by Triton, and run them on a simulated CTA.
 
     kernel = lower_kernel(text, "chain.ttgir", "cuda:90")
     outcome = kernel.run([registers_of(x, layout, kernel), 3])
     values, undefined = outcome.sinks["result"]
 
-A kernel for this takes tensors and numbers as arguments, `tt.func public @kernel(%x: tensor<...>, %n: i32)`,
-and hands results to `sink` lines, so that no memory but shared memory is needed.
+Such a kernel takes tensors and numbers as arguments, `tt.func public @kernel(%x: tensor<...>, %n: i32)`, and
+passes its results to `sink` lines, so that it needs no global memory.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from triton_linear.tools.support.compile import (
 )
 
 LOWERING = PipelineOptions(assign=False, reductions=False)
-"""Layouts and reductions stay; what conversions, gathers and accesses there are, is lowered by this package."""
+"""Keep layouts and reductions; lower all conversions, gathers and accesses by this package."""
 
 
 @dataclass(frozen=True)
 class LoweredKernel:
-    """A kernel in the LLVM dialect, as Triton's backend left it.
+    """A kernel in the LLVM dialect, after Triton's backend.
 
-    `embedded` is the TTGIR that the backend was given; `conversions` are those that our passes met.
+    `embedded` is the TTGIR given to the backend; `conversions` are the decisions of this package's passes.
     """
 
     text: str
@@ -58,7 +58,7 @@ class LoweredKernel:
     def run(
         self, arguments: Sequence[Argument], *, trials: int = 1, step_limit: int = STEP_LIMIT, ctas: int = 1
     ) -> FunctionOutcome:
-        """Run it on the kernel's own arguments, by so many CTAs of a cluster; see `simulate_function`."""
+        """Run the kernel on these arguments, in a cluster of `ctas` CTAs; see `simulate_function`."""
         return simulate_function(
             self.text,
             self.name,
@@ -74,19 +74,19 @@ class LoweredKernel:
 def lower_kernel(
     text: str, filename: str, target_name: str | None, options: PipelineOptions | None = DEFAULTS
 ) -> LoweredKernel:
-    """Take a TTGIR module of one kernel to the LLVM dialect, with the pipeline or, without `options`, as stock
-    Triton does.
+    """Lower a TTGIR module of one kernel to the LLVM dialect, with the pipeline, or by stock Triton if
+    `options` is None.
 
-    Raises ToolError with what was reported where a pass or Triton fails.
+    Raises ToolError with the diagnostics if a pass or Triton fails.
     """
     module = read_module(text, bridge.upstream_context(), filename)
     target = set_target(module, target_name)
     check_one_kernel(module, "llvm")
     warps = module.operation.attributes["ttg.num-warps"].value
-    stock = _ranked(module, target) if options is None else bridge.triton_text(module)
+    stock = _text_with_ranks(module, target) if options is None else bridge.triton_text(module)
     prepared = prepared_module(module, target, options and concerning(options, module))
     if options is not None:
-        _ranked(module, target)
+        _text_with_ranks(module, target)
     for attempt in prepared.attempts() if options is not None else ():
         lowered = lower(to_triton(attempt.text), target.name, "llvm")
         if (lowered.metadata.get("shared") or 0) <= attempt.room:
@@ -98,18 +98,18 @@ def lower_kernel(
     return LoweredKernel(lowered.text("llvm"), kernels(module)[0], target, warps, stock)
 
 
-def _ranked(module: Module, target: Target) -> str:
-    """The text of a module whose arguments have ranks that AMD's axis analysis sees."""
+def _text_with_ranks(module: Module, target: Target) -> str:
+    """The text of a module, changed so that AMD's axis analysis knows the ranks of its arguments."""
     if target.vendor == "amd":
-        _name_ranks(module)
+        _convert_arguments(module)
     return bridge.triton_text(module)
 
 
-def _name_ranks(module: Module) -> None:
-    """Let tensors that are arguments go through a conversion to what they are, which is no code.
+def _convert_arguments(module: Module) -> None:
+    """Insert a no-op conversion after each argument that is a tensor.
 
-    AMD's axis analysis gives an argument the rank of its struct, and stops where a loop joins it with a tensor
-    of its own rank; it looks at a conversion's own type.
+    AMD's axis analysis takes the rank of an argument from its struct, and fails in a loop that joins it with a
+    tensor of the right rank. For the result of a conversion it uses the tensor's type.
     """
     for function in operations(module.operation):
         if function.name != "tt.func" or not len(function.regions[0].blocks):
@@ -119,18 +119,18 @@ def _name_ranks(module: Module) -> None:
         for argument in block.arguments:
             if not str(argument.type).startswith("tensor<"):
                 continue
-            named = Operation.create(
+            conversion = Operation.create(
                 "ttg.convert_layout",
                 results=[argument.type],
                 operands=[argument],
                 loc=function.location,
                 ip=InsertionPoint(first),
             )
-            argument.replace_all_uses_except(named.results[0], named)
+            argument.replace_all_uses_except(conversion.results[0], conversion)
 
 
 def sink(value: str, type_: str, name: str) -> str:
-    """A line of TTGIR that hands all registers of a tensor, in order, to the sink `name`."""
+    """A line of TTGIR that passes all registers of a tensor, in order, to the sink `name`."""
     return (
         f'%sink_{name} = tt.elementwise_inline_asm "{SINK}{name}" '
         f'{{constraints = "=r,r", packed_element = 1 : i32, pure = false}} {value} : {type_} -> {type_}'
@@ -138,10 +138,10 @@ def sink(value: str, type_: str, name: str) -> str:
 
 
 def registers_of(tensors: Bits, layout: LinearLayout, kernel: LoweredKernel, block: int = 0) -> Bits:
-    """What every register of every thread holds of tensors of bit patterns, of shape (trials, *tensor).
+    """The contents of all registers of all threads for tensors of bit patterns, of shape (trials, *tensor).
 
-    Ensures: the result has shape (registers, trials, threads), as arguments and sinks have it.
+    Ensures: the result has the shape of arguments and sinks, (registers, trials, threads).
     """
-    held = held_elements(layout, kernel.target.lanes, kernel.num_warps, block)
+    elements = held_elements(layout, kernel.target.lanes, kernel.num_warps, block)
     flat = tensors.transpose(0, *reversed(range(1, tensors.ndim))).reshape(len(tensors), -1)
-    return np.ascontiguousarray(flat[:, held].swapaxes(0, 1))
+    return np.ascontiguousarray(flat[:, elements].swapaxes(0, 1))

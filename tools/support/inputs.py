@@ -1,4 +1,4 @@
-"""What the commands read: files, the standard input, folders of modules, and the kernels of a script."""
+"""Read the commands' inputs: files, standard input, folders of modules, and the kernels of a script."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from triton_linear.tools.support.errors import fail
 
 
 def read_input(name: str) -> str:
-    """The text of a file, or of the standard input for `-`."""
+    """The text of a file, or of standard input for `-`."""
     shown = display_name(name)
     try:
         if name != "-":
             data = Path(name).read_bytes()
-        elif sys.stdin is None:  # it was closed when Python began
+        elif sys.stdin is None:  # it was closed when Python started
             fail("cannot open input file: it is closed", shown)
         else:
             data = sys.stdin.buffer.read()
@@ -33,20 +33,21 @@ def read_input(name: str) -> str:
 
 
 def display_name(name: str) -> str:
-    """How diagnostics call an input file; bytes that are no UTF-8 are shown by number."""
+    """The name of an input file in diagnostics; bytes that are not UTF-8 are escaped."""
     return "<stdin>" if name == "-" else name.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def modules(what: str, arguments: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
-    """(name, text) of each module named. A script's modules are those that it leaves in an empty cache.
+    """The name and the text of each module in an input. A script is run with an empty cache, which is then
+    read.
 
-    Fails where there is none.
+    Fails if there is no module.
     """
-    found = False
+    is_empty = True
     for module in _modules(what, arguments):
-        found = True
+        is_empty = False
         yield module
-    if not found:
+    if is_empty:
         fail(
             "the script compiled no kernel" if Path(what).suffix == ".py" else "no TTGIR module was found", what
         )
@@ -73,7 +74,7 @@ def _modules(what: str, arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _in_folder(folder: Path) -> Iterator[tuple[str, str]]:
-    """Each different module in a folder, by name."""
+    """The modules in a folder, sorted by name, without duplicates."""
     seen: set[str] = set()
     for file in sorted(folder.rglob("*.ttgir"), key=lambda file: (file.name, str(file))):
         text = read_input(str(file))
@@ -83,7 +84,7 @@ def _in_folder(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _run_script(path: Path, arguments: Sequence[str], cache: str) -> int:
-    """Run a script with an empty cache; what it prints goes to the standard error stream."""
+    """Run a script with an empty cache and return its exit status; its output goes to standard error."""
     if not path.is_file():
         fail("cannot open input file: No such file or directory", str(path))
     environment = {**os.environ, "TRITON_CACHE_DIR": cache}

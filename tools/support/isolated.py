@@ -1,4 +1,4 @@
-"""Calls that may crash, hang or eat all memory, each in a process of its own."""
+"""Run calls that may crash, hang or exhaust memory, each in a child process."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from multiprocessing.connection import Connection
 from typing import Any, Generic, TypeVar
 
 Result = TypeVar("Result")
-_SAID = 300  # Characters of what a call that failed printed.
+_MOST_CHARACTERS = 300
+"""The number of characters quoted from the output of a failed call."""
 
 
 @dataclass(frozen=True)
 class Lost:
-    """A call that gave no result, and why."""
+    """The result of a call that failed, with the reason."""
 
     reason: str
 
 
 class Isolation(Generic[Result]):
-    """Runs `function` in processes that are forked, one for each call, from one that has imported `modules`.
+    """Runs each call of `function` in a process that is forked from one that has imported `modules`.
 
-    A call is ended after `seconds`, or when it wants more than `memory` bytes.
+    A call ends after `seconds`, or when it allocates more than `memory` bytes.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class Isolation(Generic[Result]):
         self._context.set_forkserver_preload(list(modules))
 
     def call(self, *arguments: Any) -> Result | Lost:
-        """One call; what it raises is returned as Lost."""
+        """Make one call. If it raises an exception or ends its process, return a `Lost`."""
         reader, writer = self._context.Pipe(duplex=False)
         with tempfile.NamedTemporaryFile() as errors:
             inputs = (writer, errors.name, self._limits, self._function, arguments)
@@ -48,20 +49,20 @@ class Isolation(Generic[Result]):
             process.start()
             writer.close()
             try:
-                found: Result | Lost = reader.recv()
+                result: Result | Lost = reader.recv()
             except EOFError:
                 process.join()
-                found = Lost(self._how(process.exitcode or 0))
+                result = Lost(self._reason(process.exitcode or 0))
             reader.close()
             process.join()
-            said = errors.read().decode(errors="replace").strip()
-        if isinstance(found, Lost) and said:
-            lines = said.splitlines()
-            telling = next((line for line in lines if re.search(r"error:|ERROR|Assertion", line)), lines[0])
-            return Lost(f"{found.reason}: {telling[:_SAID]}")
-        return found
+            output = errors.read().decode(errors="replace").strip()
+        if isinstance(result, Lost) and output:
+            lines = output.splitlines()
+            quoted = next((line for line in lines if re.search(r"error:|ERROR|Assertion", line)), lines[0])
+            return Lost(f"{result.reason}: {quoted[:_MOST_CHARACTERS]}")
+        return result
 
-    def _how(self, code: int) -> str:
+    def _reason(self, code: int) -> str:
         if code == -signal.SIGALRM:
             return f"took more than {self._limits[0]} s"
         return f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
@@ -69,15 +70,15 @@ class Isolation(Generic[Result]):
     def map(
         self, work: Sequence[tuple[Any, ...]], workers: int, tick: Callable[[], None] = lambda: None
     ) -> list[Result | Lost]:
-        """All calls, `workers` at a time; `tick` is called after each."""
+        """Make all calls, `workers` at a time; `tick` is called after each."""
 
-        def one(arguments: tuple[Any, ...]) -> Result | Lost:
-            found = self.call(*arguments)
+        def call(arguments: tuple[Any, ...]) -> Result | Lost:
+            result = self.call(*arguments)
             tick()
-            return found
+            return result
 
         with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(one, work))
+            return list(pool.map(call, work))
 
 
 def _answer(
@@ -94,7 +95,7 @@ def _answer(
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(seconds)
     try:
-        found = function(*arguments)
+        result = function(*arguments)
     except Exception as error:
-        found = Lost(f"{type(error).__name__}: {error}")
-    writer.send(found)
+        result = Lost(f"{type(error).__name__}: {error}")
+    writer.send(result)

@@ -1,12 +1,12 @@
-"""Sees the kernels that a process launches.
+"""Observe the kernels that a process launches.
 
-Every launch of Triton's ends in a call of a launcher, which a `CompiledKernel` makes with the handles of its
-code: those of `kernel[grid](...)`, of a compiled kernel by hand, and those of torch.compile's code. So the
-launchers' classes are patched, and `CompiledKernel._init_handles`, which tells what kernel a launcher is for.
+Every launch of Triton ends in a call of a launcher object, which `CompiledKernel._init_handles` creates:
+launches by `kernel[grid](...)`, of a compiled kernel by hand, and by torch.compile's code. So `__call__` of
+the launchers' classes is patched, and `_init_handles`, to record which kernel a launcher is for.
 
-Launches by which somebody chooses between configurations are not shown. Nor are those by Inductor's own
-launcher, which knows nothing of Triton: it is turned off (its switch has had two names). Kernels that Inductor
-has had compiled in other processes come without the source; the environment says that there are to be none.
+Launches that autotuners make to time configurations are not observed. Inductor's own launcher does not use
+Triton's; it is turned off (its switch has had two names). Kernels that Inductor compiles in other processes
+lack their source; the environment variables below disable these processes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ENVIRONMENT = {
     "TORCHINDUCTOR_USE_STATIC_CUDA_LAUNCHER": "0",
     "TORCHINDUCTOR_USE_STATIC_TRITON_LAUNCHER": "0",
 }
-"""What the environment of a process that is watched must hold."""
+"""Variables that must be in the environment of an observed process."""
 _SWITCHES = ("use_static_cuda_launcher", "use_static_triton_launcher")
 _CHOOSERS = (
     ("triton.runtime.autotuner", "Autotuner", "_bench"),
@@ -38,7 +38,7 @@ _KERNEL = "_triton_linear_kernel"
 
 
 def digest(ttgir: str) -> str:
-    """What tells a kernel's TTGIR, its places in the source included, from that of others.
+    """A short digest of a kernel's TTGIR, including its locations.
 
     >>> digest("module {}")
     'fd224b3138074712'
@@ -48,7 +48,7 @@ def digest(ttgir: str) -> str:
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch: Triton's `CompiledKernel`, the grid, and the arguments that its launcher takes."""
+    """A launch: Triton's `CompiledKernel`, the grid, and the arguments of its launcher."""
 
     kernel: Any
     grid: tuple[int, int, int]
@@ -56,7 +56,7 @@ class Launch:
 
     @property
     def key(self) -> str:
-        """Equal for launches of the same code on the same grid, in another run of the program too."""
+        """A key that is equal for launches of the same code on the same grid, also in another run."""
         return f"{self.kernel.hash[:20]}-{'x'.join(map(str, self.grid))}"
 
     @property
@@ -66,7 +66,9 @@ class Launch:
 
 
 def again(kernel: Any, launch: Launch, arguments: tuple[Any, ...]) -> Callable[[], None]:
-    """A function that launches `kernel` like `launch`, on the current stream."""
+    """A function that launches `kernel` on the grid of `launch` and the current stream, with
+    these arguments.
+    """
     from triton.runtime import driver
 
     run = kernel.run  # loads the code, so it comes first
@@ -80,11 +82,13 @@ def again(kernel: Any, launch: Launch, arguments: tuple[Any, ...]) -> Callable[[
 
 
 Visitor = Callable[[Launch], "Callable[[], None] | None"]
-"""Called before the first launch of each key; what it returns is called behind it."""
+"""A function that is called before the first launch of each key, and returns one to call after it."""
 
 
 class Watch:
-    """Counts launches by key, and shows the first of each key to `visit`; None from `visit` keeps the key new.
+    """Counts launches by key, and passes the first launch of each key to `visit`.
+
+    If `visit` returns None, the next launch with that key is passed to it too.
 
     Requires: Triton is imported, and has launched nothing yet.
     """
@@ -97,7 +101,7 @@ class Watch:
         self.counts: Counter[str] = Counter()
 
     def start(self) -> None:
-        """Patch Triton; this stays."""
+        """Patch Triton, for the rest of the process."""
         from triton.backends import backends
         from triton.compiler import compiler
 
@@ -112,7 +116,7 @@ class Watch:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Launches of this thread within the block are nobody's business."""
+        """Do not observe launches that this thread makes in the block."""
         before = getattr(self._local, "aside", False)
         self._local.aside = True
         try:
@@ -126,20 +130,20 @@ class Watch:
             kernel = vars(launcher).get(_KERNEL)
             if kernel is None or getattr(self._local, "aside", False):
                 return stock(launcher, x, y, z, stream, function, *arguments)
-            # Before the kernel's own: packed metadata, launch metadata, and the hooks of enter and exit.
+            # The first four are packed metadata, launch metadata, and the enter and exit hooks.
             launch = Launch(kernel, (x, y, z), arguments[4:])
             key = launch.key
             self.counts[key] += 1
-            behind = None
+            after = None
             if key not in self._seen:
                 with self.aside():
-                    behind = self._visit(launch)
-                if behind is not None:
+                    after = self._visit(launch)
+                if after is not None:
                     self._seen.add(key)
             result = stock(launcher, x, y, z, stream, function, *arguments)
-            if behind is not None:
+            if after is not None:
                 with self.aside():
-                    behind()
+                    after()
             return result
 
         return __call__
@@ -158,7 +162,7 @@ class Watch:
         @functools.wraps(stock)
         def __init__(kernel: Any, *arguments: Any, **options: Any) -> None:
             stock(kernel, *arguments, **options)
-            # Whoever chooses has been imported by now, and decides how to launch after this.
+            # By now Inductor and the autotuners are imported, and have not yet chosen a launcher.
             config = sys.modules.get("torch._inductor.config")
             for switch in _SWITCHES:
                 if getattr(config, switch, False):

@@ -1,4 +1,4 @@
-"""The ways in which a kernel is compiled to be compared."""
+"""The modes in which a kernel is compiled for comparisons."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ MODES: Mapping[str, Callable[[], Options | None]] = {
     BASELINE: lambda: Options(assign=False, occupancy=False, lowering=LEGACY),
     FREE: lambda: Options(strict=True, free=True, occupancy=False),
 }
-"""Stock Triton; all that the plugin does; only its lowerings; only its layouts; conversions as
-Triton lowered them before linear layouts; conversions for nothing."""
+"""Stock Triton; the whole plugin; the plugin without layout assignment; the plugin without its lowerings;
+conversions lowered as Triton did before linear layouts; conversions that cost nothing."""
 
 
 def mode(name: str) -> AbstractContextManager[list[Report]]:
-    """Within the block this thread compiles as `name` says, and the list gets the reports of what it compiles.
-    What was decided by measuring is not followed.
+    """Compile in mode `name` in the block, in this thread; the list receives the reports of the compiles.
 
-    `variant:NAME` is one of those that measuring chooses from. `free:N` is `free` for conversion number N of
-    each kernel alone. What `free` makes computes garbage, and is for timing only; it raises rather than fall
-    back to stock Triton.
+    Decisions of `triton-linear tune` are ignored. `variant:NAME` is one of the variants that `tune` measures.
+    `free:N` makes only conversion number N of each kernel free. A kernel compiled with `free` computes
+    garbage, and is for timing only; if it cannot be compiled, an exception is raised, without fallback to
+    stock Triton.
     """
     kind, _, number = name.partition(":")
     if kind == VARIANT:

@@ -1,5 +1,4 @@
-"""The options of the pipeline on a command line: what is left out is left out by a name that every command
-knows."""
+"""The options of the pipeline that all commands share."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from triton_linear.tools.support.errors import fail
 
 
 def add_pipeline_options(parser: argparse.ArgumentParser, *, lowering: bool = True) -> None:
-    """Add what changes the pipeline to a command; `lowering`: the choice of how conversions are lowered too."""
+    """Add the pipeline's options to a command; `lowering`: also the choice of how conversions are lowered."""
     group = parser.add_argument_group("the pipeline", "By default all is done that the plugin does.")
     group.add_argument("--no-assign", dest="assign", action="store_false", help="leave layouts as they are")
     group.add_argument(
@@ -43,7 +42,7 @@ def add_pipeline_options(parser: argparse.ArgumentParser, *, lowering: bool = Tr
 
 
 def pipeline_options(arguments: argparse.Namespace) -> PipelineOptions:
-    """What the command line says of the pipeline."""
+    """The pipeline's options of a parsed command line."""
     limit = arguments.scratch_limit
     if limit is not None and limit < 0:
         fail(f"scratch-limit: {limit} is negative")

@@ -1,4 +1,4 @@
-"""What a command is at, where that takes long."""
+"""Show the progress of commands that take long."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ _CLEAR = "\r\x1b[K"
 
 
 @contextmanager
-def told(what: str) -> Iterator[None]:
-    """While the block runs, the last line of the terminal says what it is at; then that line is empty again.
-    What the block itself writes comes behind it."""
+def status_line(what: str) -> Iterator[None]:
+    """Show `what` in the last line of the terminal while the block runs, and clear the line afterwards.
+
+    Output of the block itself follows on the same line. Does nothing if standard error is no terminal.
+    """
     if sys.stderr is None or not sys.stderr.isatty():
         yield
         return
@@ -27,6 +29,5 @@ def told(what: str) -> Iterator[None]:
 
 
 def say(text: str) -> None:
-    """A line about what the command has come to, on the standard error: a terminal, a file and a pipe get it at
-    once."""
+    """Print a line about the progress of the command to standard error, without buffering."""
     print(text, file=sys.stderr, flush=True)

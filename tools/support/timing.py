@@ -1,7 +1,8 @@
-"""Times launches of kernels side by side.
+"""Time launches of kernels side by side.
 
-Clocks and temperatures of a GPU drift, so ways of doing the same are timed in turn, in changing order, and
-compared turn by turn: the ratio of two is the median of the ratios of their turns.
+Clock rates and temperatures of a GPU drift. So alternatives are timed alternately, in rounds of changing
+order, and compared within each round: the ratio of two alternatives is the median of their ratios in the
+rounds.
 """
 
 from __future__ import annotations
@@ -14,17 +15,18 @@ from typing import Any, Protocol
 
 Launch = Callable[[], object]
 
-_TURNS = (6, 100)
-"""Of fewer than six, not even the least and the greatest hold the median in 95 of 100 cases."""
+_ROUNDS = (6, 100)
+"""The least and the largest number of rounds. With fewer than six, not even the interval from the least to the
+greatest value holds the median in 95 of 100 cases."""
 _WARM_UP = 2
 _SHORT_US = 50.0
-"""Kernels that are shorter are launched several times in a row."""
-_ROW = 10
+"""Kernels that take fewer microseconds are launched several times in a row."""
+_MOST_IN_A_ROW = 10
 
 
 @dataclass(frozen=True)
 class Timings:
-    """Microseconds of one launch, by mode and turn."""
+    """Microseconds of one launch, for each mode and round."""
 
     microseconds: Mapping[str, tuple[float, ...]]
 
@@ -37,27 +39,27 @@ class Timings:
         return statistics.median(self.microseconds[mode])
 
     def ratio(self, base: str, mode: str) -> float:
-        """How many times faster `mode` is than `base`: the median over the turns.
+        """How many times faster `mode` is than `base`: the median over the rounds.
 
         >>> Timings({"a": (2.0, 4.0, 9.0), "b": (1.0, 2.0, 3.0)}).ratio("a", "b")
         2.0
         """
-        turns = zip(self.microseconds[base], self.microseconds[mode], strict=True)
-        return statistics.median(first / second for first, second in turns)
+        rounds = zip(self.microseconds[base], self.microseconds[mode], strict=True)
+        return statistics.median(first / second for first, second in rounds)
 
 
 class Clock(Protocol):
-    """What tells how long a launch takes."""
+    """Measures the time of a launch."""
 
     def time(self, launch: Launch, before: Launch | None, row: int) -> float:
-        """Microseconds that each of `row` launches takes, after `before`, which does not count."""
+        """The mean time in microseconds of `row` launches, after `before`, which is not timed."""
 
 
 class GpuClock:
-    """CUDA's events, on PyTorch's current stream.
+    """Measures by CUDA events on PyTorch's current stream.
 
-    Before each measurement the GPU is kept busy until everything is queued, so that what is measured is its
-    time and not that of the processor that launches. `flush` writes a buffer larger than the L2 cache first.
+    Before each measurement the GPU is kept busy until all launches are queued, so that the time on the CPU is
+    not measured. `flush` first writes a buffer larger than the L2 cache.
     """
 
     BUSY_CYCLES = 200_000
@@ -74,7 +76,7 @@ class GpuClock:
             self._buffer = torch.empty(max(2 * cache, 1 << 26), dtype=torch.uint8, device="cuda")
 
     def time(self, launch: Launch, before: Launch | None, row: int) -> float:
-        """Microseconds that each of `row` launches takes, after `before`, which does not count."""
+        """The mean time in microseconds of `row` launches, after `before`, which is not timed."""
         if before is not None:
             before()
         if self._buffer is not None:
@@ -96,23 +98,24 @@ def side_by_side(
     seconds: float = 1.0,
     in_a_row: bool = True,
 ) -> Timings:
-    """Time each of `launches` in turn, for about so many seconds in all, but 6 turns at least and 100 at most.
+    """Time `launches` alternately, in 6 to 100 rounds that take about `seconds` in all.
 
-    `before` is called before each measurement, as to restore what launches change. Short kernels are launched
-    up to ten times in a row unless `in_a_row` is off, for those that cannot go twice without `before`.
+    `before` is called before each measurement, for instance to restore data that launches change. Short
+    kernels are launched up to ten times in a row, unless `in_a_row` is False because each launch needs
+    `before`.
     """
     clock = clock or GpuClock()
     names = list(launches)
-    began = time.perf_counter()
+    started = time.perf_counter()
     first = {name: min(clock.time(launches[name], before, 1) for _ in range(_WARM_UP)) for name in names}
-    turn_seconds = (time.perf_counter() - began) / _WARM_UP
+    round_seconds = (time.perf_counter() - started) / _WARM_UP
     row = 1
     if in_a_row:
-        row = max(1, min(_ROW, round(_SHORT_US / max(1e-3, *first.values()))))
-    turns = max(_TURNS[0], min(_TURNS[1], round(seconds / max(turn_seconds, 1e-6))))
-    found: dict[str, list[float]] = {name: [] for name in names}
-    for turn in range(turns):
-        start = turn % len(names)
+        row = max(1, min(_MOST_IN_A_ROW, round(_SHORT_US / max(1e-3, *first.values()))))
+    rounds = max(_ROUNDS[0], min(_ROUNDS[1], round(seconds / max(round_seconds, 1e-6))))
+    times: dict[str, list[float]] = {name: [] for name in names}
+    for number in range(rounds):
+        start = number % len(names)
         for name in names[start:] + names[:start]:
-            found[name].append(clock.time(launches[name], before, row))
-    return Timings({name: tuple(times) for name, times in found.items()})
+            times[name].append(clock.time(launches[name], before, row))
+    return Timings({name: tuple(values) for name, values in times.items()})

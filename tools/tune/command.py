@@ -1,8 +1,8 @@
-"""`triton-linear tune SCRIPT`: measures variants of a program's kernels, and keeps which is fastest.
+"""`triton-linear tune SCRIPT`: measure variants of a program's kernels, and store which is the fastest.
 
-The program runs in child processes (tools/measuring), under stock Triton; each of its launches is measured
-behind its own. What was decided is in the file of decisions as soon as it is known. A run that is interrupted
-leaves its records, and the next one goes on from there.
+The program runs in child processes (tools/measuring), with stock Triton; each launch is measured after the
+program's own launch. Each decision is written to the file of decisions as soon as it is known. If a run is
+interrupted, its records remain, and the next run resumes from them.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from triton_linear.tools.support.progress import say
 from triton_linear.tools.tune import figures, shards
 from triton_linear.tools.tune.bar import Bar
 from triton_linear.tools.tune.figures import Contested, TunedKernel
-from triton_linear.tools.tune.journal import Journal, put
+from triton_linear.tools.tune.journal import Journal, store
 from triton_linear.variants import COMPARED, VARIANTS, variant
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a run has found: kernels with a decision, all launches that were seen, and how the program ended."""
+    """The results of a run: kernels with a decision, all observed launches, and the program's exit status."""
 
     kernels: tuple[TunedKernel, ...]
     launches: tuple[Contested, ...]
@@ -45,7 +45,7 @@ class Tuned:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Run the command; 1 where the program failed, or a decision does not hold."""
+    """Run the command. The exit status is 1 if the program failed, or a checked decision does not hold."""
     check_script(chosen.script, chosen.module)
     for path in filter(None, (chosen.json, chosen.picture)):
         if not path.resolve().parent.is_dir():
@@ -55,7 +55,7 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.check and not before:
         fail("there are no decisions to check", str(file.path))
     device = f"workers of {chosen.cluster}" if chosen.cluster is not None else gpu_name("tune")
-    found = tune(
+    results = tune(
         chosen.script,
         chosen.arguments,
         module=chosen.module,
@@ -70,10 +70,10 @@ def run(chosen: argparse.Namespace) -> int:
         again=chosen.again or chosen.check,
         keep=not chosen.check,
     )
-    if not found.launches:
-        why = f"the program ended with status {found.status}" if found.status else "the program ended"
+    if not results.launches:
+        why = f"the program ended with status {results.status}" if results.status else "the program ended"
         fail(f"{why} without launching a kernel of Triton's", chosen.script)
-    return _show(found, device, before, chosen)
+    return _show(results, device, before, chosen)
 
 
 def tune(
@@ -92,11 +92,12 @@ def tune(
     again: bool = False,
     keep: bool = True,
 ) -> Tuned:
-    """Run a program, measure the variants of its kernels, and keep which is fastest in the file `decisions`
-    (None: the user's own), or, without `keep`, only say it. The other arguments are the command's options;
-    `stock` and `ours` are measured whatever `variants` says.
+    """Run a program, measure the variants of its kernels, and store the fastest ones in the file `decisions`.
 
-    Raises ToolError where decisions cannot be kept, ValueError for a variant that there is not.
+    decisions: None is the user's own file. keep: if False, nothing is stored. variants: `stock` and `ours`
+    are always measured. The other arguments are the command's options.
+
+    Raises ToolError if decisions cannot be stored, ValueError for an unknown variant.
     """
     names = {variant(name).name for name in (*COMPARED, *variants)}
     file = DecisionFile(decisions or default_file())
@@ -115,33 +116,35 @@ def tune(
         _remove(journal.glob("run-*"))
     before = list(journal.glob("run-*"))
     bar = Bar(len(plan.modes))
-    followed = Journal(journal, file if keep else None, bar)
-    followed.follow(loud=False)
-    known = list(followed.records)
+    reader = Journal(journal, file if keep else None, bar)
+    reader.follow(loud=False)
+    known = list(reader.records)
     if known:
         say(f"going on where an earlier run ended: {len(figures.tuned(figures.contested(known)))} decided")
     run_folder = _new_folder(journal)
-    lock = _hold(run_folder)
+    lock = _lock(run_folder)
     resumed = replace(plan, skip=done(known), jobs=jobs, ahead=compile_first)
     try:
         if cluster is not None:
-            records, status = shards.on_cluster(resumed, cluster, folder=run_folder, watch=followed.follow)
+            records, status = shards.on_cluster(resumed, cluster, folder=run_folder, watch=reader.follow)
         else:
-            there = shards.visible_gpus()
-            records, status = shards.on_gpus(resumed, there[: gpus or len(there)], run_folder, followed.follow)
+            visible = shards.visible_gpus()
+            records, status = shards.on_gpus(
+                resumed, visible[: gpus or len(visible)], run_folder, reader.follow
+            )
     except OSError as error:
-        followed.follow()
+        reader.follow()
         fail(f"cannot keep records: {error.strerror or error}", str(run_folder))
     except BaseException:
-        followed.follow()
+        reader.follow()
         raise
     finally:
         bar.hide()
     launches = figures.contested([*known, *records])
     kernels = figures.tuned(launches)
-    followed.follow()
+    reader.follow()
     if keep:
-        put(file, kernels)
+        store(file, kernels)
     if lock is not None:
         lock.close()
     _remove((*before, run_folder))
@@ -151,16 +154,15 @@ def tune(
 
 
 def _digest(plan: MeasuringPlan, cluster: str | None, keep: bool) -> str:
-    """What tells a run from others: one of the same program, variants and package in the same place goes on
-    where it ended."""
+    """The digest that identifies a run: a run with an equal digest can resume an interrupted one."""
     script = plan.script if plan.module else str(Path(plan.script).resolve())
     place = sorted(gpu_names()) if cluster is None else cluster
-    about = [script, plan.arguments, plan.modes, plan.grids, installed(), source_digest(), place, keep]
-    return hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
+    identity = [script, plan.arguments, plan.modes, plan.grids, installed(), source_digest(), place, keep]
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
 
 
 def _new_folder(journal: Path) -> Path:
-    """A folder for the records of one run, which no other run has."""
+    """Create a new folder for the records of a run."""
     for number in itertools.count():
         folder = journal / f"run-{number}"
         try:
@@ -173,8 +175,8 @@ def _new_folder(journal: Path) -> Path:
     raise AssertionError("numbers do not end")
 
 
-def _hold(folder: Path) -> IO[bytes] | None:
-    """A run's claim on its folder, for as long as the file is open; None where another run has it."""
+def _lock(folder: Path) -> IO[bytes] | None:
+    """Lock the folder of a run, for as long as the returned file is open; None if another run has the lock."""
     try:
         file = open(folder / "lock", "wb")  # noqa: SIM115
     except OSError:
@@ -188,10 +190,10 @@ def _hold(folder: Path) -> IO[bytes] | None:
 
 
 def _remove(folders: Iterable[Path]) -> None:
-    """Remove folders of runs, but for those that another run of the same is at."""
+    """Remove folders of runs, except those that another run has locked."""
     for folder in folders:
-        if (held := _hold(folder)) is not None:
-            held.close()
+        if (lock := _lock(folder)) is not None:
+            lock.close()
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -204,38 +206,40 @@ def _read(file: DecisionFile) -> list[Decision]:
         fail(str(error))
 
 
-def _show(found: Tuned, device: str, before: Sequence[Decision], chosen: argparse.Namespace) -> int:
-    """Print what was found; 1 where the program failed, or a decision does not hold."""
+def _show(results: Tuned, device: str, before: Sequence[Decision], chosen: argparse.Namespace) -> int:
+    """Print the results; return 1 if a checked decision does not hold. Raises ToolError if the program
+    failed.
+    """
     from rich.console import Console
 
     from triton_linear.tools.support.console import WIDTH_WITHOUT_TERMINAL, show
 
     if chosen.json is not None:
-        text = json.dumps(figures.as_json(found.kernels, found.launches, device), indent=1, ensure_ascii=False)
-        chosen.json.write_text(text + "\n", encoding="utf-8")
-    table = figures.table_of(found.kernels, found.launches, device)
+        data = figures.as_json(results.kernels, results.launches, device)
+        chosen.json.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    table = figures.table_of(results.kernels, results.launches, device)
     if chosen.picture is not None:
         import io
 
-        paper = Console(record=True, width=WIDTH_WITHOUT_TERMINAL, file=io.StringIO())
-        paper.print(table)
-        paper.print(figures.sentence(found.kernels))
-        paper.save_svg(str(chosen.picture), title="triton-linear tune")
+        recorder = Console(record=True, width=WIDTH_WITHOUT_TERMINAL, file=io.StringIO())
+        recorder.print(table)
+        recorder.print(figures.sentence(results.kernels))
+        recorder.save_svg(str(chosen.picture), title="triton-linear tune")
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH_WITHOUT_TERMINAL)
     show(console, table)
-    console.print(figures.sentence(found.kernels), highlight=False, soft_wrap=True)
+    console.print(figures.sentence(results.kernels), highlight=False, soft_wrap=True)
     wrong = []
     if chosen.check:
-        all_checked = figures.checked(before, found.kernels)
+        all_checked = figures.checked(before, results.kernels)
         wrong = [each for each in all_checked if each.problem]
         for each in wrong:
             console.print(
                 f"{each.decision.name}: {each.problem}", markup=False, highlight=False, soft_wrap=True
             )
         console.print(f"{len(all_checked)} decisions checked, {len(wrong)} do not hold", highlight=False)
-    if found.status:
-        message = f"the program ended with status {found.status}; the figures are for what it did before"
+    if results.status:
+        message = f"the program ended with status {results.status}; the figures are for what it did before"
         raise ToolError(Diagnostic("error", message, chosen.script))
     return int(bool(wrong))

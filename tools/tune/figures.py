@@ -1,4 +1,4 @@
-"""What `triton-linear tune` has measured: records of its children, put together, decided and shown."""
+"""The results of `triton-linear tune`: decisions from the records of its children, and their presentation."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ EVEN = Interval(1.0, 1.0, 1.0)
 
 @dataclass
 class Contested:
-    """One launch of a kernel: how often it was launched so, what its contest has recorded, and why variants did
-    not take part."""
+    """A kernel on one grid: the number of launches, the record of the comparison of its variants (None if
+    there is none), and by mode why variants were left out.
+    """
 
     key: str
     name: str
@@ -33,45 +34,46 @@ class Contested:
 
     @property
     def microseconds(self) -> float:
-        """Of all its launches in stock Triton."""
+        """The time of all its launches in stock Triton."""
         return self.launches * float(self.contest["microseconds"]) if self.contest else 0.0
 
     @property
     def circumstances(self) -> Circumstances:
-        """What a decision about it holds for. Requires: there was a contest."""
+        """The circumstances for which a decision about it is valid. Requires: `contest` is not None."""
         assert self.contest is not None
-        said = self.contest
-        gpu = said["gpu"] if said["target"].startswith("cuda") else ""
+        record = self.contest
+        gpu = record["gpu"] if record["target"].startswith("cuda") else ""
         return Circumstances(
-            said["digest"], gpu, said["target"], said["triton"], said["ptxas"], said["package"]
+            record["digest"], gpu, record["target"], record["triton"], record["ptxas"], record["package"]
         )
 
     @property
     def verdict(self) -> str:
-        """The variant that this launch alone would take. Requires: there was a contest."""
+        """The best variant for this launch alone. Requires: `contest` is not None."""
         assert self.contest is not None
         return choose.decide(self.contest["second"], self.contest["best"])
 
     def ratio(self, name: str) -> Interval | None:
-        """How many times faster a variant is than stock Triton: by the second round where it was in it, else by
-        the first; None where it was in neither. Requires: there was a contest."""
+        """How many times faster a variant is than stock Triton, from the last phase that it was in; None if
+        it was in none. Requires: `contest` is not None.
+        """
         assert self.contest is not None
         name = self.contest["alike"].get(name, name)
         if name == STOCK:
             return EVEN
         if name in self.contest["second"][0]:
             return choose.faster(STOCK, name, self.contest["second"])
-        found = self.contest["first"].get(name)
-        return None if found is None else Interval(**found)
+        first = self.contest["first"].get(name)
+        return None if first is None else Interval(**first)
 
 
 @dataclass(frozen=True)
 class TunedKernel:
-    """A kernel, on all grids that it was measured on, and the variant that it takes.
+    """A kernel, the grids on which it was measured, and the chosen variant.
 
-    ratio: how many times faster that is than stock Triton, over the time of all launches. ours: the same of
-    all that the plugin does without a decision; None where it did not take part. exact: whether the results
-    were bit for bit stock Triton's.
+    ratio: how many times faster the variant is than stock Triton, over the time of all launches. ours: how
+    many times faster the plugin is without a decision; None if it was not measured. exact: whether the
+    variant's results are bit for bit stock Triton's.
     """
 
     circumstances: Circumstances
@@ -84,11 +86,11 @@ class TunedKernel:
 
     @property
     def microseconds(self) -> float:
-        """Of all launches in stock Triton."""
+        """The time of all launches in stock Triton."""
         return sum(launch.microseconds for launch in self.launches)
 
     def decision(self, measured: str) -> Decision:
-        """What the plugin is to follow; `measured` is when it was."""
+        """The decision for the plugin; `measured` is the time of the measurement."""
         return Decision(
             self.circumstances,
             self.variant,
@@ -101,62 +103,62 @@ class TunedKernel:
 
 
 def contested(records: Iterable[Mapping[str, Any]]) -> list[Contested]:
-    """The launches that records are about, in their order."""
-    found: dict[str, Contested] = {}
+    """The launches in records, in their order."""
+    launches: dict[str, Contested] = {}
     for record in records:
         if "launches" in record:
             for key, count in record["launches"].items():
-                if key in found:
-                    found[key].launches = max(found[key].launches, count)
+                if key in launches:
+                    launches[key].launches = max(launches[key].launches, count)
             continue
         key = record["kernel"]
         if "name" in record:
-            found.setdefault(key, Contested(key, record["name"], tuple(record["grid"])))
+            launches.setdefault(key, Contested(key, record["name"], tuple(record["grid"])))
         elif "problem" in record:
-            found[key].problems.setdefault(record["mode"], record["problem"])
+            launches[key].problems.setdefault(record["mode"], record["problem"])
         elif record.get("mode") == CONTEST:
-            found[key].contest = record
-    return list(found.values())
+            launches[key].contest = record
+    return list(launches.values())
 
 
 def tuned(launches: Iterable[Contested]) -> list[TunedKernel]:
-    """What becomes of each kernel for which there was a contest, those first that take most of the time."""
+    """The kernels whose variants were compared, with their decisions, sorted by time in descending order."""
     groups: dict[Circumstances, list[Contested]] = {}
     for launch in launches:
         if launch.contest is not None:
             groups.setdefault(launch.circumstances, []).append(launch)
-    found = [_tuned(about, tuple(group)) for about, group in groups.items()]
-    return sorted(found, key=lambda kernel: -kernel.microseconds)
+    kernels = [_tuned(circumstances, tuple(group)) for circumstances, group in groups.items()]
+    return sorted(kernels, key=lambda kernel: -kernel.microseconds)
 
 
 def _tuned(circumstances: Circumstances, launches: tuple[Contested, ...]) -> TunedKernel:
     wanted = list(dict.fromkeys(launch.verdict for launch in launches))
-    ratios = {name: _together(launches, name) for name in (*wanted, OURS)}
-    taken = STOCK
+    ratios = {name: _combined(launches, name) for name in (*wanted, OURS)}
+    chosen = STOCK
     for name in wanted:
-        found, best = ratios[name], ratios.get(taken) or EVEN
-        if found is not None and found.low > 1 and found.ratio > best.ratio:
-            taken = name
+        ratio, best = ratios[name], ratios.get(chosen) or EVEN
+        if ratio is not None and ratio.low > 1 and ratio.ratio > best.ratio:
+            chosen = name
     exact = all(
-        launch.contest["exact"].get(launch.contest["alike"].get(taken, taken), False)
+        launch.contest["exact"].get(launch.contest["alike"].get(chosen, chosen), False)
         for launch in launches
         if launch.contest is not None
     )
     return TunedKernel(
-        circumstances, launches[0].name, launches, taken, ratios.get(taken) or EVEN, ratios[OURS], exact
+        circumstances, launches[0].name, launches, chosen, ratios.get(chosen) or EVEN, ratios[OURS], exact
     )
 
 
-def _together(launches: Sequence[Contested], name: str) -> Interval | None:
-    """The ratio of a variant over all launches; None where it did not take part in all of them."""
+def _combined(launches: Sequence[Contested], name: str) -> Interval | None:
+    """The ratio of a variant over all launches; None if it was not measured in all of them."""
     parts = [(launch.microseconds, launch.ratio(name)) for launch in launches]
-    known = [(weight, found) for weight, found in parts if found is not None]
-    return choose.together(known) if len(known) == len(parts) else None
+    known = [(weight, ratio) for weight, ratio in parts if ratio is not None]
+    return choose.combined(known) if len(known) == len(parts) else None
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A decision that was measured again; `problem`: why it does not hold any more, "" if it does."""
+    """A decision whose kernel was measured again; `problem`: why it no longer holds, empty if it does."""
 
     decision: Decision
     now: TunedKernel
@@ -164,7 +166,7 @@ class Checked:
 
 
 def checked(decisions: Iterable[Decision], kernels: Iterable[TunedKernel]) -> list[Checked]:
-    """Those of `decisions` whose kernels were measured again."""
+    """The decisions whose kernels were measured again, each with the new result."""
     by_circumstances = {each.circumstances: each for each in decisions}
     return [
         Checked(decision, kernel, _problem(decision, kernel))
@@ -174,7 +176,7 @@ def checked(decisions: Iterable[Decision], kernels: Iterable[TunedKernel]) -> li
 
 
 def _problem(decision: Decision, kernel: TunedKernel) -> str:
-    now = _together(kernel.launches, decision.variant)
+    now = _combined(kernel.launches, decision.variant)
     if now is None:
         return f"'{decision.variant}' cannot be measured any more"
     if now.high < 1:
@@ -185,7 +187,7 @@ def _problem(decision: Decision, kernel: TunedKernel) -> str:
 
 
 def table_of(kernels: Sequence[TunedKernel], launches: Sequence[Contested], device: str) -> Table:
-    """The figures, for people; launches without a contest come last, with the reason."""
+    """The table of the results; launches that were not measured come last, with the reason."""
     table = Table(title=device, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     table.add_column("kernel", overflow="fold")
     for name in ("launches", "stock ms", "stock / ours", "taken", "stock / taken", "95 of 100", "results"):
@@ -213,7 +215,7 @@ def table_of(kernels: Sequence[TunedKernel], launches: Sequence[Contested], devi
 
 
 def sentence(kernels: Sequence[TunedKernel]) -> str:
-    """What it comes to."""
+    """The summary of all kernels, as a sentence."""
     total = sum(kernel.microseconds for kernel in kernels)
     if not total:
         return "no kernel has anything to choose"
@@ -229,7 +231,7 @@ def sentence(kernels: Sequence[TunedKernel]) -> str:
 
 
 def as_json(kernels: Sequence[TunedKernel], launches: Sequence[Contested], device: str) -> dict[str, Any]:
-    """All figures, for programs."""
+    """All results as JSON values."""
     return {
         "device": device,
         "kernels": [

@@ -1,4 +1,5 @@
-"""`triton-linear decisions`: what `tune` has decided, listed, moved to other machines, and changed by hand."""
+"""`triton-linear decisions`: list the decisions of `tune`, move them between machines, and change them by
+hand."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ _TARGET = re.compile(r'ttg\.target = "([^"]+)"')
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run the command and return its exit status."""
     file = DecisionFile(chosen.file or default_file())
     actions: Mapping[str, Callable[[DecisionFile, argparse.Namespace], int]] = {
         "list": _list,
@@ -49,7 +50,7 @@ def run(chosen: argparse.Namespace) -> int:
 def as_line(decision: Decision) -> str:
     """A decision as a line of JSON.
 
-    Ensures: `of_line` reads it as the same decision.
+    Ensures: of_line(as_line(decision)) == decision.
     """
     return json.dumps(asdict(decision.circumstances) | {name: getattr(decision, name) for name in _NAMES})
 
@@ -58,7 +59,7 @@ _NAMES = tuple(entry.name for entry in fields(Decision))[1:]
 
 
 def of_line(text: str) -> Decision:
-    """The decision in a line of JSON. Raises ValueError where there is none."""
+    """Parse a decision from a line of JSON. Raises ValueError if the line is not a decision."""
     data = json.loads(text)
     wanted = {entry.name for entry in fields(Circumstances)} | set(_NAMES)
     if not isinstance(data, dict) or set(data) != wanted:
@@ -66,9 +67,9 @@ def of_line(text: str) -> Decision:
     figures = {"ratio", "low", "high"}
     if not all(isinstance(data[name], (int, float) if name in figures else str) for name in wanted):
         raise ValueError(f"no decision: {text}")
-    about = Circumstances(*(data[entry.name] for entry in fields(Circumstances)))
+    circumstances = Circumstances(*(data[entry.name] for entry in fields(Circumstances)))
     values: dict[str, Any] = {name: float(data[name]) if name in figures else data[name] for name in _NAMES}
-    return Decision(about, **values)
+    return Decision(circumstances, **values)
 
 
 def _known(file: DecisionFile) -> list[Decision]:
@@ -131,23 +132,23 @@ def _export(file: DecisionFile, chosen: argparse.Namespace) -> int:
 
 
 def _import(file: DecisionFile, chosen: argparse.Namespace) -> int:
-    found = [decision for path in chosen.exported for decision in _exported(path)]
-    merged = {each.circumstances: each for each in _known(file)}
-    added = list(later(merged, found))
+    imported = [decision for path in chosen.exported for decision in _exported(path)]
+    known = {each.circumstances: each for each in _known(file)}
+    added = list(later(known, imported))
     if added:
         file.put(added)
-    print(f"{len(added)} of {len(found)} decisions added to {file.path}")
+    print(f"{len(added)} of {len(imported)} decisions added to {file.path}")
     return 0
 
 
-def later(known: Mapping[Circumstances, Decision], found: Iterable[Decision]) -> Iterable[Decision]:
-    """Those of `found` that are about something new, or were measured after what is known."""
+def later(known: Mapping[Circumstances, Decision], imported: Iterable[Decision]) -> Iterable[Decision]:
+    """The imported decisions whose circumstances are new, or that were measured later than the known ones."""
     merged = dict(known)
-    for each in found:
-        there = merged.get(each.circumstances)
-        if there is None or there.measured < each.measured:
+    for each in imported:
+        previous = merged.get(each.circumstances)
+        if previous is None or previous.measured < each.measured:
             merged[each.circumstances] = each
-    return [each for about, each in merged.items() if known.get(about) != each]
+    return [each for circumstances, each in merged.items() if known.get(circumstances) != each]
 
 
 def _exported(path: Path) -> Iterable[Decision]:
@@ -179,15 +180,15 @@ def _set(file: DecisionFile, chosen: argparse.Namespace) -> int:
     except (bridge.BridgeError, RuntimeError, OSError) as error:
         fail(f"is no TTGIR that Triton {installed()} reads: {error}", chosen.ttgir)
     text = module.str_nodebug()
-    said = _TARGET.search(text)
-    if said is None:
+    match = _TARGET.search(text)
+    if match is None:
         fail("does not say for which GPU it is (ttg.target)", chosen.ttgir)
-    target = said[1]
-    named = gpu_names() if target.startswith("cuda") else frozenset()
-    gpus = [chosen.gpu] if chosen.gpu is not None else sorted(named) or [""]
+    target = match[1]
+    installed_gpus = gpu_names() if target.startswith("cuda") else frozenset()
+    gpus = [chosen.gpu] if chosen.gpu is not None else sorted(installed_gpus) or [""]
     now = now_text()
     name = module.get_entry_func_name()
-    made = [
+    decisions = [
         Decision(
             Circumstances(
                 kernel_digest(text, _default_options(target)),
@@ -206,13 +207,13 @@ def _set(file: DecisionFile, chosen: argparse.Namespace) -> int:
         )
         for gpu in gpus
     ]
-    file.put(made)
+    file.put(decisions)
     print(f"{name} for {target}: {chosen.variant}")
     return 0
 
 
 def _default_options(target: str) -> Mapping[str, object]:
-    """The options that a kernel is compiled with which sets none."""
+    """The backend's default options."""
     from triton.backends.compiler import GPUTarget
     from triton.compiler import make_backend
 

@@ -1,7 +1,7 @@
-"""What the children of `tune` record, followed while they do: each kernel is decided about as soon as may be.
+"""Read the records of `tune`'s children while they run, and decide about each kernel as soon as possible.
 
-A child writes a line as soon as it knows something. What was read once is not read again, and a decision goes
-to the file of decisions at once: whatever ends the run, and however, what it has decided is there.
+Each line is read once, and each decision is written to the file of decisions at once. So if a run is
+interrupted, no decision is lost.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from triton_linear.tools.tune.shards import FIRST
 
 
 class Journal:
-    """The folder of a run's records, and those of runs of the same before it that were interrupted.
+    """Reads the records in the folder of a run, which may have those of interrupted runs before it.
 
-    file: where decisions are kept; None: they are only said. bar: follows what is recorded as well.
+    file: the file of decisions; None: decisions are printed but not stored. bar: shows records as well.
     """
 
     def __init__(self, folder: Path, file: DecisionFile | None, bar: Bar) -> None:
         self._folder, self._file, self._bar = folder, file, bar
         self._read: dict[Path, int] = {}
         self._decided: dict[Any, tuple[Any, ...]] = {}
-        self._began = time.monotonic()
+        self._started = time.monotonic()
         self.records: list[dict[str, Any]] = []
 
     def follow(self, loud: bool = True) -> None:
-        """Read what is new, decide about the kernels that it is about, keep that, and, if `loud`, say it.
+        """Read new records, decide about their kernels, store the decisions and, if `loud`, print them.
 
-        Fails where decisions cannot be kept.
+        Fails if decisions cannot be stored.
         """
         new: list[dict[str, Any]] = []
         for path in sorted(self._folder.glob("run-*/*/*.jsonl")):
@@ -49,22 +49,22 @@ class Journal:
         if not ended:
             return
         launches = figures.contested(self.records)
-        about = {each.circumstances for each in launches if each.key in ended and each.contest is not None}
-        kernels = figures.tuned(each for each in launches if each.contest and each.circumstances in about)
-        changed = [kernel for kernel in kernels if self._decided.get(kernel.circumstances) != _told(kernel)]
+        affected = {each.circumstances for each in launches if each.key in ended and each.contest is not None}
+        kernels = figures.tuned(each for each in launches if each.contest and each.circumstances in affected)
+        changed = [kernel for kernel in kernels if self._decided.get(kernel.circumstances) != _outcome(kernel)]
         if self._file is not None:
-            put(self._file, changed)
-        self._decided |= {kernel.circumstances: _told(kernel) for kernel in changed}
+            store(self._file, changed)
+        self._decided |= {kernel.circumstances: _outcome(kernel) for kernel in changed}
         if loud:
             self._say(changed, [each for each in launches if each.key in ended])
 
     def _added(self, path: Path) -> Iterable[dict[str, Any]]:
-        """The records that a file has more than when it was read before; the last line may not be whole yet."""
+        """The new records of a file; an incomplete last line is read the next time."""
         try:
             with path.open("rb") as file:
                 file.seek(self._read.get(path, 0))
                 whole, end, _ = file.read().rpartition(b"\n")
-        except FileNotFoundError:  # another run of the same has ended, and removed it
+        except FileNotFoundError:  # a concurrent run with an equal digest has ended and removed it
             return
         self._read[path] = self._read.get(path, 0) + len(whole) + len(end)
         for line in whole.splitlines():
@@ -83,20 +83,20 @@ class Journal:
                 self._line(f"{launch.name}: {reason}")
 
     def _line(self, text: str) -> None:
-        self._bar.say(f"[{time.monotonic() - self._began:.0f} s, {len(self._decided)} decided] {text}")
+        self._bar.say(f"[{time.monotonic() - self._started:.0f} s, {len(self._decided)} decided] {text}")
 
 
-def _told(kernel: TunedKernel) -> tuple[Any, ...]:
+def _outcome(kernel: TunedKernel) -> tuple[Any, ...]:
     return kernel.variant, kernel.ratio
 
 
-def put(file: DecisionFile, kernels: Iterable[TunedKernel]) -> None:
-    """Keep decisions. Fails where that is not possible."""
+def store(file: DecisionFile, kernels: Iterable[TunedKernel]) -> None:
+    """Store the decisions about kernels. Fails if the file cannot be written."""
     now = now_text()
-    made: list[Decision] = [kernel.decision(now) for kernel in kernels]
-    if not made:
+    decisions: list[Decision] = [kernel.decision(now) for kernel in kernels]
+    if not decisions:
         return
     try:
-        file.put(made)
+        file.put(decisions)
     except DecisionError as error:
         fail(str(error))

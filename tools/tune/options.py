@@ -10,7 +10,7 @@ from triton_linear.variants import COMPARED, VARIANTS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line of `triton-linear tune`."""
+    """Add the arguments of `tune`."""
     parser.usage = "%(prog)s [OPTION ...] (SCRIPT | -m MODULE) [ARGUMENT ...]"
     names = ", ".join(name for name in VARIANTS if name not in COMPARED)
     parser.add_argument(
@@ -72,7 +72,7 @@ def _variants(text: str) -> tuple[str, ...]:
 
 
 def add_file_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line of `triton-linear decisions`."""
+    """Add the arguments of `decisions`."""
     parser.add_argument("--file", type=Path, metavar="FILE", help="the file of decisions (default: your own)")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
 

@@ -1,7 +1,7 @@
-"""Measuring the launches of a program in several places at once, each of which runs it and takes its share.
+"""Measure the launches of a program on several GPUs at once: each runs the program and measures its share.
 
-A place is a GPU of this machine, or a worker of a Dask cluster, which must have this package, the script and a
-GPU. What they find comes together as the records of one run.
+The GPUs are those of this machine, or of the workers of a Dask cluster, which must have this package and the
+script. Their records are joined to the records of one run.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ def measure_share(
     loud: bool = False,
     stop: threading.Event | None = None,
 ) -> tuple[Records, int]:
-    """The records of one share of the launches, and the exit status of the program.
+    """Measure one share of the launches; return its records, and the program's exit status.
 
-    folder: where its records are kept; None for one that does not last. environment: what its processes have
-    other than this one. command: what runs instead of the child. watch: called while it goes on.
-    stop: ends it where it is set; Stopped is raised then.
+    folder: for the records; None for a temporary one. environment: variables in addition to those of this
+    process. command: replaces the command of the child. watch: called when there are new records. stop: when
+    it is set, the children are killed, and Stopped is raised.
     """
     with tempfile.TemporaryDirectory(prefix="triton-linear-tune-") as own:
         place = Path(own) if folder is None else folder
@@ -80,12 +80,12 @@ def _compiling(
     stop: threading.Event | None,
     earlier: Iterable[Path],
 ) -> Iterator[MeasuringPlan]:
-    """Have a child compile the variants of all kernels; within the block, which gets the plan for children that
-    measure, the program has ended in it, so nothing is launched but by these, and it goes on compiling.
+    """Run a compiling child, and yield the plan for the measuring children when the program has ended in it.
 
-    earlier: what such children of runs have written that were interrupted.
+    From then on the compiling child launches no kernels, but continues compiling. earlier: the files that
+    compiling children of interrupted runs have written.
     """
-    over = threading.Event()
+    done = threading.Event()
     compiled, records = folder / COMPILED, folder / "ahead.records"
     compiled.write_bytes(b"".join(read_compiled(path) for path in earlier))
     records.touch()
@@ -93,20 +93,20 @@ def _compiling(
     part = replace(plan, records=str(records))
     with ThreadPoolExecutor(1) as thread:
         compiles = thread.submit(
-            run_child, part, False, command, environment=environment, stop=_Either(stop, over)
+            run_child, part, False, command, environment=environment, stop=_AnyEvent(stop, done)
         )
         try:
             while not (compiles.done() or any(ENDED in record for record in read_records(records))):
                 time.sleep(_POLL)
             yield replace(plan, ahead=False)
         finally:
-            over.set()
+            done.set()
             with suppress(Stopped):
                 compiles.result()
 
 
-class _Either:
-    """Is set where one of several events is."""
+class _AnyEvent:
+    """An event that is set if any of several events is."""
 
     def __init__(self, *events: threading.Event | None) -> None:
         self._events = [event for event in events if event is not None]
@@ -116,7 +116,7 @@ class _Either:
 
 
 def visible_gpus() -> list[str]:
-    """The GPUs of this machine as `CUDA_VISIBLE_DEVICES` names them."""
+    """The visible GPUs of this machine, as named in `CUDA_VISIBLE_DEVICES`."""
     if (named := os.environ.get(VISIBLE)) is not None:
         return [name.strip() for name in named.split(",") if name.strip()]
     import torch
@@ -127,8 +127,11 @@ def visible_gpus() -> list[str]:
 def on_gpus(
     plan: MeasuringPlan, gpus: Sequence[str], folder: Path, watch: Watcher | None = None
 ) -> tuple[Records, int]:
-    """All shares, on GPUs of this machine, one process at a time on each. What the program prints is shown of
-    the first. Where one fails, or this thread is interrupted, the others are ended."""
+    """Measure all shares on GPUs of this machine, one process at a time on each.
+
+    Only the output of the first program is shown. If a share fails, or this thread is interrupted, the others
+    are stopped.
+    """
     if len(gpus) <= 1:
         return measure_share(plan, folder / FIRST, watch=watch, loud=True)
     stop = threading.Event()
@@ -147,7 +150,7 @@ def on_gpus(
                 for index, gpu in enumerate(gpus)
             ]
             for share in wait(shares, return_when=FIRST_EXCEPTION).done:
-                share.result()  # raises what has ended it
+                share.result()  # raises its exception
             return _joined([share.result() for share in shares])
         except BaseException:
             stop.set()
@@ -161,10 +164,10 @@ def on_cluster(
     folder: Path | None = None,
     watch: Watcher | None = None,
 ) -> tuple[Records, int]:
-    """All shares, one on each worker of the Dask cluster whose scheduler is at `address`.
+    """Measure all shares, one on each worker of the Dask cluster whose scheduler is at `address`.
 
-    folder: where records are kept of each share that has ended; `watch` is called then. Where one cannot be
-    measured, that is an error behind all others.
+    folder: for the records of each finished share, after which `watch` is called. If a share fails, the error
+    is raised after all others have finished.
     """
     try:
         from distributed import Client, as_completed
@@ -193,7 +196,7 @@ def on_cluster(
         for future in as_completed(list(futures)):
             try:
                 share = future.result()
-            except Exception as error:  # whatever the worker raised, or that it is gone
+            except Exception as error:  # the worker raised it, or is gone
                 problems.append(f"worker {futures[future]}: {type(error).__name__}: {error}")
                 continue
             shares.append(share)
@@ -207,14 +210,14 @@ def on_cluster(
 
 
 def _keep(records: Records, folder: Path) -> None:
-    """Write records as a child does."""
+    """Write records in the format of a child."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = "".join(f"{json.dumps(record)}\n" for record in records)
     (folder / "share.jsonl").write_text(lines, encoding="utf-8")
 
 
 _CONNECT = "30s"
-"""How long to wait for a scheduler."""
+"""The time limit for connecting to a scheduler."""
 
 
 def _joined(shares: Sequence[tuple[Records, int]]) -> tuple[Records, int]:

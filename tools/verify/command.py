@@ -1,8 +1,7 @@
-"""`triton-linear verify`: run the code of this package in a kernel, as it is compiled, and look at what it
-gives.
+"""`triton-linear verify`: run the code that this package emits into a kernel, and check its results.
 
-Every conversion is run, those that chosen layouts, reductions taken apart and staged accesses made included,
-and every gather. Accesses to tensor memory are Triton's, and are run in the layouts that they got.
+Every conversion is run, also those that layout assignment, split reductions and staged accesses insert, and
+every gather. Accesses to tensor memory are lowered by Triton; they are run with their assigned layouts.
 """
 
 from __future__ import annotations
@@ -40,8 +39,10 @@ from triton_linear.tools.verify.words import count, figures, findings, short_enc
 
 @dataclass(frozen=True)
 class Checked:
-    """One conversion, what running its code showed and whether its plan is proved; no verdict where no code of
-    ours was emitted."""
+    """A conversion, its plan, the verdict of running its code, and whether the plan is proved.
+
+    The verdict is None if this package emitted no code for it.
+    """
 
     conversion: DecidedConversion
     plan: str
@@ -50,28 +51,26 @@ class Checked:
 
     @property
     def ok(self) -> bool:
-        """Nothing wrong and the plan proved, or nothing to run."""
+        """True if the code is right and the plan is proved, or there is no code to run."""
         return self.verdict is None or (self.verdict.ok and self.proved)
 
     @property
     def place(self) -> str:
-        """Where the conversion is, as `file:line:column`."""
+        """The conversion's place, as `file:line:column`."""
         file, line, column = user_position(self.conversion.location)
         return f"{file}:{line}:{column}" if line else self.conversion.location
 
     def __str__(self) -> str:
         conversion = self.conversion
-        made = " of partial results" if conversion.partials else ""
-        head = (
-            f"{self.place}: {short_type(conversion.source)} -> {short_encoding(conversion.destination)}{made}"
-        )
+        of = " of partial results" if conversion.partials else ""
+        head = f"{self.place}: {short_type(conversion.source)} -> {short_encoding(conversion.destination)}{of}"
         if self.verdict is None:
             return f"{head}: {self.plan}"
         proof = "proved" if self.proved else "not proved"
         return f"{head}: {self.plan}; {figures(self.verdict)}; {findings(self.verdict)}, plan {proof}"
 
     def as_json(self) -> dict[str, Any]:
-        """The same as data."""
+        """The contents as JSON values."""
         conversion = self.conversion
         record: dict[str, Any] = {
             "location": self.place,
@@ -101,9 +100,9 @@ class Checked:
 
 @dataclass(frozen=True)
 class CheckedGather:
-    """One gather, and what running its code on random indices showed; no verdict where Triton lowers it.
+    """A gather, and the verdict of running its code on random indices; None if Triton lowers it.
 
-    A gather has no code before its plan is proved.
+    Code is emitted for a gather only if its plan is proved.
     """
 
     gather: DecidedGather
@@ -111,7 +110,7 @@ class CheckedGather:
 
     @property
     def place(self) -> str:
-        """Where the gather is, as `file:line:column`."""
+        """The gather's place, as `file:line:column`."""
         file, line, column = user_position(self.gather.location)
         return f"{file}:{line}:{column}" if line else self.gather.location
 
@@ -123,7 +122,7 @@ class CheckedGather:
         return f"{head}: {gather.detail}; {figures(self.verdict)}; {findings(self.verdict)}, plan proved"
 
     def as_json(self) -> dict[str, Any]:
-        """The same as data."""
+        """The contents as JSON values."""
         gather = self.gather
         record: dict[str, Any] = {
             "location": self.place,
@@ -151,18 +150,18 @@ _INTERFACE = re.compile(
 
 _IN_PARTITION = re.compile(rf"{THREAD_IN_PARTITION}\d+_thread\b")
 _THREAD = f'    %thread = llvm.inline_asm asm_dialect = att "{THREAD}", "=r" : () -> i32'
-"""The number of the thread in a partition, whose own threads are all that a function is run for."""
+"""The number of the thread, in place of the number in the partition: only the partition's threads are
+simulated."""
 
 
 def embedded_functions(text: str) -> Iterator[tuple[str, str]]:
-    """The code of each conversion and gather as it stands in a module, in order: the symbol of its stub, and a
-    function.
+    """For each conversion and gather in a module, in order: the symbol of its stub, and its code as a function.
 
-    What is around it is left out, making the scratch and waiting for others who use it: the function takes the
-    registers and the scratch.
+    The function takes the registers and the scratch. The code that allocates the scratch and synchronises
+    with its other users is left out.
     """
     types = "".join(re.findall(r"^!__ll_\w+ = .*\n", text, re.MULTILINE))
-    shared = _own_numbers(text)
+    shared = _thread_numbers(text)
     for number, symbol, lines in _calls(text):
         yield symbol, types + _function(symbol, f"%__ll_{number}_", lines, shared)
 
@@ -186,30 +185,30 @@ def _spared_barriers(compilation: Compilation) -> dict[str, list[int]]:
     return found
 
 
-def _own_numbers(text: str) -> list[str]:
-    """The lines of a module that ask for the numbers of the thread and of its CTA."""
+def _thread_numbers(text: str) -> list[str]:
+    """The lines of a module that read the number of the thread and the rank of its CTA."""
     names = f"{THREAD_NUMBER}|{RANK_NUMBER}"
     return list(dict.fromkeys(re.findall(rf"^( *(?:{names}) = .*) loc\(unknown\)$", text, re.MULTILINE)))
 
 
 def _function(symbol: str, prefix: str, lines: Sequence[str], shared: Sequence[str]) -> str:
     casts = [_INTERFACE.match(line) for line in lines]
-    given = {cast["name"].removeprefix(prefix): cast["result"] for cast in casts[:-1] if cast is not None}
+    inputs = {cast["name"].removeprefix(prefix): cast["result"] for cast in casts[:-1] if cast is not None}
     result = casts[-1]
-    registers = [name for name in ("source", "index") if name in given]
-    if result is None or "source" not in given:
+    registers = [name for name in ("source", "index") if name in inputs]
+    if result is None or "source" not in inputs:
         raise ValueError(f"code of @{symbol} does not stand between casts")
-    named = f"{prefix}scratch = "
-    before = [number for number, line in enumerate(lines) if line.lstrip().startswith(named)]
-    start = max(before, default=len(registers) - 1) + 1
+    scratch = f"{prefix}scratch = "
+    definitions = [number for number, line in enumerate(lines) if line.lstrip().startswith(scratch)]
+    start = max(definitions, default=len(registers) - 1) + 1
     body = [line for line in lines[start:-1] if not line.lstrip().startswith("ttg.")]
-    inside = [_IN_PARTITION.sub("%thread", line) for line in body]
-    if inside != body:
-        shared, body = [*shared, _THREAD], inside
+    renumbered = [_IN_PARTITION.sub("%thread", line) for line in body]
+    if renumbered != body:
+        shared, body = [*shared, _THREAD], renumbered
     body = [one for line in body for one in ((ARRIVE, WAIT) if line.strip() == ALL_WARPS_BARRIER else (line,))]
     if takes_turns(lines):
         body = closed(body)
-    arguments = ", ".join([*(f"%{name}: {given[name]}" for name in registers), "%scratch: !llvm.ptr<3>"])
+    arguments = ", ".join([*(f"%{name}: {inputs[name]}" for name in registers), "%scratch: !llvm.ptr<3>"])
     text = "\n".join(
         (
             f"llvm.func @{symbol}({arguments}) -> {result['type']} {{",
@@ -223,9 +222,11 @@ def _function(symbol: str, prefix: str, lines: Sequence[str], shared: Sequence[s
 
 
 def run_stubs(compilation: Compilation) -> dict[str, Verdict]:
-    """The verdict on the code of every stub of a compiled module, by symbol: all calls in a kernel have the
-    same, but for the number that those in partitions have. Of several kernels that have other plans for it, one
-    that is wrong counts."""
+    """The verdict on the code of every stub of a compiled module, by symbol.
+
+    All calls of a stub in a kernel must have equal code, except that calls in partitions use another thread
+    number. If kernels have different plans for a stub, a wrong one determines the verdict.
+    """
     verdicts: dict[str, Verdict] = {}
     for kernel in compilation.kernels:
         texts: dict[tuple[str, bool], str] = {}
@@ -240,7 +241,8 @@ def run_stubs(compilation: Compilation) -> dict[str, Verdict]:
             if symbol not in verdicts or verdicts[symbol].ok:
                 stub = kernel.stubs[symbol]
                 verdicts[symbol] = _run(function, stub, compilation.target)
-        races = races_in_turns(kernel.embedded, kernel.stubs, compilation.target, _own_numbers(kernel.embedded))
+        numbers = _thread_numbers(kernel.embedded)
+        races = races_in_turns(kernel.embedded, kernel.stubs, compilation.target, numbers)
         for symbol in kernel.stubs if races else ():
             if isinstance(plan := kernel.stubs[symbol].plan, SharedPlan) and plan.scope == CLUSTER:
                 verdicts[symbol] = replace(verdicts[symbol], races=(*verdicts[symbol].races, *races))
@@ -249,7 +251,7 @@ def run_stubs(compilation: Compilation) -> dict[str, Verdict]:
 
 def _run(function: str, stub: Stub, target: Target) -> Verdict:
     scratch = stub.plan.scratch_bytes
-    # Those of the partition that its calls are in, where that is one.
+    # If the calls are in a partition, the layouts have the partition's warps.
     warps = stub.source.in_dim_size(WARP) if stub.source.has_in_dim(WARP) else 1
     try:
         if isinstance(stub, GatherStub):
@@ -262,8 +264,8 @@ def _run(function: str, stub: Stub, target: Target) -> Verdict:
 
 
 def check(compilation: Compilation, verdicts: Mapping[str, Verdict] | None = None) -> list[Checked]:
-    """Every conversion of a compiled module with what running its code showed, and the barriers that it has in
-    its place."""
+    """Every conversion of a compiled module, with the verdict of running its code and the cluster barriers that
+    it has in the module."""
     verdicts = run_stubs(compilation) if verdicts is None else verdicts
     users = Counter(found.stub for found in compilation.conversions)
     spared = {
@@ -272,34 +274,36 @@ def check(compilation: Compilation, verdicts: Mapping[str, Verdict] | None = Non
     }
     stubs = {symbol: stub for kernel in compilation.kernels for symbol, stub in kernel.stubs.items()}
     checked = []
-    for found in compilation.conversions:
-        stub = stubs.get(found.stub or "")
+    for conversion in compilation.conversions:
+        stub = stubs.get(conversion.stub or "")
         if isinstance(stub, ConversionStub):
             sides = stub.source, stub.destination, stub.element
             proved = refuted(stub.plan, *sides, compilation.target) is None
             verdict = verdicts[stub.symbol]
             barriers = verdict.counts.cluster_barriers - next(spared[stub.symbol])
             verdict = replace(verdict, counts=replace(verdict.counts, cluster_barriers=barriers))
-            checked.append(Checked(found, stub.plan.summary(), verdict, proved))
-        elif found.kind == NOOP:
-            checked.append(Checked(found, "no-op", None))
+            checked.append(Checked(conversion, stub.plan.summary(), verdict, proved))
+        elif conversion.kind == NOOP:
+            checked.append(Checked(conversion, "no-op", None))
         else:
-            checked.append(Checked(found, f"left to Triton: {found.detail}", None))
+            checked.append(Checked(conversion, f"left to Triton: {conversion.detail}", None))
     return checked
 
 
 def check_gathers(
     compilation: Compilation, verdicts: Mapping[str, Verdict] | None = None
 ) -> list[CheckedGather]:
-    """Every gather of a compiled module with what running its code showed."""
+    """Every gather of a compiled module, with the verdict of running its code."""
     verdicts = run_stubs(compilation) if verdicts is None else verdicts
     return [CheckedGather(g, verdicts.get(g.stub or "")) for g in compilation.gathers]
 
 
 @dataclass(frozen=True)
 class Verified:
-    """A module, every conversion, gather and access to tensor memory of it, and why Triton does not lower it as
-    a whole, if so."""
+    """The verified conversions, gathers and accesses to tensor memory of a module.
+
+    `failure`: why Triton cannot lower the whole module, empty if it can.
+    """
 
     name: str
     conversions: tuple[Checked, ...]
@@ -309,31 +313,31 @@ class Verified:
 
     @property
     def run(self) -> int:
-        """Conversions that have code of this package, which was run."""
+        """The number of conversions whose code this package emitted, so that it was run."""
         return sum(one.verdict is not None for one in self.conversions)
 
     @property
     def wrong(self) -> int:
-        """Conversions whose code is wrong, races, or has a plan that is not proved."""
+        """The number of conversions whose code is wrong or races, or whose plan is not proved."""
         return sum(not one.ok for one in self.conversions)
 
     @property
     def wrong_gathers(self) -> int:
-        """Gathers whose code is wrong."""
+        """The number of gathers whose code is wrong."""
         return sum(one.verdict is not None and not one.verdict.ok for one in self.gathers)
 
     @property
     def wrong_tensor_accesses(self) -> int:
-        """Accesses to tensor memory that give something else than their layouts say, or race."""
+        """The number of accesses to tensor memory that contradict their layouts, or race."""
         return sum(not one.ok for one in self.tensor_accesses)
 
     @property
     def ok(self) -> bool:
-        """Nothing wrong."""
+        """True if nothing is wrong."""
         return not (self.wrong or self.wrong_gathers or self.wrong_tensor_accesses)
 
     def as_json(self) -> dict[str, Any]:
-        """The same as data."""
+        """The contents as JSON values."""
         record: dict[str, Any] = {
             "conversions": [one.as_json() for one in self.conversions],
             "verified": self.run,
@@ -347,9 +351,9 @@ class Verified:
 
 
 def verified(text: str, name: str, target: str | None, options: PipelineOptions = DEFAULTS) -> Verified:
-    """Compile a module as the plugin does, and run all code of this package in it.
+    """Compile a module as the plugin does, and run all code that this package emits into it.
 
-    What Triton does not lower as a whole is run all the same: each conversion has its code.
+    The code is run even if Triton cannot lower the whole module, because each conversion has its own code.
     """
     compilation = compile_text(text, name, target, "llvm", options, lenient=True)
     verdicts = run_stubs(compilation)
@@ -372,50 +376,53 @@ def verify_modules(
     options: PipelineOptions,
     sources: MutableMapping[str, str],
 ) -> int:
-    """Verify modules, given as names and texts, print what was found, and return the exit status: 0 if all is
-    right. `sources` gets the texts, for messages to quote."""
-    found: list[Verified] = []
+    """Verify modules, given as names and texts, print the results, and return the exit status: 0 if all is
+    right.
+
+    The texts are added to `sources`, so that messages can quote them.
+    """
+    results: list[Verified] = []
     for name, text in modules:
         sources[name] = text
-        found.append(verified(text, name, target, options))
+        results.append(verified(text, name, target, options))
         if not as_json:
-            _show(found[-1])
+            _show(results[-1])
     if as_json:
-        records = [one.as_json() for one in found]
+        records = [one.as_json() for one in results]
         print(json.dumps(records[0] if len(records) == 1 else {"modules": records}, indent=2))
     else:
-        _show_totals(found)
-    return int(not all(one.ok for one in found))
+        _show_totals(results)
+    return int(not all(one.ok for one in results))
 
 
-def _show(found: Verified) -> None:
-    if found.failure:
-        # libtriton's place is one in the text that it was given, which is not the user's.
-        reason = found.failure.partition(": error: ")[2] or found.failure
-        print(f"{found.name}: Triton does not lower this module as a whole: {reason}", file=sys.stderr)
-    for conversion in found.conversions:
+def _show(module: Verified) -> None:
+    if module.failure:
+        # Remove libtriton's place, which is in the emitted text, not in the user's.
+        reason = module.failure.partition(": error: ")[2] or module.failure
+        print(f"{module.name}: Triton does not lower this module as a whole: {reason}", file=sys.stderr)
+    for conversion in module.conversions:
         print(conversion)
         if conversion.verdict is not None:
             for finding in (*conversion.verdict.examples, *conversion.verdict.races):
                 print(f"    {finding}")
-    for gather in found.gathers:
+    for gather in module.gathers:
         print(gather)
         for example in () if gather.verdict is None else gather.verdict.examples:
             print(f"    {example}")
-    for access in found.tensor_accesses:
+    for access in module.tensor_accesses:
         print(access)
         if access.verdict is not None:
             for finding in (*access.verdict.examples, *access.verdict.races):
                 print(f"    {finding}")
 
 
-def _show_totals(found: Sequence[Verified]) -> None:
-    """The closing lines; the last one counts conversions."""
-    gathers = [one for module in found for one in module.gathers]
+def _show_totals(modules: Sequence[Verified]) -> None:
+    """Print the totals; the last line counts conversions."""
+    gathers = [one for module in modules for one in module.gathers]
     if gathers:
-        run, wrong = sum(one.verdict is not None for one in gathers), sum(one.wrong_gathers for one in found)
+        run, wrong = sum(one.verdict is not None for one in gathers), sum(one.wrong_gathers for one in modules)
         print(f"{count(run, 'gather')} verified, {wrong} wrong, {len(gathers) - run} left to Triton")
-    accesses = [one for module in found for one in module.tensor_accesses]
+    accesses = [one for module in modules for one in module.tensor_accesses]
     if accesses:
         run, wrong = sum(one.verdict is not None for one in accesses), sum(not one.ok for one in accesses)
         left = len(accesses) - run
@@ -423,8 +430,8 @@ def _show_totals(found: Sequence[Verified]) -> None:
             f"{run} {'access' if run == 1 else 'accesses'} to tensor memory verified, {wrong} wrong, "
             f"{left} not run"
         )
-    conversions = [one for module in found for one in module.conversions]
-    run, wrong = sum(module.run for module in found), sum(module.wrong for module in found)
+    conversions = [one for module in modules for one in module.conversions]
+    run, wrong = sum(module.run for module in modules), sum(module.wrong for module in modules)
     noops = sum(one.conversion.kind == NOOP for one in conversions)
     if others := len(conversions) - run:
         print(f"{count(noops, 'no-op')}, {others - noops} left to Triton")

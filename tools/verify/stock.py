@@ -1,8 +1,8 @@
-"""`triton-linear verify --lowering=stock`: run the code that Triton itself emits for each conversion.
+"""`triton-linear verify --lowering=stock`: run the code that stock Triton emits for each conversion.
 
-Each conversion is lowered alone, in a kernel that takes a tensor in the source layout and hands it on in the
-destination layout, by all of Triton's own passes, and run in the interpreter on elements that tell each other
-apart. Triton may crash or run forever on a conversion, so each is a process of its own.
+Each conversion is lowered by Triton alone, in a kernel that takes a tensor in the source layout and passes it
+on in the destination layout. The interpreter runs it on data that identifies each element. Triton may crash
+or hang on a conversion, so each has its own process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.interpreter.memory import IllegalAccess, SimulationError
 from triton_linear.lowering.interpreter.verify import Verdict, verify_kernel
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.target.targets import target as target_called
+from triton_linear.lowering.target.targets import target as target_by_name
 from triton_linear.tools.support import errors
 from triton_linear.tools.support.backend import lower
 from triton_linear.tools.support.compile import read_module, set_target, to_triton
@@ -40,7 +40,7 @@ FAILS: Final = "Triton fails"
 STATUSES: Final = (RIGHT, WRONG, RACES, ILLEGAL, REFUSED, UNREADABLE, FAILS)
 SECONDS: Final = 60
 MEMORY: Final = 8 << 30
-# What a context imports when it is made; a process that is forked has it already.
+# Modules that a new context imports; the process from which children are forked imports them once.
 WARM: Final = tuple(f"mlir.dialects.{name}" for name in ("gpu", "llvm", "nvvm", "rocdl"))
 
 _MEMORY_FILE = re.compile(r"/proc/self/fd/\d+")
@@ -49,7 +49,7 @@ _TENSOR = re.compile(r"tensor<(?P<shape>(?:\d+x)*)(?P<element>.*?), (?P<encoding
 
 @dataclass(frozen=True)
 class Finding:
-    """What became of one conversion; `detail` says why there is no verdict."""
+    """The result for one conversion: a status, and the verdict, or in `detail` the reason why there is none."""
 
     status: str
     detail: str = ""
@@ -62,7 +62,7 @@ class Finding:
 
 
 def kernel_text(source: str, destination: str, warps: int, lanes: int, target: str) -> str:
-    """A module with a kernel that does one conversion, between two tensor types."""
+    """A module whose kernel makes one conversion, between two tensor types."""
     return (
         f'module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = {warps} : i32, '
         f'ttg.target = "{target}", "ttg.threads-per-warp" = {lanes} : i32}} {{\n'
@@ -73,24 +73,24 @@ def kernel_text(source: str, destination: str, warps: int, lanes: int, target: s
 
 
 def layout_of_type(type_: str) -> tuple[LinearLayout, str]:
-    """The layout of a tensor type and its element type.
+    """The layout of a tensor type, and its element type.
 
-    Raises ValueError for what is no tensor with an encoding, or has one that is not known.
+    Raises ValueError for a type that is no tensor, has no encoding, or has an unknown encoding.
     """
-    found = _TENSOR.fullmatch(type_)
-    if found is None:
+    match = _TENSOR.fullmatch(type_)
+    if match is None:
         raise ValueError(f"'{type_}' is no tensor with a layout")
-    shape = tuple(int(size) for size in found["shape"].split("x")[:-1])
-    element = element_type(found["element"])
-    return encodings.held_layout_of(found["encoding"], shape, element.bits), element.name
+    shape = tuple(int(size) for size in match["shape"].split("x")[:-1])
+    element = element_type(match["element"])
+    return encodings.held_layout_of(match["encoding"], shape, element.bits), element.name
 
 
 def check_conversion(source: str, destination: str, warps: int, target_name: str) -> Finding:
-    """Lower one conversion as stock Triton does and run it; Triton may crash the process.
+    """Lower one conversion by stock Triton and run it. Triton may crash the process.
 
-    `no such type`: newer releases refuse layouts that older ones take.
+    The status is `no such type` if this release rejects the type, as newer ones do with some older layouts.
     """
-    target = target_called(target_name)
+    target = target_by_name(target_name)
     try:
         (src, name), (dst, _) = layout_of_type(source), layout_of_type(destination)
     except ValueError as error:
@@ -101,11 +101,11 @@ def check_conversion(source: str, destination: str, warps: int, target_name: str
     try:
         module = to_triton(text)
     except ToolError as error:
-        return Finding(UNREADABLE, _named(str(error)))
+        return Finding(UNREADABLE, _with_name(str(error)))
     try:
-        lowered = _named(lower(module, target.name, "llvm").text("llvm"))
+        lowered = _with_name(lower(module, target.name, "llvm").text("llvm"))
     except ToolError as error:
-        return Finding(FAILS, _named(str(error)))
+        return Finding(FAILS, _with_name(str(error)))
     try:
         verdict = verify_kernel(lowered, "conversion", "result", src, dst, element_type(name), target, warps)
     except IllegalAccess as error:
@@ -116,29 +116,33 @@ def check_conversion(source: str, destination: str, warps: int, target_name: str
     return Finding(status, "", verdict)
 
 
-def _named(text: str) -> str:
-    """The text with the kernel's own name where Triton says the file that it was read from."""
+def _with_name(text: str) -> str:
+    """The text with the kernel's name in place of the file in memory from which Triton parsed it."""
     return _MEMORY_FILE.sub("conversion", text)
 
 
-def _alone(source: str, destination: str, warps: int, target_name: str) -> Finding:
-    """`check_conversion` in a process of its own, whose last words the parent reads."""
-    errors.keep_captured()
+def _check_in_child(source: str, destination: str, warps: int, target_name: str) -> Finding:
+    """`check_conversion` in a child process, whose last output the parent reads."""
+    errors.capture_into_stderr()
     return check_conversion(source, destination, warps, target_name)
 
 
 def check_conversions(
     conversions: Sequence[tuple[str, str, int, str]], seconds: int = SECONDS, workers: int = 1
 ) -> list[Finding]:
-    """The findings on conversions (source type, destination type, warps, target), each in a process."""
-    isolation: Isolation[Finding] = Isolation(_alone, [__name__, *WARM], seconds, MEMORY)
-    found = isolation.map(list(conversions), workers)
-    return [Finding(FAILS, _named(f.reason)) if isinstance(f, Lost) else f for f in found]
+    """The findings for conversions (source type, destination type, warps, target), each checked
+    in a process.
+    """
+    isolation: Isolation[Finding] = Isolation(_check_in_child, [__name__, *WARM], seconds, MEMORY)
+    results = isolation.map(list(conversions), workers)
+    return [Finding(FAILS, _with_name(one.reason)) if isinstance(one, Lost) else one for one in results]
 
 
 def verify_stock(text: str, filename: str, target_name: str | None, as_json: bool) -> int:
-    """Verify a module's conversions as stock Triton lowers them, print what was found, and return the exit
-    status: 0 if all that can be interpreted are right."""
+    """Verify stock Triton's lowering of a module's conversions, and print the results.
+
+    Returns the exit status: 0 if all that the interpreter can run are right.
+    """
     module = read_module(text, bridge.upstream_context(), filename)
     target = set_target(module, target_name)
     warps = module.operation.attributes["ttg.num-warps"].value
@@ -148,18 +152,18 @@ def verify_stock(text: str, filename: str, target_name: str | None, as_json: boo
             types = str(op.operands[0].type), str(op.results[0].type)
             places.append((str(op.location), (*types, warps, target.name)))
     distinct = list(dict.fromkeys(conversion for _, conversion in places))
-    found = dict(zip(distinct, check_conversions(distinct, SECONDS), strict=True))
-    total = Counter(found[conversion].status for _, conversion in places)
+    findings_of = dict(zip(distinct, check_conversions(distinct, SECONDS), strict=True))
+    total = Counter(findings_of[conversion].status for _, conversion in places)
     bad = sum(total[status] for status in STATUSES if status not in (RIGHT, REFUSED, UNREADABLE))
     if as_json:
-        records = [_record(place, conversion, found[conversion]) for place, conversion in places]
+        records = [_record(place, conversion, findings_of[conversion]) for place, conversion in places]
         verified = total[RIGHT] + total[WRONG] + total[RACES] + total[ILLEGAL]
         print(json.dumps({"conversions": records, "verified": verified, "wrong": bad}, indent=2))
         return 1 if bad else 0
     for place, conversion in places:
-        finding = found[conversion]
+        finding = findings_of[conversion]
         source, destination = conversion[:2]
-        print(f"{_at(place)}: {short_type(source)} -> {short_encoding(destination)}: {finding}")
+        print(f"{_short_place(place)}: {short_type(source)} -> {short_encoding(destination)}: {finding}")
         if finding.verdict is not None:
             for line in (*finding.verdict.examples, *finding.verdict.races):
                 print(f"    {line}")
@@ -168,14 +172,14 @@ def verify_stock(text: str, filename: str, target_name: str | None, as_json: boo
     return 1 if bad else 0
 
 
-def _at(location: str) -> str:
+def _short_place(location: str) -> str:
     file, line, column = position(location)
     return f"{file}:{line}:{column}" if line else location
 
 
 def _record(place: str, conversion: tuple[str, str, int, str], finding: Finding) -> dict[str, Any]:
     record: dict[str, Any] = {
-        "location": _at(place),
+        "location": _short_place(place),
         "source": conversion[0],
         "destination": conversion[1],
         "status": finding.status,

@@ -1,7 +1,7 @@
-"""Accesses to tensor memory, each lowered alone by Triton and run, on contents that the layouts say.
+"""Verify accesses to tensor memory: each is lowered alone by Triton, and run in the interpreter.
 
-The code is Triton's; what is checked is that it moves what the layout of the registers wants, which the
-assignment of layouts may have chosen, and that the instruction is the one that the planner foresees.
+The code is Triton's. The check is that it moves the elements according to the layout of the registers, which
+layout assignment may have chosen.
 """
 
 from __future__ import annotations
@@ -35,8 +35,11 @@ SINK: Final = "result"
 
 @dataclass(frozen=True)
 class CheckedTensorAccess:
-    """One access to tensor memory: the operation, its types, what serves it, and what running it showed; no
-    verdict where it was not run, for which there is a reason."""
+    """An access to tensor memory: its location, its types, the instruction that the planner expects, and the
+    verdict.
+
+    The verdict is None if it was not run, for the given reason.
+    """
 
     location: str
     site: TensorSite
@@ -46,25 +49,25 @@ class CheckedTensorAccess:
 
     @property
     def ok(self) -> bool:
-        """Nothing wrong, or nothing to run."""
+        """True if nothing is wrong, or it was not run."""
         return self.verdict is None or self.verdict.ok
 
     @property
     def place(self) -> str:
-        """Where it is, as `file:line:column`."""
+        """The access's place, as `file:line:column`."""
         file, line, column = user_position(self.location)
         return f"{file}:{line}:{column}" if line else self.location
 
     def __str__(self) -> str:
         arrow = "->" if self.site.is_store else "<-"
         head = f"{self.place}: {short_type(str(self.site.registers))} {arrow} tensor memory"
-        served = self.access.reason if isinstance(self.access, Rejected) else self.access.summary()
+        plan = self.access.reason if isinstance(self.access, Rejected) else self.access.summary()
         if self.verdict is None:
-            return f"{head}: {served}; not run: {self.reason}"
-        return f"{head}: {served}; {findings(self.verdict)}"
+            return f"{head}: {plan}; not run: {self.reason}"
+        return f"{head}: {plan}; {findings(self.verdict)}"
 
     def as_json(self) -> dict[str, Any]:
-        """The same as data."""
+        """The contents as JSON values."""
         record: dict[str, Any] = {
             "location": self.place,
             "registers": str(self.site.registers),
@@ -82,8 +85,9 @@ class CheckedTensorAccess:
 
 
 def kernel_text(site: TensorSite, warps: int, target: str) -> str:
-    """A module with a kernel that allocates tensor memory, and stores its argument there or hands on what it
-    loads."""
+    """A module whose kernel allocates tensor memory, and stores its argument there, or loads and passes on
+    the result.
+    """
     registers = str(site.registers)
     whole, part = _memories(str(site.memory))
     lines = [f"%m = ttng.tmem_alloc : () -> {whole}"]
@@ -111,23 +115,24 @@ _MEMORY = re.compile(
 
 
 def _memories(memory: str) -> tuple[str, str]:
-    """The type of what is allocated for a memory descriptor, without the dimensions that count buffers, and its
-    own type as a part of that."""
-    found = _MEMORY.fullmatch(memory)
-    if found is None:
+    """The type of the allocation of a memory descriptor, without dimensions that count buffers, and the
+    descriptor's type as a part of that allocation.
+    """
+    match = _MEMORY.fullmatch(memory)
+    if match is None:
         raise ValueError(f"'{memory}' is no tensor memory")
-    shape = found["shape"].rstrip("x").split("x")
-    allocated = re.search(r", (\d+(?:x\d+)*)$", found["rest"])
-    whole = allocated[1].split("x")[-len(shape) :] if allocated else shape
-    made = f"!ttg.memdesc<{'x'.join(whole)}x{found['kind']}, mutable>"
-    part = f"!ttg.memdesc<{'x'.join(shape)}x{found['kind']}, mutable, {'x'.join(whole)}>"
-    return made, made if whole == shape else part
+    shape = match["shape"].rstrip("x").split("x")
+    allocated = re.search(r", (\d+(?:x\d+)*)$", match["rest"])
+    whole_shape = allocated[1].split("x")[-len(shape) :] if allocated else shape
+    whole = f"!ttg.memdesc<{'x'.join(whole_shape)}x{match['kind']}, mutable>"
+    part = f"!ttg.memdesc<{'x'.join(shape)}x{match['kind']}, mutable, {'x'.join(whole_shape)}>"
+    return whole, whole if whole_shape == shape else part
 
 
 def run_alone(site: TensorSite, warps: int, target: Target, table: LayoutTable) -> Verdict:
-    """Lower an access alone, as Triton does, and run it.
+    """Lower an access alone by Triton, and run it.
 
-    Raises ToolError where Triton does not lower it, and SimulationError where it cannot be run.
+    Raises ToolError if Triton cannot lower it, and SimulationError if the interpreter cannot run it.
     """
     registers, memory, described = table.of(site.registers), table.of(site.memory), memory_of(site.memory)
     if not isinstance(registers, LinearLayout) or not isinstance(memory, LinearLayout) or described is None:
@@ -142,10 +147,10 @@ def run_alone(site: TensorSite, warps: int, target: Target, table: LayoutTable) 
 
 
 def check_accesses(ops: Sequence[Operation], target: Target, warps: int) -> list[CheckedTensorAccess]:
-    """All accesses of a module, each with what running it alone showed."""
+    """All accesses of a module, each with the verdict of running it alone."""
     table = LayoutTable()
     known: dict[tuple[str, str, bool, int], tuple[Verdict | None, str]] = {}
-    found = []
+    checked = []
     for op in ops:
         site = site_of(op)
         if site is None:
@@ -153,8 +158,8 @@ def check_accesses(ops: Sequence[Operation], target: Target, warps: int) -> list
         key = str(site.registers), str(site.memory), site.is_store, site.most
         if key not in known:
             known[key] = _run(site, _warps_at(op, warps), target, table)
-        found.append(CheckedTensorAccess(str(op.location), site, site.access(table), *known[key]))
-    return found
+        checked.append(CheckedTensorAccess(str(op.location), site, site.access(table), *known[key]))
+    return checked
 
 
 def _run(site: TensorSite, warps: int, target: Target, table: LayoutTable) -> tuple[Verdict | None, str]:
@@ -165,7 +170,7 @@ def _run(site: TensorSite, warps: int, target: Target, table: LayoutTable) -> tu
 
 
 def _warps_at(op: Operation, warps: int) -> int:
-    """Warps of the CTA, or of the partition that an operation stands in, by the layout of its tensor."""
+    """The warps of the CTA, or of the operation's partition, according to the layout of its tensor."""
     site = site_of(op)
     layout = LayoutTable().of(site.registers) if site is not None else None
     return layout.in_dim_size(WARP) if isinstance(layout, LinearLayout) and layout.has_in_dim(WARP) else warps

@@ -1,7 +1,8 @@
-"""Exchanges of a cluster that take turns with two pieces of scratch, run one after another as they stand in a
-kernel: a barrier that one of them lacks shows as a race with the next that stores to its piece.
+"""Check the cluster exchanges of a kernel that alternate between two pieces of scratch.
 
-The body of each loop is run twice. Kernels with branches are left out: their exchanges are not a line.
+The exchanges are run one after another, in the order of the kernel. If one lacks a barrier, it races with the
+next exchange that stores to the same piece. The body of each loop is run twice. Kernels with branches are
+left out.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _LOOP = '"scf.for"'
 
 
 def takes_turns(lines: Sequence[str]) -> bool:
-    """Whether code, without locations, has a piece of scratch that it takes turns with."""
+    """Whether an exchange's code, without locations, alternates between pieces of scratch."""
     return any(_PIECE.search(line) for line in lines)
 
 
@@ -38,17 +39,19 @@ def spares_barrier(lines: Sequence[str]) -> bool:
 
 
 def closed(lines: Sequence[str]) -> list[str]:
-    """Code that takes turns, with the barrier that stands behind it at the latest; whether one stands where it
-    must is seen by `races_in_turns`."""
+    """The code of such an exchange with a barrier at its end, so that it can be run alone.
+
+    In a kernel the barrier may come later, which `races_in_turns` checks.
+    """
     last = max(number for number, line in enumerate(lines) if "llvm.load" in line)
-    behind = [line for line in lines[last:] if line not in (ARRIVE, WAIT)]
-    return [*lines[:last], *behind, ARRIVE, WAIT]
+    rest = [line for line in lines[last:] if line not in (ARRIVE, WAIT)]
+    return [*lines[:last], *rest, ARRIVE, WAIT]
 
 
 def races_in_turns(
     text: str, stubs: Mapping[str, Stub], target: Target, shared: Sequence[str]
 ) -> tuple[Race, ...]:
-    """The races of a module's exchanges that take turns; `shared`: lines that all code needs."""
+    """The races between a module's alternating exchanges; `shared`: lines of code that all of them need."""
     pieces = {int(number): int(piece) for number, piece in _PIECE.findall(text)}
     if not pieces or any(branch in text for branch in _BRANCHES):
         return ()
@@ -59,7 +62,7 @@ def races_in_turns(
         for piece in range(max(pieces.values()) + 1)
     ]
     sources = {
-        number: found[2] for number in pieces for line in code[number] if (found := _SOURCE.search(line))
+        number: match[2] for number in pieces for line in code[number] if (match := _SOURCE.search(line))
     }
     types = "".join(re.findall(r"^!__ll_\w+ = .*\n", text, re.MULTILINE))
     place = {number: index for index, number in enumerate(sources)}
@@ -80,27 +83,27 @@ def races_in_turns(
     first = next(iter(plans.values()))
     warps, ctas = (1 << len(first.source.columns(dim)) for dim in (WARP, BLOCK))
     registers = sum(1 << len(plans[number].source.columns("register")) for number in sources)
-    # Threads that hold copies store the same: zero, so that this is no race, whoever holds what.
-    held = [np.zeros((1, target.lanes * warps * ctas), np.uint64)] * registers
-    return simulate(types + "\n".join(lines), held, target, warps, sum(sizes), ctas=ctas).races
+    # All data is zero, so that threads which store copies of an element do not race with each other.
+    data = [np.zeros((1, target.lanes * warps * ctas), np.uint64)] * registers
+    return simulate(types + "\n".join(lines), data, target, warps, sum(sizes), ctas=ctas).races
 
 
 def _code_and_order(text: str, pieces: Mapping[int, int]) -> tuple[dict[int, list[str]], list[int]]:
-    """The code of each exchange, and in which order they run if each loop runs twice."""
+    """The code of each exchange, and the order in which they run if each loop has two iterations."""
     code: dict[int, list[str]] = {number: [] for number in pieces}
     open_: list[tuple[bool, int]] = []
     order: list[int] = []
     for line in text.splitlines():
-        if found := _LOCATION.search(line):
-            number = int(found[1])
+        if match := _LOCATION.search(line):
+            number = int(match[1])
             if number in pieces:
-                code[number].append(line[: found.start()])
+                code[number].append(line[: match.start()])
                 if _PIECE.search(line):
                     order.append(number)
             continue
         if line.lstrip().startswith("})"):
-            loops, start = open_.pop()
-            order += order[start:] if loops else []
+            is_loop, start = open_.pop()
+            order += order[start:] if is_loop else []
         if line.rstrip().endswith("({"):
             open_.append((_LOOP in line, len(order)))
     return code, order

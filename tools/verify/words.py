@@ -1,4 +1,4 @@
-"""Types and verdicts in words."""
+"""Describe types and verdicts in words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from triton_linear.lowering.interpreter.verify import Verdict
 
 
 def short_encoding(type_: str) -> str:
-    """The kind of a tensor type's encoding, with what it is a part of.
+    """The kind of a tensor type's encoding, with the kinds of its parents.
 
     >>> short_encoding("tensor<4xf32, #ttg.slice<{dim = 1, parent = #ttg.blocked<{order = [0]}>}>>")
     'slice(blocked)'
@@ -27,12 +27,12 @@ def short_type(type_: str) -> str:
 
 
 def count(number: int, what: str) -> str:
-    """A number of things."""
+    """A number with its noun, in the plural unless the number is 1."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def figures(verdict: Verdict) -> str:
-    """What the code costs, as counted."""
+    """The counted costs of the code."""
     counts = verdict.counts
     parts = [
         count(counts.wavefronts, "wavefront") + f" ({counts.minimum_wavefronts} at least)",
@@ -48,5 +48,5 @@ def figures(verdict: Verdict) -> str:
 
 
 def findings(verdict: Verdict) -> str:
-    """Whether the code is right."""
+    """The numbers of wrong registers and of races."""
     return f"{verdict.wrong} wrong of {verdict.checked}, {count(len(verdict.races), 'race')}"

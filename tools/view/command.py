@@ -1,4 +1,4 @@
-"""`triton-linear view`: a layout, a conversion, or registers and the memory that they go to."""
+"""`triton-linear view`: draw a layout, a conversion, or registers and the memory that they are stored to."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from triton_linear.tools.view.fold import tiles_of
 from triton_linear.tools.view.memory import access_text, memory_text
 from triton_linear.tools.view.options import FORMATS
 from triton_linear.tools.view.places import is_distributed
-from triton_linear.tools.view.subject import Subject, place_of, subjects, together
+from triton_linear.tools.view.subject import Subject, check_same_tensor, place_of, subjects
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Draw what was asked for; the exit status is 0."""
+    """Draw the layouts that the arguments name; the exit status is 0."""
     try:
         target = target_called(arguments.target)
     except ValueError as error:
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     shown = subjects(arguments.what, arguments.shape, arguments.element)
     if arguments.to is not None:
         shown = (shown[0], subjects(arguments.to, arguments.shape, arguments.element)[-1])
-        together(shown[:2])
+        check_same_tensor(shown[:2])
     kind = arguments.format or _kind_of(arguments.output)
     try:
         content = drawn(shown, kind, arguments.view, target, arguments.rows, arguments.tile)
@@ -61,7 +61,7 @@ def drawn(
     rows: int | None,
     tile: str | None = None,
 ) -> bytes:
-    """The text, picture or page; of a tensor that is folded the tile that is asked for."""
+    """The text, picture or page. tile: which tile of a folded tensor is drawn."""
     if kind == "html":
         from triton_linear.tools.view.page import page
 
@@ -76,11 +76,13 @@ def drawn(
 def text_of(
     shown: Sequence[Subject], view: str | None, target: Target, rows: int | None, tile: str | None = None
 ) -> str:
-    """Every layout's views, then what there is between two; as many rows as `rows`, or as a screen holds."""
+    """The views of all layouts, then the conversion between two; at most `rows` rows, or as many as fit a
+    screen.
+    """
     if rows is not None:
         return _text_of_rows(shown, view, target, (rows, rows), tile)
     for most in texts.ROWS:
-        # Which tile is drawn must not change how large tiles are.
+        # The size of the tiles must not depend on which tile is drawn.
         text = _text_of_rows(shown, view, target, most, "all" if tile == "all" else None)
         if text.count("\n") + 1 < texts.MOST_LINES:
             break
@@ -91,7 +93,9 @@ def _text_of_rows(
     shown: Sequence[Subject], view: str | None, target: Target, rows: tuple[int, int], tile: str | None
 ) -> str:
     count, (most, lanes) = len(shown), rows
-    tiles = tiles_of([subject.layout for subject in shown], lambda alike: texts.text_tile(alike, most), tile)
+    tiles = tiles_of(
+        [subject.layout for subject in shown], lambda layouts: texts.text_tile(layouts, most), tile
+    )
     parts = []
     for subject, (size, at) in zip(shown, tiles, strict=True):
         names = [subject.text if count > 1 or subject.source else ""]
@@ -116,7 +120,7 @@ def _text_of_rows(
 
 
 def plan_of(shown: Sequence[Subject], target: Target) -> tuple[str, ...]:
-    """How a conversion is done and why not otherwise; nothing unless both layouts are of registers."""
+    """The lowering of the conversion, and why others were rejected; empty unless both are register layouts."""
     if len(shown) != 2 or shown[0].layout.out_dims != shown[1].layout.out_dims:
         return ("",)
     if not all(is_distributed(subject.layout) for subject in shown):

@@ -1,6 +1,6 @@
-"""What is drawn, where: boxes and lines of text in pixels, from which pictures and TikZ are made alike.
+"""Drawings: boxes and lines of text with positions in pixels, from which both pictures and TikZ are made.
 
-Letters are those of a font of fixed width, so that how wide a text is follows from its length.
+The font has a fixed width, so the width of a text follows from its length.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import Literal, TypeAlias
 
 from triton_linear.dialect.linear_layout import LANE, LinearLayout
 from triton_linear.lowering.target.targets import Target
-from triton_linear.tools.view.colours import NOBODY, bank_colour, thread_colour
+from triton_linear.tools.view.colours import NO_OWNER, bank_colour, thread_colour
 from triton_linear.tools.view.places import Grid, LaneRun, heads, is_distributed, matrix_rows
 from triton_linear.tools.view.subject import Subject
 
 WIDEST = 1400
-"""Pixels that a picture is wide at most: a window on a screen of 1440."""
+"""The maximum width of a picture in pixels: a window on a screen of 1440 pixels."""
 MOST_ROWS = 32
-"""Rows of cells below each other, as many as a screen of 900 pixels has room for with a title and words."""
+"""The number of rows of cells that fit a screen of 900 pixels, with a title and notes."""
 LETTER = 6.05
-"""Pixels that a letter of `SIZE` pixels is wide: 0.602 of its size in DejaVu Sans Mono."""
+"""The width of a letter of `SIZE` pixels: 0.602 of its size in DejaVu Sans Mono."""
 SIZE = 10
 ROW = 20
 _MARGIN, _GAP, _LINE = 14, 34, 15
 NARROWEST = 460
-"""Pixels of a panel, so that the name of an encoding is a few lines and no column of words."""
+"""The minimum width of a panel, so that the name of an encoding needs only a few lines."""
 ROOM, ROOM_BETWEEN = WIDEST - 2 * _MARGIN, _GAP
-"""Pixels for panels, and between two of them."""
+"""The width for all panels, and the space between two of them."""
 INK, SOFT = "#1d2430", "#5b6472"
 _ONE, _ZERO = "#4c86d9", "#eceff3"
 Align = Literal["left", "center", "right"]
@@ -48,7 +48,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A line of text, in the middle of whose height is y."""
+    """A line of text; y is the middle of its height."""
 
     x: float
     y: float
@@ -59,14 +59,14 @@ class Text:
 
     @property
     def left(self) -> float:
-        """Where it begins."""
+        """The x coordinate of its left end."""
         wide = len(self.text) * LETTER
         return self.x - {"left": 0.0, "center": wide / 2, "right": wide}[self.align]
 
 
 @dataclass(slots=True)
 class Drawing:
-    """All that is on a picture, and its size."""
+    """The content of a picture, and its size."""
 
     boxes: list[Box] = field(default_factory=list)
     texts: list[Text] = field(default_factory=list)
@@ -76,46 +76,46 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A layout with a grid of it, or with its matrix where there is none; `words` stand below."""
+    """A layout with a grid, or, without a grid, with its matrix; `notes` are drawn below it."""
 
     subject: Subject
     grid: Grid | None = None
-    words: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 Panels: TypeAlias = Sequence[Panel]
 
 
 def cell_width(grid: Grid) -> float:
-    """Pixels of a column of a grid."""
+    """The width of a column of a grid in pixels."""
     labels = [*heads(grid), *(run.label for row in grid.cells for run in row)]
     return max(22.0, max(map(len, labels), default=1) * LETTER + 8)
 
 
-def _left(names: Iterable[str]) -> float:
+def _names_width(names: Iterable[str]) -> float:
     return max((len(name) for name in names), default=0) * LETTER + 8
 
 
 def grid_width(grid: Grid) -> float:
-    """Pixels of a grid with the names of its rows."""
-    return _left((grid.corner, *grid.rows)) + cell_width(grid) * len(grid.columns)
+    """The width of a grid with the names of its rows in pixels."""
+    return _names_width((grid.corner, *grid.rows)) + cell_width(grid) * len(grid.columns)
 
 
 def _width(panel: Panel) -> float:
     if panel.grid is not None:
         return grid_width(panel.grid)
     rows, columns, _ = matrix_rows(panel.subject.layout)
-    return _left(rows) + ROW * len(columns)
+    return _names_width(rows) + ROW * len(columns)
 
 
 def panels_width(panels: Panels) -> float:
-    """Pixels of panels beside each other."""
+    """The width of panels beside each other in pixels."""
     return 2 * _MARGIN + sum(max(NARROWEST, _width(panel)) for panel in panels) + _GAP * (len(panels) - 1)
 
 
-def stacked(grid: Grid, wide: float) -> list[Grid]:
-    """A grid in as many parts as it takes for each to be so wide at most: columns that go on below."""
-    beside = max(1, int((wide - _left((grid.corner, *grid.rows))) / cell_width(grid)))
+def split_columns(grid: Grid, width: float) -> list[Grid]:
+    """A grid split by columns into parts of at most `width` pixels, to draw below each other."""
+    beside = max(1, int((width - _names_width((grid.corner, *grid.rows))) / cell_width(grid)))
     return [
         dataclasses.replace(
             grid,
@@ -127,16 +127,16 @@ def stacked(grid: Grid, wide: float) -> list[Grid]:
 
 
 def shortened(grid: Grid, most: int) -> Grid:
-    """A grid of the first rows."""
+    """The first `most` rows of a grid."""
     return dataclasses.replace(grid, rows=grid.rows[:most], cells=grid.cells[:most])
 
 
 def drawing(rows: Sequence[Panels], target: Target) -> Drawing:
-    """Panels beside each other, and rows of them below each other."""
+    """The drawing of rows of panels: the panels of a row beside each other, the rows below each other."""
     drawn, top = Drawing(), float(_MARGIN)
     for panels in rows:
         bottom, left = top, float(_MARGIN)
-        # Grids begin at one height, whatever stands above them.
+        # The grids of a row begin at the same height, whatever the heights of their headings.
         headings = [_heading(panel) for panel in panels]
         start = top + max(map(len, headings)) * _LINE + _LINE + 4
         for panel, heading in zip(panels, headings, strict=True):
@@ -155,7 +155,9 @@ def _letters(panel: Panel) -> int:
 
 
 def _heading(panel: Panel) -> list[Text]:
-    """The lines above a grid, not yet at their place: what the user called it, then what is known of it."""
+    """The lines above a grid, without positions: the user's name for the layout, then what is
+    known about it.
+    """
     subject, grid = panel.subject, panel.grid
     known = [subject.encoding if subject.encoding != subject.text else "", subject.source]
     known.append(grid.title if grid is not None else "")
@@ -166,22 +168,22 @@ def _heading(panel: Panel) -> list[Text]:
 
 
 def _add(drawn: Drawing, panel: Panel, left: float, y: float, target: Target) -> float:
-    """Put the cells and the words of a panel at a place; where it ends."""
+    """Draw the cells and the notes of a panel at a position; return the y coordinate of its end."""
     y = (
         _add_matrix(drawn, panel.subject.layout, left, y)
         if panel.grid is None
         else _add_grid(drawn, panel.subject, panel.grid, left, y, target)
     )
     y += 6
-    for word in panel.words:
-        for line in textwrap.wrap(word, _letters(panel), subsequent_indent=" " * 6):
+    for note in panel.notes:
+        for line in textwrap.wrap(note, _letters(panel), subsequent_indent=" " * 6):
             drawn.texts.append(Text(left, y + _LINE / 2, line, colour=SOFT))
             y += _LINE
     return y
 
 
 def _add_grid(drawn: Drawing, subject: Subject, grid: Grid, left: float, y: float, target: Target) -> float:
-    wide, start = cell_width(grid), left + _left((grid.corner, *grid.rows))
+    wide, start = cell_width(grid), left + _names_width((grid.corner, *grid.rows))
     drawn.texts.append(Text(start - 6, y - 8, grid.corner, "right", SOFT))
     for x, head in enumerate(heads(grid)):
         drawn.texts.append(Text(start + (x + 0.5) * wide, y - 8, head, "center", SOFT))
@@ -196,7 +198,7 @@ def _add_grid(drawn: Drawing, subject: Subject, grid: Grid, left: float, y: floa
 
 def _fill(layout: LinearLayout, run: LaneRun, target: Target) -> str:
     if run.colour is None:
-        return NOBODY
+        return NO_OWNER
     if is_distributed(layout):
         _, warp, lane = run.owner
         return thread_colour(warp, lane, layout.in_dim_size(LANE))
@@ -205,7 +207,7 @@ def _fill(layout: LinearLayout, run: LaneRun, target: Target) -> str:
 
 def _add_matrix(drawn: Drawing, layout: LinearLayout, left: float, y: float) -> float:
     rows, columns, entries = matrix_rows(layout)
-    start = left + _left(rows)
+    start = left + _names_width(rows)
     for x, name in enumerate(columns):
         dim, _, bit = name.partition(":")
         drawn.texts.append(Text(start + (x + 0.5) * ROW, y - 8, dim[0] + bit, "center", SOFT))

@@ -1,9 +1,9 @@
-"""A tensor folded: one tile of it is drawn, and of the others is said by which inputs they differ.
+"""Folded tensors: only one tile is drawn, and words describe by which inputs the other tiles differ.
 
-A layout is a matrix over F2, so an element 2^b further along a dimension has the holders of the first with one
-fixed vector of inputs added, whatever element it is. Where that vector is a single bit of the registers, the
-warps or the blocks, the rest of the tensor is the tile again with larger numbers, and drawing it shows nothing
-new.
+A layout is a matrix over F2. So the holders of an element 2^b further along a dimension are those of the
+first element plus a fixed vector of inputs, which is the same for all elements. If that vector is a single
+bit of the registers, the warps or the blocks, the rest of the tensor repeats the tile with larger numbers,
+and drawing it would show nothing new.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import LANE, LinearLayout
 from triton_linear.tools.support.errors import fail
 
-LEAST = 8
-"""Elements of a dimension that are left of a tile, where the dimension has so many: fewer show no pattern."""
+LEAST_ELEMENTS = 8
+"""A tile has at least as many elements of each dimension, if the dimension has: fewer show no pattern."""
 Sizes = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What follows from going `size` elements along `dim`: the inputs that change, each by a number; None where
-    no inputs do that. `adds`: the bits are zero in the whole tile and in no other step, so the numbers add."""
+    """A step of `size` elements along `dim`: the inputs that change, each with the number that is xored; None
+    if no inputs do that. `adds`: the bits are zero in the whole tile and in all other steps, so xor is
+    addition.
+    """
 
     dim: str
     size: int
@@ -34,12 +36,12 @@ class Step:
 
 
 def _row(layout: LinearLayout, dim: int) -> int:
-    """The number of the first row of the matrix that is of an out-dim."""
+    """The number of the matrix's first row of an out-dim."""
     return sum(size.bit_length() - 1 for _, size in layout.out_dims[:dim])
 
 
 def _inputs(layout: LinearLayout, vector: int) -> tuple[tuple[str, int], ...]:
-    """A flattened vector of inputs by in-dim, those that are not zero."""
+    """The nonzero parts of a flattened vector of inputs, with the names of their in-dims."""
     found = []
     for name, vectors in layout.bases:
         part, vector = vector & (1 << len(vectors)) - 1, vector >> len(vectors)
@@ -49,7 +51,9 @@ def _inputs(layout: LinearLayout, vector: int) -> tuple[tuple[str, int], ...]:
 
 
 def _only_translates(layout: LinearLayout, dim: int, bit: int) -> bool:
-    """Whether a bit of an index is one bit of the registers, warps, blocks or memory, and that nothing else."""
+    """Whether a bit of an index is given by one bit of the registers, warps, blocks or memory, which has no
+    other effect.
+    """
     row = 1 << _row(layout, dim) + bit
     touching = [at for at, column in enumerate(layout.matrix()) if column & row]
     if len(touching) != 1 or layout.matrix()[touching[0]] != row:
@@ -58,10 +62,10 @@ def _only_translates(layout: LinearLayout, dim: int, bit: int) -> bool:
 
 
 def steps(layout: LinearLayout, tile: Sequence[int]) -> tuple[Step, ...]:
-    """What each step to another tile changes, of the first dimension first, small steps first."""
+    """The steps to other tiles, those of the first dimension first, small steps first."""
     inside = sum(
         (size - 1) << _row(layout, dim) for dim, size in enumerate(tile)
-    )  # the rows of the matrix that tell elements of a tile apart
+    )  # the rows of the matrix that distinguish the elements of a tile
     used = 0
     for unseen in f2.null_space([column & ~inside for column in layout.matrix()]):
         used |= unseen
@@ -83,9 +87,9 @@ def steps(layout: LinearLayout, tile: Sequence[int]) -> tuple[Step, ...]:
 
 
 def words(layout: LinearLayout, tile: Sequence[int], at: Sequence[int] = ()) -> Iterator[str]:
-    """How the tensor goes on beyond its tile, in lines; none where the tile is the tensor.
+    """Lines that describe how the tensor continues beyond a tile; none if the tile is the whole tensor.
 
-    Steps of one dimension that change the same in-dims stand together: `dim0 += 16, 32: warp += 1, 2`.
+    Steps of one dimension that change the same in-dims share a line: `dim0 += 16, 32: warp += 1, 2`.
     """
     sizes = [size for _, size in layout.out_dims]
     if list(tile) == sizes:
@@ -115,8 +119,8 @@ def words(layout: LinearLayout, tile: Sequence[int], at: Sequence[int] = ()) -> 
 
 
 def tile_of(layouts: Sequence[LinearLayout], fits: Callable[[Sizes], bool]) -> Sizes:
-    """The tile in which all layouts of one tensor are drawn: the tensor where that fits; else as little as
-    repeats itself in all layouts, and of that as much as fits.
+    """The tile that is drawn of all layouts of one tensor: the whole tensor if it fits, else the smallest
+    part that repeats itself in all layouts, or as much of that as fits.
 
     Requires: a single element fits.
     """
@@ -125,13 +129,14 @@ def tile_of(layouts: Sequence[LinearLayout], fits: Callable[[Sizes], bool]) -> S
         return tuple(sizes)
     tile = list(sizes)
     for dim, size in enumerate(sizes):
-        while tile[dim] > min(LEAST, size) and all(
+        while tile[dim] > min(LEAST_ELEMENTS, size) and all(
             _only_translates(layout, dim, tile[dim].bit_length() - 2) for layout in layouts
         ):
             tile[dim] //= 2
     while not fits(tuple(tile)) and prod(tile) > 1:
         halves = [dim for dim, size in enumerate(tile) if size > 1]
-        # One half that fits is enough; else slices first, then rows or columns, of which there are more.
+        # If halving one dimension is enough, do that; else halve slices first, then the longer of rows and
+        # columns.
         enough = [dim for dim in halves if fits(tuple(size >> (at == dim) for at, size in enumerate(tile)))]
         leading = [dim for dim in halves if dim < len(tile) - 2]
         tile[(enough or leading or [max(halves, key=lambda dim: (tile[dim], -dim))])[0]] //= 2
@@ -139,7 +144,7 @@ def tile_of(layouts: Sequence[LinearLayout], fits: Callable[[Sizes], bool]) -> S
 
 
 def place_of_tile(text: str, layout: LinearLayout, tile: Sequence[int]) -> Sizes:
-    """The number of a tile, as in `1,0`. Fails where there is no such tile."""
+    """The position of a tile, from a text such as `1,0`. Fails if there is no such tile."""
     if not re.fullmatch(r"\d+(,\d+)*", text):
         fail(f"tile: '{text}' is neither numbers with a comma between, as in 1,0, nor 'all'")
     found = tuple(map(int, text.split(",")))
@@ -154,14 +159,15 @@ def place_of_tile(text: str, layout: LinearLayout, tile: Sequence[int]) -> Sizes
 def tiles_of(
     layouts: Sequence[LinearLayout], fitting: Callable[[Sequence[LinearLayout]], Sizes], asked: str | None
 ) -> list[tuple[Sizes, Sizes]]:
-    """For each layout the sizes of the tile that is drawn and its number: layouts of one tensor have one in
-    common, so that the same elements stand beside each other. `asked` is a number as the user writes it, `all`,
-    or None."""
+    """For each layout the sizes of the tile that is drawn, and its position. Layouts of one tensor have the
+    same tile, so that the same elements are beside each other. `asked`: a position as the user writes it,
+    `all`, or None.
+    """
     found = []
     for layout in layouts:
         sizes = tuple(size for _, size in layout.out_dims)
-        alike = [other for other in layouts if other.out_dims == layout.out_dims]
-        tile = sizes if asked == "all" else fitting(alike)
+        same_tensor = [other for other in layouts if other.out_dims == layout.out_dims]
+        tile = sizes if asked == "all" else fitting(same_tensor)
         at = (0,) * len(tile) if asked in (None, "all") else place_of_tile(asked or "", layout, tile)
         found.append((tile, at))
     return found

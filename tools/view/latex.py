@@ -1,11 +1,11 @@
-"""A drawing as TikZ: a document that compiles by itself, or from which the picture is copied."""
+"""Drawings as TikZ: a complete document, from which the picture can be copied."""
 
 from __future__ import annotations
 
 from triton_linear.tools.view.drawing import SIZE, Box, Drawing, Text
 
 _POINTS = 0.75
-"""Points of TeX's `bp` in a pixel."""
+"""The size of a pixel in TeX's unit `bp`."""
 _ESCAPED = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
@@ -23,7 +23,7 @@ _HEAD = r"""% made by triton-linear view; any LaTeX with TikZ compiles it: pdfla
 
 
 def latex(drawing: Drawing) -> bytes:
-    """The document. Colours are defined once each; y grows downwards, as in the drawing."""
+    """The document. It defines each colour once; y grows downwards, as in the drawing."""
     colours = {
         colour: f"c{at}"
         for at, colour in enumerate(
@@ -59,7 +59,7 @@ def _text(text: Text, colour: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text as LaTeX writes it.
+    """Text with LaTeX's special characters escaped.
 
     >>> escaped("a_b")
     'a\\\\_b'

@@ -1,4 +1,4 @@
-"""Shared memory as it is drawn: rows of all banks, and what each access of a warp asks of them."""
+"""Draw shared memory: rows of all banks, and the accesses of a warp to them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from triton_linear.tools.view.subject import Subject
 
 
 class Memory:
-    """The bytes of a shared allocation; address(offset) counts the paddings."""
+    """The bytes of a shared allocation; the addresses include padding."""
 
     def __init__(self, subject: Subject, target: Target) -> None:
         if subject.layout.has_in_dim(PARTITION):
@@ -36,7 +36,7 @@ class Memory:
         self.addresses = np.array([self._padded(o) * self.size for o in range(len(self.points))], np.int64)
 
     def grid(self) -> Grid:
-        """A row for each time all banks are filled once; a cell for each run of neighbouring elements."""
+        """A grid with a row for each pass over all banks, and a cell for each run of consecutive elements."""
         line = self.target.wavefront_bytes
         per_line = max(1, line // self.size)
         rows = int(self.addresses[-1]) // line + 1
@@ -59,11 +59,12 @@ class Memory:
         return Grid("shared memory", "byte \\ element", names, tuple(spans), cells)
 
     def row(self, offset: int) -> int:
-        """The number of the row in which an element lies."""
+        """The number of the row that has an element."""
         return int(self.addresses[offset]) // self.target.wavefront_bytes
 
     def touches(self, registers: LinearLayout, kind: str = LOAD) -> tuple[Touch, ...]:
-        """What warp 0 asks to load or store a tensor so laid out, with the widest vectors that fit every lane.
+        """The accesses of warp 0 that load or store a tensor with this register layout, with the widest
+        vectors that fit every lane.
 
         Requires: both are layouts of one tensor. Matrix instructions are not considered.
         """
@@ -89,13 +90,14 @@ def _label(point: tuple[int, ...] | None, count: int) -> str:
 
 
 def memory_text(subject: Subject, target: Target, most_rows: int) -> str:
-    """The rows of banks, see `Memory.grid`: as many lines as `most_rows` however wide they are, then which
-    elements are further on."""
-    from triton_linear.tools.view.text import at_once, grid_lines, wrapped
+    """The rows of banks, see `Memory.grid`: at most `most_rows` lines, however wide the rows are, then a line
+    about the other elements.
+    """
+    from triton_linear.tools.view.text import columns_per_line, grid_lines, wrapped
 
     memory = Memory(subject, target)
     grid = memory.grid()
-    parts = -(-len(grid.columns) // at_once(grid))
+    parts = -(-len(grid.columns) // columns_per_line(grid))
     rows = max(1, most_rows // parts)
     lines = list(grid_lines(grid, rows))
     lines += [part for line in memory_words(memory, rows) for part in wrapped(line)]
@@ -103,10 +105,10 @@ def memory_text(subject: Subject, target: Target, most_rows: int) -> str:
 
 
 def memory_words(memory: Memory, rows: int) -> Iterator[str]:
-    """Which elements are in later rows than the first ones, in a line; none where there are no more rows."""
+    """A line that describes the elements after the first `rows` rows; none if there are no more rows."""
     if rows >= memory.row(len(memory.addresses) - 1) + 1:
         return
-    # The first offset whose bit is not in the rows shown, and those after it.
+    # The bits of the offset that lead to rows that are not shown.
     steps = [bit for bit in range(len(memory.addresses).bit_length() - 1) if memory.row(1 << bit) >= rows]
     vectors = [memory.layout.basis("offset", bit) for bit in steps]
     by = ", ".join(f"({', '.join(map(str, vector))})" for vector in vectors)
@@ -116,8 +118,9 @@ def memory_words(memory: Memory, rows: int) -> Iterator[str]:
 
 
 def access_text(memory: Subject, registers: Subject, target: Target) -> str:
-    """A line for each access, and for each phase of one with conflicts which banks are asked more than once;
-    loads and stores apart where they are served differently."""
+    """A line for each kind of access, and a line about the worst phase of those with bank conflicts. Loads
+    and stores are described separately if the hardware treats them differently.
+    """
     place = Memory(memory, target)
     loads, stores = (place.touches(registers.layout, kind) for kind in (LOAD, STORE))
     if loads == stores:
@@ -128,10 +131,10 @@ def access_text(memory: Subject, registers: Subject, target: Target) -> str:
 def _access_lines(accesses: str, asked: tuple[Touch, ...]) -> list[str]:
     total, least = sum(t.wavefronts for t in asked), sum(t.minimum for t in asked)
     lines = [f"{accesses} of warp 0: {total} wavefronts ({least} at least)"]
-    alike: dict[tuple[int, int, int], list[Touch]] = {}
+    kinds: dict[tuple[int, int, int], list[Touch]] = {}
     for touch in asked:
-        alike.setdefault((touch.width, touch.wavefronts, touch.minimum), []).append(touch)
-    for (width, times, minimum), same in alike.items():
+        kinds.setdefault((touch.width, touch.wavefronts, touch.minimum), []).append(touch)
+    for (width, times, minimum), same in kinds.items():
         what = f"access of {width * 8} bits" if len(same) == 1 else f"accesses of {width * 8} bits, each"
         lines.append(f"  {len(same)} {what}: {_wavefronts(times)} ({minimum} at least)")
         phase = max(same[0].phases, key=lambda phase: phase.wavefronts)
@@ -145,7 +148,7 @@ def _access_lines(accesses: str, asked: tuple[Touch, ...]) -> list[str]:
 
 
 def _runs(numbers: tuple[int, ...]) -> str:
-    """Ascending numbers as runs, as in "0-3, 20-23"."""
+    """Ascending numbers written as ranges, as in "0-3, 20-23"."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][1] == number - 1:

@@ -1,4 +1,4 @@
-"""Layouts as notebooks show them: the tensor while it is small, and the matrix over F2."""
+"""Layouts in notebooks: a picture of the tensor if it is small, and the matrix over F2."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from triton_linear.tools.view.places import tensor_grids
 from triton_linear.tools.view.subject import Subject
 
 MOST_POINTS = 1 << 12
-"""Points of a layout whose tensor is drawn; one of 64x64 elements without copies has as many."""
+"""The tensor is drawn if the layout has at most as many points, as one of 64x64 elements without copies has."""
 MOST_CELLS = 1 << 8
-"""Cells of a tensor that is drawn: as many as are read at a glance, in a document that keeps every picture."""
+"""The tensor is drawn if the picture has at most as many cells: few are easy to read, and notebooks store
+pictures."""
 _COLOURED_FOR = "cuda:90"
-"""The number of banks is all that a picture takes of a target, and all have 32."""
+"""Any target will do: a picture depends only on the number of banks, which is 32 on all targets."""
 
 
 def svg_of(layout: LinearLayout) -> str | None:
-    """A picture: who holds each element, where these are few, and beside it the matrix.
+    """A picture of the holders of each element, if there are few, and of the matrix beside it.
 
-    None where there is nothing to draw, a layout of one point, or nothing to draw with: no matplotlib.
+    None if there is nothing to draw (a layout of one point), or if matplotlib is missing.
     """
     if find_spec("matplotlib") is None or not layout.total_in_bits or not layout.total_out_bits:
         return None
     panels: list[Panel] = []
-    # More dimensions than two are so many slices, and a conversion's are no tensor's: the matrix shows it all.
+    # More than two dimensions would need many slices, and the dimensions of a conversion's layout are no
+    # tensor's. The matrix shows these.
     if layout.num_out_dims <= 2 and layout.total_in_bits <= MOST_POINTS.bit_length() - 1:
         (grid,) = tensor_grids(layout)
         if len(grid.rows) * len(grid.columns) <= MOST_CELLS:
@@ -39,11 +41,11 @@ def svg_of(layout: LinearLayout) -> str | None:
 
 
 def explained(text: str, layout: LinearLayout | None) -> str:
-    """The text as it is printed, then the picture, as HTML that takes nothing from the page around it."""
+    """The text as it is printed, then the picture, as HTML that does not depend on the page around it."""
     parts = [f"<pre>{html.escape(text)}</pre>"]
     picture = None if layout is None else svg_of(layout)
     if picture is not None:
-        # As an image: the style sheet and the identifiers of one picture do not reach others.
+        # As an image, so that the style sheet and the identifiers of a picture do not affect others.
         data = base64.b64encode(picture.encode()).decode()
         parts.append(f'<img alt="the layout" src="data:image/svg+xml;base64,{data}"/>')
     return "\n".join(parts)

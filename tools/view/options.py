@@ -1,4 +1,4 @@
-"""The command line of `triton-linear view`; it imports nothing that takes time."""
+"""The command line of `triton-linear view`; it imports only what loads fast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One self-contained HTML file: the views of a layout, a memory or a conversion, to click through."""
+"""A self-contained HTML file with the views of a layout, a memory or a conversion, to click through."""
 
 from __future__ import annotations
 
@@ -21,19 +21,22 @@ MOST_ROWS, MOST_COLUMNS = 16, 32
 
 
 def page(subjects: Sequence[Subject], target: Target, plan: str = "") -> str:
-    """The page of one layout, of two register layouts (a conversion, which `plan` says how is done), or of
-    registers and the memory that they are stored to. It loads nothing."""
+    """The page of a layout, of two register layouts (a conversion; `plan` describes its lowering), or of
+    registers and the memory that they are stored to. It loads no other files.
+    """
     template = files("triton_linear.tools.view").joinpath("page.html").read_text(encoding="utf-8")
-    # In a script element only "</" and "<!--" mean something to a browser.
+    # In a script element only "</" and "<!--" have a meaning.
     content = json.dumps(described(subjects, target, plan)).replace("<", "\\u003c")
     return template.replace("@DATA@", content)
 
 
 def described(subjects: Sequence[Subject], target: Target, plan: str) -> dict[str, Any]:
-    """What the page draws from: bases, as everything else follows from them, and what padding adds."""
+    """The data of the page: the bases, from which everything else follows, and the addresses of padded
+    memory.
+    """
     layouts: list[dict[str, Any]] = []
     touches: list[dict[str, Any]] = []
-    tiles = tiles_of([subject.layout for subject in subjects], lambda alike: tile_of(alike, _fits), None)
+    tiles = tiles_of([subject.layout for subject in subjects], lambda layouts: tile_of(layouts, _fits), None)
     for subject, (tile, _) in zip(subjects, tiles, strict=True):
         layout = subject.layout
         record: dict[str, Any] = {
@@ -52,23 +55,23 @@ def described(subjects: Sequence[Subject], target: Target, plan: str) -> dict[st
             record["colours"] = [[thread_colour(w, lane, lanes) for lane in range(lanes)] for w in range(warps)]
         if subject.is_shared:
             memory = Memory(subject, target)
-            # Where nothing is padded they are the offsets, as many bytes apart as an element has.
+            # Without padding the page computes them from the offsets.
             if memory.is_padded:
                 record["addresses"] = memory.addresses.tolist()
             for registers in subjects:
                 if is_distributed(registers.layout) and registers.layout.out_dims == layout.out_dims:
-                    touches += [_touched(touch) for touch in memory.touches(registers.layout)]
+                    touches += [_touch_record(touch) for touch in memory.touches(registers.layout)]
         layouts.append(record)
     machine = {"name": target.name, "banks": target.banks, "bankBytes": target.bank_bytes}
     return {"layouts": layouts, "target": machine, "plan": plan, "touches": touches}
 
 
 def _fits(tile: Sizes) -> bool:
-    """Whether a tile fits a window of 1400 by 900 pixels, a cell for each element; narrower ones show parts."""
+    """Whether a tile, with a cell for each element, fits a window of 1400 by 900 pixels."""
     return prod(tile[-2:-1]) <= MOST_ROWS and tile[-1] <= MOST_COLUMNS and prod(tile[:-2]) == 1
 
 
-def _touched(touch: Touch) -> dict[str, Any]:
+def _touch_record(touch: Touch) -> dict[str, Any]:
     return {
         "registers": list(touch.registers),
         "width": touch.width,

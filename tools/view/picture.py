@@ -26,7 +26,7 @@ from triton_linear.tools.view.drawing import (
     grid_width,
     panels_width,
     shortened,
-    stacked,
+    split_columns,
 )
 from triton_linear.tools.view.fold import Sizes, tile_of, tiles_of, words
 from triton_linear.tools.view.latex import latex
@@ -36,9 +36,9 @@ from triton_linear.tools.view.subject import Subject
 from triton_linear.tools.view.text import hardware_words
 
 MOST_CELLS = 1500
-"""Cells of a picture: of so many an SVG is just below a megabyte."""
+"""The maximum number of cells of a picture; an SVG of as many is just below a megabyte."""
 _DPI = 96
-"""Pixels of an inch, as browsers count them: a PNG and an SVG have the same size there."""
+"""Pixels per inch, as in browsers, so that a PNG and an SVG have the same size there."""
 
 
 def picture(
@@ -49,7 +49,7 @@ def picture(
     most_rows: int | None = None,
     tile: str | None = None,
 ) -> bytes:
-    """The layouts beside each other, in one view, as `svg`, `png` or `latex`. Fails for one too large."""
+    """A picture of one view of the layouts, as `svg`, `png` or `latex`. Fails if it is too large."""
     most = MOST_ROWS if most_rows is None else most_rows
     wide = (WIDEST - 70) / len(subjects)
     if view == "tensor":
@@ -67,24 +67,24 @@ def picture(
 
 
 def _tensors(subjects: Sequence[Subject], target: Target, most: int, tile: str | None) -> list[Panel]:
-    def fitting(alike: Sequence[LinearLayout]) -> Sizes:
-        return tile_of(alike, partial(_fits, alike, len(subjects), most))
+    def fitting(layouts: Sequence[LinearLayout]) -> Sizes:
+        return tile_of(layouts, partial(_fits, layouts, len(subjects), most))
 
     panels = []
     tiles = tiles_of([subject.layout for subject in subjects], fitting, tile)
     for subject, (size, at) in zip(subjects, tiles, strict=True):
-        said = tuple(words(subject.layout, size, at))
+        notes = tuple(words(subject.layout, size, at))
         panels += [
-            Panel(subject, _by_bank(grid, subject, target), said)
+            Panel(subject, _by_bank(grid, subject, target), notes)
             for grid in tensor_grids(subject.layout, size, at)
         ]
     return panels
 
 
 def _fits(layouts: Sequence[LinearLayout], count: int, most: int, tile: Sizes) -> bool:
-    """Whether a tile of each layout is on one screen: two of all that are shown beside each other."""
+    """Whether the tiles of all layouts fit one screen, two beside each other."""
     slices = prod(tile[:-2])
-    # Bounds on what is tried; no more than so many of either are ever on a screen.
+    # Tiles beyond these bounds never fit; so their grids are not made.
     if prod(tile[-2:-1]) * -(-count // 2) > most or slices > 2 or tile[-1] > WIDEST:
         return False
     grids = [grid for layout in layouts for grid in tensor_grids(layout, tile)]
@@ -98,7 +98,7 @@ def _fits(layouts: Sequence[LinearLayout], count: int, most: int, tile: Sizes) -
 
 
 def _by_bank(grid: Grid, subject: Subject, target: Target) -> Grid:
-    """The grid of a tensor in memory, coloured by the banks in which its elements lie."""
+    """The grid of a tensor in memory, coloured by the banks of its elements."""
     if not subject.is_shared or subject.layout.has_in_dim(PARTITION):
         return grid
     addresses = Memory(subject, target).addresses
@@ -131,15 +131,15 @@ def _memory(subject: Subject, target: Target, most: int, wide: float) -> list[Pa
         fail("view: only layouts of shared memory have banks; this one's views are tensor, hardware and matrix")
     memory = Memory(subject, target)
     grid = memory.grid()
-    parts = stacked(grid, wide)
+    parts = split_columns(grid, wide)
     rows = max(1, most // len(parts))
     left = len(grid.rows) - rows
-    said = (f"... {left} more rows", *memory_words(memory, rows)) if left > 0 else ()
-    return [Panel(subject, shortened(part, rows), said) for part in parts]
+    notes = (f"... {left} more rows", *memory_words(memory, rows)) if left > 0 else ()
+    return [Panel(subject, shortened(part, rows), notes) for part in parts]
 
 
 def panels_drawn(panels: Panels, target: Target, kind: str) -> bytes:
-    """The panels, as `svg`, `png` or `latex`: in rows, as many beside each other as a screen is wide."""
+    """The panels as `svg`, `png` or `latex`, in rows that are as wide as a screen."""
     rows: list[list[Panel]] = []
     for panel in panels:
         if rows and panels_width([*rows[-1], panel]) <= WIDEST:
@@ -159,7 +159,7 @@ def _by_matplotlib(drawn: Drawing, kind: str) -> bytes:
     import matplotlib  # type: ignore[import-untyped, unused-ignore]
 
     points = SIZE * 72 / _DPI
-    # Names of glyphs and identifiers would differ from run to run.
+    # Without these settings, names of glyphs and identifiers would differ from run to run.
     with matplotlib.rc_context({"svg.hashsalt": "triton-linear", "svg.fonttype": "none"}):
         figure = Figure(figsize=(drawn.width / _DPI, drawn.height / _DPI), facecolor="white")
         axes = figure.add_axes((0, 0, 1, 1))

@@ -1,7 +1,7 @@
-"""Where everything is: the points that a layout maps, listed, and the views of them that are drawn.
+"""The points that a layout maps, and the views of them that are drawn.
 
-A view is a `Grid`, rows of cells with a label each; `text`, `picture` and `page` show grids and decide nothing.
-Coordinates of a tensor are written as Triton's dimensions are ordered, dim0 first.
+A view is a `Grid`: rows of cells, each with a label. `text`, `picture` and `page` only draw grids.
+Coordinates of a tensor are written in the order of Triton's dimensions, dim0 first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_POINTS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class LaneRun:
-    """Neighbouring cells of one owner: `label` for all, `colour` a number that owners share, or None."""
+    """Neighbouring cells of one owner, with one label. `colour`: a number that stands for a colour, or None."""
 
     label: str
     owner: tuple[int, ...] = ()
@@ -30,7 +30,8 @@ class LaneRun:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A picture of cells: names of rows, of columns (each the first one and how many it spans), and cells."""
+    """Rows of cells with the names of the rows and columns. A column is given by its first index, and how many
+    indices it spans."""
 
     title: str
     corner: str
@@ -40,7 +41,7 @@ class Grid:
 
 
 def coordinates(layout: LinearLayout) -> Table:
-    """The image of every input: shape (size of each in-dim, first dim first, then one per out-dim).
+    """The coordinates of every input. The axes are the in-dims, first dim first; the last axis is the out-dims.
 
     >>> coordinates(LinearLayout.identity_1d(4, "lane", "dim0")).tolist()
     [[0], [1], [2], [3]]
@@ -64,15 +65,16 @@ def coordinates(layout: LinearLayout) -> Table:
 def holders(
     layout: LinearLayout, start: Sequence[int] | None = None, sizes: Sequence[int] | None = None
 ) -> dict[tuple[int, ...], list[tuple[int, ...]]]:
-    """Who holds each element: its coordinates to the inputs that map there, in order of the inputs, last dim
-    slowest; of the elements from `start` on, as many as `sizes` says, or of all."""
+    """The holders of each element: a mapping from coordinates to the inputs that map there, sorted with the
+    last dim slowest. If `start` and `sizes` are given, only of the elements in that range.
+    """
     table = coordinates(layout)
     inside = np.ones(table.shape[:-1], bool)
     if start is not None and sizes is not None:
         low = np.array(start, np.int64)
         inside &= ((table >= low) & (table < low + np.array(sizes, np.int64))).all(axis=-1)
     found: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
-    # Of a transposed array the last dim of the layout is the slowest.
+    # In the transposed array the last dim of the layout is the slowest.
     for reversed_index in np.argwhere(inside.T).tolist():
         index = tuple(reversed_index[::-1])
         found.setdefault(tuple(table[index].tolist()), []).append(index)
@@ -80,17 +82,17 @@ def holders(
 
 
 def is_distributed(layout: LinearLayout) -> bool:
-    """Whether the in-dims are those of registers."""
+    """Whether the in-dims are those of a register layout."""
     return layout.in_dim_names == (REGISTER, LANE, WARP, BLOCK)
 
 
 def owner_of(layout: LinearLayout, index: Sequence[int]) -> tuple[tuple[int, ...], int]:
-    """An input as its owner, in the order block, warp, lane, and the number of the element with that owner."""
+    """The owner of an input, as block, warp and lane, and the number of the element within the owner."""
     return tuple(index[:0:-1]), index[0]
 
 
 def name_of(layout: LinearLayout, owner: Sequence[int]) -> str:
-    """An owner's name: `T` and the number of the thread in its CTA, or nothing where memory is the owner."""
+    """An owner's name: `T` and the number of the thread in its CTA; empty if memory is the owner."""
     if not is_distributed(layout):
         block = owner[0] if owner else 0
         return f"B{block} " if block else ""
@@ -131,7 +133,9 @@ def _grid(
     rows: Sequence[Sequence[_Cell]],
     first: int,
 ) -> Grid:
-    """Merge columns wherever every row goes on with the next element of the same owner."""
+    """A grid in which neighbouring columns are merged if in every row they have consecutive elements of one
+    owner.
+    """
     width = len(rows[0])
     starts = [at for at in range(width) if at == 0 or not all(row[at].follows(row[at - 1]) for row in rows)]
     spans = [(at, following - at) for at, following in itertools.pairwise([*starts, width])]
@@ -150,7 +154,7 @@ def _grid(
 
 
 def _colour(layout: LinearLayout, cell: _Cell) -> int | None:
-    """The lane; in memory, the offset, which the bank follows from."""
+    """The number for a cell's colour: the lane; in memory the offset, from which the bank follows."""
     if not cell.owners:
         return None
     return cell.owners[0][-1] if is_distributed(layout) else cell.numbers[0]
@@ -159,8 +163,10 @@ def _colour(layout: LinearLayout, cell: _Cell) -> int | None:
 def tensor_grids(
     layout: LinearLayout, tile: Sequence[int] | None = None, at: Sequence[int] = ()
 ) -> Iterator[Grid]:
-    """Who holds element i, j: a row for each index of the last dimension but one; a grid for each slice of
-    the dimensions before. Of the whole tensor, or of one tile of it, where `at` counts tiles."""
+    """The holders of each element: a grid for each slice of the leading dimensions, with a row for each index
+    of the last dimension but one. Of the whole tensor, or of one tile of it, at position `at`, counted in
+    tiles.
+    """
     sizes = tuple(tile) if tile is not None else tuple(size for _, size in layout.out_dims)
     start = tuple(which * size for which, size in itertools.zip_longest(at, sizes, fillvalue=0)) if at else ()
     start = start or (0,) * len(sizes)
@@ -195,10 +201,9 @@ def hardware_grid(
     register: int | None = None,
     lane: int | None = None,
 ) -> Grid:
-    """What each lane of a warp holds: a row for each lane, a column for each register; or for the first ones,
-    as many as `register` and `lane` say.
+    """The elements that each lane of a warp holds: a row for each lane, a column for each register.
 
-    Requires: the layout is distributed.
+    register, lane: how many of them are shown; None for all. Requires: the layout is distributed.
     """
     table = coordinates(layout)[:register, :lane, warp, block]
     registers, lanes, _ = table.shape
@@ -223,7 +228,8 @@ def hardware_grid(
 
 
 def matrix_rows(layout: LinearLayout) -> tuple[list[str], list[str], list[list[int]]]:
-    """The matrix over F2: names of rows, bits of coordinates, and of columns, bits of inputs; the entries.
+    """The matrix over F2: the names of its rows (bits of coordinates) and columns (bits of inputs), and its
+    entries.
 
     >>> matrix_rows(LinearLayout.identity_1d(4, "lane", "dim0"))
     (['dim0:0', 'dim0:1'], ['lane:0', 'lane:1'], [[1, 0], [0, 1]])

@@ -1,4 +1,4 @@
-"""What is to be drawn, from what the user writes: an encoding, bases, a Gluon layout, or a line of a file."""
+"""Parse what the user wants to see: an encoding, bases, a Gluon layout, or a line of a file."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ _PLACE = re.compile(r"(?P<file>.+):(?P<line>\d+)")
 _ALIAS = re.compile(r"#[A-Za-z_]\w*")
 _GLUON = re.compile(r"(?:\w+\.)*(?P<class>\w*Layout)\(", re.DOTALL)
 MOST_LINES = 8
-"""Lines of a file that are named where none was given."""
+"""The maximum number of lines of a file that an error message suggests."""
 MOST_SHOWN = 4
-"""Layouts of a line that are drawn."""
+"""The maximum number of layouts of a line that are drawn."""
 MOST_LETTERS = 90
-"""Letters of a line of code that stand in a heading."""
+"""The maximum length of a line of code in a heading."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A layout with what is known of it: how the user called it, its encoding if it has one, the width of its
-    elements in bits, and the line of code that it is of."""
+    """A layout with the user's name for it, its encoding if it has one, the width of its elements in bits,
+    and the line of code that it is from.
+    """
 
     layout: LinearLayout
     text: str
@@ -48,12 +49,12 @@ class Subject:
 
     @property
     def element_bytes(self) -> int:
-        """Bytes that an element takes in memory."""
+        """The size of an element in memory."""
         return max(1, self.element_bits // 8)
 
     @property
     def is_shared(self) -> bool:
-        """Whether it lies in shared memory."""
+        """Whether it is a layout of shared memory."""
         return self.layout.has_in_dim("offset")
 
 
@@ -79,7 +80,7 @@ def bits_of(element: str) -> int:
 
 
 def of_encoding(text: str, shape: tuple[int, ...], element_bits: int, shown: str = "") -> Subject:
-    """The layout that an attribute stands for."""
+    """The layout of an attribute."""
     try:
         layout = encodings.layout_of(text, shape, element_bits)
     except ValueError as error:
@@ -90,7 +91,8 @@ def of_encoding(text: str, shape: tuple[int, ...], element_bits: int, shown: str
 def of_bases(text: str, shape: tuple[int, ...] | None, element_bits: int) -> Subject:
     """The layout of JSON bases: `{"register": [[0, 1]], "lane": [[1, 0]]}`, any names of in-dims.
 
-    register, lane, warp and block come first in this order, and are there if one of them is.
+    If any of register, lane, warp and block is given, the layout has all four, in this order, before the
+    others.
     """
     try:
         given = json.loads(text)
@@ -124,7 +126,7 @@ def _is_vector(value: object) -> bool:
 
 
 def of_gluon(text: str, shape: tuple[int, ...], element_bits: int) -> Subject:
-    """The layout that a Gluon expression makes: `BlockedLayout([1, 4], [8, 4], [4, 1], [1, 0])`."""
+    """The layout of a Gluon expression, as `BlockedLayout([1, 4], [8, 4], [4, 1], [1, 0])`."""
     try:
         layout = _gluon_value(ast.parse(text, mode="eval").body)
     except (SyntaxError, ValueError):
@@ -136,19 +138,19 @@ def of_gluon(text: str, shape: tuple[int, ...], element_bits: int) -> Subject:
 
 
 def _gluon_value(node: ast.expr) -> Any:
-    """What an expression of Gluon's layout classes and literals is worth; nothing else is evaluated."""
+    """The value of an expression of Gluon's layout classes and literals; nothing else is evaluated."""
     from triton.experimental.gluon import language  # type: ignore[import-untyped, unused-ignore]
 
     if isinstance(node, ast.Call):
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         homes = (language, getattr(language, "amd", None), getattr(language, "nvidia", None))
-        made = next(
+        layout_class = next(
             (getattr(home, name) for home in homes if name.endswith("Layout") and hasattr(home, name)), None
         )
-        if made is None:
+        if layout_class is None:
             fail(f"'{ast.unparse(node.func)}' is no layout of Gluon's")
         try:
-            return made(
+            return layout_class(
                 *map(_gluon_value, node.args),
                 **{keyword.arg: _gluon_value(keyword.value) for keyword in node.keywords if keyword.arg},
             )
@@ -161,8 +163,9 @@ def _gluon_value(node: ast.expr) -> Any:
 
 
 def of_line(text: str, name: str, line: int) -> tuple[Subject, ...]:
-    """The layouts that a line of a TTGIR file is about, each once: those of its types; of an alias, that of the
-    first tensor that has it; else those of the values that are named on it."""
+    """The layouts that a line of a TTGIR file names, each once: those of its types; if it defines an alias,
+    that of the first tensor that uses it; else those of the values that the line names.
+    """
     given, lines = text.split("\n"), bridge.expand_aliases(text).split("\n")
     if not 1 <= line <= len(lines):
         fail(f"the file has {len(lines)} lines", name, line, 1)
@@ -171,8 +174,12 @@ def of_line(text: str, name: str, line: int) -> tuple[Subject, ...]:
         types = _first_with(alias["name"], given, lines)
     if not types:
         values = dict.fromkeys(re.findall(r"%\w+", given[line - 1]))
-        made = [_types(lines[at])[-1:] for value in values if (at := _defining(value, given, line)) is not None]
-        types = [one for found in made for one in found]
+        types = [
+            type_
+            for value in values
+            if (at := _defining(value, given, line)) is not None
+            for type_ in _types(lines[at])[-1:]
+        ]
     if not types:
         have = [at for at, other in enumerate(lines, 1) if _TYPE.search(other)]
         fail(f"no type with an encoding is on this line{_nearest(have, line)}", name, line, 1)
@@ -180,12 +187,12 @@ def of_line(text: str, name: str, line: int) -> tuple[Subject, ...]:
 
 
 def _types(line: str) -> list[str]:
-    """The types with encodings on a line, each with what stands behind it."""
+    """For each type with an encoding on a line, the rest of the line from it on."""
     return [line[match.start() :] for match in _TYPE.finditer(line)]
 
 
 def _first_with(alias: str, given: Sequence[str], expanded: Sequence[str]) -> list[str]:
-    """The first type whose encoding is an alias; the lines are as they were and with aliases expanded."""
+    """The first type whose encoding is the alias. The lines are given as written, and with aliases expanded."""
     for before, after in zip(given, expanded, strict=True):
         for written, whole in zip(_types(before), _types(after), strict=False):
             if re.match(rf"\w+<[^#]*, ?{alias}\b", written):
@@ -194,7 +201,7 @@ def _first_with(alias: str, given: Sequence[str], expanded: Sequence[str]) -> li
 
 
 def _defining(value: str, lines: Sequence[str], line: int) -> int | None:
-    """The index of the line before a line on which a value is made."""
+    """The index of the last line before a line that defines a value."""
     for at in range(line - 2, -1, -1):
         if re.match(rf"\s*(%[\w:]+, )*{value}(:\d+)?(, %[\w:]+)* = ", lines[at]):
             return at
@@ -202,15 +209,15 @@ def _defining(value: str, lines: Sequence[str], line: int) -> int | None:
 
 
 def _nearest(have: Sequence[int], line: int) -> str:
-    """Which lines around one are to be named instead."""
+    """The end of an error message: the lines of `have` nearest to a line."""
     near = sorted(sorted(have, key=lambda at: (abs(at - line), at))[:2])
     return f"; the nearest with one: {', '.join(map(str, near))}" if near else ""
 
 
 def of_source_line(name: str, line: int, kernel: str = "") -> tuple[Subject, ...]:
-    """The layouts of what a line of a script compiles to: of its first conversion, else of its first tensor.
+    """The layouts of the first conversion that a line of a script compiles to, else of the first tensor.
 
-    The script is run, and its kernels are looked through in the order of their names, or the one that is named.
+    The script is run. Its kernels are searched in the order of their names, or only `kernel`.
     """
     converting: dict[int, None] = {}
     making: dict[int, None] = {}
@@ -245,26 +252,27 @@ def of_source_line(name: str, line: int, kernel: str = "") -> tuple[Subject, ...
 
 
 def _code(name: str, line: int, kernel: str) -> str:
-    """A line of a script, and the kernel that it is compiled in."""
+    """A line of a script, with the kernel that it belongs to."""
     lines = read_input(name).split("\n")
     return f"{kernel}, line {line}: {lines[line - 1].strip() if line <= len(lines) else ''}"
 
 
 def _encoded(op: Operation) -> list[str]:
-    """The types of an operation's results, then of its operands, that have an encoding."""
+    """The types with an encoding of an operation's results, then of its operands."""
     types = (str(value.type) for value in (*op.results, *op.operands))
     return [type_ for type_ in types if _TYPE.match(type_)]
 
 
 def _of_texts(types: Sequence[str], name: str, line: int, source: str) -> tuple[Subject, ...]:
-    """The layouts of types, each once, each at the beginning of a text; `name` and `line` are where they
-    are, `source` is what stands there."""
+    """The layouts of types, each once. Each text begins with a type; `name` and `line` are their position,
+    `source` is the text of that line.
+    """
     source = source.strip()
     shown = source if len(source) <= MOST_LETTERS else f"{source[: MOST_LETTERS - 3]}..."
     found: dict[Subject, None] = {}
     for text in types:
         match = _TYPE.search(text)
-        assert match is not None  # they were found by it
+        assert match is not None  # the texts were found with this expression
         encoding = gluon.attribute_at(text[match.start("encoding") :])
         shape = tuple(map(int, match["shape"].strip("x").split("x")))
         what = f"{match['shape']}{match['element']} {encodings_name(encoding)}"
@@ -277,7 +285,7 @@ def _of_texts(types: Sequence[str], name: str, line: int, source: str) -> tuple[
 
 
 def encodings_name(encoding: str) -> str:
-    """The kind of an encoding, as `blocked`.
+    """The kind of an encoding.
 
     >>> encodings_name("#ttg.blocked<{order = [0]}>")
     'blocked'
@@ -286,7 +294,9 @@ def encodings_name(encoding: str) -> str:
 
 
 def subjects(what: str, shape: str | None, element: str) -> tuple[Subject, ...]:
-    """What `what` names: `FILE:LINE`, `SCRIPT.py:KERNEL:LINE`, JSON bases, an encoding, or a Gluon layout."""
+    """The layouts that `what` names: `FILE:LINE`, `SCRIPT.py:KERNEL:LINE`, JSON bases, an encoding, a Gluon
+    layout.
+    """
     what = what.strip()
     bits = bits_of(element)
     if place := place_of(what):
@@ -311,7 +321,7 @@ def subjects(what: str, shape: str | None, element: str) -> tuple[Subject, ...]:
 
 
 def place_of(what: str) -> tuple[str, int] | None:
-    """File and line, where `what` is `FILE:LINE`."""
+    """The file and the line if `what` is `FILE:LINE`, else None."""
     place = _PLACE.fullmatch(what.strip())
     if place is None or what.strip().startswith(("#", "{")):
         return None
@@ -320,7 +330,7 @@ def place_of(what: str) -> tuple[str, int] | None:
 
 
 def _ask_for_a_line(text: str, name: str) -> NoReturn:
-    """Fail for a file without a line, with the lines that are most likely meant."""
+    """Fail because a file was given without a line, and suggest lines."""
     conversions = [str(at) for at, line in enumerate(text.split("\n"), 1) if "ttg.convert_layout" in line]
     if not conversions:
         fail(f"say which line, as {name}:LINE; there is no conversion in it", name)
@@ -329,8 +339,8 @@ def _ask_for_a_line(text: str, name: str) -> NoReturn:
     fail(f"say which line, as {name}:{conversions[0]}; it has conversions on {lines}", name)
 
 
-def together(given: Sequence[Subject]) -> None:
-    """Fail unless all are layouts of one tensor."""
+def check_same_tensor(given: Sequence[Subject]) -> None:
+    """Fail unless all are layouts of tensors of one shape."""
     first = given[0].layout
     for other in given[1:]:
         if other.layout.out_dims != first.out_dims:

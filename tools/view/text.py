@@ -20,23 +20,24 @@ from triton_linear.tools.view.places import (
 
 WIDTH = 100
 MOST_ROWS = 32
-"""Rows of a view that is drawn alone."""
+"""The maximum number of rows of a single view."""
 ROWS = ((32, 32), (16, 16), (16, 8), (8, 8), (8, 4), (4, 4))
-"""Rows of the tensor and of the lanes of each layout: the first with which all is below `MOST_LINES`."""
+"""Numbers of rows of the tensor and of lanes of each layout. The first pair is used for which the whole text
+has less than `MOST_LINES` lines."""
 MOST_LINES = 120
 MOST_IN_CELL = 32
-"""Elements beside each other of one thread, at most so many: a bound on what is tried, not on what is right."""
+"""The maximum number of consecutive elements of one thread in a cell. It only limits which tiles are tried."""
 
 
 def grid_lines(grid: Grid, most_rows: int = MOST_ROWS) -> Iterator[str]:
-    """A grid as lines: as many columns side by side as there is room for, then the others below."""
+    """A grid as lines: as many columns side by side as fit, then the others below."""
     shown = grid.cells[:most_rows]
     names = grid.rows[:most_rows]
-    left, wide, beside = max(map(len, (grid.corner, *grid.rows))), _widest(grid), at_once(grid)
+    left, wide, per_line = max(map(len, (grid.corner, *grid.rows))), _widest(grid), columns_per_line(grid)
     if grid.title:
         yield grid.title
-    for start in range(0, len(grid.columns), beside):
-        block = slice(start, start + beside)
+    for start in range(0, len(grid.columns), per_line):
+        block = slice(start, start + per_line)
         line = grid.corner.ljust(left) + "".join("  " + head.ljust(wide) for head in heads(grid)[block])
         yield line.rstrip()
         for name, row in zip(names, shown, strict=True):
@@ -45,8 +46,8 @@ def grid_lines(grid: Grid, most_rows: int = MOST_ROWS) -> Iterator[str]:
         yield f"... {len(grid.cells) - len(shown)} more rows"
 
 
-def at_once(grid: Grid) -> int:
-    """Columns of a grid that stand beside each other in a line."""
+def columns_per_line(grid: Grid) -> int:
+    """The number of columns of a grid that fit a line."""
     left = max(map(len, (grid.corner, *grid.rows)))
     return max(1, (WIDTH - left) // (_widest(grid) + 2))
 
@@ -56,13 +57,13 @@ def _widest(grid: Grid) -> int:
 
 
 def text_tile(layouts: Sequence[LinearLayout], most_rows: int = MOST_ROWS) -> Sizes:
-    """The tile of a tensor of which all rows of all slices are at most so many, and no longer than a line."""
+    """The tile of a tensor that has at most `most_rows` rows in all slices, none longer than a line."""
 
     def fits(tile: Sizes) -> bool:
         if prod(tile[:-1]) > most_rows or tile[-1] > WIDTH * MOST_IN_CELL:
             return False
         grids = [grid for layout in layouts for grid in tensor_grids(layout, tile)]
-        return all(len(grid.columns) <= at_once(grid) for grid in grids)
+        return all(len(grid.columns) <= columns_per_line(grid) for grid in grids)
 
     return tile_of(layouts, fits)
 
@@ -73,11 +74,11 @@ def tensor_text(
     tile: Sequence[int] | None = None,
     at: Sequence[int] = (),
 ) -> str:
-    """Who holds each element: `T5:2` is register 2 of thread 5 of the CTA, `T5:0-3` registers 0 to 3 for the
-    elements beside each other; `|` stands between two holders of copies, ` x4` after one of four.
+    """The holders of each element. `T5:2` is register 2 of thread 5 of the CTA, `T5:0-3` are registers 0 to 3
+    for consecutive elements. `|` separates two holders of copies; ` x4` follows the first of four holders.
 
-    Where it is more than fits, one tile of it (`tile` where that is given, the tile number `at`), and how the
-    others differ.
+    If the tensor is too large, only one tile is shown (of size `tile` if given, at position `at`), and how
+    the others differ.
     """
     tile = tile or text_tile([layout], most_rows)
     lines = [line for grid in tensor_grids(layout, tile, at) for line in grid_lines(grid, prod(tile))]
@@ -85,18 +86,19 @@ def tensor_text(
 
 
 def wrapped(line: str) -> list[str]:
-    """A line as lines of at most `WIDTH`, the later ones set in."""
+    """A line wrapped to lines of at most `WIDTH`, all but the first indented."""
     return textwrap.wrap(line, WIDTH, subsequent_indent=" " * 6) or [""]
 
 
 def hardware_text(layout: LinearLayout, most_rows: int = MOST_ROWS) -> str:
-    """What the lanes of the first warp hold, as many lanes and registers as there is room for, and by how much
-    the elements of others differ."""
+    """The elements that the lanes of the first warp hold, for as many lanes and registers as fit, and by how
+    much the elements of the others differ.
+    """
     shown = {REGISTER: layout.in_dim_size(REGISTER), LANE: layout.in_dim_size(LANE)}
     while shown[LANE] > max(1, most_rows):
         shown[LANE] //= 2
     grid = hardware_grid(layout, **shown)
-    while shown[REGISTER] > 1 and len(grid.columns) > at_once(grid):
+    while shown[REGISTER] > 1 and len(grid.columns) > columns_per_line(grid):
         shown[REGISTER] //= 2
         grid = hardware_grid(layout, **shown)
     lines = list(grid_lines(grid, most_rows))
@@ -106,7 +108,9 @@ def hardware_text(layout: LinearLayout, most_rows: int = MOST_ROWS) -> str:
 
 
 def hardware_words(layout: LinearLayout, shown: Mapping[str, int]) -> Iterator[str]:
-    """By how much the elements of other inputs differ: a line for each in-dim, but copies apart."""
+    """By how much the elements of the other inputs differ: a line for each in-dim, and a separate one for
+    copies.
+    """
     for dim in (REGISTER, LANE, WARP, BLOCK):
         first = shown.get(dim, 1).bit_length() - 1
         moved = [(1 << bit, layout.basis(dim, bit)) for bit in range(first, layout.in_dim_bits(dim))]
@@ -114,13 +118,14 @@ def hardware_words(layout: LinearLayout, shown: Mapping[str, int]) -> Iterator[s
             same = list(group)
             numbers = ", ".join(str(number) for number, _ in same)
             by = ", ".join(f"({', '.join(map(str, vector))})" for _, vector in same)
-            said = ("a copy" if len(same) == 1 else "copies") if copies else f"coordinates xor {by}"
-            yield f"{dim} {numbers}: {said}"
+            change = ("a copy" if len(same) == 1 else "copies") if copies else f"coordinates xor {by}"
+            yield f"{dim} {numbers}: {change}"
 
 
 def matrix_text(layout: LinearLayout) -> str:
     """The matrix over F2: a column for each bit of an input, a row for each bit of a coordinate; zeros are
-    dots."""
+    printed as dots.
+    """
     rows, columns, entries = matrix_rows(layout)
     left = max(map(len, rows), default=0)
     lines = []

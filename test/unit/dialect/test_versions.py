@@ -226,7 +226,7 @@ def test_modules_that_do_not_serve_are_refused(tmp_path: Path, text: str) -> Non
 def test_bindings_that_lose_something_are_refused(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     from triton_linear.dialect import mlir_adapter
 
-    mlir_adapter._try_out()
+    mlir_adapter._check_bindings()
     if broken == "printing":
         text_of = mlir_adapter.text_of
         monkeypatch.setattr(
@@ -235,7 +235,7 @@ def test_bindings_that_lose_something_are_refused(monkeypatch: pytest.MonkeyPatc
     else:
         monkeypatch.setattr(mlir_adapter, "operations", lambda op: [])
     with pytest.raises(ImportError, match=r"was lost in printing|a walk found"):
-        mlir_adapter._try_out()
+        mlir_adapter._check_bindings()
 
 
 # What differs

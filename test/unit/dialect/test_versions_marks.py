@@ -8,7 +8,7 @@ import bridge_kernels
 import pytest
 
 from triton_linear.dialect import release_marks, triton_versions
-from triton_linear.dialect.release_marks import MARKS, of_another
+from triton_linear.dialect.release_marks import MARKS, foreign_marks
 from triton_linear.dialect.triton_versions import KNOWN
 from triton_linear.tools.opt import command as opt
 
@@ -30,7 +30,7 @@ NEW = OLD.replace("tensor<64x64xf16>", "64x64xf16")
 @pytest.mark.parametrize(("name", "target"), PRINTED)
 def test_what_this_release_prints_is_no_other_ones(name: str, target: str) -> None:
     text = str(bridge_kernels.ttgir(name, target))
-    assert of_another(text, triton_versions.installed_release()) == []
+    assert foreign_marks(text, triton_versions.installed_release()) == []
 
 
 def test_what_this_release_prints_bears_marks() -> None:
@@ -45,7 +45,7 @@ def test_every_mark_leaves_out_a_known_release() -> None:
 
 
 def test_a_comment_is_no_mark() -> None:
-    assert of_another("// !tt.tensordesc<tensor<4xf32>>", (3, 9)) == []
+    assert foreign_marks("// !tt.tensordesc<tensor<4xf32>>", (3, 9)) == []
 
 
 @pytest.mark.parametrize("words", [(), ("--linear-pipeline", "--emit=ptx")])
@@ -58,7 +58,7 @@ def test_an_error_about_another_releases_module_says_so(
     assert opt.main([str(path), *words]) == 1
     err = capfd.readouterr().err
     assert f"{path}:2:" in err and "error: " in err
-    (mark,) = of_another(path.read_text(), triton_versions.installed_release())
+    (mark,) = foreign_marks(path.read_text(), triton_versions.installed_release())
     assert f"note: the module may be another release's: {mark}; this is {triton_versions.found()}" in err
     path.write_text(OLD if old else NEW)
     assert opt.main([str(path)]) == 0
@@ -71,4 +71,4 @@ def test_an_error_about_this_releases_module_has_no_hint(
     path.write_text(HEAD + "  tt.fun\n}\n")
     assert opt.main([str(path)]) == 1
     assert "another release" not in capfd.readouterr().err
-    assert release_marks.of_another(HEAD, triton_versions.installed_release()) == []
+    assert release_marks.foreign_marks(HEAD, triton_versions.installed_release()) == []

@@ -24,7 +24,7 @@ from triton_linear.passes.conversions.stubs import StubError, stubs_of
 from triton_linear.passes.framework.plans import Plans
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.pipeline import Rewritten, rewrite
-from triton_linear.tools.explain.gather import explained
+from triton_linear.tools.explain.collect import explained
 from triton_linear.tools.support.compile import compile_text
 from triton_linear.tools.support.functions import LOWERING, lower_kernel, sink
 from triton_linear.tools.verify.command import check_gathers

@@ -17,7 +17,7 @@ from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.staging.choice import Staging, staging_for
 from triton_linear.passes.staging.family import places
 from triton_linear.passes.staging.local import LowerLocal
-from triton_linear.tools.doctor.staged_accesses import MMA, SWIZZLED, Case, random_cases, taken_otherwise
+from triton_linear.tools.doctor.staged_accesses import MMA, SWIZZLED, Case, random_cases, wavefront_difference
 from triton_linear.tools.support.compile import lower, to_triton
 from triton_linear.tools.support.functions import LOWERING, lower_kernel
 
@@ -31,7 +31,7 @@ def test_any_layout_of_registers_with_any_of_memory(name: str) -> None:
     """The kernel computes what it did; what is foreseen of Triton, and of the staged access, is what is run."""
     chosen = 0
     for case, _ in zip(random_cases(1, name), range(12), strict=False):
-        assert taken_otherwise(case) is None, case
+        assert wavefront_difference(case) is None, case
         if isinstance(case.choice, Staging):
             chosen += 1
             assert case.choice.after.wavefronts < case.choice.before.wavefronts, case

@@ -296,6 +296,7 @@ def test_a_decision_that_would_spill_more_is_made_anew(monkeypatch: pytest.Monke
 def test_ptx_of_another_name_or_line_is_the_same_and_of_another_instruction_is_not() -> None:
     decisions = decided.KeptDirectives(lambda: "")
     ptx = (
+        "\t// .globl\t{name}    // -- Begin function {name}\n            // @{name}\n"
         ".visible .entry {name}(\n.param .u64 {name}_param_0\n)\n"
         "{{\n\t.loc\t1 {line} 3\n\t{op}.s32 %r1, %r2;\n}}\n"
         '\t.file\t1 "/a/{line}.py"\n\t.section\t.debug_str\n\t{{\n.b8 {line}\n\t}}\n'

@@ -136,8 +136,11 @@ def test_a_kernel_that_waits_for_one_load_after_another_gets_more_registers() ->
 def test_it_stays_as_it_is_where_too_few_ctas_would_find_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """A warp gains less than what the CTAs are fewer: no kernel gains by that. Where eight of them ran, nothing
     would be tried."""
-    monkeypatch.setattr(advice.Residency, "ctas", lambda room, used: 7 if used < 60 else 1)
-    if time_of(compiled(occupancy=False)).serial:
+    before = compiled(occupancy=False)
+    used_before = usage(before.asm["cubin"])
+    assert used_before is not None
+    monkeypatch.setattr(advice.Residency, "ctas", lambda _, used: 7 if used <= used_before.registers else 1)
+    if time_of(before).serial:
         assert not directives(compiled())
 
 
@@ -190,8 +193,8 @@ def test_the_more_ctas_there_are_the_fewer_clocks_another_may_cost(
     """Of 100, to a kernel of eight warps."""
     assert resident(registers, 8, H200.registers) == ctas
     taken: list[int] = []
-    before, now = (advice.Assembled(name, Usage(registers, 0)) for name in ("before", "now"))
     for clocks_now in range(95, 120):
+        before, now = (advice.Assembled(name, Usage(registers, 0)) for name in ("before", "now"))
         times = {"before": WarpClocks(100, 0), "now": WarpClocks(clocks_now, 0)}
         monkeypatch.setattr(advice, "warp_clocks", lambda cubin, *_, times=times: times[cubin])
         found = advice.advise("ptx", before, 256, {"shared": 1024}, H200)

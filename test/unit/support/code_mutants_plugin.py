@@ -78,7 +78,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "plugin/ptxas/warp_clocks.py",
         "_Walk.waiting",
-        "barriers += step[3] == _BAR",
+        "barriers += opcode == _BAR",
         "barriers += 0",
         "loads on both sides of a barrier of the CTA could be begun at once",
         (f"{CLOCKS}::test_loads_one_after_another_are_told_from_those_at_once",),

@@ -1,6 +1,7 @@
 """Faults planted in stock Triton, in the processes that `verify --lowering=stock` starts for conversions.
 
-Each stands for what such a process runs, `stock._alone`, and breaks what Triton makes of its conversion.
+Each stands for what such a process runs, `stock._check_in_child`, and breaks what Triton makes of its
+conversion.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from triton_linear.tools.support.backend import Lowered
 from triton_linear.tools.verify import stock
 from triton_linear.tools.verify.stock import Finding
 
-alone = stock._alone
+alone = stock._check_in_child
 
 
 def other_lanes(*conversion: Any) -> Finding:

@@ -12,13 +12,13 @@ from triton_linear.lowering.target.targets import target
 from triton_linear.ptxas.cubin import code, loops, mma_loops
 from triton_linear.tools.diff import assembly
 from triton_linear.tools.diff.assembly import instructions
-from triton_linear.tools.diff.began import began, layouts_began, plain
+from triton_linear.tools.diff.compiled import CompiledKernel
+from triton_linear.tools.diff.divergence import divergence, layout_divergence, plain
 from triton_linear.tools.diff.facts import ConversionFact
 from triton_linear.tools.diff.figures import occupancy
 from triton_linear.tools.diff.gate import Condition
 from triton_linear.tools.diff.ir import conversions, layouts, operations
 from triton_linear.tools.diff.lines import aligned, statement
-from triton_linear.tools.diff.made import Made
 from triton_linear.tools.diff.passes import Dump, dumps
 from triton_linear.tools.support.backend import lower
 from triton_linear.tools.support.compile import to_triton
@@ -125,19 +125,19 @@ def test_dumps_of_all_releases_are_read_by_kernel_and_compile(tmp_path: Path) ->
     assert dumps(tmp_path / "none.txt") == {}
 
 
-def _made(*passes: tuple[str, str]) -> Made:
+def _made(*passes: tuple[str, str]) -> CompiledKernel:
     dumped = [Dump(name, text) for name, text in passes]
-    return Made("k", {"ttir": TTIR, "ttgir": passes[-1][1]}, passes=dumped)
+    return CompiledKernel("k", {"ttir": TTIR, "ttgir": passes[-1][1]}, passes=dumped)
 
 
 def test_the_pass_is_found_behind_which_a_module_differs() -> None:
     other = TTGIR.replace("tt.return", "%0 = arith.constant 1 : i32\n    tt.return")
     a = _made(("inline", TTIR), ("coalesce", TTGIR), ("prefetch", TTGIR), ("cse", TTGIR))
     b = _made(("inline", TTIR), ("coalesce", TTGIR), ("prefetch", TTGIR), ("new", other), ("cse", other))
-    assert str(began(a, b)) == "TTGIR, after prefetch in A, prefetch, new in B"
+    assert str(divergence(a, b)) == "TTGIR, after prefetch in A, prefetch, new in B"
     c = _made(("inline", TTIR), ("coalesce", other), ("prefetch", other), ("cse", other))
-    assert str(began(a, c)) == "TTGIR, after inline"
-    assert began(a, a) is None
+    assert str(divergence(a, c)) == "TTGIR, after inline"
+    assert divergence(a, a) is None
 
 
 def test_layouts_that_are_the_same_in_other_words_do_not_differ() -> None:
@@ -145,11 +145,14 @@ def test_layouts_that_are_the_same_in_other_words_do_not_differ() -> None:
     linear = "#ttg.linear<{register = [[1], [2], [4], [1024], [2048]], lane = [[8], [16], [32], [64], [128]], "
     linear += "warp = [[256], [512]], block = []}>"
     blocked = text[text.index("#ttg.blocked") : text.index("}>") + 2]
-    a, b = Made("copy", {"ttgir": text}), Made("copy", {"ttgir": text.replace(blocked, linear)})
-    assert began(a, b) is not None
-    assert layouts_began(a, b, ("3.9.0", "3.9.0")) is None
-    narrow = Made("copy", {"ttgir": copy("cuda:90", False)})
-    assert str(layouts_began(a, narrow, ("3.9.0", "3.9.0"))) == "TTGIR"
+    a, b = (
+        CompiledKernel("copy", {"ttgir": text}),
+        CompiledKernel("copy", {"ttgir": text.replace(blocked, linear)}),
+    )
+    assert divergence(a, b) is not None
+    assert layout_divergence(a, b, ("3.9.0", "3.9.0")) is None
+    narrow = CompiledKernel("copy", {"ttgir": copy("cuda:90", False)})
+    assert str(layout_divergence(a, narrow, ("3.9.0", "3.9.0"))) == "TTGIR"
 
 
 def test_a_text_is_compared_without_names_and_places() -> None:
@@ -170,10 +173,10 @@ def test_operations_have_their_types_and_loops() -> None:
 
 def test_a_lowering_may_show_that_data_stay_nearer() -> None:
     far = ConversionFact("across warps", "a", "b")
-    assert [far.by(kind).crosses for kind in ("registers", "shuffle", "warp-shared", "cta-shared", "")] == [
-        *("registers", "across lanes", "across lanes", "across warps", "across warps")
-    ]
-    assert ConversionFact("no-op", "a", "b").by("registers").crosses == "no-op"
+    assert [
+        far.with_lowering(kind).crosses for kind in ("registers", "shuffle", "warp-shared", "cta-shared", "")
+    ] == [*("registers", "across lanes", "across lanes", "across warps", "across warps")]
+    assert ConversionFact("no-op", "a", "b").with_lowering("registers").crosses == "no-op"
 
 
 def test_lines_of_an_edited_file_are_those_with_the_same_text(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from plugin_processes import STARTUP
 from triton_linear.dialect import triton_versions, verdicts
 from triton_linear.dialect.triton_versions import COPIES_DROPPED, installed_release
 from triton_linear.tools.doctor import command, conversions, options, probe
-from triton_linear.tools.doctor.probe import Counts, Difference, Found, Probe, isolated
+from triton_linear.tools.doctor.probe import Counts, Difference, Findings, Probe, isolated
 from triton_linear.tools.doctor.probes import PROBES
 
 RULES = ".".join(map(str, installed_release()))
@@ -135,35 +135,35 @@ def test_a_crash_is_said_to_differ_and_ends_nothing_else() -> None:
     found = isolated("os:abort", [()], 1)
     assert found.differences == [Difference("crash", "before the first case", "ended by SIGABRT")]
     (raised,) = isolated("os:no_such_function", [()], 1).differences
-    assert raised.said.startswith("AttributeError: ")
+    assert raised.description.startswith("AttributeError: ")
 
 
 def test_a_crash_names_the_case_that_was_tried(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("blocked: #ttg.blocked<{}> of 4x4")
-    found = probe._lost(log, probe.Lost("ended by SIGABRT"))
+    found = probe._crash(log, probe.Lost("ended by SIGABRT"))
     assert found.differences == [Difference("blocked", "#ttg.blocked<{}> of 4x4", "ended by SIGABRT")]
 
 
 def test_the_first_case_of_each_kind_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    found = Found()
+    found = Findings()
     for kind, case, said in (("a", "1", None), ("a", "2", "two"), ("b", "3", "three"), ("a", "4", "four")):
         found.compare(kind, case, lambda said=said: said)  # type: ignore[misc]
     found.compare("c", "5", lambda: 1 // 0)  # type: ignore[arg-type,return-value]
     assert found.cases == 5
     assert [each.case for each in found.first_of_each()] == ["2", "3", "5"]
-    assert found.differences[-1].said.startswith("ZeroDivisionError")
-    asked = list(command.answers([Probe("name", "what", "here", lambda _: found)], probe.QUICK))
+    assert found.differences[-1].description.startswith("ZeroDivisionError")
+    asked = list(command.run_probes([Probe("name", "what", "here", lambda _: found)], probe.QUICK))
     assert asked[0][1] is found
     assert re.fullmatch(r"name: what: 5 cases, 4 DIFFER; 0\.0 s\n", capsys.readouterr().out)
 
 
 def test_a_probe_that_cannot_be_asked_differs() -> None:
-    def fails(counts: Counts) -> Found:
+    def fails(counts: Counts) -> Findings:
         raise ImportError("no such binding")
 
-    ((_, found, _),) = command.answers([Probe("name", "what", "here", fails)], probe.QUICK)
-    assert found.differences[0].said == "ImportError: no such binding"
+    ((_, found, _),) = command.run_probes([Probe("name", "what", "here", fails)], probe.QUICK)
+    assert found.differences[0].description == "ImportError: no such binding"
 
 
 def test_where_stock_triton_fails_on_most_programs_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,10 +300,10 @@ def test_every_family_of_encodings_has_a_process_of_its_own() -> None:
 def test_a_family_that_cannot_be_drawn_differs_and_others_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     from triton_linear.tools.doctor import encodings
 
-    def fails(family: str, count: int, seed: int) -> Found:
+    def fails(family: str, count: int, seed: int) -> Findings:
         if family == "blocked":
             raise TypeError("another signature")
-        return Found(count)
+        return Findings(count)
 
     monkeypatch.setattr(encodings, "compared_family", fails)
     found = encodings.compared(0, 2, 3, 1)

@@ -26,15 +26,15 @@ from triton_linear.tools import cli
 from triton_linear.tools.demo import compile_kernel
 from triton_linear.tools.explain.advice import advice
 from triton_linear.tools.explain.anchors import Anchor, Uses, loop_depth
+from triton_linear.tools.explain.collect import explained
 from triton_linear.tools.explain.gate import Condition
-from triton_linear.tools.explain.gather import explained
 from triton_linear.tools.explain.records import ModuleReport
 from triton_linear.tools.explain.render_memory import field
 from triton_linear.tools.explain.words import in_words
 from triton_linear.tools.support.compile import compile_text
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.functions import LOWERING
-from triton_linear.tools.support.progress import told
+from triton_linear.tools.support.progress import status_line
 from triton_linear.tools.verify.command import Checked, check
 
 DATA = Path(__file__).parents[2] / "data" / "ttgir"
@@ -259,8 +259,8 @@ def test_conditions() -> None:
             ("==", value + 1, False),
         ):
             condition = Condition.parse(f"{text} {compare} {bound}")
-            assert (condition.value([report]), condition.met([report])) == (value, met), condition
-    assert Condition.parse("conversions > 3").met([report, report])
+            assert (condition.value([report]), condition.holds([report])) == (value, met), condition
+    assert Condition.parse("conversions > 3").holds([report, report])
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_a_terminal_is_told_which_module_is_explained(
     assert cli.main(["explain", "loop.ttgir"]) == 0
     assert terminal.getvalue() == "\r\x1b[Kexplaining loop.ttgir\r\x1b[K"
     monkeypatch.setenv("COLUMNS", "10")
-    with told("explaining loop.ttgir"):
+    with status_line("explaining loop.ttgir"):
         assert terminal.getvalue().endswith("\r\x1b[Kexplai...")
 
 

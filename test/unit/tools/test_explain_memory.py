@@ -21,8 +21,8 @@ from triton_linear.dialect import bridge
 from triton_linear.dialect.linear_layout import REGISTER
 from triton_linear.lowering.interpreter.counts import Counts
 from triton_linear.tools import cli
+from triton_linear.tools.explain.collect import explained
 from triton_linear.tools.explain.gate import Condition
-from triton_linear.tools.explain.gather import explained
 from triton_linear.tools.explain.records import Figures, ModuleReport
 from triton_linear.tools.explain.render_memory import reduction
 from triton_linear.tools.support.functions import LOWERING, lower_kernel, sink
@@ -278,8 +278,8 @@ def test_conditions_on_memory_and_reductions() -> None:
         "conflicts in loops": sum(lost[:2]),
         "shared memory": report.shared_memory[0].peak,
     }.items():
-        assert Condition.parse(f"{text} == {value}").met([report]), text
-        assert not Condition.parse(f"{text} > {value}").met([report]), text
+        assert Condition.parse(f"{text} == {value}").holds([report]), text
+        assert not Condition.parse(f"{text} > {value}").holds([report]), text
 
 
 def explain(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

@@ -25,7 +25,7 @@ from triton_linear.passes.framework.layouts import memory_of
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.staging.local import LowerLocal
 from triton_linear.tools.explain.accesses import is_access
-from triton_linear.tools.explain.gather import explained
+from triton_linear.tools.explain.collect import explained
 from triton_linear.tools.explain.records import Ledger, ModuleReport, Place
 from triton_linear.tools.support.allocation import OFFSET, allocate
 from triton_linear.tools.support.compile import Compilation, compile_text, to_triton

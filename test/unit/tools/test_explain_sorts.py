@@ -14,7 +14,7 @@ from rich.console import Console
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from triton_linear.tools.explain.gather import explained
+from triton_linear.tools.explain.collect import explained
 from triton_linear.tools.explain.records import ModuleReport
 from triton_linear.tools.explain.render import module
 from triton_linear.tools.support.frontend import ttgir_of

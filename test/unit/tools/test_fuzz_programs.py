@@ -220,7 +220,7 @@ def test_scratch_that_overlaps_a_live_buffer_is_found_and_shrunk(monkeypatch: py
     turned = blocked(8).replace("[1, 2]", "[2, 1]").replace("order = [1, 0]", "order = [0, 1]")
     inner = (Add(3), Convert(turned), Add(5), Convert(blocked(8)))
     one = program(Add(1), Park(SWIZZLED, blocked(8), blocked(8), inner), shape=(64, 64), element="f16")
-    failure = main.found_in(one, ours_alone).failures[0]
+    failure = main.totals_of(one, ours_alone).failures[0]
     assert failure.kind == "wrong"
     small = shrunk(failure)
     # What is kept in memory, and the conversion that writes over it, are still there.

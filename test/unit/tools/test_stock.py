@@ -148,7 +148,7 @@ def test_a_planted_fault_is_found(
     whole, out = checked(text, "k.ttgir", capsys)
     assert whole == 0
     assert out.endswith(f"stock Triton, 1 conversion: 1 {RIGHT}\n")
-    monkeypatch.setattr(stock, "_alone", plant)
+    monkeypatch.setattr(stock, "_check_in_child", plant)
     if plant is planted_stock.endless:
         monkeypatch.setattr(stock, "SECONDS", 3)
     whole, out = checked(text, "k.ttgir", capsys)

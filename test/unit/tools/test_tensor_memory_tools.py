@@ -17,7 +17,7 @@ from triton_linear.tools.support.functions import sink
 
 pytest.importorskip("triton._C.libtriton")
 
-from triton_linear.tools.explain.gather import explained
+from triton_linear.tools.explain.collect import explained
 from triton_linear.tools.verify import command
 
 pytestmark = pytest.mark.skipif(

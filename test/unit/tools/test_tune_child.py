@@ -170,7 +170,7 @@ def test_what_was_compiled_before_is_only_measured(
         contest=True,
         ahead=True,
     )
-    child_that_compiles = child._made_for(plan)
+    child_that_compiles = child._child_for(plan)
     assert isinstance(child_that_compiles, Ahead)
     for grid in (4, 5):  # the second has nothing to compile
         launch = Launch(compile_kernel(row_sums), (grid, 1, 1), ("x", "out", 32, 64))

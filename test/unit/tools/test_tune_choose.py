@@ -102,6 +102,6 @@ def test_equals_are_taken_in_their_order() -> None:
 
 @given(st.lists(st.tuples(st.floats(0.1, 1e6), st.floats(0.5, 2)), min_size=1, max_size=9))
 def test_ratios_of_parts_make_that_of_all(parts: list[tuple[float, float]]) -> None:
-    found = choose.together([(time, Interval(ratio, ratio, ratio)) for time, ratio in parts])
+    found = choose.combined([(time, Interval(ratio, ratio, ratio)) for time, ratio in parts])
     assert found.ratio == pytest.approx(sum(t for t, _ in parts) / sum(t / r for t, r in parts))
     assert min(r for _, r in parts) * (1 - 1e-9) <= found.ratio <= max(r for _, r in parts) * (1 + 1e-9)

@@ -328,9 +328,9 @@ def test_layouts_of_different_tensors_are_not_drawn_together(capsys: pytest.Capt
     one = '{"lane": [[1]]}'
     assert view(capsys, one, "--to", '{"lane": [[1], [2]]}')[0] == 1
     with pytest.raises(ToolError, match="different tensors"):
-        from triton_linear.tools.view.subject import together
+        from triton_linear.tools.view.subject import check_same_tensor
 
-        together((*subjects(one, None, "f32"), *subjects('{"lane": [[1], [2]]}', None, "f32")))
+        check_same_tensor((*subjects(one, None, "f32"), *subjects('{"lane": [[1], [2]]}', None, "f32")))
 
 
 def test_lanes_of_another_target_have_no_conversion(capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ from triton_linear.tools.doctor.local_accesses import (
     SHARED,
     WARPS,
     LocalKernel,
-    emitted_otherwise,
+    instruction_difference,
     shared_memory,
     tile,
 )
@@ -65,7 +65,7 @@ RANDOM = st.randoms(use_true_random=False)
 @given(RANDOM.map(tile), st.sampled_from(["store", "alloc", "load"]))
 def test_triton_emits_what_is_predicted(drawn: tuple[LinearLayout, str, str], access: str) -> None:
     """As many instructions, as wide; or those for matrices where these are foreseen."""
-    assert emitted_otherwise(LocalKernel(*drawn, access)) is None
+    assert instruction_difference(LocalKernel(*drawn, access)) is None
 
 
 @settings(max_examples=300, deadline=None)

@@ -1,8 +1,8 @@
-"""How long buffers of shared memory live: from where they are made to the last operation that may touch them.
+"""Live ranges of buffers in shared memory: from the allocation to the last operation that may access them.
 
-Operations are numbered in the order they are written. A buffer is touched through its views, and through what
-loops and branches hand on of either; one from outside a loop that is touched inside lives to the loop's end, as
-the next iteration may touch it again.
+Operations are numbered in textual order. A buffer is accessed through itself, its views, and loop arguments
+and results of regions that carry either. If a buffer from outside a loop is accessed inside, it lives to the
+loop's end, because the next iteration may access it again.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from triton_linear.passes.analysis.places import Places
 from triton_linear.tools.explain.memory import VIEWS, is_memory
 
 
-class Lives:
-    """The operations of a kernel in order, and who uses what."""
+class Liveness:
+    """The numbers of a kernel's operations, and the users of each buffer."""
 
     def __init__(self, ops: Sequence[Operation]) -> None:
         self.places = Places(ops)
@@ -26,7 +26,7 @@ class Lives:
                     self.users.setdefault(operand, []).append(op)
 
     def last(self, buffer: Operation) -> int:
-        """The number of the last operation that may touch a buffer."""
+        """The number of the last operation that may access a buffer."""
         last = self.places.numbers[buffer]
         around = self.places.around(buffer)
         pending, seen = list(buffer.results), set[Value]()
@@ -42,15 +42,15 @@ class Lives:
 
 
 def _aliases(user: Operation, value: Value) -> list[Value]:
-    """What else is the same buffer, or a part of it, because of this use."""
+    """The other values that are the same buffer, or a part of it, because of this use."""
     if user.name in VIEWS:
         return list(user.results)
     numbers = [number for number, operand in enumerate(user.operands) if operand == value]
     match user.name:
         case "scf.for":
-            handed = [number - 3 for number in numbers if number >= 3]
+            carried = [number - 3 for number in numbers if number >= 3]
             arguments = user.regions[0].blocks[0].arguments
-            return [*(arguments[n + 1] for n in handed), *(user.results[n] for n in handed)]
+            return [*(arguments[n + 1] for n in carried), *(user.results[n] for n in carried)]
         case "scf.while":
             arguments = user.regions[0].blocks[0].arguments
             return [arguments[number] for number in numbers]
@@ -60,12 +60,12 @@ def _aliases(user: Operation, value: Value) -> list[Value]:
             return [x for n in numbers if n > 0 for x in (after[n - 1], parent.results[n - 1])]
         case "scf.yield":
             parent = user.parent
-            found = [parent.results[n] for n in numbers if n < len(parent.results)]
+            aliases = [parent.results[n] for n in numbers if n < len(parent.results)]
             if parent.name == "scf.for":
-                found += [parent.regions[0].blocks[0].arguments[n + 1] for n in numbers]
+                aliases += [parent.regions[0].blocks[0].arguments[n + 1] for n in numbers]
             elif parent.name == "scf.while":
-                found = [parent.regions[0].blocks[0].arguments[n] for n in numbers]
-            return found
-        case _:  # what waits for an operation hands its operands on
+                aliases = [parent.regions[0].blocks[0].arguments[n] for n in numbers]
+            return aliases
+        case _:  # operations that wait, for instance for a dot, return their operands
             same = [user.results[n] for n in numbers if n < len(user.results)]
             return [result for result in same if is_memory(result.type)]

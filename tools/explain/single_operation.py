@@ -1,9 +1,8 @@
-"""One operation of a kernel in a kernel of its own, which Triton lowers and the interpreter runs.
+"""Isolate one operation in a kernel of its own, which Triton lowers and the interpreter runs.
 
-What an access to shared memory or a reduction becomes depends on its types alone, so what is counted there is
-what it takes in its own kernel, for one iteration of the loops around it: memory accesses, shuffles and the
-barriers inside. Not what depends on its neighbours: arithmetic that is shared with them, barriers before and
-behind.
+The code of an access to shared memory or of a reduction depends only on its types. So the isolated operation
+has the same memory accesses, shuffles and inner barriers as in one iteration of the loops around it. Costs
+that depend on its neighbours are not counted: shared arithmetic, and barriers before and after it.
 """
 
 from __future__ import annotations
@@ -46,22 +45,25 @@ _PLACE = re.compile(r"^\d+:\d+: ")
 _MUTABLE = re.compile(r"(#ttg\.shared_memory)(?!, mutable)")
 
 
-class NotAlone(Exception):
-    """Why an operation cannot stand alone."""
+class CannotIsolate(Exception):
+    """An operation cannot be isolated; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What the interpreter counted for an operation that ran alone, and the shared memory that it had."""
+    """The interpreter's counts for an isolated operation, and the bytes of shared memory of its kernel."""
 
     counts: Counts
     shared_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
-    """A kernel with one operation, as text for libtriton; of each argument the registers, 0 for a number and -1
-    for pointers, which nobody follows."""
+class SingleOperation:
+    """A kernel with one operation, as text for libtriton.
+
+    arguments: for each argument the number of registers, 0 for a scalar, -1 for pointers, which are not
+    accessed.
+    """
 
     text: str
     arguments: tuple[int, ...]
@@ -77,9 +79,9 @@ class _Kernel:
 
     @classmethod
     def of(cls, like: Module, types: Sequence[Type]) -> _Kernel:
-        """An empty kernel with arguments of these types, compiled as `like` is."""
-        said = like.operation.attributes
-        attributes = ", ".join(f'"{name}" = {said[name]}' for name in said if name.startswith("ttg."))
+        """An empty kernel with arguments of these types, and the `ttg` attributes of `like`."""
+        own = like.operation.attributes
+        attributes = ", ".join(f'"{name}" = {own[name]}' for name in own if name.startswith("ttg."))
         names = ", ".join(f"%a{number}: {type_}" for number, type_ in enumerate(types))
         listed = ", ".join(map(str, types))
         text = (
@@ -97,7 +99,7 @@ class _Kernel:
     def make(
         self, name: str, operands: Sequence[Value], results: Sequence[Type], **attributes: str
     ) -> Operation:
-        """A new operation at the end."""
+        """Append a new operation."""
         context = self.module.context
         return Operation.create(
             name,
@@ -109,34 +111,36 @@ class _Kernel:
         )
 
     def clone(self, op: Operation, operands: Sequence[Value]) -> Operation:
-        """A copy of an operation at the end, on other operands."""
+        """Append a copy of an operation, with other operands."""
         copy = op.clone(ip=self.end)
         for number, operand in enumerate(operands):
             copy.operands[number] = operand
         return copy
 
     def sink(self, value: Value) -> None:
-        """Somebody who takes a value, so that it is made."""
+        """Append a use of a value, so that it is computed."""
         attributes = {"asm_string": f'"{SINK}{_NAME}"', "constraints": '"=r,r"', "packed_element": "1 : i32"}
         self.make("tt.elementwise_inline_asm", [value], [value.type], pure="false", **attributes)
 
-    def finished(self) -> Alone:
+    def finished(self) -> SingleOperation:
         """The kernel as text."""
         table = LayoutTable()
-        found = []
+        arguments = []
         for value in self.values:
             layout = table.of(value.type)
-            pointers = "!tt.ptr" in str(value.type)
-            held = layout.in_dim_size(REGISTER) if isinstance(layout, LinearLayout) else 0
-            found.append(-1 if pointers else held)
-        return Alone(bridge.triton_text(self.module), tuple(found))
+            is_pointer = "!tt.ptr" in str(value.type)
+            registers = layout.in_dim_size(REGISTER) if isinstance(layout, LinearLayout) else 0
+            arguments.append(-1 if is_pointer else registers)
+        return SingleOperation(bridge.triton_text(self.module), tuple(arguments))
 
 
-def access_alone(op: Operation, producers: Mapping[Value, Operation], module: Module, copied: int = 0) -> Alone:
-    """A store to shared memory, a load from it or a copy to it.
+def isolate_access(
+    op: Operation, producers: Mapping[Value, Operation], module: Module, copied: int = 0
+) -> SingleOperation:
+    """Isolate a store to shared memory, a load from it or a copy to it.
 
-    `copied` are the bytes that a copy moves at once, which pointers tell that do not come along.
-    Raises NotAlone where it cannot be seen which buffer is accessed.
+    `copied` is the width of a copy in bytes, which depends on pointers that are not part of the kernel; 0 if
+    it is not known. Raises CannotIsolate if it is not known.
     """
     match op.name:
         case "ttg.local_alloc":
@@ -152,7 +156,7 @@ def access_alone(op: Operation, producers: Mapping[Value, Operation], module: Mo
             kernel.sink(kernel.make(op.name, [memory], [op.results[0].type]).results[0])
         case _:
             if copied == 0:
-                raise NotAlone("how much is copied at once is not known")
+                raise CannotIsolate("how much is copied at once is not known")
             kernel = _Kernel.of(module, [op.operands[0].type])
             memory = _viewed(kernel, op.operands[1], producers)
             element = max(1, int(re.findall(r"\d+", str(op.operands[0].type).split("ptr<")[1])[0]) // 8)
@@ -166,8 +170,10 @@ def access_alone(op: Operation, producers: Mapping[Value, Operation], module: Mo
     return kernel.finished()
 
 
-def reduction_alone(op: Operation, producers: Mapping[Value, Operation], module: Module) -> Alone:
-    """A reduction or a scan. Raises NotAlone where its region takes what is no constant from outside."""
+def isolate_reduction(op: Operation, producers: Mapping[Value, Operation], module: Module) -> SingleOperation:
+    """Isolate a reduction or a scan. Raises CannotIsolate if its region uses outside values that are not
+    constants.
+    """
     kernel = _Kernel.of(module, [operand.type for operand in op.operands])
     own = set(block_arguments(op))
     outside: dict[Value, Value] = {}
@@ -177,7 +183,7 @@ def reduction_alone(op: Operation, producers: Mapping[Value, Operation], module:
                 continue
             constant = producers.get(operand)
             if constant is None or constant.name != "arith.constant":
-                raise NotAlone("its region takes values from outside")
+                raise CannotIsolate("its region takes values from outside")
             outside[operand] = constant.clone(ip=kernel.end).results[0]
         own.update(inner.results)
     copy = kernel.clone(op, kernel.values)
@@ -190,23 +196,23 @@ def reduction_alone(op: Operation, producers: Mapping[Value, Operation], module:
     return kernel.finished()
 
 
-def taken_apart(kernel: Alone, target: Target) -> Alone | None:
-    """A reduction alone as this package compiles it; None where that is what Triton makes of it."""
+def split_reduction(kernel: SingleOperation, target: Target) -> SingleOperation | None:
+    """An isolated reduction after this package's passes; None if they do not change it."""
     module = bridge.text_to_upstream(kernel.text, bridge.upstream_context(), "alone.ttgir")
     prepared = prepare(module, PipelineOptions(assign=False), target)
     if not prepared.rewritten.changed:
         return None
-    return Alone(next(prepared.attempts()).text, kernel.arguments)
+    return SingleOperation(next(prepared.attempts()).text, kernel.arguments)
 
 
-def alone(op: Operation, producers: Mapping[Value, Operation], module: Module) -> Alone:
-    """A buffer, or an operation that has scratch of Triton's, for the bytes that it takes."""
+def isolate(op: Operation, producers: Mapping[Value, Operation], module: Module) -> SingleOperation:
+    """Isolate a buffer, or an operation with scratch of Triton's, to find its bytes of shared memory."""
     if op.name == "ttg.local_alloc":
         kernel = _Kernel.of(module, [])
         kernel.make("ttg.local_dealloc", [_buffer(kernel, op.results[0].type)], [])
         return kernel.finished()
     if op.name in ("tt.reduce", "tt.scan"):
-        return reduction_alone(op, producers, module)
+        return isolate_reduction(op, producers, module)
     kernel = _Kernel.of(module, [operand.type for operand in op.operands])
     for result in kernel.clone(op, kernel.values).results:
         kernel.sink(result)
@@ -214,7 +220,7 @@ def alone(op: Operation, producers: Mapping[Value, Operation], module: Module) -
 
 
 def _buffer(kernel: _Kernel, type_: Type) -> Value:
-    """A buffer that may be stored to."""
+    """Append the allocation of a mutable buffer."""
     return kernel.make("ttg.local_alloc", [], [_mutable(type_, kernel.module)]).results[0]
 
 
@@ -223,7 +229,7 @@ def _mutable(type_: Type, module: Module) -> Type:
 
 
 def _viewed(kernel: _Kernel, memory: Value, producers: Mapping[Value, Operation]) -> Value:
-    """The part of a buffer that is accessed, the first of several."""
+    """Append a buffer, and the views of it that lead to `memory`, with all indices zero."""
     views, root = views_of(memory, producers)
     value = _buffer(kernel, root.type)
     for view in reversed(views):
@@ -237,8 +243,8 @@ def _viewed(kernel: _Kernel, memory: Value, producers: Mapping[Value, Operation]
 
 
 @functools.lru_cache(maxsize=1024)
-def count(kernel: Alone, target: Target, warps: int) -> Counted | str:
-    """What the interpreter counts, or why it cannot."""
+def count(kernel: SingleOperation, target: Target, warps: int) -> Counted | str:
+    """The interpreter's counts, or the reason why the kernel cannot be run."""
     try:
         text = lower(to_triton(kernel.text), target.name, "llvm").text("llvm")
     except ToolError as error:
@@ -248,6 +254,6 @@ def count(kernel: Alone, target: Target, warps: int) -> Counted | str:
     try:
         outcome = simulate_function(text, _NAME, arguments, target, warps)
     except SimulationError as error:
-        return _PLACE.sub("", str(error))  # of the kernel that nobody sees
-    found = _SHARED.search(text)
-    return Counted(outcome.counts, int(found["bytes"]) if found else 0)
+        return _PLACE.sub("", str(error))  # the place is in the isolated kernel, which the user does not see
+    match = _SHARED.search(text)
+    return Counted(outcome.counts, int(match["bytes"]) if match else 0)

@@ -1,7 +1,7 @@
-"""Where two compiles of one kernel began to differ: the first stage, and of TTIR and TTGIR the pass.
+"""Where two compiles of one kernel diverge: the first stage that differs and, in TTIR and TTGIR, the pass.
 
-Texts are compared without names of values and without places. Layouts are compared too, as other releases
-print the same in other words: where those began to differ may be later.
+Texts are compared without names of values and without locations. Because releases may print equal modules
+differently, layouts and conversions are compared as well; they may diverge later than the text.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from triton_linear.dialect.triton_versions import Release, release_of
+from triton_linear.tools.diff.compiled import CompiledKernel
 from triton_linear.tools.diff.ir import conversions, layout, layouts, operations
-from triton_linear.tools.diff.made import Made
 from triton_linear.tools.diff.passes import Dump
 
 _VALUE = re.compile(r"%[\w$.-]+")
@@ -26,9 +26,12 @@ OURS = "the passes of triton-linear"
 
 
 @dataclass(frozen=True)
-class Began:
-    """The first stage that differs; of one with passes those of each side behind which it does, none of either
-    where it is what came. None: nobody dumped any, or what they leave is alike as far as that goes."""
+class Divergence:
+    """The first stage that differs.
+
+    passes: for each side, the passes after which the stage differs; both empty if its input differs already.
+    None if the stage has no passes, there are no dumps, or no common dump differs.
+    """
 
     stage: str
     passes: tuple[tuple[str, ...], tuple[str, ...]] | None = None
@@ -40,19 +43,19 @@ class Began:
         if not a and not b:
             return f"{self.stage}, before any pass"
         if a == b:
-            return f"{self.stage}, after {_several(a)}"
-        return f"{self.stage}, after {_several(a)} in A, {_several(b)} in B"
+            return f"{self.stage}, after {_joined(a)}"
+        return f"{self.stage}, after {_joined(a)} in A, {_joined(b)} in B"
 
 
-def _several(passes: Sequence[str]) -> str:
+def _joined(passes: Sequence[str]) -> str:
     return ", ".join(passes) if passes else "no pass"
 
 
 def plain(text: str) -> str:
-    """A module's text without places, and with values called by number."""
+    """A module's text without locations, with values numbered."""
     names: dict[str, str] = {}
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith(("#loc", "//"))]
-    bare = _NAME.sub(lambda found: found["before"] + "kernel", _PLACE.sub("", "\n".join(lines)))
+    bare = _NAME.sub(lambda match: match["before"] + "kernel", _PLACE.sub("", "\n".join(lines)))
     return _VALUE.sub(lambda value: names.setdefault(value[0], f"%{len(names)}"), bare)
 
 
@@ -60,7 +63,7 @@ _DIRECTIVE = re.compile(r"^\s*(?:\.(?:loc|file|section|ident)\b|//|;)")
 
 
 def plain_assembly(text: str) -> str:
-    """The instructions of PTX or AMDGCN, without what is about debugging."""
+    """The instructions of PTX or AMDGCN, without debug information."""
     kept = []
     for line in text.splitlines():
         if re.match(r"\s*\.section\s+\.debug", line):
@@ -71,26 +74,26 @@ def plain_assembly(text: str) -> str:
     return "\n".join(kept)
 
 
-def began(a: Made, b: Made) -> Began | None:
-    """The first stage at which the texts of two compiles differ; None where their code is the same."""
+def divergence(a: CompiledKernel, b: CompiledKernel) -> Divergence | None:
+    """The first stage at which the texts of two compiles differ; None if their code is the same."""
     for stage in ("ttir", "ttgir"):
-        texts = [made.texts.get(stage) for made in (a, b)]
+        texts = [kernel.texts.get(stage) for kernel in (a, b)]
         if None not in texts and plain(texts[0] or "") != plain(texts[1] or ""):
-            return Began(stage.upper(), _first((a.passes, b.passes), stage == "ttgir", plain, plain))
+            return Divergence(stage.upper(), _first((a.passes, b.passes), stage == "ttgir", plain, plain))
     if a.after != b.after and plain(a.layouts) != plain(b.layouts):
-        return Began(OURS)
+        return Divergence(OURS)
     if a.assembly and b.assembly and plain_assembly(a.assembly) != plain_assembly(b.assembly):
         which = "PTX" if "ptx" in a.texts else "AMDGCN"
-        llir = [made.texts.get("llir") for made in (a, b)]
+        llir = [kernel.texts.get("llir") for kernel in (a, b)]
         same = None not in llir and _llir(llir[0] or "") == _llir(llir[1] or "")
-        return Began(which if same else f"the lowering of TTGIR to {which}")
+        return Divergence(which if same else f"the lowering of TTGIR to {which}")
     if (
         a.binary is not None
         and b.binary is not None
         and "ptx" in a.texts
         and not _same_code(a.binary, b.binary)
     ):
-        return Began("cubin (another ptxas, or told otherwise)")
+        return Divergence("cubin (another ptxas, or told otherwise)")
     return None
 
 
@@ -98,8 +101,8 @@ def _same_code(a: bytes, b: bytes) -> bool:
     """Whether two cubins have the same instructions."""
     from triton_linear.ptxas.cubin import code
 
-    found = code(a), code(b)
-    return a == b or (found[0] is not None and found[0] == found[1])
+    instructions = code(a), code(b)
+    return a == b or (instructions[0] is not None and instructions[0] == instructions[1])
 
 
 def _llir(text: str) -> str:
@@ -107,8 +110,8 @@ def _llir(text: str) -> str:
     return plain(re.sub(r", !\w+ !\d+", "", "\n".join(lines)))
 
 
-def layouts_began(a: Made, b: Made, tritons: tuple[str, str]) -> Began | None:
-    """Where layouts or conversions began to differ; None where they never do, or one side has no TTGIR."""
+def layout_divergence(a: CompiledKernel, b: CompiledKernel, tritons: tuple[str, str]) -> Divergence | None:
+    """The first stage at which layouts or conversions differ; None if there is none, or a side has no TTGIR."""
     releases = [release_of(triton) for triton in tritons]
     if not (a.layouts and b.layouts):
         return None
@@ -116,25 +119,27 @@ def layouts_began(a: Made, b: Made, tritons: tuple[str, str]) -> Began | None:
     def key(side: int) -> Callable[[str], Hashable]:
         return lambda text: _layouts(text, releases[side])
 
-    ends = [key(side)(made.texts.get("ttgir", "")) for side, made in enumerate((a, b))]
+    ends = [key(side)(kernel.texts.get("ttgir", "")) for side, kernel in enumerate((a, b))]
     if ends[0] != ends[1]:
-        return Began("TTGIR", _first((a.passes, b.passes), True, key(0), key(1)))
-    ends = [key(side)(made.layouts) for side, made in enumerate((a, b))]
-    return Began(OURS) if ends[0] != ends[1] else None
+        return Divergence("TTGIR", _first((a.passes, b.passes), True, key(0), key(1)))
+    ends = [key(side)(kernel.layouts) for side, kernel in enumerate((a, b))]
+    return Divergence(OURS) if ends[0] != ends[1] else None
 
 
 def _layouts(text: str, release: Release | None) -> Hashable:
-    """How many operations there are with each layout, and conversions between which two; not in which lines, as
-    releases do not agree on the line of an operation whose statement has several."""
+    """The number of operations for each layout, and of conversions for each pair of layouts.
+
+    Lines are not compared: if a statement has several lines, releases give an operation different ones.
+    """
     ops = list(operations(text))
-    held = Counter(one.key for found in layouts(ops, release, every=True).values() for one in found)
-    moved = Counter(
+    used = Counter(one.key for in_line in layouts(ops, release, every=True).values() for one in in_line)
+    converted = Counter(
         tuple(
             (tensor, linear or encoding) for tensor, encoding, linear in (layout(t, release) for t in op.types)
         )
         for op in conversions(ops)
     )
-    return frozenset(held.items()), frozenset(moved.items())
+    return frozenset(used.items()), frozenset(converted.items())
 
 
 def _first(
@@ -143,8 +148,10 @@ def _first(
     key: Callable[[str], Hashable],
     other: Callable[[str], Hashable],
 ) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """The passes of each side between the last dump that both have alike and the first that differs; of dumps
-    with layouts, where TTIR is alike, or of those before. None: none that both have differs.
+    """For each side, the passes between the last common dump that is equal and the first that differs.
+
+    `with_layouts` selects the dumps of TTGIR, otherwise those of TTIR. `key` and `other` give what is
+    compared of a dump of the first and of the second side. None if no common dump differs.
     """
     a, b = sides
     names = [[dump.name for dump in side] for side in sides]

@@ -1,7 +1,7 @@
-"""What a side has become: its kernels, each with what Triton left of it at every stage.
+"""The compiled kernels of a side, each with its text at every stage.
 
-A side that is compiled is compiled by a child process (`child.py`) with an empty cache; then that, like a
-folder that was named, is read by the names of its files.
+A child process (`child.py`) compiles a module or a script with an empty cache. The cache is then read like a
+folder on the command line: by the names of its files.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from triton_linear.tools.diff.passes import Dump, dumps
 from triton_linear.tools.diff.sides import Side
 from triton_linear.tools.support.backend import lower, vendor_of
 from triton_linear.tools.support.compile import (
+    kernel_modules,
     kernels,
-    one_by_one,
     place_of,
     read_module,
     set_target,
@@ -46,7 +46,7 @@ _SECONDS = 1800
 
 @dataclass(frozen=True)
 class Conversion:
-    """A layout conversion as the plugin reported it."""
+    """A layout conversion in a report of the plugin."""
 
     place: tuple[str, int]
     source: str
@@ -55,11 +55,13 @@ class Conversion:
 
 
 @dataclass(frozen=True)
-class Made:
-    """One compiled kernel. `texts` are its stages by name, `after` what the plugin made of its TTGIR, and
-    `conversions` what it made of the conversions; None for a kernel of stock Triton's. `metadata` is Triton's;
-    empty where there is none. `passes`: what Triton had before each pass. `file`: where it is, without the end
-    of its name."""
+class CompiledKernel:
+    """A compiled kernel.
+
+    texts: its stages by name. metadata: Triton's, empty if there is none. after: the TTGIR that the plugin
+    emitted. conversions: those of the plugin's report, None for a kernel of stock Triton. passes: the module
+    before each pass of Triton. file: its path without the suffix.
+    """
 
     name: str
     texts: Mapping[str, str]
@@ -82,68 +84,69 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Compiled:
-    """A side with its kernels, and the Triton that compiled them; empty where nobody says."""
+class CompiledSide:
+    """A side with its kernels, and the version of the Triton that compiled them; empty if not known."""
 
     side: Side
     triton: str
-    kernels: tuple[Made, ...]
+    kernels: tuple[CompiledKernel, ...]
 
 
-def compiled(side: Side, target: str | None, arguments: Sequence[str], folder: Path) -> Compiled:
-    """Compile a side, or read what is there. `folder` is an empty one to do so in.
+def compile_side(side: Side, target: str | None, arguments: Sequence[str], folder: Path) -> CompiledSide:
+    """Compile a side, or read the compiled kernels in its folder. `folder` is an empty working folder.
 
-    Raises ToolError with what was wrong where there is no kernel.
+    Raises ToolError if there is no kernel.
     """
-    if side.is_made:
-        return _left(side, target)
+    if side.is_folder:
+        return _read_folder(side, target)
     modules, own = ([], target) if side.is_script else _modules(side, target, folder)
     answer = _run(side, own, modules, arguments, folder)
     reports = _Reports(answer["reports"], folder / "after")
     dumped = dumps(folder / "passes.txt")
-    found = []
-    for made in _kernels(folder / "cache"):
-        following = dumped.get(made.name, [])
-        found.append(replace(reports.told(made), passes=following.pop(0) if following else ()))
-    if not found:
+    compiled = []
+    for kernel in _kernels(folder / "cache"):
+        compiles = dumped.get(kernel.name, [])
+        compiled.append(replace(reports.added_to(kernel), passes=compiles.pop(0) if compiles else ()))
+    if not compiled:
         fail("the script compiled no kernel", str(side.what))
-    return Compiled(side, answer["triton"], tuple(found))
+    return CompiledSide(side, answer["triton"], tuple(compiled))
 
 
-def _left(side: Side, target: str | None) -> Compiled:
-    found = [_assembled(made, target) for made in _kernels(side.what)]
-    if not found:
+def _read_folder(side: Side, target: str | None) -> CompiledSide:
+    compiled = [_assembled(kernel, target) for kernel in _kernels(side.what)]
+    if not compiled:
         fail("no compiled kernel was found: none of " + ", ".join(f"*.{end}" for end in TEXTS), str(side.what))
     versions = sorted(
-        {str(made.metadata["triton_version"]) for made in found if "triton_version" in made.metadata}
+        {str(kernel.metadata["triton_version"]) for kernel in compiled if "triton_version" in kernel.metadata}
     )
-    return Compiled(side, ", ".join(versions), tuple(found))
+    return CompiledSide(side, ", ".join(versions), tuple(compiled))
 
 
-def _assembled(made: Made, target: str | None) -> Made:
-    """A kernel with the stages that follow from its TTGIR, where nobody left them."""
-    if made.assembly or "ttgir" not in made.texts:
-        return made
-    text = made.texts["ttgir"]
-    module = read_module(text, bridge.upstream_context(), f"{made.file}.ttgir")
+def _assembled(kernel: CompiledKernel, target: str | None) -> CompiledKernel:
+    """A kernel with assembly and binary: lowered from its TTGIR if the folder has only that."""
+    if kernel.assembly or "ttgir" not in kernel.texts:
+        return kernel
+    text = kernel.texts["ttgir"]
+    module = read_module(text, bridge.upstream_context(), f"{kernel.file}.ttgir")
     name = set_target(module, target).name
     last = "cubin" if vendor_of(name) == "nvidia" else "hsaco"
     lowered = lower(to_triton(bridge.triton_text(module)), name, last)
     stages = {stage: lowered.text(stage) for stage in lowered.stages if stage in TEXTS}
     binary = lowered.stages[last]
-    metadata = {"shared": lowered.metadata.get("shared") or 0, **made.metadata}
+    metadata = {"shared": lowered.metadata.get("shared") or 0, **kernel.metadata}
     return replace(
-        made,
-        texts={**made.texts, **stages},
+        kernel,
+        texts={**kernel.texts, **stages},
         binary=binary if isinstance(binary, bytes) else None,
         metadata=metadata,
     )
 
 
 def _modules(side: Side, target: str | None, folder: Path) -> tuple[list[str], str]:
-    """A module's kernels as files for Triton, each by itself, and the target.
+    """Write each kernel of a module to a file for Triton; return the files and the target.
 
-    Places without one are lines of the module itself."""
+    An operation without a location gets its line in the module as its location.
+    """
     name = str(side.what)
     module = read_module(read_input(name), bridge.upstream_context(), name)
     attributes = module.operation.attributes
@@ -159,18 +162,18 @@ def _modules(side: Side, target: str | None, folder: Path) -> tuple[list[str], s
         fail("the module has no kernel: none of its functions is public", *place_of(module))
     if side.python and len(kernels(module)) == 1 and side.what.suffix == f".{stage}":
         return [str(side.what.absolute())], target  # another release may not read what this one prints
-    found = []
-    for number, kernel in enumerate(one_by_one(module)):
+    paths = []
+    for number, kernel in enumerate(kernel_modules(module)):
         path = folder / f"kernel{number}.{stage}"
         path.write_text(bridge.triton_text(kernel), encoding="utf-8")
-        found.append(str(path))
-    return found, target
+        paths.append(str(path))
+    return paths, target
 
 
 def _run(
     side: Side, target: str | None, modules: Sequence[str], arguments: Sequence[str], folder: Path
 ) -> dict[str, Any]:
-    """Run the child; its answer. Raises ToolError where it failed."""
+    """Run the child and return its answer. Raises ToolError if it fails."""
     library = folder / "library"
     library.mkdir()
     (library / "triton_linear").symlink_to(Path(triton_linear.__file__).resolve().parent)
@@ -188,18 +191,18 @@ def _run(
         "plugin": plugin,
         "answer": str(answer),
     }
-    asked = folder / "request.json"
-    asked.write_text(json.dumps(request), encoding="utf-8")
-    kept = {key: value for key, value in os.environ.items() if key != environment.VARIABLE}
-    variables = kept | {
+    request_file = folder / "request.json"
+    request_file.write_text(json.dumps(request), encoding="utf-8")
+    inherited = {key: value for key, value in os.environ.items() if key != environment.VARIABLE}
+    variables = inherited | {
         "TRITON_CACHE_DIR": str(folder / "cache"),
         "MLIR_ENABLE_DUMP": "1",
         "MLIR_DUMP_PATH": str(folder / "passes.txt"),
     }
-    said = folder / "said.txt"
-    command = [side.python or sys.executable, str(Path(__file__).with_name("child.py")), str(asked)]
+    stderr = folder / "stderr.txt"
+    command = [side.python or sys.executable, str(Path(__file__).with_name("child.py")), str(request_file)]
     sys.stdout.flush()
-    with said.open("wb") as errors, (folder / "printed.txt").open("wb") as printed:
+    with stderr.open("wb") as errors, (folder / "stdout.txt").open("wb") as printed:
         try:
             ended = subprocess.run(
                 command, env=variables, stdout=printed, stderr=errors, check=False, timeout=_SECONDS
@@ -208,27 +211,27 @@ def _run(
             fail(f"{side.letter}: {command[0]} cannot be run: {error.strerror}")
         except subprocess.TimeoutExpired:
             fail(f"{side.letter}: it took more than {_SECONDS} s", str(side.what))
-    words = said.read_text(encoding="utf-8", errors="replace")
+    output = stderr.read_text(encoding="utf-8", errors="replace")
     if not answer.exists():
-        _failed(side, f"the compiler ended with status {ended.returncode}", words)
-    found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
-    if found["error"]:
-        _failed(side, found["error"], words)
-    return found
+        _raise_failure(side, f"the compiler ended with status {ended.returncode}", output)
+    result: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
+    if result["error"]:
+        _raise_failure(side, result["error"], output)
+    return result
 
 
-def _failed(side: Side, why: str, said: str) -> None:
-    """Raise what a child failed of: the first error that MLIR printed, or what Python said."""
-    errors = [one for one in parse_diagnostics(said)[0] if one.severity == "error"]
+def _raise_failure(side: Side, why: str, stderr: str) -> None:
+    """Raise the first error of MLIR in a child's standard error, or `why` with the last error or assertion."""
+    errors = [one for one in parse_diagnostics(stderr)[0] if one.severity == "error"]
     if errors:
         raise ToolError(replace(errors[0], message=f"{side.letter}: {errors[0].message}", notes=()))
-    telling = [line for line in said.splitlines() if "Assertion" in line or "rror:" in line]
-    more = f": {telling[-1].strip()[:300]}" if telling and telling[-1].strip() not in why else ""
+    lines = [line for line in stderr.splitlines() if "Assertion" in line or "rror:" in line]
+    more = f": {lines[-1].strip()[:300]}" if lines and lines[-1].strip() not in why else ""
     raise ToolError(Diagnostic("error", f"{side.letter}: {why}{more}", str(side.what)))
 
 
 class _Reports:
-    """What the plugin said of its kernels, and the TTGIR that it made, by name and in order."""
+    """The plugin's reports, in order, and the TTGIR that it emitted for each TTGIR that it was given."""
 
     def __init__(self, reports: Sequence[Mapping[str, Any]], folder: Path) -> None:
         self._reports = list(reports)
@@ -237,35 +240,35 @@ class _Reports:
             before = path.with_name(path.name.replace(".after.", ".before."))
             self._after[_plain(before.read_text(encoding="utf-8"))] = path.read_text(encoding="utf-8")
 
-    def told(self, made: Made) -> Made:
-        """A kernel with what is said of it."""
-        report = next((one for one in self._reports if one["kernel"] == made.name), None)
+    def added_to(self, kernel: CompiledKernel) -> CompiledKernel:
+        """The kernel with the emitted TTGIR and the conversions of its report, which is consumed."""
+        report = next((one for one in self._reports if one["kernel"] == kernel.name), None)
         if report is None:
-            return made
+            return kernel
         self._reports.remove(report)
         if report["outcome"] != Outcome.CONVERTED.value:
-            return made
+            return kernel
         conversions = tuple(
             Conversion(_place(place), source, destination, lowering)
             for place, source, destination, lowering in report["conversions"]
         )
-        after = self._after.get(_plain(made.texts.get("ttgir", "")), "")
-        return replace(made, after=after, conversions=conversions)
+        after = self._after.get(_plain(kernel.texts.get("ttgir", "")), "")
+        return replace(kernel, after=after, conversions=conversions)
 
 
 def _plain(text: str) -> str:
     return "\n".join(line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#loc"))
 
 
-def _place(said: str) -> tuple[str, int]:
-    file, _, line = said.rpartition(":")
+def _place(location: str) -> tuple[str, int]:
+    file, _, line = location.rpartition(":")
     if file and line.isdecimal():
         return file, int(line)
-    return user_position(said)[:2]
+    return user_position(location)[:2]
 
 
-def _kernels(folder: Path) -> Iterator[Made]:
-    """The kernels in a folder, in the order in which they were compiled; equal ones once."""
+def _kernels(folder: Path) -> Iterator[CompiledKernel]:
+    """The kernels in a folder, in the order of compilation, without duplicates."""
     groups: dict[Path, dict[str, Path]] = {}
     for path in sorted(folder.rglob("*")):
         end = path.suffix.removeprefix(".")
@@ -284,15 +287,15 @@ def _kernels(folder: Path) -> Iterator[Made]:
             continue
         seen.add(key)
         binary = next((files[end].read_bytes() for end in BINARIES if end in files), None)
-        yield Made(
+        yield CompiledKernel(
             stem.name.removeprefix("@"), texts, binary, _metadata(stem.with_suffix(".json")), file=str(stem)
         )
 
 
 def _metadata(path: Path) -> dict[str, Any]:
-    """What Triton says of a kernel beside its code; nothing where the file is not there, or no such file."""
+    """Triton's metadata of a kernel; empty if the file is missing or is not a JSON object."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        metadata = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return metadata if isinstance(metadata, dict) else {}

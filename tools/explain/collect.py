@@ -1,5 +1,6 @@
-"""Everything that is said of a module: its conversions, what forces them, how they are lowered and what that
-costs; accesses to shared and to tensor memory; reductions; who holds shared memory."""
+"""Collect the report about a module: its conversions with their anchors, lowerings and costs; accesses to
+shared and tensor memory; reductions; the users of shared memory.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +25,11 @@ from triton_linear.tools.explain.words import in_words
 from triton_linear.tools.support.compile import (
     DEFAULTS,
     Compilation,
-    blaming_the_input,
     compile_text,
+    kernel_modules,
     kernels,
-    one_by_one,
     read_module,
+    reporting_invalid_input,
     set_target,
 )
 from triton_linear.tools.support.errors import Diagnostic
@@ -39,7 +40,7 @@ from triton_linear.tools.verify.words import short_encoding, short_type
 
 @dataclass(frozen=True)
 class _Stock:
-    """What is known of stock Triton's side; nothing where nobody asked."""
+    """The results of stock Triton; empty unless requested."""
 
     conversions: Mapping[tuple[str, str], StockReport]
     peaks: Sequence[int | None]
@@ -53,13 +54,12 @@ def explained(
     stock: bool = False,
     options: PipelineOptions = DEFAULTS,
 ) -> ModuleReport:
-    """Compile a module as the plugin does, run each conversion, each access to shared memory and each
-    reduction, and look at why they are there.
+    """Compile a module as the plugin does, run each conversion, access to shared memory and reduction, and
+    find why they exist.
 
-    `stock` asks for what stock Triton emits too, which takes a process for each different conversion.
-    Raises ToolError.
+    `stock`: also run what stock Triton emits for each conversion, in a child process each. Raises ToolError.
     """
-    with blaming_the_input(text, filename):
+    with reporting_invalid_input(text, filename):
         return _explained(text, filename, target_name, stock, options)
 
 
@@ -103,12 +103,12 @@ def _explained(
 
 
 def _is_decided(op: Operation) -> bool:
-    """Whether a conversion, or the call of its stub, is one that was decided about."""
+    """Whether an operation is the call of a stub, or a conversion with a recorded decision."""
     return op.name == "tt.call" or ll.PLAN in op.attributes or ll.STOCK in op.attributes
 
 
 def _plans(ops: Sequence[Operation]) -> dict[str, ll.PlanRecord]:
-    """What the stubs of conversions say of their plans."""
+    """The plan records of the stubs of conversions, by symbol."""
     return {
         op.attributes["sym_name"].value: ll.plan_from_attribute(op.attributes[ll.PLAN])
         for op in ops
@@ -119,7 +119,7 @@ def _plans(ops: Sequence[Operation]) -> dict[str, ll.PlanRecord]:
 def _stock(module: Module, compilation: Compilation) -> _Stock:
     target = compilation.target.name
     conversions = compilation.conversions
-    texts = [bridge.triton_text(kernel) for kernel in one_by_one(module)]
+    texts = [bridge.triton_text(kernel) for kernel in kernel_modules(module)]
     return _Stock(stock_reports(conversions, compilation.num_warps, target), stock_peaks(texts, target))
 
 
@@ -133,9 +133,9 @@ def _surroundings(module: Module, compilation: Compilation) -> Surroundings:
 def _ledgers(compilation: Compilation, side: _Stock) -> tuple[Ledger, ...]:
     target = compilation.target.name
     stubs = {
-        found.stub: f"{short_type(found.source)} -> {short_encoding(found.destination)}"
-        for found in compilation.conversions
-        if found.stub is not None
+        conversion.stub: f"{short_type(conversion.source)} -> {short_encoding(conversion.destination)}"
+        for conversion in compilation.conversions
+        if conversion.stub is not None
     }
     return tuple(
         ledger(kernel.embedded, target, stubs, peak)
@@ -195,19 +195,20 @@ _ASSIGNED = re.compile(r"layouts (of partition \d+ )?are assigned")
 
 
 def _assignment(compilation: Compilation, before: int) -> tuple[str, ...]:
-    """What choosing layouts made of the module, and on which lines, in the remarks of its passes; empty where
-    it changed nothing."""
-    said = []
+    """The effects of layout assignment, with source lines, from the remarks of its passes; empty if there are
+    none.
+    """
+    lines = []
     for remark in compilation.remarks:
         if remark.message.startswith(("layouts ", "the contraction")):
-            said.append(remark.message.partition(" (a clock outside")[0])
+            lines.append(remark.message.partition(" (a clock outside")[0])
         if _ASSIGNED.match(remark.message):
-            said += [f"  {_line(note)}{note.message}" for note in remark.notes]
-    if not said:
+            lines += [f"  {_line(note)}{note.message}" for note in remark.notes]
+    if not lines:
         return ()
     made = sum(one.made for one in compilation.conversions)
-    seen = f"{before} conversion{'s' * (before != 1)} before layouts were chosen"
-    return (f"{seen}: {compilation.avoided} avoided; {made} made by our passes", *said)
+    head = f"{before} conversion{'s' * (before != 1)} before layouts were chosen"
+    return (f"{head}: {compilation.avoided} avoided; {made} made by our passes", *lines)
 
 
 def _line(note: Diagnostic) -> str:
