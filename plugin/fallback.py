@@ -1,6 +1,6 @@
-"""What a user is told where the plugin fails and stock Triton does the work.
+"""Warn a user that the plugin failed and stock Triton compiles the kernel.
 
-Telling must not lose what it is about: where there is no memory or stack left to tell, nothing is said.
+A warning must not stop the compile: if memory or stack is exhausted, there is none.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from triton_linear.user_passes import PassError
 
 
 class UnknownTarget(ValueError):
-    """There is no table for the GPU that is compiled for."""
+    """This package has no table for the target GPU."""
 
 
 def without_room() -> AbstractContextManager[None]:
-    """A block of telling, which ends early where memory or stack are used up: the kernel counts more."""
+    """Within the block, exhausted memory or stack ends the block and is not raised, so the compile goes on."""
     return suppress(MemoryError, RecursionError)
 
 
@@ -35,7 +35,7 @@ def warn(
     remarks: Sequence[str] = (),
     done: str = "compiled",
 ) -> None:
-    """Say, once for each kernel, that it is `done` by stock Triton because of `error`."""
+    """Warn, once for each kernel, that stock Triton has `done` it because of `error`."""
     subject = "" if isinstance(error, UnknownTarget) else kernel
     if (subject, target) in setting.warned:
         return
@@ -65,11 +65,11 @@ def _trace_of(error: BaseException | None) -> str:
 
 
 def _module_file(kernel: str, metadata: Metadata) -> str:
-    """Where Triton keeps the TritonGPU IR of this kernel, in words if it keeps none."""
+    """The file of this kernel's TritonGPU IR in Triton's cache; if there is none, how to get one."""
     from triton.runtime.cache import get_cache_manager  # type: ignore[import-untyped, unused-ignore]
 
     if key := metadata.get("hash"):
-        with suppress(Exception):  # a cache of somebody else's, or one that cannot be written to any more
+        with suppress(Exception):  # a user's own cache manager, or a folder without access
             path: str | None = get_cache_manager(key).get_file(f"{kernel[:150]}.ttgir")
             if path is not None:
                 return path

@@ -1,12 +1,12 @@
-"""What the passes make of a module, kept for the next process that compiles it (`kept`).
+"""Keep the results of the passes for a module on disk, for the next process that compiles it (`kept`).
 
-What the passes make follows from the module's text, the target and the options, so text leads to text. A choice
-of layouts that its time limit stopped is as right, and may be another one the next time. Two modules
-that differ in nothing but places in source files and the kernel's name have one entry: what stands for those is
-put in again. Every plan in what is kept was proved by the compile that wrote it; what that has not come to, as
-scratch that shares its bytes, is not in the entry, and the passes run.
+The results depend on the module's text, the target and the options, which make the key. (A search for layouts
+that its time limit stopped may end differently the next time; both results are correct.) Modules that differ
+only in source locations and the kernel's name share an entry: it has placeholders for these, which `read` fills
+in. Every plan in an entry was proved by the compile that wrote it. An entry has only the versions that this
+compile tried; if another one is needed, such as one whose scratch shares bytes, the passes run.
 
-Neither the passes nor MLIR are imported where an entry is found.
+If an entry is found, neither the passes nor MLIR are imported.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from triton_linear.pipeline import Attempt, Prepared
 
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"(?P<place>:\d+:\d+(?: to (?:\d+)?:\d+)?)?')
-"""A string; with `place`, it names a file, and this is a place there. Others are read whole, for they may look
-like the end of one."""
+"""A string. If `place` matches, the string is a file name, and `place` a location in that file. Other strings
+are matched too, since their content may look like a location."""
 _MARK = "\x02"
-"""Stands around the number of a place; no printed module has it, for MLIR escapes it in strings."""
+"""Encloses the number of a location. No printed module contains it, since MLIR escapes it in strings."""
 _NAME = f"{_MARK}name{_MARK}"
 
 
 class Version(Protocol):
-    """A text for Triton to compile, and how much shared memory it may need (`pipeline.Attempt`)."""
+    """A version of a kernel: its text, and the shared memory that it may need (`pipeline.Attempt`)."""
 
     @property
     def text(self) -> str: ...
@@ -52,7 +52,7 @@ class Version(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TriedVersion:
-    """One version, and what became of conversions and gathers in it; `version` is None for the stock kernel."""
+    """A version with its conversions and gathers; `version` is None for the stock kernel."""
 
     version: Version | None
     conversions: tuple[ReportedConversion, ...]
@@ -61,10 +61,10 @@ class TriedVersion:
 
 @dataclass(frozen=True, slots=True)
 class PassResults:
-    """What the passes made of a module.
+    """The results of the passes for a module.
 
-    differs: whether anything is other than in the stock kernel. staged, avoided, awaited: as `Rewritten` has
-    them. made: versions in the order in which they are tried, as far as they are known.
+    differs: the kernel differs from the stock kernel. staged, avoided, awaited: as in `Rewritten`. made: the
+    known versions, in the order in which they are tried.
     """
 
     differs: bool
@@ -75,18 +75,18 @@ class PassResults:
 
     @classmethod
     def of(cls, prepared: Prepared, made: Sequence[TriedVersion] = ()) -> PassResults:
-        """What the passes have made of a module, of whose versions some were tried."""
+        """The results for a module after the passes, with the versions tried so far."""
         found = prepared.rewritten
         return cls(prepared.differs, found.staged, found.avoided, found.awaited, tuple(made))
 
 
 class Unfinished(Exception):
-    """More versions of a kernel are needed than are kept."""
+    """No version that is kept fits in shared memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownVersion:
-    """A version that is kept."""
+    """A version from an entry."""
 
     text: str
     room: int
@@ -96,9 +96,10 @@ class KnownVersion:
 
 @dataclass(frozen=True)
 class Known:
-    """The entry of a module: where it is, and how what is kept in it becomes this module's again.
+    """The entry of a module: its name in the store, and the module's values for the placeholders in it.
 
-    places: those of the module, in the order in which they are first there. kernel: its name.
+    places: the source locations of the module, in the order of their first use. kernel: the kernel's name.
+    numbers: the index of each location in `places`.
     """
 
     name: str
@@ -108,9 +109,10 @@ class Known:
 
     @classmethod
     def of(cls, text: str, kernel: str, target: str, options: PipelineOptions) -> Known:
-        """The entry of a module, given in generic form with its locations.
+        """The entry of a module.
 
-        target: what plans are for, with its thresholds, as `targets.target` reads it.
+        text: the module in generic form with its locations. target: the target of the plans with changed
+        thresholds, a name that `targets.target` reads.
         """
         numbers: dict[str, int] = {}
 
@@ -120,13 +122,13 @@ class Known:
             return f"{_MARK}{numbers.setdefault(found[0], len(numbers))}{_MARK}"
 
         general = _STRING.sub(number, text)
-        general = general.replace(_named(kernel), _named(_NAME))
+        general = general.replace(_name_attribute(kernel), _name_attribute(_NAME))
         release = f"{triton_versions.found()} {triton_versions.installed_release()!r}"
         name = store.digest(general, target, repr(options), source_digest(), mlir_provider(), release)
         return cls(name, tuple(numbers), kernel, numbers)
 
     def read(self) -> PassResults | None:
-        """What is kept; None where nothing is."""
+        """The results in the entry; None if there is no entry, or an invalid one."""
         entry = store.read(self.name)
         if entry is None:
             return None
@@ -137,7 +139,7 @@ class Known:
             return None
 
     def write(self, outcome: PassResults) -> None:
-        """Keep what the passes made of the module."""
+        """Write the results to the entry."""
         store.write(
             self.name,
             {
@@ -154,47 +156,47 @@ class Known:
         return {
             "version": None
             if version is None
-            else [self._general(version.text), version.room, version.scratch, version.apart],
+            else [self._to_entry(version.text), version.room, version.scratch, version.apart],
             "conversions": [self._row(found) for found in made.conversions],
             "gathers": [self._row(found) for found in made.gathers],
         }
 
     def _row(self, found: ReportedConversion | ReportedGather) -> tuple[Any, ...]:
-        return astuple(replace(found, location=self._general(found.location)))
+        return astuple(replace(found, location=self._to_entry(found.location)))
 
     def _made(self, kept: dict[str, Any]) -> TriedVersion:
         version = None
         if kept["version"] is not None:
             text, *rest = kept["version"]
-            version = KnownVersion(self._particular(text), *rest)
-        conversions = (ReportedConversion(self._particular(row[0]), *row[1:]) for row in kept["conversions"])
-        gathers = (ReportedGather(self._particular(row[0]), *row[1:]) for row in kept["gathers"])
+            version = KnownVersion(self._from_entry(text), *rest)
+        conversions = (ReportedConversion(self._from_entry(row[0]), *row[1:]) for row in kept["conversions"])
+        gathers = (ReportedGather(self._from_entry(row[0]), *row[1:]) for row in kept["gathers"])
         return TriedVersion(version, tuple(conversions), tuple(gathers))
 
-    def _general(self, text: str) -> str:
-        """A text about the module, with numbers for its places."""
+    def _to_entry(self, text: str) -> str:
+        """The text with placeholders for the module's locations and name."""
 
         def number(found: re.Match[str]) -> str:
             place = self.numbers.get(found[0]) if found["place"] else None
             return found[0] if place is None else f"{_MARK}{place}{_MARK}"
 
-        return _STRING.sub(number, text).replace(_named(self.kernel), _named(_NAME))
+        return _STRING.sub(number, text).replace(_name_attribute(self.kernel), _name_attribute(_NAME))
 
-    def _particular(self, text: str) -> str:
-        """The text with the places of this module."""
-        pieces = text.replace(_named(_NAME), _named(self.kernel)).split(_MARK)
+    def _from_entry(self, text: str) -> str:
+        """The text with this module's locations and name in place of placeholders."""
+        pieces = text.replace(_name_attribute(_NAME), _name_attribute(self.kernel)).split(_MARK)
         pieces[1::2] = [self.places[int(piece)] for piece in pieces[1::2]]
         return "".join(pieces)
 
 
-def _named(kernel: str) -> str:
-    """How a module in generic form says a function's name."""
+def _name_attribute(kernel: str) -> str:
+    """The attribute for a function's name in a module in generic form."""
     return f'sym_name = "{kernel}"'
 
 
 def versions(prepared: Prepared, tried: list[TriedVersion]) -> Iterator[TriedVersion]:
-    """The versions of a module after the passes, in the order in which they are tried; `tried` gets each that
-    is asked for. The last is the stock kernel."""
+    """The versions of a module after the passes, in the order in which they are tried, and last the stock
+    kernel. Each version that is taken from the iterator is appended to `tried`."""
 
     def made(version: Attempt | None) -> TriedVersion:
         conversions = tuple(map(_conversion, prepared.conversions(version)))
@@ -206,8 +208,8 @@ def versions(prepared: Prepared, tried: list[TriedVersion]) -> Iterator[TriedVer
     yield made(None)
 
 
-def told(made: TriedVersion) -> tuple[tuple[ReportedConversion, ...], tuple[ReportedGather, ...]]:
-    """What a report says of conversions and gathers: of each location, the user's line."""
+def reported(made: TriedVersion) -> tuple[tuple[ReportedConversion, ...], tuple[ReportedGather, ...]]:
+    """The conversions and gathers of a version for a report: each with the line in the user's source."""
     conversions = (replace(found, location=user_line(found.location)) for found in made.conversions)
     gathers = (replace(found, location=user_line(found.location)) for found in made.gathers)
     return tuple(conversions), tuple(gathers)

@@ -1,4 +1,4 @@
-"""Where what became of a kernel goes: to who listens, to logs, and to the files that the options name."""
+"""Deliver the report of a kernel to listeners, logs and the files that the options name."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _log = logging.getLogger("triton_linear")
 
 @dataclass(frozen=True, slots=True)
 class Outlets:
-    """Those of a setting, for kernels of a target."""
+    """The listeners, logs and files of a setting, for kernels of a target."""
 
     setting: Setting
     target: str
 
     def tell(self, report: Report) -> list[Exception]:
-        """Hand the report to everyone who listens; returns what listeners raised."""
+        """Deliver a report; return the exceptions of listeners."""
         publish(report)
         self._append(report)
         _log.debug("%s", report)
@@ -39,7 +39,7 @@ class Outlets:
         return failures
 
     def dump(self, kernel: str, before: str, after: str) -> None:
-        """Write the module as it came and as it was compiled, if that is asked for."""
+        """Write the module before and after the passes, if the option `dump` is on."""
         if not (folder := self.setting.options.dump):
             return
         from triton_linear.dump import Dump
@@ -53,7 +53,7 @@ class Outlets:
             warnings.warn(f"triton_linear: {text}", ReportWarning, stacklevel=3)
 
     def _append(self, report: Report) -> None:
-        """Write the report to the file that is asked for; where that cannot be, one warning for the setting."""
+        """Append the report to the file of the option `report`; if that fails, warn once for the setting."""
         if not (path := self.setting.options.report):
             return
         from triton_linear.report_file import append

@@ -1,4 +1,4 @@
-"""Whether a kernel has anything that the pipeline might change, before MLIR is imported for it."""
+"""Decide whether the passes might change a kernel, without importing MLIR."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _POINTEE = re.compile(r"!tt\.ptr<[a-z]+(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """How many operations of a module may concern the pipeline."""
+    """The numbers of operations of a module that passes may change."""
 
     conversions: int
     gathers: int
@@ -29,13 +29,13 @@ class Found:
 
     @classmethod
     def among(cls, names: Mapping[str, int]) -> Found:
-        """Those among operations that are counted by name."""
+        """The numbers, from those of all operations by name."""
         accesses = sum(names.get(name, 0) for name in _SHARED_ACCESSES)
         return cls(names.get(CONVERT, 0), names.get(GATHER, 0), names.get(REDUCE, 0), accesses)
 
 
 def count_operations(module: TritonModule) -> Found:
-    """What is in a libtriton module, without printing it."""
+    """Count the operations of a libtriton module, without printing it."""
     names: Counter[str] = Counter()
 
     def visit(operation: Operation) -> None:
@@ -48,10 +48,10 @@ def count_operations(module: TritonModule) -> Found:
 def screened(
     options: PipelineOptions, found: Found, has_short_rows: Callable[[], bool]
 ) -> PipelineOptions | None:
-    """What of `options` may change a module with these operations; None where nothing may.
+    """The part of `options` that can change a module with these operations; None if nothing can.
 
-    Layouts are chosen where there are conversions or gathers to spare, and where rows are short: asked for
-    last, as that takes longest.
+    Choosing layouts can save conversions and gathers, and helps accesses with short rows. `has_short_rows` is
+    called only if its result matters, as it takes longest.
     """
     if options.free:
         return options if found.conversions else None
@@ -65,7 +65,7 @@ def screened(
 
 
 def has_short_rows(module: TritonModule) -> bool:
-    """Whether a tensor of two dimensions or more that is loaded or stored has one of less than 16 bytes."""
+    """True if a load or store of a tensor with at least two dimensions has rows of less than 16 bytes."""
     types: set[str] = set()
 
     def visit(operation: Operation) -> None:
@@ -78,7 +78,7 @@ def has_short_rows(module: TritonModule) -> bool:
 
 
 def are_short(accesses: Iterable[str]) -> bool:
-    """Whether one of these accesses, each told by the types of its operands, has rows of less than 16 bytes."""
+    """True if one of these accesses has rows of less than 16 bytes. An access is the types of its operands."""
     return any(map(_is_short, accesses))
 
 

@@ -381,7 +381,7 @@ class LLIRStage:
                 made = next(versions, None)
             if made is None:
                 raise known.Unfinished
-            record.conversions, record.gathers = known.told(made)
+            record.conversions, record.gathers = known.reported(made)
             version = made.version
             if version is None and outcome.differs:
                 record.staged = record.avoided = 0

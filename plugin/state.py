@@ -1,4 +1,4 @@
-"""Which settings are in force, for the process and for each of its threads."""
+"""The settings in force in the process and in each of its threads."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from triton_linear.setting import Setting
 
 
 class State:
-    """The open `enabled` blocks, innermost last, over at most one `install`.
+    """The open `enabled` blocks, innermost last, and the setting of `install`, if any.
 
-    `patches` makes what replaces parts of Triton; it is asked while nothing is replaced.
+    patches: makes the patches of Triton. It is called while none is applied.
     """
 
     def __init__(self, patches: Callable[[], tuple[Patch, ...]]) -> None:
@@ -34,7 +34,7 @@ class State:
         """Patch Triton while a setting is in force or a thread is pinned to one. Requires: the lock is held."""
         before, self.active = self.active, self.blocks[-1] if self.blocks else self.installed
         if self.active is not None or self.pins:
-            # A child that is forked in between finishes this: every patch that is there is in `patches`.
+            # `self.patches` is set before any patch is applied, so a child forked here can finish or undo them.
             self.patches = self.patches or self._make_patches()
             for patch in self.patches:
                 patch.apply()
@@ -48,17 +48,17 @@ class State:
             self.autotuning.follow(self.active)
 
     def is_pinned(self) -> bool:
-        """Whether this thread is in a `pinned` block."""
+        """True if this thread is in a `pinned` block."""
         return getattr(self.local, "pin", None) is not None
 
     def current(self) -> Setting | None:
-        """The setting that this thread compiles under. Asked at each launch, hence without the lock."""
+        """The setting that this thread compiles under. Each launch calls this, so it does not take the lock."""
         pin: tuple[Setting | None] | None = getattr(self.local, "pin", None)
         return self.active if pin is None else pin[0]
 
     @contextmanager
     def pinned(self, setting: Setting | None) -> Iterator[None]:
-        """Within the block this thread compiles under `setting`, whatever others do."""
+        """Within the block this thread compiles under `setting`, whatever other threads do."""
         environment.come_first()
         before = getattr(self.local, "pin", None)
         self.count_pin(1)
@@ -70,9 +70,10 @@ class State:
             self.count_pin(-1)
 
     def stock(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call a function with stock Triton in force in this thread: `pinned` without its lock, for launches.
+        """Call a function with this thread pinned to stock Triton. Unlike `pinned`, this takes no lock, as
+        launches need it.
 
-        Requires: a setting is in force, so Triton is patched anyway.
+        Requires: a setting is in force, so Triton is patched already.
         """
         before = getattr(self.local, "pin", None)
         self.local.pin = (None,)
@@ -82,15 +83,16 @@ class State:
             self.local.pin = before
 
     def count_pin(self, change: int) -> None:
-        """One more `pinned` block of this thread, or one less."""
+        """Add `change` to the number of `pinned` blocks of this thread and of the process."""
         with self.lock:
             self.pins += change
             self.local.pins = getattr(self.local, "pins", 0) + change
             self.settle()
 
     def forked(self) -> None:
-        """In a child process, where only the thread is left that forked: no other holds the lock, or is in a
-        `pinned` block, or goes on patching where it was. What another was about to do is done next time.
+        """Called in a child process, which has only the thread that forked: make a new lock, and count only the
+        `pinned` blocks of this thread. Patching that another thread had begun is completed by the next
+        `settle`.
         """
         self.lock = threading.RLock()
         self.autotuning.forked()

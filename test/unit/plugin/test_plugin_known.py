@@ -196,7 +196,7 @@ def test_a_message_that_looks_like_a_place_hides_no_operand() -> None:
     assert one.places == ('"kernel.py":7:8',)
     elsewhere = known.Known.of(text.format("%1").replace("7:8", "9:8"), "k", "cuda:90", PipelineOptions())
     assert elsewhere.name == one.name
-    assert elsewhere._particular(one._general(text.format("%7"))) == text.format("%7").replace("7:8", "9:8")
+    assert elsewhere._from_entry(one._to_entry(text.format("%7"))) == text.format("%7").replace("7:8", "9:8")
 
 
 def test_a_folder_for_reading_only_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
