@@ -4,10 +4,10 @@
     python -m triton_linear [--strict] [--report] -m MODULE [ARGUMENT ...]
 
 The script runs as `python SCRIPT` runs it: as the module `__main__`, with its own `sys.argv`, and its folder
-first on `sys.path`. The plugin is turned on when the script imports Triton, so what it puts into the
-environment before that counts. Python processes that it starts have the plugin on too: the variable
-`TRITON_LINEAR` says so to the start-up file of this package, which stands on `PYTHONPATH` for them. `--report`
-prints to the standard error what happened to each kernel that was compiled in this process.
+first on `sys.path`. The plugin is turned on when the script imports Triton, so environment variables that the
+script sets before that are followed. Python processes that the script starts have the plugin on too: the
+start-up file of this package is put on their `PYTHONPATH`, and follows the variable `TRITON_LINEAR`. `--report`
+prints the report of each kernel compiled in this process to standard error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from triton_linear.setting import Options
 
 
 def main(arguments: list[str]) -> None:
-    """Turn the plugin on and become the script."""
+    """Turn the plugin on and run the script in this process."""
     parser = argparse.ArgumentParser(
         prog="python -m triton_linear",
         usage="%(prog)s [--strict] [--report] (SCRIPT | -m MODULE) [ARGUMENT ...]",
@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> None:
     environment.after_import("triton", functools.partial(environment.turn_on, options, listener))
     environment.watch_inductor()
     if triton_versions.found() is None:
-        environment.turn_on(options)  # which says so
+        environment.turn_on(options)  # this warns, or raises if strict
     _prepare_children(options)
     sys.argv = [chosen.script, *chosen.rest]
     if chosen.module:
@@ -73,7 +73,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _prepare_children(options: Options) -> None:
-    """Have the Pythons that the script starts turn the plugin on, also where the package is not installed."""
+    """Have Python processes that the script starts turn the plugin on, even if the package is not installed."""
     os.environ[environment.VARIABLE] = environment.text_of(options)
     startup = os.path.join(os.path.dirname(os.path.abspath(__file__)), "startup")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (startup, os.environ.get("PYTHONPATH"))))
@@ -88,7 +88,7 @@ def _run_file(script: str) -> None:
 
 
 def _run_module(name: str, parser: argparse.ArgumentParser) -> None:
-    """Run a module, or a package's `__main__`, as `python -m` does; the path is as it should be."""
+    """Run a module, or a package's `__main__`, as `python -m` does. `sys.path` is already right."""
     try:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.submodule_search_locations is not None:
@@ -106,9 +106,9 @@ def _run_module(name: str, parser: argparse.ArgumentParser) -> None:
 def _become_main(
     code: types.CodeType, file: str, loader: object, spec: importlib.machinery.ModuleSpec | None
 ) -> None:
-    """Run `code` in a module `__main__` that stays after its last line.
+    """Run `code` in a module `__main__` that stays in `sys.modules` after its last line.
 
-    What `runpy` offers takes the module down again, under the feet of threads, exit handlers and pickles.
+    `runpy` would remove the module, though threads, exit handlers and pickles may still use it.
     """
     module = types.ModuleType("__main__")
     vars(module).update(__file__=file, __loader__=loader, __spec__=spec)

@@ -1,4 +1,4 @@
-"""The TTGIR of kernels before and after the passes, as files: the option `dump`."""
+"""Write the TTGIR of kernels before and after the passes to files: the option `dump`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _LONGEST = 150
 class Dump:
     """Writes `KERNEL-DIGEST.before.ttgir` and `KERNEL-DIGEST.after.ttgir` to a folder.
 
-    The digest is that of the module as it came and the target, so each specialisation has files of its own, and
-    processes that compile the same write the same.
+    The digest is that of the module before the passes and of the target. So each specialisation has its own
+    files, and processes that compile the same kernel write the same files.
     """
 
     folder: Path
 
     def write(self, kernel: str, target: str, before: str, after: str) -> None:
-        """Both modules, whole or not at all: other threads and processes may write or read them meanwhile."""
+        """Write both modules. Each file appears whole, as other threads and processes may read or write it."""
         digest = hashlib.sha256(f"{target}\0{before}".encode()).hexdigest()[:12]
         self.folder.mkdir(parents=True, exist_ok=True)
         for side, text in (("before", before), ("after", after)):

@@ -1,14 +1,14 @@
-"""The plugin in processes that nobody calls `install` in: the environment variable `TRITON_LINEAR`.
+"""Turn the plugin on by the environment variable `TRITON_LINEAR`, without a call of `install`.
 
     TRITON_LINEAR = "" | "0" | "1" | option {"," option}
     option        = name | name "=" value            (the names and values of `Options`)
 
-Absent, empty and `0` mean off. `1` means on; so do options: `strict` or `strict=1` is `strict=True`,
-`scratch_limit=4096` is what it says, `none` is None. A file of this package among those that Python runs when
-it starts (`startup/`) calls `arm` where the variable asks for it. That imports neither Triton nor what the
-plugin needs: the variable is read, and the plugin turned on, when something imports Triton.
+Absent, empty and `0` mean off. `1` and options mean on: `strict` or `strict=1` is `strict=True`,
+`scratch_limit=4096` is that number, and `none` is None. Python runs a file of this package when it starts
+(`startup/`); this file calls `arm` if the variable is set. `arm` imports neither Triton nor the plugin: when
+something imports Triton, the variable is read and the plugin turned on.
 
-This module is imported in every process that has the variable: it keeps to what Python has loaded anyway.
+Every process that has the variable imports this module, so it imports only what Python has loaded already.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _INDUCTOR = (
     "torch._inductor.compile_worker.tracked_process_pool",
     "torch._inductor.runtime.triton_heuristics",
 )
-"""The modules of torch's that `triton_linear.inductor` wants to see."""
+"""The modules of torch that `triton_linear.inductor` changes."""
 
 
 class EnvironmentWarning(UserWarning):
-    """The variable `TRITON_LINEAR` asks for something that cannot be had; the plugin is off."""
+    """The variable `TRITON_LINEAR` cannot be followed; the plugin is off."""
 
 
 def parse(text: str) -> Options | None:
@@ -66,7 +66,7 @@ def parse(text: str) -> Options | None:
         if isinstance(default, (str, tuple)):
             if not value and not default:
                 raise ValueError(f"option '{name}' has no value")
-            # `Options` says what texts there are.
+            # `Options` checks the text.
             chosen[name] = _passes(value) if isinstance(default, tuple) else value
             continue
         chosen[name] = _value(name, value if equals else "1", isinstance(default, bool), bool(equals))
@@ -74,7 +74,7 @@ def parse(text: str) -> Options | None:
 
 
 def _defaults() -> dict[str, object]:
-    """The options that `install` takes."""
+    """The options that `install` takes, with their defaults."""
     from dataclasses import fields
 
     from triton_linear.setting import Options
@@ -83,7 +83,7 @@ def _defaults() -> dict[str, object]:
 
 
 def _flags() -> set[str]:
-    """The options that take patterns, or that are on or off for all names."""
+    """The options that take patterns, or 0 or 1 for no name or all names."""
     from dataclasses import fields
 
     from triton_linear.setting import Options
@@ -136,10 +136,10 @@ def arguments(options: Options) -> dict[str, Any]:
 
 
 class BorrowedText:
-    """A text of somebody else's, such as an environment variable, that ours stands in for, and back.
+    """Replaces a text that other code owns, such as an environment variable, and restores it.
 
-    Ensures: after `undo`, it is what it was before the first `put`. What somebody else has set since is
-    theirs and stays.
+    Ensures: after `undo`, the text is what it was before the first `put`. If other code has set it since,
+    `undo` leaves it.
     """
 
     def __init__(self, read: Callable[[], str | None], write: Callable[[str | None], object]) -> None:
@@ -149,7 +149,7 @@ class BorrowedText:
         self._before: str | None = None
 
     def put(self, ours: Callable[[str | None], str]) -> None:
-        """Set what `ours` makes of the text that was there before ours."""
+        """Set the text to `ours(original)`, where `original` is the text before the first `put`."""
         current = self._read()
         if self._ours is None or current != self._ours:
             self._before = current
@@ -157,7 +157,7 @@ class BorrowedText:
         self._write(self._ours)
 
     def undo(self) -> None:
-        """Put back what `put` found."""
+        """Restore the original text."""
         if self._ours is not None and self._read() == self._ours:
             self._write(self._before)
         self._ours = None
@@ -171,11 +171,11 @@ def _write(text: str | None) -> None:
 
 
 exported = BorrowedText(lambda: os.environ.get(VARIABLE), _write)
-"""The variable, which `install` sets for processes that are started later."""
+"""The variable, which `install` sets for processes started later."""
 
 
 def arm() -> None:
-    """Turn the plugin on when Triton is imported, if the variable then asks for it."""
+    """Turn the plugin on when Triton is imported, if the variable is then set."""
     after_import("triton", _turn_on)
     watch_inductor()
 
@@ -193,7 +193,7 @@ def _turn_on() -> None:
 
 
 def turn_on(options: Options, on_report: Callable[[Report], object] | None = None) -> None:
-    """`install`; a Triton that this package does not work with is one warning, if `options` are not strict."""
+    """Call `install`. If this package does not work with the installed Triton, warn (strict: raise)."""
     from triton_linear.dialect.triton_versions import UnsupportedTriton
 
     try:
@@ -213,18 +213,18 @@ def _warn(reason: str) -> None:
 
 
 def come_first() -> None:
-    """Have what the variable asks for happen now, where it waits for Triton: what is asked for by a call comes
-    after it, and counts.
+    """If the plugin is waiting for the import of Triton to follow the variable, import Triton now. The caller
+    then changes the setting, so that its options replace those of the variable.
     """
     if _turn_on in _finder.actions.get("triton", ()):
         from contextlib import suppress
 
-        with suppress(ImportError):  # neither has anything to turn on then
+        with suppress(ImportError):  # without Triton, there is nothing to turn on
             import triton  # noqa: F401
 
 
 def watch_inductor() -> None:
-    """Have `triton_linear.inductor` told when a module that it wants to see is imported."""
+    """Call `inductor.follow` when a module that `triton_linear.inductor` changes is imported."""
     for name in _INDUCTOR:
         if name not in sys.modules:
             after_import(name, _inductor_came)
@@ -238,7 +238,7 @@ def _inductor_came() -> None:
 
 
 def after_import(name: str, action: Callable[[], object]) -> None:
-    """Call `action` as soon as the module `name` is imported, now if it is."""
+    """Call `action` after the module `name` is imported; at once if it already is."""
     module = sys.modules.get(name)
     if module is not None and not getattr(module.__spec__, "_initializing", False):
         action()
@@ -251,14 +251,14 @@ def after_import(name: str, action: Callable[[], object]) -> None:
 
 
 class _AfterImport:
-    """A finder that finds nothing itself: it has actions run after the import of certain modules."""
+    """A finder for `sys.meta_path` that runs actions after certain modules are imported."""
 
     def __init__(self) -> None:
         self.actions: dict[str, list[Callable[[], object]]] = {}
         self._asking: set[str] = set()
 
     def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """The spec that the other finders give, with a loader that acts afterwards."""
+        """The spec from the other finders, with a loader that then runs the module's actions."""
         if name not in self.actions or name in self._asking:
             return None
         from importlib.util import find_spec

@@ -1,8 +1,8 @@
-"""Python's garbage collector, held back while the plugin works.
+"""Disable Python's garbage collector while the plugin works.
 
-It looks through the newest objects each time some hundreds more are there than before, and now and then through
-all that a process has: 20 to 30 ms where Triton is imported. The passes and their imports make ten thousands
-of objects and need no collector to free them, so it would come often and find nothing.
+The collector scans new objects after every few hundred allocations, and sometimes all objects of the process:
+20 to 30 ms if Triton is imported. The passes and their imports make tens of thousands of objects, but hardly
+any reference cycles, so the collector would run often and free nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 
 class _Holder:
-    """How many blocks there are in which no garbage is collected, in all threads and in each."""
+    """Counts the open blocks of all threads and of each thread; the collector is off while there are any."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -32,16 +32,16 @@ class _Holder:
             self._count(-1)
 
     def _count(self, change: int) -> None:
-        """One more block of this thread, or one less. Whoever comes first stops the collector, unless it was
-        off; who leaves last lets it go on."""
+        """Add `change` to the number of blocks of this thread and of the process. The first block disables the
+        collector, unless it was disabled; the end of the last one enables it again."""
         with self._lock:
             self._blocks += change
             self._own.blocks = getattr(self._own, "blocks", 0) + change
             self._settle()
 
     def _settle(self) -> None:
-        """Stop the collector, or let it go on. It never is stopped and not known to be: another thread may fork
-        at any place."""
+        """Disable or enable the collector to match the count. `_stopped` is set before the collector is
+        disabled and reset after it is enabled, since another thread may fork in between."""
         if self._blocks and not self._stopped and gc.isenabled():
             self._stopped = True
             gc.disable()
@@ -50,7 +50,7 @@ class _Holder:
             self._stopped = False
 
     def forked(self) -> None:
-        """In a child process, where only the thread is left that forked, with its blocks."""
+        """Called in a child process, which has only the thread that forked: count only its blocks."""
         self._lock = threading.Lock()
         self._blocks = getattr(self._own, "blocks", 0)
         self._settle()
@@ -61,7 +61,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_holder.forked)
 
 held_back = _holder.block
-"""Within the block no garbage is collected, in no thread, but for who asks for it by `gc.collect`.
+"""Within the block, no thread collects garbage, except by calling `gc.collect`.
 
-Blocks nest, and several threads may have some. Behind the last one the collector is as it was before the first.
+Blocks nest, and several threads may be in blocks. The end of the last one restores the collector.
 """

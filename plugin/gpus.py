@@ -1,7 +1,7 @@
-"""What the GPUs of this machine are called.
+"""The names of this machine's GPUs.
 
-NVML (NVIDIA's management library) answers that where the driver is installed, without a CUDA context, which a
-process that forks later must not have. On other machines there is no name.
+NVML (NVIDIA's management library) gives them if the driver is installed. It needs no CUDA context, which a
+process that forks later must not have. Without NVML there are no names.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _NAME_BYTES = 96
 
 @functools.cache
 def gpu_names() -> frozenset[str]:
-    """The names of the NVIDIA GPUs, as "NVIDIA H200"; none where they cannot be had."""
+    """The names of the NVIDIA GPUs, such as "NVIDIA H200"; empty if NVML does not give them."""
     try:
         library = ctypes.CDLL(_LIBRARY)
         if library.nvmlInit_v2():

@@ -1,4 +1,4 @@
-"""What the plugin uses of Triton's objects, as types."""
+"""Types for the parts of Triton's objects that the plugin uses."""
 
 from __future__ import annotations
 

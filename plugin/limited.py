@@ -1,4 +1,4 @@
-"""Telling a user what the passes do not do with the Triton at hand (`dialect.limits`), once in a process."""
+"""Warn, once in a process, of features that are off with the installed Triton (`dialect.limits`)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _told: set[Limit] = set()
 
 
 def warn(target: str | None = None) -> None:
-    """One warning of all limits that were not told of yet: those of every GPU, or those of `target`.
+    """Give one warning of the limits not yet warned of: those of all GPUs, or those of `target`.
 
-    Called without a target where the plugin is turned on, with one for each kernel that is compiled, so that
-    nobody is told who compiles for no such GPU.
+    Called without a target when the plugin is turned on, and with one for each compiled kernel. So users are
+    warned only of limits of GPUs that they compile for.
     """
     new = [limit for limit in limits(installed_release()) if limit.told and limit not in _told]
     new = [limit for limit in new if (limit.concerns(target) if target else not limit.gpus)]

@@ -1,4 +1,4 @@
-"""Attributes of other modules, replaced and put back exactly."""
+"""Replace attributes of other modules, and restore them exactly."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _ABSENT = object()
 
 @dataclass
 class Patch:
-    """`owner.name` set to `value`, and back.
+    """Sets `owner.name` to `value`, and restores it.
 
-    Ensures: after `undo`, `vars(owner)` holds the object it held before `apply`, or no entry if it had
-    none. An entry that somebody else has replaced since is theirs and stays.
+    Ensures: after `undo`, `vars(owner)` holds the object it held before `apply`, or no entry if it had none. If
+    other code has replaced the entry since `apply`, `undo` leaves it.
     """
 
     owner: object
@@ -24,7 +24,7 @@ class Patch:
     _applied: bool = field(default=False, init=False)
 
     def apply(self) -> None:
-        """Remember what is there and set the new value; the second time, do nothing."""
+        """Remember the old value and set the new one; if already applied, do nothing."""
         found = vars(self.owner).get(self.name, _ABSENT)
         if not self._applied and found is not self.value:
             self._before = found
@@ -32,7 +32,7 @@ class Patch:
         self._applied = True
 
     def undo(self) -> None:
-        """Put back what `apply` found."""
+        """Restore the old value."""
         if vars(self.owner).get(self.name) is not self.value:
             return
         if self._before is _ABSENT:

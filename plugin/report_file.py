@@ -1,8 +1,8 @@
-"""Reports of many processes in one file: the option `report`.
+"""Append the reports of many processes to one file: the option `report`.
 
-Each line is one compile, as JSON. A line is appended by one `write` to a file that is open for appending, so
-processes that write at once do not divide each other's lines, also where a file system knows no locks. The lock
-is for the look at what the line before left.
+Each line is one compile, as JSON. A line is appended by one `write` to a file opened for appending. So lines of
+processes that write at the same time do not mix, even if the file system has no locks. The lock protects the
+check that the previous line is complete.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from triton_linear.report import Report
 
 _COUNTS = ("ours", "noop", "folded", "avoided", "kept", "emitted")
 _PATIENCE = 1.0
-"""Seconds to wait for a lock: who holds it longer was stopped, and a compile does not wait for that."""
+"""Seconds to wait for the lock. A process that holds it longer is suspended, and a compile does not wait for
+it."""
 
 
 def line_of(report: Report) -> str:
-    """A report as one line of JSON, with its counts, and which process made it when."""
+    """A report as one line of JSON, with its counts, the date and the process."""
     words: dict[str, Any] = {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds"),
         "process": os.getpid(),
@@ -43,12 +44,12 @@ def line_of(report: Report) -> str:
 
 
 def append(path: str, report: Report) -> None:
-    """Add a line to the file, which is made where there is none.
+    """Append a line to the file; create the file if it does not exist.
 
-    Raises OSError where it cannot be written, or not whole; the next line then begins a line of its own.
+    Raises OSError if the line cannot be written completely. The next report then starts a new line.
     """
     data = line_of(report).encode()
-    # Not blocking: where the path is a pipe that is full, a compile would wait for its reader.
+    # O_NONBLOCK: if the path is a full pipe, a compile must not wait for its reader.
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o644)
     try:
@@ -64,7 +65,7 @@ def append(path: str, report: Report) -> None:
 
 
 def _lock(descriptor: int) -> None:
-    """Lock the file until it is closed, if that can be had soon."""
+    """Lock the file until it is closed; give up after `_PATIENCE` seconds."""
     end = time.monotonic() + _PATIENCE
     while time.monotonic() < end:
         try:

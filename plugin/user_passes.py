@@ -1,12 +1,12 @@
-"""Passes that users write: Python functions that change a kernel's TritonGPU IR, in files of their own.
+"""User passes: Python functions in users' files that change a kernel's TritonGPU IR.
 
     @ttgir_pass(when="before")
     def stream(module: mlir.ir.Module) -> None: ...
 
-A decorated function rather than a class: a pass has one thing to do and keeps nothing from kernel to kernel,
-and what else there is to know of it (when it runs, what it depends on) is known where it is defined.
+A pass is a decorated function, not a class: it does one thing and keeps no state between kernels. When it runs
+and what it depends on are known at its definition.
 
-Nothing here needs MLIR or Triton before a pass runs.
+This file imports neither MLIR nor Triton before a pass runs.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 WHEN = ("before", "after")
 _BETWEEN = re.compile(r"(?<!:):(?!:)")
-"""What divides passes in a text; `::` stands between a file and the name of a pass in it."""
+"""The separator between passes in a text: `:`, but not `::`, which separates a file from the name of a pass."""
 _NAME = "::"
 _LOADED = "triton_linear_passes_of_"
 
 
 class PassError(Exception):
-    """A pass of a user's that cannot be had, that raised, or that made IR which Triton refuses.
+    """A user pass cannot be loaded, raised, or made IR that Triton refuses.
 
-    file, line: where in the user's file, as far as that is known.
+    file, line: the place in the user's file; "" and 0 if unknown.
     """
 
     def __init__(self, message: str, file: str = "", line: int = 0) -> None:
@@ -52,15 +52,15 @@ class PassError(Exception):
 
 @dataclass(frozen=True)
 class UserPass:
-    """A pass: made by `ttgir_pass`, given to `install(passes=...)`.
+    """A pass that `ttgir_pass` makes and `install(passes=...)` takes.
 
     name: the qualified name of the function.
     when: "before" the passes of this package, or "after" them.
-    version: what the pass depends on beside the file that it is in.
-    digest: of the bytes of that file, as they were when it was defined.
-    place: the file, or the module where it can be imported by name; "" where other processes cannot have it.
+    version: what the pass depends on besides its file, as a text.
+    digest: of the bytes of its file at the time of its definition.
+    place: the file, or the name of an importable module; "" if other processes cannot load the pass.
 
-    Two are equal exactly if kernels compiled with one may be served where the other is asked for.
+    Two passes are equal if and only if a kernel compiled with one can be reused for the other.
     """
 
     name: str
@@ -71,7 +71,7 @@ class UserPass:
     function: Callable[[Any], object] = field(compare=False, repr=False)
 
     def __call__(self, module: Module) -> None:
-        """Run over `module`, in place, with its context and an unknown location to fall back on."""
+        """Run the pass over `module`, in place, in its context and with an unknown default location."""
         from triton_linear.dialect.mlir_adapter import Location, import_views
 
         import_views(module.operation)
@@ -83,15 +83,15 @@ class UserPass:
 
 
 def ttgir_pass(*, when: str = "before", version: str = "") -> Callable[[Callable[[Any], object]], UserPass]:
-    """Make a pass of a function that takes a `mlir.ir.Module` of TritonGPU IR and changes it in place.
+    """Make a pass from a function that takes a `mlir.ir.Module` of TritonGPU IR and changes it in place.
 
-    when: "before" the passes of this package, on what Triton made; or "after" them, where conversions that are
-    lowered stand as calls of functions `__ll_cvt_N`.
-    version: a text that is part of the key under which kernels are cached, as the bytes of the file and the
-    function's name are: whatever else the pass depends on (an option, the version of a library).
+    when: "before" the passes of this package, on Triton's module; or "after" them, on a module in which lowered
+    conversions are calls of functions `__ll_cvt_N`.
+    version: a text for what else the pass depends on, such as an option or the version of a library. It is part
+    of the cache key of kernels, like the bytes of the file and the function's name.
 
-    Raises ValueError for a function that is not at the top level of a file: no key could tell what it closes
-    over, and no other process could find it.
+    Raises ValueError if the function is not at the top level of a file: the key could not cover its closure,
+    and other processes could not find it.
     """
     if when not in WHEN:
         raise ValueError(f"ttgir_pass: when takes {' or '.join(map(repr, WHEN))}, got {when!r}")
@@ -118,7 +118,8 @@ def ttgir_pass(*, when: str = "before", version: str = "") -> Callable[[Callable
 
 
 def _place(module: str, file: str) -> str:
-    """Where other processes find what `module` defines: they do not run a program's script again for it."""
+    """The file or module from which other processes load a pass; "" for the started script, which they do not
+    run."""
     if module == "__main__":
         return ""
     return file if module.startswith(_LOADED) or not _is_importable(module, file) else module
@@ -130,7 +131,7 @@ def _is_importable(module: str, file: str) -> bool:
 
 
 def _elsewhere(name: str, when: str, version: str, digest: str, place: str) -> UserPass:
-    """The pass that another process has sent; where it is not the same here, one that fails when it runs."""
+    """Load the pass that another process has sent; if it differs here, a pass that raises when it runs."""
 
     def missing(_: object) -> None:
         if not place:
@@ -152,7 +153,7 @@ def load(text: str) -> tuple[UserPass, ...]:
     """The passes of a file or a module, in the order of their definitions: `FILE.py`, `package.module`, each
     with `::NAME` for one of them.
 
-    Raises PassError where there is no such file, module or pass, or running it raises.
+    Raises PassError if there is no such file, module or pass, or if running the file raises.
     """
     place, _, name = text.partition(_NAME)
     module = _from_file(os.path.abspath(place)) if place.endswith(".py") else _imported(place)
@@ -169,14 +170,14 @@ def load(text: str) -> tuple[UserPass, ...]:
 
 
 def _from_file(file: str) -> ModuleType:
-    """A module of its own for the file as it is now."""
+    """A new module with the current content of the file."""
     stem = re.sub(r"\W", "_", Path(file).stem)
     spec = importlib.util.spec_from_file_location(f"{_LOADED}{stem}", file)
     assert spec is not None and spec.loader is not None  # the name ends in .py
     module = importlib.util.module_from_spec(spec)
     sys.modules[module.__name__] = module
     try:
-        # Not by the loader: it may have bytecode of a file that was changed within the same second.
+        # Not by the loader: its cached bytecode may be stale if the file changed within the same second.
         exec(compile(Path(file).read_bytes(), file, "exec", dont_inherit=True), vars(module))
     except OSError as error:
         if error.filename == file:
@@ -196,7 +197,7 @@ def _imported(name: str) -> ModuleType:
 
 
 def _raised(error: Exception, what: str, file: str) -> PassError:
-    """What a user's code raised, with the line of `file` in which that was."""
+    """The PassError for an exception of a user's code, with the line of `file` that raised it."""
     line = error.lineno or 0 if isinstance(error, SyntaxError) else 0
     for frame in traceback.extract_tb(error.__traceback__):
         if frame.filename == file:
@@ -206,7 +207,7 @@ def _raised(error: Exception, what: str, file: str) -> PassError:
 
 
 def chosen(passes: UserPass | str | os.PathLike[str] | Iterable[Any]) -> tuple[UserPass, ...]:
-    """The passes that `install` was given: made by `ttgir_pass`, or files or modules that have some."""
+    """The passes given to `install`: results of `ttgir_pass`, or names of files or modules that define some."""
     if isinstance(passes, (UserPass, str, os.PathLike)):
         passes = (passes,)
     found: list[UserPass] = []
@@ -221,23 +222,23 @@ def chosen(passes: UserPass | str | os.PathLike[str] | Iterable[Any]) -> tuple[U
 
 
 def parse(text: str) -> tuple[UserPass, ...]:
-    """The passes that a text names, with colons between."""
+    """The passes that a text names, separated by colons."""
     return tuple(each for part in _BETWEEN.split(text) for each in load(part.strip()))
 
 
 def text_of(passes: Iterable[UserPass]) -> str:
-    """The text that `parse` reads as these passes, but those that other processes cannot have."""
+    """The text that `parse` reads as these passes, without those that other processes cannot load."""
     return ":".join(f"{each.place}{_NAME}{each.name}" for each in passes if each.place)
 
 
 def run_passes(
     passes: Sequence[UserPass], module: Module, verify: Callable[[Module], object]
 ) -> tuple[str, ...]:
-    """Run passes over a module of upstream MLIR, in place; the names of those that changed it.
+    """Run passes over a module of upstream MLIR, in place; return the names of those that changed it.
 
-    `verify` raises where Triton refuses the module; it is asked after each pass that changed something.
+    verify: raises if Triton refuses the module; it is called after each pass that changed the module.
 
-    Raises PassError for a pass that raised, or made what Triton refuses.
+    Raises PassError if a pass raised, or made a module that Triton refuses.
     """
     from triton_linear.dialect.bridge import BridgeError
 
@@ -257,7 +258,7 @@ def run_passes(
             try:
                 verify(module)
             except BridgeError as error:
-                # It says no more than that Triton's parser failed; that has printed why.
+                # The error only says that Triton's parser failed; the parser has printed why.
                 raise refused(each, error) from None
             except Exception as error:
                 raise refused(each, error) from error
@@ -265,7 +266,7 @@ def run_passes(
 
 
 def refused(which: UserPass, error: Exception) -> PassError:
-    """What is said of a pass whose IR Triton's verifier refuses."""
+    """The PassError for a pass whose IR Triton's verifier refuses."""
     code = which.function.__code__
     why = "what it printed to the standard error says why"
     text = f"Triton's verifier refuses what pass '{which.name}' of {code.co_filename} made; {why}"
